@@ -1,1 +1,1 @@
-"""Problems, options, plans, mappings, schedules and results, and the fields of their files."""
+"""Problems, options, plans, mappings, schedules and results, with the fields of their files."""

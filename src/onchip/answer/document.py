@@ -1,4 +1,4 @@
-"""An answer with what it was made from and what its maker claims: what a file of an answer holds."""
+"""An answer document: an answer with its origin and its claim, as stored in a file."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ AcceleratorT_co = TypeVar("AcceleratorT_co", covariant=True)
 
 
 class Granularity(StrEnum):
-    """Fused operators, or every operator a node."""
+    """The granularity of the graph: fused operators, or each operator as a node."""
 
     FUSED = "fused"
     RAW = "raw"
 
 
 class Split(StrEnum):
-    """When operators are split into tiles."""
+    """The condition under which operators are split into tiles."""
 
     NEVER = "never"
     AUTO = "auto"
@@ -39,7 +39,7 @@ class Split(StrEnum):
 
 
 class CostModel(StrEnum):
-    """How energy and cycles of a layer in a tile are counted; docs/layer_cost.md has both."""
+    """The cost models for energy and cycles of a layer in a tile; docs/layer_cost.md describes both."""
 
     ONCHIP = "onchip"
     DEFINES = "defines"
@@ -47,16 +47,14 @@ class CostModel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a network file becomes a graph: the same file, read the same way, is the same graph.
+    """The options for reading a network file; the same file and options give the same graph.
 
-    `bits` per element instead of the model's own (None); `dims` binds symbolic dimensions, `shapes` and
-    `values` stand for those of network inputs (`Bindings`). `split` and `cap_tensors` (the thesis's way with
-    tensors that fit no scratchpad) depend on the scratchpads, too.
-    `sharing` says which operators may write to bytes of what they read, `states` by network inputs the outputs that
-    are their values for the next inference, beside those that the file knows. `bands` says by operator in how many
-    equal bands of its channels it runs, where its file states what they cost. `recompute` says whether an operator may
-    run more than once.
-    `partial_bits` are those of a sum in the making in layers (None: 16 more than an element has, up to 32).
+    `bits` replaces the model's bits per element (None: the model's own). `dims`, `shapes` and `values` are as in
+    `Bindings`. `split` and `cap_tensors` (the thesis's treatment of tensors that fit no scratchpad) also depend on the
+    scratchpads. `sharing` gives the operators that may write to bytes of their inputs. `states` maps network inputs to
+    the outputs that are their next values, in addition to the states in the file. `bands` maps operators to a number of
+    equal channel tiles, for operators whose file states the cost of tiles. `recompute` gives whether an operator may
+    run more than once. `partial_bits` is the width of a partial sum (None: 16 bits more than an element, up to 32).
     """
 
     bits: int | None = None
@@ -75,23 +73,23 @@ class Reading:
 
     @classmethod
     def of(cls, bindings: Bindings, granularity: Granularity = Granularity.FUSED) -> Reading:
-        """A reading at the model's own bits, with what is bound."""
+        """Return a reading with the given bindings, at the model's own bits."""
         return cls(None, bindings.dims, granularity, shapes=bindings.shapes, values=bindings.values)
 
     @property
     def bindings(self) -> Bindings:
-        """What stands for what the file leaves open."""
+        """Return the bindings of the reading."""
         return Bindings(self.dims, self.shapes, self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the maker of an answer says of it; `check` recomputes it.
+    """The claim of an answer's producer; `check` recomputes it.
 
-    Energies are in femtojoules, latencies in cycles, their product in both, sizes in bytes or bits, as the
-    objective says. `figures` are what else is said of the answer, by the names of the file's fields; `space` says
-    what the bound is proven among, by what may be chosen. Where the bound holds for all answers and a greater one for
-    those of the space, that is `bound_among`.
+    Energies are in fJ, latencies in cycles, energy-delay products in fJ x cycles, sizes in bytes or bits, as the
+    objective requires. `figures` are additional figures by their field names in the file. `space` describes the set of
+    answers for which the bound is proven, by degree of freedom. If `lower_bound` holds for all answers and a greater
+    bound holds for those of the space, the latter is `bound_among`.
     """
 
     method: str
@@ -105,21 +103,21 @@ class Claim:
 
 
 def as_written(figure: float) -> float:
-    """What a file says of a figure: an integer of more than 64 bits, as a product may be, is the nearest double."""
+    """Return a figure as written to a file: an integer of more than 64 bits becomes the nearest double."""
     return figure if abs(figure) < 2**63 else float(figure)
 
 
 def schedule_claim_figures(energy_fj: int | None, latency_cycles: int, traffic_bytes: int) -> dict[str, float]:
-    """Return the figures of a schedule's claim; the energy in picojoules is the nearest double, left out if unknown."""
+    """Return the figures of a schedule's claim, with the energy in pJ as the nearest double unless it is unknown."""
     energy = {} if energy_fj is None else {"energy_pj": energy_fj / 1000}
     return {**energy, "latency_cycles": latency_cycles, "traffic_bytes": traffic_bytes}
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The name and, if known, the SHA-256 of the canonical JSON of a graph or an accelerator.
+    """The name of a graph or an accelerator and, if known, the SHA-256 of its canonical JSON.
 
-    `notes` are those of the accelerator: the features of its file that the answer leaves out.
+    `notes` are the accelerator's notes: the features of its file that the answer ignores.
     """
 
     name: str
@@ -129,9 +127,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Document(Generic[AnswerT_co, AcceleratorT_co]):
-    """Everything that a file of an answer says; `claim` may be absent in those of other tools.
+    """The content of an answer file; `claim` may be None in files of other tools.
 
-    The accelerator is named, or is there as a whole. A graph without a name: the answer is of no network.
+    The accelerator is given by name or in full. A graph without a name means that the answer is for no network.
     """
 
     graph: Source
@@ -143,7 +141,7 @@ class Document(Generic[AnswerT_co, AcceleratorT_co]):
 
 @dataclass(frozen=True, slots=True)
 class PlanDocument(Document[Plan, Source]):
-    """A plan; what else the problem says that it answers, and that is claimed of."""
+    """A plan with the parts of the problem that it answers."""
 
     transfers: Transfers = field(default_factory=Transfers)
     placement: Placement = Placement.DYNAMIC
@@ -154,7 +152,10 @@ class PlanDocument(Document[Plan, Source]):
 
 @dataclass(frozen=True, slots=True)
 class StrategyDocument(Document[FusionStrategy, Source]):
-    """A strategy; layers in tiles were mapped by `mapper`, and by `DEFINES` unrolled by DeFiNES's rule, too."""
+    """A fusion strategy, with the `mapper` of its tiled layers.
+
+    `DEFINES` also fixes the unrolling by DeFiNES's rule.
+    """
 
     mapper: str = "exact"
     model: CostModel = CostModel.ONCHIP
@@ -162,7 +163,7 @@ class StrategyDocument(Document[FusionStrategy, Source]):
 
 @dataclass(frozen=True, slots=True)
 class NamedMapping:
-    """A mapping, and the layers of the network that it is for: all are alike."""
+    """A mapping with the names of the identical layers that it applies to."""
 
     names: tuple[str, ...]
     layer: Layer
@@ -171,7 +172,7 @@ class NamedMapping:
 
 
 MappingDocument: TypeAlias = Document[tuple[NamedMapping, ...], Source]
-"""Mappings, each with its own claim; how the network was read is said by their layers alone."""
+"""Mappings, each with its own claim; their layers alone determine how the network was read."""
 
 ScheduleDocument: TypeAlias = Document[Schedule, Accelerator]
-"""A schedule, with the whole accelerator: who checks it needs no other file."""
+"""A schedule with the whole accelerator, so that a check needs no other file."""

@@ -1,4 +1,4 @@
-"""A network as the verifier of fusion strategies has it: loop nests, and through which windows each sees its inputs."""
+"""The network model of the strategy verifier: loop nests, and the windows through which each reads its inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onchip.ir.window import Window
 
 @dataclass(frozen=True, slots=True)
 class MapInNetwork:
-    """A feature map of `channels` (batch included) times `rows` x `columns` pixels, of `bits` an element."""
+    """A feature map of `channels` (batch included) x `rows` x `columns` elements of `bits` each."""
 
     name: str
     channels: int
@@ -22,15 +22,15 @@ class MapInNetwork:
 
     @property
     def size_bits(self) -> int:
-        """What the whole map takes, in bits."""
+        """Return the size of the whole map in bits."""
         return self.channels * self.rows * self.columns * self.bits
 
 
 @dataclass(frozen=True, slots=True)
 class ReadInNetwork:
-    """A feature map, by name, that a layer sees through a window along each axis; a negative pad crops.
+    """A read of a feature map, by name, through a window along each axis; a negative pad crops.
 
-    It sees so many of the map's `channels`; None stands for all.
+    `channels` is the number of channels that are read; None for all.
     """
 
     source: str
@@ -41,11 +41,10 @@ class ReadInNetwork:
 
 @dataclass(frozen=True, slots=True)
 class NestInNetwork:
-    """A layer: its loop nest over all that it writes, and the bits of all its weights together.
+    """A layer: the loop nest of its whole output, and the total bits of its weights.
 
-    Of two maps that a layer with an operand `weight` reads, the second is that operand, unless it `joins` all maps that
-    it reads, side by side along the channels, to its input. One that `runs_alone` is in no tiles, whatever its windows
-    say.
+    If a layer with an operand `weight` reads two maps, the second map is that operand, unless the layer `joins` its
+    maps along the channels into one input. A layer that `runs_alone` is never tiled, whatever its windows.
     """
 
     name: str
@@ -58,16 +57,16 @@ class NestInNetwork:
 
     @property
     def is_addition(self) -> bool:
-        """Whether the weight is a feature map."""
+        """Return True if the weight operand is a feature map."""
         return len(self.reads) > 1 and self.nest.has_weight and not self.joins
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedOperator:
-    """An operator outside of all stacks that only moves data: it reads and writes each operand once in DRAM.
+    """An operator outside all stacks that only moves data, each operand once from or to DRAM.
 
-    `operands` are what it reads and then what it writes, each tensor once, with the bits that are moved of it: inputs,
-    parameters as weights, outputs.
+    `operands` are the reads and then the writes, each tensor once, with the bits moved: inputs, parameters as weights,
+    outputs.
     """
 
     name: str
@@ -76,7 +75,7 @@ class StreamedOperator:
 
 @dataclass(frozen=True, slots=True)
 class FusedNetwork:
-    """Layers in an order in which they can run; `inputs` come from outside, `moved` run beside the stacks."""
+    """Layers in an executable order, the network `inputs`, and the `moved` operators outside the stacks."""
 
     inputs: tuple[MapInNetwork, ...]
     layers: tuple[NestInNetwork, ...]
@@ -84,5 +83,5 @@ class FusedNetwork:
 
     @property
     def maps(self) -> Mapping[str, MapInNetwork]:
-        """All feature maps, by name."""
+        """Return a map from name to feature map."""
         return {one.name: one for one in (*self.inputs, *(layer.writes for layer in self.layers))}

@@ -1,9 +1,9 @@
-"""A mapping: where and in which order the loops of one layer run, and which memory holds which tile.
+"""A mapping: the loop nest of a layer in space and time, and the tile of each operand in each memory.
 
-A memory holds of an operand the tile that is touched while the innermost `loops` loops of the nest run, and all
-spatial loops along the dimensions of the array that one instance of the memory serves. Each operand has its own list
-of memories (one that is left out is skipped) and its own cuts of the nest, so that mappings may be uneven. DRAM
-stands above them all and holds everything.
+A memory holds the tile of an operand that is touched by the innermost `loops` loops of the nest, and by all spatial
+loops along the array dimensions that one instance of the memory serves. Each operand has its own list of memories (an
+omitted memory is bypassed) and its own level boundaries in the nest, so mappings may be uneven. DRAM is above all of
+them and holds everything.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from onchip.ir.layer import LOOPS, OTHER_NAMES, Layer
 
 
 class MappingError(InputError):
-    """A mapping that does not fit its layer or its accelerator."""
+    """Raised for a mapping that does not fit its layer or its accelerator."""
 
 
 class Move(StrEnum):
-    """What a memory does when a tile, or a part of it, moves; below is the side of the MACs, above that of DRAM."""
+    """The accesses of a memory when tiles move; below is the side of the MACs, above the side of DRAM."""
 
     READ_FOR_BELOW = "read for below"
     WRITE_FROM_ABOVE = "write from above"
@@ -34,9 +34,10 @@ class Move(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`size` iterations of a layer's loop: one after the other or, `along` a dimension of the array, side by side.
+    """`size` iterations of a layer's loop: temporal or, `along` a dimension of the array, spatial.
 
     Several loops of one `dimension` (of LOOPS) split it: the inner one is the less significant digit of its index.
+    Raises MappingError for an unknown dimension, or less than one iteration.
     """
 
     dimension: str
@@ -57,7 +58,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A memory, by its name, and how many loops of the nest, from the innermost, its tile spans."""
+    """A memory, by name, and the number of innermost loops of the nest that its tile spans."""
 
     memory: str
     loops: int
@@ -65,10 +66,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class LayerMapping:
-    """`nest` is innermost first; `input`, `weight` and `output` list memories nearest the MACs first, without DRAM.
+    """A loop nest, innermost first, and for each operand its memories nearest the MACs first, without DRAM.
 
-    `ragged` names loops of the layer that end short: those of the nest may multiply to more than its bound, and what
-    lies beyond the bound is not executed (else the layer is padded, and it is).
+    `ragged` names the loops of the layer with remainder tiles: their loops in the nest may multiply to more than the
+    bound, and iterations beyond the bound are not executed. Other loops are padded, and the padding is executed. Raises
+    MappingError for level boundaries out of order, or an invalid `ragged`.
     """
 
     nest: tuple[Loop, ...]
@@ -96,12 +98,12 @@ class LayerMapping:
         return f"{' '.join(map(str, self.nest))} | {' '.join(kept)}{short}"
 
     def kept(self, operand: str) -> tuple[Kept, ...]:
-        """The memories that hold the operand, nearest the MACs first, DRAM not among them."""
+        """Return the memories that hold the operand, nearest the MACs first, without DRAM."""
         return {Operand.INPUT: self.input, Operand.WEIGHT: self.weight, Operand.OUTPUT: self.output}[Operand(operand)]
 
     @property
     def bounds(self) -> dict[str, int]:
-        """The product of the loops of each dimension: the layer's bounds, or more where it is padded or ends short."""
+        """Return the product of the loops of each dimension: the layer's bound, or more if it is padded or ragged."""
         found = dict.fromkeys(LOOPS, 1)
         for loop in self.nest:
             found[loop.dimension] *= loop.size
@@ -109,13 +111,13 @@ class LayerMapping:
 
     @property
     def temporal_iterations(self) -> int:
-        """How many iterations run one after the other: cycles, if nothing stalls."""
+        """Return the number of temporal iterations, which is the number of cycles without stalls."""
         return prod(loop.size for loop in self.nest if loop.along is None)
 
     def layer(self, layer: Layer) -> Layer:
-        """The layer that is executed: `layer`, padded to the mapping's bounds but for ragged loops.
+        """Return the executed layer: `layer`, padded to the mapping's bounds except for ragged loops.
 
-        Raises MappingError where the mapping's bounds are shorter than the layer's.
+        Raises MappingError if a bound of the mapping is less than the layer's.
         """
         bounds = self.bounds
         for name, bound in layer.bounds.items():
@@ -126,7 +128,7 @@ class LayerMapping:
         return layer if bounds == layer.bounds else layer.padded_to(bounds)
 
     def without_loops_of_one(self) -> LayerMapping:
-        """The same mapping; a loop of one iteration says nothing."""
+        """Return the same mapping without its loops of one iteration."""
         kept = (
             tuple(
                 replace(one, loops=sum(loop.size > 1 for loop in self.nest[: one.loops])) for one in self.kept(operand)
@@ -139,10 +141,11 @@ class LayerMapping:
 def even(
     levels: Sequence[tuple[str, Iterable[Loop]]], holders: Mapping[str, Sequence[str]], outermost: Iterable[Loop]
 ) -> LayerMapping:
-    """The mapping where all operands cut the nest at the same places, as in Timeloop and CoSA.
+    """Return the mapping in which all operands have the same level boundaries, as in Timeloop and CoSA.
 
-    `levels` are memories, nearest the MACs first, each with its own loops innermost first, spatial ones among them:
-    its tile spans them and all before. `holders` says for each operand which memories hold it; `outermost` are DRAM's.
+    `levels` are memories, nearest the MACs first, each with its own loops, innermost first and spatial ones included:
+    its tile spans these loops and all inner ones. `holders` maps each operand to the memories that hold it; `outermost`
+    are the loops of DRAM.
     """
     nest: list[Loop] = []
     cuts: dict[str, int] = {}
@@ -154,9 +157,10 @@ def even(
 
 
 def loops_along(array: ComputeArray, dimension: str) -> tuple[str, ...]:
-    """The loops that may run side by side along a dimension of the array.
+    """Return the loops that may be unrolled along a dimension of the array.
 
-    As its `unrolls` says; else a dimension named for a loop runs that one, any other name stands for all.
+    These are the loops of its `unrolls`; without such an entry, the loop that the dimension is named after, or all
+    loops.
     """
     if dimension in array.unrolls:
         return array.unrolls[dimension]

@@ -1,4 +1,4 @@
-"""A layer's problem: the loop nest, the accelerator, where its operands lie, how much room its tiles may take."""
+"""The mapping problem of a layer: loop nest, accelerator, operand placements, and capacity for tiles."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ MOST_ROOM_BITS: Final = 2**60
 
 @dataclass(frozen=True, slots=True)
 class LayerProblem:
-    """`layer` is to be mapped on `accelerator`; tiles of an operand lie nearer the MACs than its home.
+    """The problem of mapping `layer` on `accelerator`; tiles of an operand are nearer the MACs than its home.
 
-    `room_bytes`: by memory how many bytes of one instance the tiles may take; of a memory that is not listed, all. What
-    lies whole at its home takes no room of theirs, but what an output's sums are wider there in the making does. With
-    `weight_is_an_input` the layer reads two feature maps, and its weight is the second: whole it lies where inputs do.
-    Tiles of it lie there, too; those of a product also where weights do (`holds_second_map`). `levels` are the memories
-    as this layer sees them, nearest the MACs first; `kept` are the operands of which each has room for an element
-    (`operands_kept`). Raises AcceleratorError for a home that is no single memory which holds the operand, and for room
-    that a memory does not have.
+    `room_bytes` maps a memory to the bytes of one instance that tiles may use; an unlisted memory is free for tiles. An
+    operand stored whole at its home uses none of this capacity, but the additional width of partial sums at an output's
+    home does. With `weight_is_an_input` the layer reads two feature maps, and its weight is the second: whole it is
+    stored where inputs are, and so are its tiles; the tiles of a product may also be stored where weights are
+    (`holds_second_map`). `levels` are the memories as this layer uses them, nearest the MACs first; `kept` are the
+    operands that each level can store (`operands_kept`). Raises AcceleratorError for a home that is not a single memory
+    that holds the operand, and for a capacity that a memory does not have.
     """
 
     layer: Layer
@@ -51,27 +51,31 @@ class LayerProblem:
         object.__setattr__(self, "room_bytes", less)
 
     def home(self, operand: str) -> str:
-        """Where an operand lies whole before, or after, the layer runs; DRAM, if it is streamed."""
+        """Return the memory that stores the whole operand before or after the layer; DRAM for a streamed operand."""
         return self.homes.of(Operand(operand)) or DRAM
 
     def below_home(self, operand: str) -> tuple[MemoryLevel, ...]:
-        """The levels nearer the MACs than an operand's home, nearest first; all, if it is streamed."""
+        """Return the levels nearer the MACs than the operand's home, nearest first.
+
+        All levels for a streamed operand.
+        """
         names = [level.memory.name for level in self.levels]
         home = self.home(operand)
         return self.levels[: names.index(home)] if home != DRAM else self.levels
 
     def keepers(self, operand: str) -> tuple[MemoryLevel, ...]:
-        """The levels in which mappers keep tiles of an operand: all below its home with room for it, nearest first.
+        """Return the levels in which mappers keep tiles of an operand: all below its home that can store it.
 
-        A mapping may be legal that leaves out some of these, or has its only tile in a memory that is not among them.
+        The nearest level is first. A legal mapping may bypass some of these levels, or have its only tile in another
+        memory.
         """
         below = zip(self.below_home(operand), self.kept, strict=False)
         return tuple(level for level, operands in below if operand in operands)
 
     def without_memories_of_no_use(self) -> LayerProblem:
-        """The same problem on a machine without the memories that have room for nothing and are nobody's home.
+        """Return the same problem without the memories that can store no operand and are no operand's home.
 
-        A mapping costs the same on both. Where no memory is of use, all stay: a machine has at least one.
+        A mapping costs the same on both machines. If no memory is usable, all of them stay: a machine has at least one.
         """
         homes = {name for _, name in self.homes}
         of_no_use = {level.memory.name for level, kept in zip(self.levels, self.kept, strict=True) if not kept} - homes
@@ -88,17 +92,17 @@ class LayerProblem:
         return replace(self, accelerator=machine, room_bytes=room_bytes)
 
     def room_bits(self, memory: str) -> int:
-        """What tiles may take of one instance of a memory; no layer has more than MOST_ROOM_BITS."""
+        """Return the capacity for tiles in one instance of a memory, in bits, at most MOST_ROOM_BITS."""
         room = self.room_bytes.get(memory)
         return min(8 * (self._capacities_bytes[memory] if room is None else room), MOST_ROOM_BITS)
 
     def resident_bits(self, memory: str) -> int:
-        """What operands take that lie whole in a memory."""
+        """Return the bits of the operands that are stored whole in a memory."""
         here = (operand for operand in self.layer.operands if self.home(operand) == memory)
         return sum(self.layer.elements(operand) * self.layer.bits(operand) for operand in here)
 
     def usable_bits(self, memory: str) -> int:
-        """What tiles and the operands that lie whole in a memory may take of it together."""
+        """Return the capacity for tiles and whole operands in a memory, in bits."""
         return self.room_bits(memory) + self.resident_bits(memory)
 
     @property
@@ -130,16 +134,16 @@ class LayerProblem:
 
 
 def holds_second_map(memory: Memory, layer: Layer) -> bool:
-    """Whether tiles of a layer's second feature map may lie in a memory.
+    """Return True if a memory may hold tiles of a layer's second feature map.
 
-    They may where tiles of its first do. A product feeds its second map to the units as a weight, so that its tiles
-    may lie where weights do, too; an element-by-element layer has no weights, and so no such way.
+    A memory that holds tiles of the first map qualifies. A product feeds its second map to the MACs as a weight, so
+    that memories for weights qualify too; an element-by-element layer has no weights and no such path.
     """
     return Operand.INPUT in memory.holds or (Operand.WEIGHT in memory.holds and not layer.is_element_by_element)
 
 
 def seen_by_two_maps(level: MemoryLevel, layer: Layer) -> MemoryLevel | None:
-    """Return a memory as a layer that reads two maps sees it, None where it holds no operand of the layer."""
+    """Return a memory as used by a layer with two input maps, or None if it holds no operand of the layer."""
     holds: tuple[Operand, ...] = tuple(one for one in level.memory.holds if one is not Operand.WEIGHT)
     if holds_second_map(level.memory, layer):
         holds = (*holds, Operand.WEIGHT)

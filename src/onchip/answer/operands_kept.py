@@ -1,4 +1,4 @@
-"""Of which operands a memory has room for tiles at all: an element may be wider than a register."""
+"""The operands that a memory can store at all: an element may be wider than a register."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.layer import Layer
 
 FIRST_SERVED: Final = (Operand.OUTPUT, Operand.INPUT, Operand.WEIGHT)
-"""Where elements of all do not fit beside each other. So a weight that is a second input changes nothing for others."""
+"""Priority if not all operands fit; a weight that is a second input thus does not affect the other operands."""
 
 
 def operands_kept(levels: Sequence[MemoryLevel], layer: Layer) -> tuple[frozenset[Operand], ...]:
-    """Return, for each of the levels, nearest the MACs first, the operands that it holds and has room for.
+    """Return, for each of the levels, nearest the MACs first, the operands that it holds and can store.
 
-    It has room where one instance can hold an element of the operand, two if it is double buffered, beside those of
-    the operands that are FIRST_SERVED. An element of an output in the nearest memory that keeps outputs is a sum in the
-    making, unless nothing is added up; what comes from there may be complete. So one element at a time of every
-    operand that is kept always fits, and whether an operand is kept depends on no tile, home or room.
+    A level can store an operand if one instance has capacity for one of its elements, two if double buffered, in
+    addition to elements of the operands earlier in FIRST_SERVED. An output element in the nearest memory that keeps
+    outputs is a partial sum, unless there is no reduction; elements beyond that memory may be complete. One element of
+    every kept operand therefore always fits, and the result is independent of tiles, homes and capacities for tiles.
     """
     found = []
     sums_are_complete = layer.c * layer.r * layer.s == 1
@@ -39,7 +39,7 @@ def operands_kept(levels: Sequence[MemoryLevel], layer: Layer) -> tuple[frozense
 
 
 def leaves_something_out(levels: Sequence[MemoryLevel], layer: Layer) -> bool:
-    """Whether a level holds an operand of the layer and has no room for it."""
+    """Return True if a level holds an operand of the layer but cannot store an element of it."""
     kept = operands_kept(levels, layer)
     wanted = set(layer.operands)
     return any(wanted & set(level.memory.holds) - own for level, own in zip(levels, kept, strict=True))

@@ -1,4 +1,4 @@
-"""Packing: buffers with known lives, each to get an offset."""
+"""Packing problems: buffers with known live ranges, each to be assigned an offset."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from onchip.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """`size_bytes` wanted over the half-open range of steps [start, stop).
+    """A buffer of `size_bytes`, live over the half-open range of steps [start, stop).
 
-    `offset_bytes` is its fixed place, None if it may lie anywhere.
+    `offset_bytes` is its fixed offset, or None. Raises InputError for invalid values.
     """
 
     start: int
@@ -28,13 +28,13 @@ class Buffer:
             raise InputError(f"a buffer is fixed at {self.offset_bytes}", expected="at least 0")
 
     def overlaps(self, other: Buffer) -> bool:
-        """Whether both live in some step."""
+        """Return True if both buffers are live in some step."""
         return self.start < other.stop and other.start < self.stop
 
 
 @dataclass(frozen=True, slots=True)
 class PackingProblem:
-    """Give each buffer an offset, a multiple of the alignment, so that none overlap in memory.
+    """The problem of assigning each buffer an aligned offset so that no live buffers overlap in memory.
 
     A buffer with a fixed offset keeps it.
     """
@@ -45,12 +45,12 @@ class PackingProblem:
 
     @property
     def has_fixed(self) -> bool:
-        """True if some buffer has a fixed offset."""
+        """Return True if some buffer has a fixed offset."""
         return any(buffer.offset_bytes is not None for buffer in self.buffers)
 
     @property
     def roomy_bytes(self) -> int:
-        """Capacity that is always enough, unless fixed buffers overlap: all others above the highest fixed one."""
+        """Return a capacity that suffices unless fixed buffers overlap: all others above the highest fixed one."""
         highest, free = 0, 0
         for buffer in self.buffers:
             if buffer.offset_bytes is None:
@@ -65,32 +65,32 @@ class PackingProblem:
 
     @property
     def steps(self) -> range:
-        """All steps in which a buffer may live, from 0."""
+        """Return all steps in which a buffer may be live, from 0."""
         return range(max((buffer.stop for buffer in self.buffers), default=0))
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """`offsets_bytes[i]` belongs to the problem's `buffers[i]`."""
+    """A solution of a packing problem; `offsets_bytes[i]` belongs to the problem's `buffers[i]`."""
 
     offsets_bytes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """Some buffers lie within the capacity for their whole life, the others outside it for theirs.
+    """A partition of the buffers: some stay within the capacity for their whole live range, the others outside it.
 
-    `offsets_bytes[i]` belongs to the problem's `buffers[i]`; None says that it is outside.
+    `offsets_bytes[i]` belongs to the problem's `buffers[i]`; None means that the buffer is outside.
     """
 
     offsets_bytes: tuple[int | None, ...]
 
     @property
     def outside(self) -> tuple[int, ...]:
-        """The buffers that are outside, as indices into the problem's `buffers`."""
+        """Return the indices of the buffers outside the capacity."""
         return tuple(index for index, offset in enumerate(self.offsets_bytes) if offset is None)
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The buffers that have an offset, by number."""
+        """Return the indices of the buffers that have an offset."""
         return tuple(index for index, offset in enumerate(self.offsets_bytes) if offset is not None)

@@ -1,4 +1,4 @@
-"""The question: a graph, the scratchpads it is planned for, and what is to be least."""
+"""The planning problem: a graph, its scratchpads, and the objective."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from onchip.ir.tensor import Role, Tensor
 
 
 class Objective(StrEnum):
-    """What is least: the cost of non-compulsory transfers (COSMA, Eq. 12), or the arena of a plan without spills.
+    """The objective: the cost of non-compulsory transfers (COSMA, Eq. 12), the peak without spills, or another cost.
 
-    A transfer costs its bytes (TRAFFIC), the cycles that DMA takes for it, or its energy in femtojoules. LATENCY is the
-    cycle in which everything has ended. RECOMPUTATION is the cycles of operators that run again, nothing being spilled.
+    A transfer costs its bytes (TRAFFIC), its DMA cycles, or its energy in fJ. LATENCY is the cycle in which everything
+    has ended. RECOMPUTATION is the cycles of repeated operator executions in plans without spills.
     """
 
     TRAFFIC = "traffic"
@@ -38,17 +38,17 @@ class Objective(StrEnum):
 
     @property
     def counts_transfers(self) -> bool:
-        """True if the objective is the cost of transfers."""
+        """Return True if the objective is the cost of transfers."""
         return self in (Objective.TRAFFIC, Objective.DMA_CYCLES, Objective.DMA_ENERGY)
 
     @property
     def forbids_spills(self) -> bool:
-        """Whether nothing moves but what is compulsory."""
+        """Return True if only compulsory transfers are allowed."""
         return self in (Objective.PEAK, Objective.RECOMPUTATION)
 
 
 class Order(StrEnum):
-    """Which orders of the operators are allowed: any, the graph's own, or one of least peak."""
+    """The allowed operator orders: any, the graph's own, or one of minimum peak."""
 
     FREE = "free"
     GIVEN = "given"
@@ -56,17 +56,17 @@ class Order(StrEnum):
 
 
 class Count(StrEnum):
-    """Which tensors are planned: all but parameters, or all."""
+    """The planned tensors: all except parameters, or all."""
 
     ACTIVATIONS = "activations"
     ALL = "all"
 
 
 class Placement(StrEnum):
-    """Whether a tensor may come and go, or has one place for its whole life.
+    """The placement policy of tensors: evictable, or at one fixed address.
 
-    With STATIC placement a tensor is resident in one scratchpad from its first use to its last, or only while
-    an operator uses it, anew for each.
+    With STATIC placement a tensor is either resident in one scratchpad from its first use to its last, or resident only
+    while an operator uses it, with a separate residency for each use.
     """
 
     DYNAMIC = "dynamic"
@@ -75,7 +75,7 @@ class Placement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What a transfer costs: `setup`, and for each term (unit_bits, cost) the cost of every unit begun."""
+    """The cost of a transfer: `setup`, and for each term (unit_bits, cost) the cost per started unit."""
 
     setup: int = 0
     terms: tuple[tuple[int, int], ...] = ((8, 1),)
@@ -87,17 +87,20 @@ class Rate:
             )
 
     def cost(self, size_bytes: int) -> int:
-        """Return what moving so many bytes costs, in the unit of the objective."""
+        """Return the cost of moving `size_bytes` bytes, in the unit of the objective."""
         return self.setup + sum(-(-size_bytes * 8 // unit_bits) * cost for unit_bits, cost in self.terms)
 
 
 BYTES = Rate()
-"""One for each byte."""
+"""A cost of one per byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """`links` (source, target) join scratchpads beside DRAM; `rates` say what each way costs, else its bytes."""
+    """`links` (source, target) between scratchpads, and `rates` of (source, target) pairs.
+
+    The default rate counts bytes.
+    """
 
     links: tuple[tuple[str, str], ...] = ()
     rates: Mapping[tuple[str, str], Rate] = field(default_factory=dict, hash=False)
@@ -105,11 +108,11 @@ class Transfers:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """How long operators and transfers last, in cycles; what a way lasts is its rate in Transfers, set-up included.
+    """The durations of operators in cycles; the rates in Transfers, set-up included, are those of transfers.
 
-    `cycles` are those of operators, by name, that state none themselves. Transfer k is set up on queue k mod `queues`,
-    for `setup_cycles`, and then has DRAM to itself: with `has_one_channel` beside loads and stores, else beside those
-    of its direction. Raises UsageError for less than one queue, or for times below 0.
+    `cycles` are those of the operators, by name, that state none. Transfer k is set up on queue k mod `queues` for
+    `setup_cycles`, and then has exclusive use of DRAM: with `has_one_channel` among loads and stores together,
+    otherwise among transfers of its direction. Raises UsageError for less than one queue, or for negative times.
     """
 
     cycles: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -122,7 +125,7 @@ class Durations:
             raise UsageError("a duration is negative, or there is no queue", expected="cycles of at least 0, a queue")
 
     def of_operator(self, operator: Operator) -> int:
-        """Return the cycles of an operator; raises UsageError where neither it nor its file says any."""
+        """Return the cycles of an operator; raises UsageError if neither the operator nor `cycles` gives any."""
         cycles = operator.stated.cycles
         if cycles is None:
             cycles = self.cycles.get(operator.name)
@@ -134,12 +137,12 @@ class Durations:
 
 @dataclass(frozen=True)
 class Problem:
-    """One planning problem: a graph, the scratchpads that it may use, and what is to be least.
+    """A planning problem: a graph, the scratchpads that it may use, and the objective.
 
-    With `durations` it is known how long everything lasts, as the objective LATENCY asks for. With a `recomputation`
-    operators may run again; every objective that counts transfers counts what that costs, too.
-    `settled_states` lie on the chip for life, outside of what the memories say: their tensors appear nowhere, but who
-    reads the old one runs before the new one is written.
+    `durations` are required for the objective LATENCY. With a `recomputation` operators may run again; every objective
+    that counts transfers also counts that cost. `settled_states` stay on the chip permanently, outside the given
+    memories: their tensors appear nowhere, but all readers of the old one run before the new one is written. Raises
+    UsageError if the objective lacks a rate or a cost that it needs.
     """
 
     graph: Graph
@@ -162,7 +165,7 @@ class Problem:
 
     @property
     def known_durations(self) -> Durations:
-        """How long everything lasts; raises UsageError where nothing says it."""
+        """Return the durations; raises UsageError if there are none."""
         if self.durations is None:
             raise UsageError("nothing says how long operators last", expected="durations, as of an accelerator")
         return self.durations
@@ -179,12 +182,12 @@ class Problem:
             raise UsageError(what, place="--recompute allowed, --placement static", expected="dynamic placement")
 
     def may_run_again(self, operator: Operator) -> bool:
-        """Whether the operator may run more than once: it touches no state, and draws nothing at random."""
+        """Return True if the operator may run more than once: it touches no state, and draws no random numbers."""
         touched = self._state_names.intersection((*operator.inputs, *operator.outputs))
         return self.recomputation is not None and operator.kind not in DRAWING_KINDS and not touched
 
     def cost_again(self, operator: Operator) -> int:
-        """What one more run of an operator costs, in the objective's unit."""
+        """Return the cost of one more execution of an operator, in the objective's unit."""
         return 0 if self.recomputation is None else self.recomputation.cost(operator)
 
     def _every_way_has_a_rate(self) -> None:
@@ -196,7 +199,7 @@ class Problem:
                 raise UsageError(what, place="rates", expected="a rate of that way")
 
     def counts(self, tensor: Tensor) -> bool:
-        """Whether the tensor appears in the plan."""
+        """Return True if the tensor appears in the plan."""
         is_settled = tensor.name in self._settled_names
         return (self.count is Count.ALL or tensor.role is not Role.PARAMETER) and not is_settled
 
@@ -215,21 +218,21 @@ class Problem:
 
     @cached_property
     def counted_tensors(self) -> tuple[Tensor, ...]:
-        """The tensors that appear in the plan, in the graph's order."""
+        """Return the tensors that appear in the plan, in the graph's order."""
         return tuple(tensor for tensor in self.graph.tensors if self.counts(tensor))
 
     def operands(self, operator: Operator) -> tuple[Tensor, ...]:
-        """The distinct counted tensors that must be resident while `operator` runs."""
+        """Return the distinct counted tensors that must be resident while `operator` runs."""
         counted = self._counted
         names = dict.fromkeys((*operator.inputs, *operator.parameters, *operator.outputs))
         return tuple(counted[name] for name in names if name in counted)
 
     def operand(self, operator: Operator, tensor: Tensor) -> Operand:
-        """What `tensor` is to an operator that reads or writes it."""
+        """Return the operand type of `tensor` for an operator that reads or writes it."""
         if tensor.name in operator.outputs:
             return Operand.OUTPUT
         return Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT
 
     def transfer_cost(self, tensor: Tensor, source: str, target: str) -> int:
-        """What moving `tensor` from memory `source` to memory `target` costs, in the objective's unit."""
+        """Return the cost of moving `tensor` from memory `source` to memory `target`, in the objective's unit."""
         return self.transfers.rates.get((source, target), BYTES).cost(tensor.size_bytes)

@@ -1,4 +1,4 @@
-"""The answer to a planning problem: a straight-line program."""
+"""A plan: the straight-line program that answers a planning problem."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """A residency of `tensor` begins in scratchpad `memory` at `offset_bytes`; its bytes are undefined.
+    """Begin a residency of `tensor` in scratchpad `memory` at `offset_bytes`, with undefined bytes.
 
-    With `is_state` they are what the inference before has left there: the tensor's value.
+    With `is_state` the bytes are those left by the preceding inference: the tensor's value.
     """
 
     tensor: str
@@ -26,7 +26,7 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """The bytes of `tensor` move from memory `source` to memory `target` (one of them may be DRAM)."""
+    """Move the bytes of `tensor` from memory `source` to memory `target` (one of them may be DRAM)."""
 
     tensor: str
     source: str
@@ -35,14 +35,14 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """`operator` runs and takes one step; what it reads and writes is resident then."""
+    """Run `operator` for one step; its operands are resident then."""
 
     operator: str
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """The residency of `tensor` in scratchpad `memory` ends."""
+    """End the residency of `tensor` in scratchpad `memory`."""
 
     tensor: str
     memory: str
@@ -53,9 +53,9 @@ Instruction: TypeAlias = Allocate | Copy | Compute | Free
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Instructions over scratchpads. What makes it legal is the verifier's to say.
+    """A sequence of instructions over scratchpads; the verifier defines which plans are legal.
 
-    `problem` is the one it answers, where that is known: pictures take sizes from it, nothing else does.
+    `problem` is the problem that the plan answers, if known; only pictures use it, for sizes.
     """
 
     memories: tuple[Memory, ...]
@@ -63,7 +63,7 @@ class Plan:
     problem: Problem | None = field(default=None, compare=False, repr=False)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         from onchip.reports.picture import html_of_plan
 
         return html_of_plan(self)

@@ -1,4 +1,4 @@
-"""Running operators again: whether that is allowed, which of them can, and what it costs."""
+"""Recomputation (rematerialisation): whether it is allowed, for which operators, and at what cost."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DRAWING_KINDS: Final = frozenset(
     | {"randint", "randint_like", "randn", "randn_like", "randperm", "uniform"}
     | {"MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"}
 )
-"""Kinds of operators that draw at random, in ONNX, ATen and TFLite: run again they would write other values."""
+"""Operator kinds that draw random numbers, in ONNX, ATen and TFLite: a repeated run would write other values."""
 
 
 class Recompute(StrEnum):
-    """Whether an operator may run more than once."""
+    """The option that allows or forbids running an operator more than once."""
 
     NEVER = "never"
     ALLOWED = "allowed"
@@ -28,9 +28,10 @@ class Recompute(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recomputation:
-    """Operators may run again; `costs` say by name what each further run costs, in the objective's unit.
+    """The permission to run operators again; `costs` maps an operator's name to the cost of each additional run.
 
-    An operator without a cost runs again for nothing. Raises UsageError for a cost below 0.
+    Costs are in the objective's unit; an operator without a cost runs again for free. Raises UsageError for a negative
+    cost.
     """
 
     costs: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -41,5 +42,5 @@ class Recomputation:
                 raise UsageError(f"it is {cost}", place=f"costs.{name}", expected="at least 0")
 
     def cost(self, operator: Operator) -> int:
-        """Return what one more run of an operator costs, in the objective's unit."""
+        """Return the cost of one more run of an operator, in the objective's unit."""
         return self.costs.get(operator.name, 0)

@@ -1,4 +1,4 @@
-"""What a legal plan says of memory: which tensor lies where and when, and what moves."""
+"""Residencies and transfers of a legal plan: the address and time of each tensor, and its moves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onchip.ir.tensor import Role
 
 
 class Began(StrEnum):
-    """How the bytes of a residency came there; EMPTY if nothing was ever written to it."""
+    """The origin of a residency's bytes; EMPTY if nothing was ever written."""
 
     COMPUTED = "computed"
     RECOMPUTED = "recomputed"
@@ -25,7 +25,7 @@ class Began(StrEnum):
 
 
 class TransferKind(StrEnum):
-    """A first load, a later one, a network output's write, the spill of any other tensor, or a move on the chip."""
+    """The kind of a transfer: first load, reload, write of a network output, spill, or on-chip move."""
 
     LOAD = "load"
     RELOAD = "reload"
@@ -39,7 +39,7 @@ _BEGAN = {TransferKind.LOAD: Began.LOADED, TransferKind.RELOAD: Began.RELOADED, 
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """A tensor in bytes [offset, offset + size) of a scratchpad over instructions [start, stop), its steps beside.
+    """A tensor in bytes [offset, offset + size) of a scratchpad over instructions [start, stop), with its steps.
 
     `start_instruction` is its Allocate and `stop_instruction` its Free, or the plan's length if there is none.
     `start_step` and `stop_step` are the numbers of operators that ran before these.
@@ -58,13 +58,13 @@ class Residency:
 
     @property
     def end_bytes(self) -> int:
-        """The first address beyond it."""
+        """Return the first address after the residency."""
         return self.offset_bytes + self.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Instruction number `instruction`, a Copy, after `step` operators have run."""
+    """The Copy at index `instruction`, after `step` operators have run."""
 
     tensor: str
     source: str
@@ -76,7 +76,7 @@ class Transfer:
 
 
 def residencies_of(plan: Plan, graph: Graph) -> tuple[Residency, ...]:
-    """The residencies in the order in which they begin; the plan must be legal."""
+    """Return the residencies of a legal plan in the order in which they begin."""
     open_ones: dict[tuple[str, str], Residency] = {}
     ended: list[Residency] = []
     kinds = {transfer.instruction: transfer.kind for transfer in transfers_of(plan, graph)}
@@ -108,7 +108,7 @@ def residencies_of(plan: Plan, graph: Graph) -> tuple[Residency, ...]:
 
 
 def transfers_of(plan: Plan, graph: Graph) -> tuple[Transfer, ...]:
-    """What moves, in the plan's order; the plan must be legal."""
+    """Return the transfers of a legal plan, in its order."""
     return tuple(_transfers(plan, graph))
 
 
@@ -132,6 +132,6 @@ def _transfers(plan: Plan, graph: Graph) -> Iterator[Transfer]:
 
 
 def _set_began(open_ones: dict[tuple[str, str], Residency], place: tuple[str, str], began: Began) -> None:
-    """The first write says how it began."""
+    """Record the origin of a residency at its first write."""
     if open_ones[place].began is Began.EMPTY:
         open_ones[place] = replace(open_ones[place], began=began)

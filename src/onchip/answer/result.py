@@ -1,4 +1,4 @@
-"""What a method answers: what is known, who claims it, and apart from that why it stopped."""
+"""The result of a method: status, bound and answer, and separately the reason why it stopped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 
 
 class Status(StrEnum):
-    """What the method claims to know. Not found is UNKNOWN, never INFEASIBLE, unless proven."""
+    """The claimed status of an answer. A problem without a found answer is UNKNOWN, and INFEASIBLE only if proven."""
 
     OPTIMAL = "OPTIMAL"
     FEASIBLE = "FEASIBLE"
@@ -21,7 +21,7 @@ class Status(StrEnum):
 
 
 class Stop(StrEnum):
-    """Why the method stopped: it had finished, or a limit or the user ended it."""
+    """The reason why a method stopped: completion, a limit, or the user."""
 
     COMPLETED = "completed"
     TIME_LIMIT = "time limit"
@@ -33,14 +33,14 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[AnswerT_co]):
-    """`answer` and `objective_value` are None where the status is INFEASIBLE or UNKNOWN.
+    """The result of a method; `answer` and `objective_value` are None if the status is INFEASIBLE or UNKNOWN.
 
-    `space` names the set of answers for which status and bound hold, where that is not every answer. `optimal_among`
-    names a smaller set in which the answer is proven to be the best, and `bound_among` is the greater lower bound that
-    is proven for the set that was searched. `why_not` is the reason why there is no answer.
+    `space` names the set of answers for which status and bound hold, if that is not the set of all answers.
+    `optimal_among` names a smaller set in which the answer is proven optimal, and `bound_among` is the greater lower
+    bound proven for the searched set. `why_not` is the reason why there is no answer.
 
-    Raises InternalError where the claims contradict each other: a bound above the objective, or below it though the
-    answer is OPTIMAL, or `bound_among` below the lower bound.
+    Raises InternalError if the claims contradict each other: a bound above the objective, or below it though the answer
+    is OPTIMAL, or `bound_among` below the lower bound.
     """
 
     status: Status
@@ -77,17 +77,17 @@ class Result(Generic[AnswerT_co]):
 
     @property
     def bound(self) -> int | None:
-        """The lower bound on the objective; None if INFEASIBLE, since no plan has an objective value."""
+        """Return the lower bound on the objective; None if INFEASIBLE, since no plan has an objective value."""
         return None if self.status is Status.INFEASIBLE else self.lower_bound
 
     @property
     def gap(self) -> float | None:
-        """(objective - bound) / objective; 0 when the objective is 0; None without an answer."""
+        """Return (objective - bound) / objective; 0 if the objective is 0; None without an answer."""
         return self._gap_to(self.lower_bound)
 
     @property
     def gap_among(self) -> float | None:
-        """The gap to `bound_among`; None without an answer or such a bound."""
+        """Return the gap to `bound_among`; None without an answer or without that bound."""
         return None if self.bound_among is None else self._gap_to(self.bound_among)
 
     def _gap_to(self, bound: int) -> float | None:
@@ -96,7 +96,7 @@ class Result(Generic[AnswerT_co]):
         return (self.objective_value - bound) / self.objective_value if self.objective_value else 0.0
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         from onchip.reports.picture import html_of_result
 
         return html_of_result(self)

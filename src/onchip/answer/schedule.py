@@ -1,6 +1,6 @@
-"""A schedule: the whole answer. Which operators run together in tiles, how each tile's loops run, what moves when.
+"""A schedule: the complete answer, with fused operators, tiles, mappings, and the program of all moves.
 
-docs/schedule.md says what each part means; `verify` holds a schedule to it.
+docs/schedule.md defines each part; `verify` checks schedules against it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from onchip.errors import InputError
 from onchip.ir.layer import Layer
 
 WORKSPACE = "@workspace"
-"""Behind an operator's name: the tensor of what its mapping needs in a memory while it runs."""
+"""Suffix of an operator's name: the tensor of the workspace that its mapping needs in a memory while it runs."""
 MOST_TILE_OPERATORS: Final = 50_000
-"""A network in more of them lies outside the space of schedules."""
+"""Limit of the space of schedules; a network with more tile operators is outside it."""
 
 
 class ScheduleError(InputError):
-    """A schedule that cannot be, or a file of one that cannot be read."""
+    """Raised for an invalid schedule, or an unreadable schedule file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Homes:
-    """By operand the memory in which it is whole while its operator runs; None: DRAM, from or to which it streams.
+    """The memory that stores each whole operand while its operator runs; None: DRAM, from or to which it streams.
 
     The home of an operand that the layer does not have is None.
     """
@@ -39,20 +39,20 @@ class Homes:
     output: str | None = None
 
     def of(self, operand: Operand) -> str | None:
-        """The home of one operand."""
+        """Return the home of one operand."""
         return {Operand.INPUT: self.input, Operand.WEIGHT: self.weight, Operand.OUTPUT: self.output}[operand]
 
     def __iter__(self) -> Iterator[tuple[Operand, str]]:
-        """The operands that have a home on the chip."""
+        """Yield the operands with an on-chip home, and that home."""
         return ((operand, home) for operand in Operand if (home := self.of(operand)) is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledStack:
-    """Operators of the network, by name, in the order in which they run; each runs tile by tile if there is a tiling.
+    """Operators of the network, by name and in execution order, run tile by tile if there is a tiling.
 
-    `tiling` cuts the last operator's output; a stack of several operators has one, and only that output leaves it.
-    Raises ScheduleError for a stack without operators, or one of several without a tiling.
+    `tiling` divides the last operator's output; a stack of several operators has one, and only that output leaves it.
+    Raises ScheduleError for a stack without operators, or one of several operators without a tiling.
     """
 
     operators: tuple[str, ...]
@@ -68,7 +68,7 @@ class ScheduledStack:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledMapping:
-    """How each tile operator of the stack numbered `stack` runs whose loop nest is `layer`, its operands at `homes`."""
+    """The mapping of the tile operators of stack number `stack` with loop nest `layer` and operands at `homes`."""
 
     stack: int
     layer: Layer
@@ -78,9 +78,9 @@ class ScheduledMapping:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`stacks` in the order in which they run; `program` places and moves every tensor of the network in tiles.
+    """`stacks` in execution order, their `mappings`, and the `program` that places and moves every tile of a tensor.
 
-    Raises ScheduleError where an operator is in two stacks, or two mappings are of the same stack, layer and homes.
+    Raises ScheduleError if an operator is in two stacks, or two mappings have the same stack, layer and homes.
     """
 
     stacks: tuple[ScheduledStack, ...]
@@ -99,7 +99,7 @@ class Schedule:
                 raise ScheduleError(detail, place=f"mappings of stack {stack}", expected="one")
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         from onchip.reports.picture import html_of_schedule
 
         return html_of_schedule(self)

@@ -1,7 +1,7 @@
-"""Stacks of a fusion strategy: which layers run together, in which tiles, and what overlapping tiles share.
+"""Stacks of a fusion strategy: fused layers, their tile size, and the data shared by overlapping tiles.
 
-After DeFiNES (Mei, Goetschalckx et al., HPCA 2023), its three axes: tile size, overlap mode, fuse depth. Tiles run from
-left to right, then from top to bottom; each is computed through all layers of its stack before the next one.
+After DeFiNES (Mei, Goetschalckx et al., HPCA 2023), with its three axes: tile size, overlap mode, fuse depth. Tiles run
+from left to right, then from top to bottom; each is computed through all layers of its stack before the next one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from onchip.errors import InputError
 
 
 class StrategyError(InputError):
-    """A strategy that cannot be, or a file of one that cannot be read."""
+    """Raised for an invalid strategy, or an unreadable strategy file."""
 
 
 class OverlapMode(StrEnum):
-    """What a tile takes from its neighbours instead of computing it again: nothing, columns, columns and rows."""
+    """The overlap data that a tile reuses instead of recomputing: none, columns, or columns and rows."""
 
     RECOMPUTE = "recompute"
     H_CACHED = "h-cached"
@@ -27,18 +27,18 @@ class OverlapMode(StrEnum):
 
     @property
     def caches_columns(self) -> bool:
-        """Whether what the tile to the left has computed is kept for this one."""
+        """Return True if results of the tile to the left are kept for this tile."""
         return self is not OverlapMode.RECOMPUTE
 
     @property
     def caches_rows(self) -> bool:
-        """Whether what the tiles above have computed is kept for this one."""
+        """Return True if results of the tiles above are kept for this tile."""
         return self is OverlapMode.FULLY_CACHED
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Tiles of `columns` x `rows` pixels of a stack's last feature map; those at its edge may be smaller."""
+    """Tiles of `columns` x `rows` pixels of a stack's last feature map; tiles at its edge may be smaller."""
 
     columns: int
     rows: int
@@ -53,9 +53,9 @@ class Tiling:
         return f"{self.columns}x{self.rows} {self.mode}"
 
     def within(self, columns: int, rows: int) -> Tiling:
-        """The same of a map of that size: no tile is larger, and of modes that do the same there it is the first.
+        """Return the equivalent tiling of a map of that size: the tile clipped to the map, in the simplest mode.
 
-        Nothing is cached towards a neighbour that no tile has.
+        Overlap is not cached in a direction in which no tile has a neighbour.
         """
         mode = self.mode
         if mode.caches_rows and self.rows >= rows:
@@ -66,7 +66,7 @@ class Tiling:
 
 
 def tile_of_text(text: str) -> tuple[int, int]:
-    """Columns and rows of `4x72`; raises StrategyError."""
+    """Return the columns and rows of a text such as `4x72`; raises StrategyError for invalid text."""
     match = fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text)
     if match is None or "0" in (match[1].strip("0") or "0", match[2].strip("0") or "0"):
         raise StrategyError(f"{text!r} is no tile", place="tile", expected="columns x rows, like 4x72")
@@ -75,9 +75,10 @@ def tile_of_text(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class StackStrategy:
-    """Layers, by name and in the network's order, that run tile by tile; the last one's output is tiled.
+    """Layers, by name and in the network's order, that run tile by tile; the output of the last one is tiled.
 
-    It lies whole in memory `output_home` until the last layer that reads it has run.
+    That output is stored whole in memory `output_home` until the last layer that reads it has run. Raises StrategyError
+    for a stack without layers.
     """
 
     layers: tuple[str, ...]
@@ -91,10 +92,10 @@ class StackStrategy:
 
 @dataclass(frozen=True, slots=True)
 class LayerInNetwork:
-    """What a strategy has to respect of a layer: the feature maps that it reads and writes, by name.
+    """The constraints of a layer on a strategy: the feature maps that it reads and writes, by name.
 
-    What it writes has `columns` x `rows` pixels and `output_bits` in all; with `is_output` it is an output of the
-    network, whoever reads it. One that `runs_alone` is a stack in one tile.
+    Its output has `columns` x `rows` pixels and `output_bits` in total; with `is_output` it is an output of the
+    network, even if layers read it. A layer that `runs_alone` is a stack in a single tile.
     """
 
     name: str

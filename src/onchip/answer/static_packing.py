@@ -1,4 +1,4 @@
-"""Static packing: buffers with known lives, each to get one place in one of several memories for its whole life."""
+"""Static packing: buffers with known live ranges, each assigned one address in one of several memories."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from onchip.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class StaticMemory:
-    """A memory with room for `capacity_bytes`, or for all that is asked of it (None).
+    """A memory of `capacity_bytes`, or of unlimited capacity (None).
 
-    The first `reserved_bytes` are taken for good by something else.
+    The first `reserved_bytes` are permanently reserved.
     """
 
     capacity_bytes: int | None = None
@@ -21,16 +21,16 @@ class StaticMemory:
 
     @property
     def first_free_byte(self) -> int:
-        """The lowest offset at which a buffer may lie."""
+        """Return the lowest offset available for a buffer."""
         return -(-self.reserved_bytes // self.alignment_bytes) * self.alignment_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class StaticPackingProblem:
-    """Give each buffer a memory and an offset there; `pinned[i]` is the memory that `buffers[i]` has to lie in, if any.
+    """The problem of assigning each buffer a memory and an offset; `pinned[i]` is the required memory of `buffers[i]`.
 
-    The memories stand fastest first. Those with a capacity are filled; `rest` is the one without that takes what they
-    do not keep (None: there is none). Raises InputError where the numbers name no such memory.
+    The memories are in order of speed, fastest first. Memories with a capacity are filled; `rest` is the memory without
+    a capacity for the remaining buffers (None: there is none). Raises InputError if an index names no such memory.
     """
 
     buffers: tuple[Buffer, ...]
@@ -49,7 +49,7 @@ class StaticPackingProblem:
 
     @property
     def filled(self) -> tuple[int, ...]:
-        """The memories that have a capacity."""
+        """Return the indices of the memories with a capacity."""
         return tuple(index for index, one in enumerate(self.memories) if one.capacity_bytes is not None)
 
 
@@ -63,10 +63,10 @@ class StaticPlace:
 
 @dataclass(frozen=True, slots=True)
 class StaticPacking:
-    """`places[i]` belongs to the problem's `buffers[i]`."""
+    """A solution of a static packing problem; `places[i]` belongs to the problem's `buffers[i]`."""
 
     places: tuple[StaticPlace, ...]
 
     def within(self, memory: int) -> tuple[int, ...]:
-        """The buffers that lie in a memory, as indices into the problem's `buffers`."""
+        """Return the indices of the buffers assigned to a memory."""
         return tuple(index for index, place in enumerate(self.places) if place.memory == memory)

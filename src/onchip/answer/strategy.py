@@ -1,4 +1,4 @@
-"""A fusion strategy: stacks of layers, how every layer runs in each of their tiles, and what all of it costs."""
+"""A fusion strategy: stacks of layers, the mappings of their layers in each tile, and the resulting figures."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from onchip.ir.layer import Layer
 
 @dataclass(frozen=True, slots=True)
 class TileMapping:
-    """How the layers `names` of the stack numbered `stack` run in each tile in which their loop nest is `layer`.
+    """The mapping of the layers `names` of stack number `stack` in each tile with loop nest `layer`.
 
-    Their operands lie whole at `homes`. `room_bytes` are what is left to tiles in one instance of a memory, by its
-    name; a memory that is not listed is theirs as a whole. Raises StrategyError where no layer is named.
+    Their operands are stored whole at `homes`. `room_bytes` maps a memory to the bytes left for tiles in one instance;
+    an unlisted memory is free for tiles. Raises StrategyError if no layer is named.
     """
 
     stack: int
@@ -35,11 +35,10 @@ class TileMapping:
 
 @dataclass(frozen=True, slots=True)
 class FusionStrategy:
-    """Stacks in the order in which they run, with a mapping for each different loop nest, homes and room in them.
+    """Stacks in execution order, with a mapping for each distinct loop nest, homes and tile capacity.
 
-    Every layer is in one of the stacks. `mappings` are empty where nothing is said of how layers run, as in older
-    files. Operators that are `outside`, by name, run beside the stacks and only move data from and to DRAM. Raises
-    StrategyError for a layer in two stacks.
+    Every layer is in one of the stacks. `mappings` are empty in older files without mappings. Operators in `outside`,
+    by name, are in no stack and only move data from and to DRAM. Raises StrategyError for a layer in two stacks.
     """
 
     stacks: tuple[StackStrategy, ...]
@@ -54,7 +53,7 @@ class FusionStrategy:
 
 
 class EnergyCause(StrEnum):
-    """Why energy is spent; an addition's second operand is an activation."""
+    """The cause of an energy expense; an addition's second operand counts as an activation."""
 
     ACTIVATION = "activation"
     WEIGHT = "weight"
@@ -63,19 +62,19 @@ class EnergyCause(StrEnum):
 
 
 ENERGIES = "energies_pj"
-"""Of a figure's name, before the memory (or the MACs) and the cause: `energies_pj.dram.copy`."""
+"""Prefix of a figure's name, before the memory (or the MACs) and the cause: `energies_pj.dram.copy`."""
 PEAKS = "peak_bytes"
-"""Of a figure's name, before the memory."""
+"""Prefix of a figure's name, before the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyFigures:
-    """What running a network as a strategy says costs; `macs` with those that are computed again.
+    """The cost of running a network by a strategy; `macs` includes recomputed MACs.
 
-    The objective is in femtojoules, cycles, the product of both, or the bits that DRAM reads and writes.
-    `energy_pj` is None if the accelerator does not state the energy of a multiply-accumulate. `energies_pj` are by
-    memory (or the MACs) and cause; `peak_bytes` by memory the most that one instance has to hold
-    while a layer runs, of what is counted in the room of its tiles.
+    The objective is in fJ, cycles, fJ x cycles, or the bits that DRAM reads and writes. `energy_pj` is None if the
+    accelerator does not state the energy of a multiply-accumulate. `energies_pj` are by memory (or the MACs) and cause;
+    `peak_bytes` is by memory the maximum that one instance holds while a layer runs, of the data counted in the
+    capacity for its tiles.
     """
 
     objective_value: float
@@ -88,7 +87,7 @@ class StrategyFigures:
 
     @property
     def named(self) -> dict[str, float]:
-        """Return all figures that are known but the objective value, by name."""
+        """Return all known figures except the objective value, by name."""
         sums = {
             **({} if self.energy_pj is None else {"energy_pj": self.energy_pj}),
             "latency_cycles": self.latency_cycles,
@@ -99,13 +98,13 @@ class StrategyFigures:
 
 
 def named_parts(energies_pj: Mapping[tuple[str, str], float], peak_bytes: Mapping[str, int]) -> dict[str, float]:
-    """Return energies by memory and cause, and peaks by memory, by name; `nested_figures` is the way back."""
+    """Return energies by memory and cause, and peaks by memory, as flat names; `nested_figures` is the inverse."""
     energies = {f"{ENERGIES}.{memory}.{cause}": energy for (memory, cause), energy in energies_pj.items()}
     return energies | {f"{PEAKS}.{memory}": size for memory, size in peak_bytes.items()}
 
 
 def nested_figures(named: Mapping[str, float]) -> dict[str, object]:
-    """Return figures by name with energies as objects by memory and cause, and peaks as one by memory."""
+    """Return named figures with energies nested by memory and cause, and peaks nested by memory."""
     plain: dict[str, object] = {}
     energies: dict[str, dict[str, float]] = {}
     peaks: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""The functions of `import onchip` that take an answer: checked, run, explained, drawn."""
+"""Functions of `import onchip` that check, run, explain or draw an answer."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def check(answer: ScheduleOutcome | File, network: File | None = None, accelerator: File | None = None) -> Checked:
-    """Verify an answer file for a network, or a schedule as `schedule` returns it, and search nothing.
+    """Verify an answer file for a network, or a schedule returned by `schedule`, without any search.
 
-    A mapping or a strategy file needs an accelerator unless it names a bundled one. Raises InputError for files that
-    cannot be read, UsageError where there is no answer, or no network is named for a file.
+    A mapping or a strategy file needs an accelerator unless it names a bundled one. Raises InputError for unreadable
+    files, UsageError if there is no answer, or no network is named for a file.
     """
     from onchip.api.check import CheckRequest, check_file
     from onchip.api.check_schedule import check_schedule_document
@@ -39,11 +39,10 @@ def check(answer: ScheduleOutcome | File, network: File | None = None, accelerat
 def run(
     answer: ScheduleOutcome | File, network: File | None = None, *, seed: int = 0, steps: int = 1
 ) -> ScheduleExecution | Execution:
-    """Execute a schedule, or a plan or schedule file, on real bytes beside a run without it.
+    """Execute a schedule, or a plan or schedule file, on real data and compare with an unscheduled run.
 
-    A plan is run for so many inferences (`steps`), each with the state that the one before has left.
-
-    Raises InputError for files that cannot be read, UsageError where there is no answer, or no network is named.
+    A plan is run for `steps` inferences, each with the state left by the preceding one. Raises InputError for
+    unreadable files, UsageError if there is no answer, or no network is named.
     """
     from onchip.api.check_schedule import ScheduleFile, check_schedule_document
     from onchip.api.kernels import RunValues
@@ -74,9 +73,9 @@ def explain(answer: File, network: File | None = None) -> Explanation | Schedule
 
 
 def explain(answer: Outcome | ScheduleOutcome | File, network: File | None = None) -> Explanation | ScheduleExplanation:
-    """Say why a plan moves what it moves, or where the energy of a schedule goes, as they were found or in files.
+    """Explain the transfers of a plan, or the energy of a schedule, given as outcome or file.
 
-    Raises InputError for files that cannot be read, UsageError where there is no answer, or no network is named.
+    Raises InputError for unreadable files, UsageError if there is no answer, or no network is named.
     """
     from onchip.reports.explain.history import History
     from onchip.reports.program.explanation import Explanation
@@ -93,10 +92,10 @@ def explain(answer: Outcome | ScheduleOutcome | File, network: File | None = Non
 
 
 def report(answer: ScheduleOutcome | File, output: File, network: File | None = None) -> None:
-    """Draw a schedule, or a plan or schedule file, as one HTML file that opens offline.
+    """Draw a schedule, or a plan or schedule file, as one HTML file for offline use.
 
-    Raises InputError for files that cannot be read, OutputError for one that cannot be written, UsageError where there
-    is no answer, or no network is named for a file.
+    Raises InputError for unreadable files, OutputError for an unwritable one, UsageError if there is no answer, or no
+    network is named for a file.
     """
     from onchip.api.show_plan import findings_of
     from onchip.formats.files import write_file
@@ -118,7 +117,7 @@ def _is_schedule(answer: File) -> bool:
 
 
 def _legal_plan(answer: File, network: File | None) -> Check:
-    """A plan file held against its network; raises UsageError where it is illegal."""
+    """Return the check of a plan file against its network; raises UsageError if the plan is illegal."""
     from onchip.api.check_plan import check_plan
     from onchip.api.target import Target
 
@@ -130,7 +129,7 @@ def _legal_plan(answer: File, network: File | None) -> Check:
 
 
 def _shown(answer: ScheduleOutcome | File, network: File | None) -> ScheduleOutcome:
-    """The schedule as it was found, or as its file says it; raises UsageError where there is none, or it is illegal."""
+    """Return the schedule of an outcome or a file; raises UsageError if there is none or it is illegal."""
     if isinstance(answer, ScheduleOutcome):
         if answer.document is None:
             raise UsageError("there is no schedule to show", place="answer", expected="one that was found")

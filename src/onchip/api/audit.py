@@ -1,4 +1,4 @@
-"""A second prover on one page: read an answer and its network -> rule on its bound -> write what is better."""
+"""The audit by a second prover: read an answer and its network, rule on its bound, write a better answer."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ MAPPING_UNITS: Final = {"energy": "fJ", "latency": "cycles", "edp": "fJ x cycles
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
-    """What `audit` is asked: an answer file and what it answers.
+    """The request of `audit`: an answer file and the problem that it answers.
 
-    `network` is the network of a plan, the CSV file of buffers of a packing, or what was mapped. `bound` stands in
-    for the claimed one, `order` for the plan's. `capacity_bytes`, `alignment_bytes`, `overflow` and `minimize` are
-    those of `pack`, `accelerator` is that of `map`. A better answer is written to `output`.
+    `network` is the network of a plan, the CSV file of buffers of a packing, or the mapped network. `bound` replaces
+    the claimed bound, `order` the plan's. `capacity_bytes`, `alignment_bytes`, `overflow` and `minimize` are as for
+    `pack`, `accelerator` as for `map`. A better answer is written to `output`.
     """
 
     answer: Path
@@ -53,9 +53,9 @@ class AuditRequest:
 
 
 def audit(problem: Problem, lower_bound: int, *, seconds: float = SECONDS, workers: int = 1) -> Finding:
-    """Say whether any plan of a problem has an objective value below `lower_bound`: a second prover's ruling.
+    """Return a second prover's ruling on whether any plan of a problem has an objective value below `lower_bound`.
 
-    It shares no code with the methods. Raises UsageError for an order of least peak, which names no order.
+    The prover shares no code with the methods. Raises UsageError for Order.MIN_PEAK, which names no specific order.
     """
     if problem.order is Order.MIN_PEAK:
         raise UsageError("it names no order", place="order", expected=f"{Order.FREE} or {Order.GIVEN}")
@@ -66,7 +66,7 @@ def audit(problem: Problem, lower_bound: int, *, seconds: float = SECONDS, worke
 
 @phase("auditing")
 def audit_answer(request: AuditRequest) -> AuditOutcome:
-    """Rule on each claim of an answer file; raises InputError for one that is no legal answer."""
+    """Rule on each claim of an answer file; raises InputError if the answer is not legal."""
     name = request.answer.name.removesuffix(".gz")
     if name.endswith(".csv"):
         return _audit_packing(request)
@@ -77,7 +77,7 @@ def audit_answer(request: AuditRequest) -> AuditOutcome:
 
 
 def _is_a_plan(answer: Path) -> None:
-    """Raise UsageError for a schedule or a strategy; whoever reads anything else says what is wrong with it."""
+    """Raise UsageError for a schedule or a strategy; the readers report all other errors."""
     from onchip.formats.files import AnswerFormat, format_of_answer
 
     what = {AnswerFormat.SCHEDULE: "schedules", AnswerFormat.STRATEGY: "strategies"}.get(format_of_answer(answer))
@@ -117,7 +117,7 @@ def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
 
 @phase("reading")
 def _problem_of(document: PlanDocument, claim: Claim, request: AuditRequest) -> Problem:
-    """The problem that the plan answers; for an order of least peak, with the plan's own order."""
+    """Return the problem that the plan answers; with Order.MIN_PEAK, use the plan's own order."""
     from onchip.api.networks import fitted_to_scratchpads, network_to_plan
 
     reading, order = document.reading, request.order or document.order
@@ -153,7 +153,7 @@ def _is_of_this_network(document: PlanDocument, problem: Problem, request: Audit
 
 @phase("verifying")
 def _value_of_a_legal_plan(problem: Problem, document: PlanDocument, claim: Claim, answer: Path) -> int:
-    """Its objective value; a bound above it is for the audit to refute, every other violation is refused."""
+    """Return the plan's objective value; raises InputError for any violation except a bound above that value."""
     verdict = verify(problem, document.answer, claim)
     about_bound = (Rule.BOUND_ABOVE_OBJECTIVE, Rule.OPTIMAL_UNPROVEN)
     violations = [one for one in verdict.violations if one.rule not in about_bound]
@@ -175,7 +175,7 @@ def _write_plan(document: PlanDocument, claim: Claim, finding: Finding, path: Pa
 
 
 def _audit_packing(request: AuditRequest) -> AuditOutcome:
-    """The packing's own value is what is claimed to be best, unless another bound is given."""
+    """Audit a packing; without a given bound the claim is that its own value is optimal."""
     from onchip.api.pack import packing_problem
     from onchip.audits.packing import audit_arena, audit_overflow
     from onchip.formats.minimalloc import read_buffers
@@ -197,7 +197,7 @@ def _audit_packing(request: AuditRequest) -> AuditOutcome:
 
 @phase("verifying")
 def _value_of_a_legal_packing(problem: PackingProblem, ids: tuple[str, ...], request: AuditRequest) -> int:
-    """Its arena, or the bytes that it leaves outside."""
+    """Return the arena of a packing, or its bytes outside the capacity."""
     from onchip.formats.minimalloc import read_offsets
     from onchip.verify.packing import verify_overflow, verify_packing
 
@@ -228,7 +228,7 @@ def _write_packing(ids: tuple[str, ...], problem: PackingProblem, finding: Findi
 
 
 def _audit_mappings(request: AuditRequest) -> AuditOutcome:
-    """Each mapping of the file that comes with a claim."""
+    """Audit each mapping of the file that has a claim."""
     from onchip.api.map import MappingRequest, layers_asked_for
     from onchip.audits.mapping import audit_mapping
     from onchip.formats.foreign_files import load_any_accelerator
@@ -292,7 +292,7 @@ def _audited(finding: Finding, subject: str, objective: str, unit: str, value: i
 
 
 def _written(request: AuditRequest, claims: Sequence[AuditedClaim], write: Callable[[Path], None]) -> AuditOutcome:
-    """The outcome; the better answer is written first, if there is one and it is asked for."""
+    """Return the outcome, after writing the better answer if there is one and `output` is given."""
     is_better = any(claim.better_value is not None for claim in claims)
     if request.output is None or not is_better:
         return AuditOutcome(request.answer, claims)

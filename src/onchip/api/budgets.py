@@ -1,4 +1,4 @@
-"""M_R, M_H and M_P: the capacities COSMA plans for, computed from the network itself."""
+"""M_R, M_H and M_P: the capacities of the COSMA evaluation, computed from the network."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from onchip.search.budget.limits import Limits
 from onchip.search.strategy.start import RunStarter, silent_run
 
 STATES_TO_ADVISE: Final = 200_000
-"""Where M_P is said beside what was asked for: mostly some seconds."""
+"""Search limit for stating M_P in an error message: usually some seconds."""
 
 
 class CapacityBudget(StrEnum):
-    """M_R: the least capacity in which every operator can run; M_P: the least peak without spills; M_H: their mean.
+    """The capacity budgets: M_R, the largest single-operator working set; M_P, the minimum peak without spills.
+
+    M_H, their mean.
 
     The mean is rounded down.
     """
@@ -34,23 +36,23 @@ class CapacityBudget(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """`required` is M_R, `least_peak` M_P as far as it was found."""
+    """`required` is M_R; `least_peak` is the search result for M_P."""
 
     required: OperatorNeed
     least_peak: Result[tuple[int, ...]]
 
     @property
     def required_bytes(self) -> int:
-        """Return M_R in bytes: the least capacity in which every operator can run."""
+        """Return M_R in bytes: the smallest capacity in which every operator can run."""
         return self.required.need_bytes
 
     @property
     def min_peak_bytes(self) -> int | None:
-        """M_P, or None where it is not proven."""
+        """Return M_P in bytes, or None if it is not proven."""
         return self.least_peak.objective_value if self.least_peak.status is Status.OPTIMAL else None
 
     def capacity_bytes(self, budget: CapacityBudget) -> int | None:
-        """The capacity a budget stands for, or None if that takes an M_P which is not known."""
+        """Return the capacity of a budget in bytes, or None if it depends on an unknown M_P."""
         if budget is CapacityBudget.M_R:
             return self.required_bytes
         if self.min_peak_bytes is None or budget is CapacityBudget.M_P:
@@ -59,7 +61,7 @@ class Budgets:
 
     @property
     def min_peak_in_words(self) -> str:
-        """M_P, or what is known of it."""
+        """Return M_P, or its known range, as a sentence."""
         if self.min_peak_bytes is not None:
             return f"M_P is {self.min_peak_bytes:,} bytes"
         if self.least_peak.objective_value is None:
@@ -68,7 +70,7 @@ class Budgets:
 
 
 def roomy_problem(graph: Graph, count: Count, alignment_bytes: int = 1) -> Problem:
-    """Return a problem whose one scratchpad holds all counted tensors together."""
+    """Return a problem whose single scratchpad holds all counted tensors together."""
     cramped = Problem(graph, (Memory("sram", 1, alignment_bytes),), count=count)
     padded = (-(-tensor.size_bytes // alignment_bytes) * alignment_bytes for tensor in cramped.counted_tensors)
     return Problem(graph, (Memory("sram", max(1, sum(padded)), alignment_bytes),), count=count)

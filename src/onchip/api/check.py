@@ -1,4 +1,4 @@
-"""An answer file of whichever kind, verified: told apart by its `format`."""
+"""The check of an answer file of any kind, identified by its `format`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Checked: TypeAlias = "Check | ScheduleCheck | AnswerCheck"
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """What `check` is asked: an answer file, its network, and what is said beside the file.
+    """The request of `check`: an answer file, its network, and options.
 
-    `target` stands in for a plan's memories, and names the accelerator of a mapping or a strategy; `insisted` are
-    fields of Reading that the file has to say. A mapping file says nothing of it: there they are how to read.
-    `may_be_partial` allows a mapping file without some of the network's layers.
+    `target` replaces a plan's memories, and names the accelerator of a mapping or a strategy. `insisted` are fields of
+    Reading that the file must contain; for mapping files, which contain none, they define the reading. `may_be_partial`
+    allows a mapping file to omit layers of the network.
     """
 
     file: Path
@@ -39,7 +39,7 @@ class CheckRequest:
 
     @property
     def accelerator(self) -> str | None:
-        """The accelerator of what is no plan; raises UsageError for a scratchpad, which only a plan is for."""
+        """Return the accelerator of an answer other than a plan; raises UsageError for a scratchpad option."""
         if self.target.sram is not None or self.target.alignment_bytes is not None:
             what = "only a plan is checked in a scratchpad"
             raise UsageError(what, place="--sram, --alignment", expected="--accelerator, or nothing")
@@ -48,7 +48,7 @@ class CheckRequest:
 
 @phase("reading")
 def check_file(request: CheckRequest) -> Checked:
-    """Verify an answer file, or what a TFLite file, Vela or XLA says; raises InputError for what is unreadable."""
+    """Verify an answer file, or the plan of a TFLite file, Vela or XLA; raises InputError for an unreadable file."""
     file, network = request.file, request.network
     if file.suffix in (".tflite", ".txt"):
         _ensure_not_partial(request)
@@ -109,7 +109,7 @@ def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
 
 
 def _reading(said: Mapping[str, object]) -> Reading:
-    """How layers are read; their bits are those of the file."""
+    """Return the reading of layers, whose bits are those of the file."""
     for name in ("bits", "count"):
         if name in said:
             raise UsageError("a mapping file says it of each layer", place=name, expected="nothing")

@@ -1,4 +1,4 @@
-"""A mapping file on one page: read it, its layers and its accelerator -> verify -> cost. Nothing is searched."""
+"""The check of a mapping file: read it, its layers and its accelerator -> verify -> cost, without any search."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from onchip.verify.mapping_claim import is_value_of, mapping_claim_violations
 from onchip.verify.rules import Rule, Violation
 
 COUNT_OTHERWISE = ("loma", "uneven")
-"""Methods that may count as ZigZag or DeFiNES do, which the file does not say."""
+"""Methods that may count as ZigZag or DeFiNES do, which the file does not record."""
 ACCESSES = "energy and cycles of {count} mappings are those of the cost model"
 MISSING = "{missing} of {layers} layers have no mapping"
 OTHERWISE = "the objective value claimed of {name!r}, which may be counted as other tools do"
@@ -34,7 +34,7 @@ OTHERWISE = "the objective value claimed of {name!r}, which may be counted as ot
 
 @dataclass(frozen=True, slots=True)
 class MappingFile:
-    """A mapping file, what was mapped, and the accelerator (None: the bundled one of the file's name).
+    """A mapping file, its network, and the accelerator (None: the bundled one of the file's name).
 
     If `may_be_partial`, layers without a mapping are listed and are no violation.
     """
@@ -58,7 +58,8 @@ class _Found:
 def check_mapping_file(file: MappingFile) -> AnswerCheck:
     """Verify each mapping of a file for the layers that it names, and cost it.
 
-    Raises InputError for what cannot be read, UsageError where no accelerator is named that is bundled.
+    Raises InputError for unreadable files, UsageError if neither the caller names an accelerator nor the file a bundled
+    one.
     """
     document = read_mappings(file.path)
     name = accelerator_named(file.accelerator, document.accelerator.name, file.path)
@@ -93,7 +94,7 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
 
 
 def accelerator_named(given: str | None, said: str, file: Path) -> str:
-    """Return the accelerator given, or that which the file names if it is bundled; raises UsageError."""
+    """Return the given accelerator, or the one that the file names; raises UsageError if that is not bundled."""
     if given is not None:
         return given
     if said not in bundled_accelerators():
@@ -109,7 +110,7 @@ def _made_for_others(document: MappingDocument, accelerator: Accelerator) -> Ite
 
 
 def _look_into(one: NamedMapping, layers: NetworkLayers, accelerator: Accelerator, found: _Found) -> None:
-    """Note all that is wrong with one mapping of the file, and what it costs if that is nothing."""
+    """Record all violations of one mapping of the file, and its cost if there are none."""
     subject, problem = one.names[0], LayerProblem(one.layer, accelerator)
     wrong = [*_layer_differs(one, layers)]
     wrong += [replace(each, subject=f"{subject}: {each.subject}") for each in verify_mapping(problem, one.mapping)]
@@ -131,7 +132,7 @@ def _look_into(one: NamedMapping, layers: NetworkLayers, accelerator: Accelerato
 
 
 def _note_missing(document: MappingDocument, layers: NetworkLayers, may_be_partial: bool, found: _Found) -> None:
-    """Note the network's layers that the file does not name; operators without a loop nest are no layers."""
+    """Record the network's layers that the file omits; operators without a loop nest are not layers."""
     mapped = {name for one in document.answer for name in one.names}
     missing = [name for name in layers.layers if name not in mapped]
     if not missing:
@@ -144,7 +145,7 @@ def _note_missing(document: MappingDocument, layers: NetworkLayers, may_be_parti
 
 
 def _layer_differs(one: NamedMapping, layers: NetworkLayers) -> Iterator[Violation]:
-    """Bits are the mapping's to say, and it may make a layer's loops longer."""
+    """Yield a violation for each named layer that differs, apart from bits and padded loops."""
     for name in one.names:
         layer = layers.layers.get(name)
         if layer is None:
@@ -162,7 +163,7 @@ def _may_stand_for(mapped: Layer, layer: Layer) -> bool:
 
 
 def _differences(mapped: Layer, layer: Layer) -> str:
-    """What the mapping is for, and what the layer has there, beside bits."""
+    """Return a description of the differences between the mapping's layer and the network's, apart from bits."""
     pairs = [(loop, mapped.bounds[loop], bound) for loop, bound in layer.bounds.items()]
     shapes = ("stride", "dilation", "padding", "has_weight")
     pairs += [(name, getattr(mapped, name), getattr(layer, name)) for name in shapes]
@@ -170,7 +171,10 @@ def _differences(mapped: Layer, layer: Layer) -> str:
 
 
 def _value(claim: Claim, cost: LayerCost) -> float | None:
-    """By the claim's objective; None where it may be counted otherwise, and is not so by the cost model."""
+    """Return the value of the claim's objective.
+
+    None if the method may count otherwise and the cost model disagrees.
+    """
     if claim.objective not in list(MappingObjective):
         return None
     value = MappingObjective(claim.objective).of(cost.stated_energy_pj, cost.cycles)

@@ -24,7 +24,8 @@ from onchip.verify.verifier import verify
 def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[str, object]) -> Check:
     """Verify a plan file against a network, on the plan's own memories or on those of `target`.
 
-    The network is read as the plan says; `insisted` are fields of Reading that must say the same.
+    The network is read as the plan says; `insisted` are fields of Reading that must agree. Raises InputError for
+    unreadable files.
     """
     from onchip.formats.own.plan_json import read_plan
 
@@ -54,7 +55,7 @@ def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[
 
 
 def _on_target(problem: Problem, target: Target) -> Problem:
-    """Return the problem on the target's memories, if it names any; an accelerator's links and rates come with them."""
+    """Return the problem on the target's memories if it names any, with the links and rates of an accelerator."""
     finder = TargetFinder(problem.graph, problem.count)
     memories, transfers, durations = finder.memories(target, problem.memories), problem.transfers, problem.durations
     if target.accelerator is not None:
@@ -65,7 +66,7 @@ def _on_target(problem: Problem, target: Target) -> Problem:
 
 
 def _every_name_is_known(plan: Plan, graph: Graph, file: str) -> None:
-    """A plan that says it is for this very graph may be wrong; any other with unknown names is for another graph."""
+    """Raise InputError if a plan for another graph hash uses an unknown name: it is a plan for another graph."""
     for index, instruction in enumerate(plan.instructions):
         is_operator = isinstance(instruction, Compute)
         name = instruction.operator if isinstance(instruction, Compute) else instruction.tensor

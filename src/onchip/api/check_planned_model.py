@@ -1,4 +1,4 @@
-"""What an ONNX model's metadata say of the plan in it, held against that plan."""
+"""The check of an ONNX model's plan metadata against the plan in the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onchip.verify.rules import Rule, Violation
 
 @phase("verifying")
 def with_metadata_checked(file: Path, check: Check) -> Check:
-    """Return the check with a violation for each place of the model that says other things than its plan."""
+    """Return the check with a violation for each place where the model's metadata contradict its plan."""
     if not check.is_legal:
         return check
     metadata = metadata_of(check.document, check.problem.graph)

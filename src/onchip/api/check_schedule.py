@@ -1,4 +1,4 @@
-"""A schedule file on one page: read it and its network -> lower -> verify. Nothing is searched."""
+"""The check of a schedule file: read it and its network -> lower -> verify, without any search."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ from onchip.without_collecting import without_collecting
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFile:
-    """A schedule file, and what it is held against.
+    """A schedule file, and the expectations that it is checked against.
 
-    `accelerator` is that which the file has to be for, None where nothing is said; `insisted` are fields of Reading
-    that the file has to say.
+    `accelerator` is the required accelerator (None: any); `insisted` are required values of fields of Reading.
     """
 
     path: Path
@@ -52,8 +51,8 @@ class ScheduleFile:
 def check_schedule_file(file: ScheduleFile) -> ScheduleCheck:
     """Verify a schedule file for its network, which is read as the file says.
 
-    A schedule for another network or accelerator has a violation that says so. Raises InputError for files that
-    cannot be read, UsageError for what contradicts them, AcceleratorError for an accelerator that cannot be used.
+    A schedule for another network or accelerator gets a violation. Raises InputError for unreadable files, UsageError
+    for contradictory options, AcceleratorError for an unusable accelerator.
     """
     document = read_schedule(file.path)
     ensure_reading_is(document.reading, file.insisted, str(file.path))
@@ -91,7 +90,7 @@ def check_schedule_document(document: ScheduleDocument, source: str) -> Schedule
 
 
 def precision_of(document: ScheduleDocument) -> Precision:
-    """Return the bits that a schedule's elements (None: each tensor's own) and sums have."""
+    """Return the bits of a schedule's elements (None: each tensor's own) and of its partial sums."""
     reading = document.reading
     return Precision(reading.bits, reading.partial_bits).on(document.accelerator)
 

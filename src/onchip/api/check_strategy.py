@@ -1,4 +1,4 @@
-"""A strategy file on one page: read it, its network and its accelerator -> verify -> replay. Nothing is searched."""
+"""The check of a strategy file: read it, its network and its accelerator -> verify -> replay, without any search."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class StrategyFile:
 
 @dataclass(slots=True)
 class StrategyReplay:
-    """What is found out about a strategy; figures are None where it is not legal, or says nothing of its mappings."""
+    """The verification result of a strategy; figures are None if it is not legal, or contains no mappings."""
 
     violations: tuple[Violation, ...]
     figures: StrategyFigures | None = None
@@ -68,9 +68,9 @@ class StrategyReplay:
 def check_strategy_file(file: StrategyFile) -> AnswerCheck:
     """Verify the stacks, tiles, homes and mappings of a strategy file, and recompute all figures that it claims.
 
-    Of a file without mappings only stacks, tiles and homes are verified, and that its claim does not contradict
-    itself. Raises InputError for what cannot be read, UsageError for what contradicts the file, or where no accelerator
-    is named that is bundled, AcceleratorError for one on which no tile can be costed.
+    In a file without mappings only stacks, tiles, homes and the consistency of the claim are verified. Raises
+    InputError for unreadable files, UsageError for contradictory options or if no bundled accelerator is named,
+    AcceleratorError for an accelerator on which no tile can be costed.
     """
     document = read_strategy(file.path)
     reading = document.reading
@@ -98,7 +98,7 @@ def accounting_of(document: StrategyDocument) -> AccountingName:
 
 
 def replayed(document: StrategyDocument, network: FusableNetwork, accelerator: Accelerator) -> StrategyReplay:
-    """Verify a strategy for its network, and hold what is claimed of it against what its own mappings cost.
+    """Verify a strategy for its network, and compare its claim with the cost under its mappings.
 
     Raises AcceleratorError for a machine on which no tile can be costed.
     """
@@ -138,13 +138,13 @@ def _made_for_others(document: StrategyDocument, network: Graph, accelerator: Ac
 
 
 def strategy_figures_object(figures: StrategyFigures, accounting: AccountingName) -> dict[str, object]:
-    """Return what a strategy costs as `check` prints it."""
+    """Return the cost of a strategy as `check` prints it."""
     head = {"names": "all stacks", "accounting": accounting, "objective_value": figures.objective_value}
     return head | nested_figures(figures.named)
 
 
 def strategy_claim_object(claim: Claim) -> dict[str, object]:
-    """Return what is claimed of a strategy as `check` prints it."""
+    """Return the claim of a strategy as `check` prints it."""
     return {
         "method": claim.method,
         "status": claim.status,

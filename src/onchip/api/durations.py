@@ -1,4 +1,4 @@
-"""How long everything lasts on an accelerator: as files state, by a rule, or by mappings with all on the chip."""
+"""Durations of operators and transfers on an accelerator: stated in files, by a rule, or from on-chip mappings."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from onchip.ops.derive.nests_of_operator import nests_of_operator
 from onchip.search.budget.limits import Run
 
 MAPPING: Final = "mapping"
-"""The name of this way to count."""
+"""Name of the cost model by mappings."""
 SHARE_OF_TIME: Final = 0.3
-"""Of a limited run, for all layers together."""
+"""Share of a limited run's time for the mappings of all layers."""
 ROOM_FOR_SUMS: Final = 64
-"""An element of one bit may be a sum of so many bits in the making."""
+"""Maximum width in bits of a partial sum of one-bit elements."""
 
 
 @phase("counting cycles")
 def durations_of(graph: Graph, accelerator: Accelerator, cost: str, run: Run) -> Durations:
-    """Return what operators of which files say nothing last by the cost model of that name, and what transfers do.
+    """Return the durations of operators without stated cycles, by the named cost model, and of transfers.
 
-    Raises AcceleratorError where the accelerator, UsageError or PluginError where `cost` says too little.
+    Raises AcceleratorError if the accelerator, and UsageError or PluginError if `cost`, lacks information.
     """
     unstated = [operator for operator in graph.operators if operator.stated.cycles is None]
     if not unstated:
@@ -58,11 +58,11 @@ def durations_of(graph: Graph, accelerator: Accelerator, cost: str, run: Run) ->
 
 
 def cycles_by_mapping(graph: Graph, accelerator: Accelerator, run: Run) -> Mapping[str, int]:
-    """Return by operator the latency of the best mappings found of its loop nests, from and to the scratchpads.
+    """Return by operator the latency of the best mappings found for its loop nests, with all operands in scratchpads.
 
-    Those have room for all operands there. A tile takes its share of what the whole operator takes; what has no loop
-    nest moves its operands once over the slowest port. Raises AcceleratorError where the accelerator has no array, says
-    too little, or fits a layer in no way.
+    The scratchpads are enlarged to hold all operands. A tile takes its share of the whole operator's cycles; an
+    operator without a loop nest moves its operands once over the slowest port. Raises AcceleratorError if the
+    accelerator has no array, lacks information, or cannot run a layer.
     """
     if accelerator.array is None:
         raise AcceleratorError(
@@ -87,7 +87,7 @@ def cycles_by_mapping(graph: Graph, accelerator: Accelerator, run: Run) -> Mappi
 
 
 def _share(graph: Graph, operator: Operator, cycles: int) -> int:
-    """Of the whole operator's cycles those of a tile: its share of the outputs, and of what is summed up."""
+    """Return the cycles of a tile: the whole operator's, times its share of the outputs and of the reduction."""
     tile = operator.tile
     if tile is None:
         return cycles
@@ -103,7 +103,7 @@ def _share(graph: Graph, operator: Operator, cycles: int) -> int:
 
 
 def _with_room_for(graph: Graph, accelerator: Accelerator) -> Accelerator:
-    """The accelerator with scratchpads in which all operands of an operator have room, with sums in the making."""
+    """Return the accelerator with scratchpads that hold all operands of an operator, partial sums included."""
     room = ROOM_FOR_SUMS * sum(tensor.size_bytes for tensor in graph.tensors)
     levels = tuple(
         replace(level, memory=replace(level.memory, capacity_bytes=max(level.memory.capacity_bytes, room)))
@@ -117,7 +117,7 @@ def _with_room_for(graph: Graph, accelerator: Accelerator) -> Accelerator:
 
 
 def _home(accelerator: Accelerator, operand: Operand) -> str | None:
-    """The scratchpad nearest the MACs that holds the operand."""
+    """Return the scratchpad nearest the MACs that holds the operand."""
     return next((memory.name for memory in accelerator.scratchpads if operand in memory.holds), None)
 
 

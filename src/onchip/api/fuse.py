@@ -1,4 +1,4 @@
-"""Depth-first execution on one page: read -> cut, tile and map -> verify -> document."""
+"""The `fuse` use case: read -> search stacks, tiles and mappings -> verify -> document."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ MAPPED_AGAIN = "the mappings of the file, if it has any: the layers were mapped 
 
 @dataclass(frozen=True, slots=True)
 class FusionRequest:
-    """What `fuse` is asked: a network and an accelerator by name or file, an objective, what is given.
+    """The request of `fuse`: a network and an accelerator by name or file, an objective, and fixed choices.
 
-    `bits` are those of an element of every operand, `partial_bits` of a sum in the making (None: as the machine has
-    room for), `mapper` maps each layer of a tile (None: `exact`). As DeFiNES counts None is twice `bits`, and `uneven`.
-    With a `dask_address` workers of that scheduler map them.
+    `bits` is the element width of every operand, `partial_bits` that of a partial sum (None: limited by the machine's
+    memories), `mapper` maps each layer of a tile (None: `exact`). In DeFiNES's accounting the defaults are twice
+    `bits`, and `uneven`. With a `dask_address` the workers of that scheduler map the layers.
     """
 
     source: str
@@ -98,7 +98,7 @@ class FusionRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """What was read; `mapper` maps the layers of tiles."""
+    """The request with its inputs read; `mapper` maps the layers of tiles."""
 
     request: FusionRequest
     mapper: str
@@ -108,7 +108,7 @@ class _Problem:
 
     @property
     def network(self) -> FusableNetwork:
-        """The operators that can be fused."""
+        """Return the operators that can be fused."""
         return self.fusable.network
 
     @property
@@ -119,26 +119,26 @@ class _Problem:
 
     @property
     def costing(self) -> Costing:
-        """As is asked for."""
+        """Return the costing by the request's objective, mapper and accounting."""
         request, machine = self.request, with_assumed_energies(self.accelerator)
         return Costing(self.network, machine, request.objective, self.mapper, request.use_cache, request.accounting)
 
     def costed(self, costs: Iterable[StackCost]) -> list[StackCost]:
-        """Return costs that the search found, without the energies that the accelerator does not state."""
+        """Return the found costs without the energies that the accelerator does not state."""
         return list(costs) if states_energies(self.accelerator) else [one.stated_by(self.accelerator) for one in costs]
 
 
 @phase("searching")
 def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> FusionOutcome:
-    """Return the best strategy of those that the options span.
+    """Return the best strategy among those that the options span.
 
-    Raises InternalError if it is not legal, or costs something else than was claimed when it was found.
+    Raises InternalError if the strategy is not legal, or its cost differs from the search's claim.
     """
     deadline = Deadline.after(request.limits.time_limit_seconds)
     problem = _read(request)
     with dask_pool(request.dask_address) as pool, start(request.limits, deadline) as run:
         bound = problem.bound_of_any
-        told = without_bound(with_bound(run, bound))  # the search's own bound holds for its stacks and tiles alone
+        told = without_bound(with_bound(run, bound))  # the search's bound covers only its own stacks and tiles
         in_time = solve_in_time(problem.costing, request.options, told, pool)
     space = _space(in_time.found.space, problem)
     result = for_all_strategies(in_time.found.result, bound, space)
@@ -186,11 +186,11 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
 def check_mapped_again(
     document: StrategyDocument, request: FusionRequest, start: RunStarter = silent_run
 ) -> AnswerCheck:
-    """Verify a strategy's stacks, tiles and homes, and hold its claim against what it costs with new mappings.
+    """Verify a strategy's stacks, tiles and homes, and compare its claim with its cost under new mappings.
 
-    Its layers are mapped by the document's mapper for its claim's objective and counted by its model; its own mappings
-    are not looked at. Raises UsageError where the network or the accelerator is another than the document's,
-    NoAnswerError without time to cost.
+    The layers are mapped by the document's mapper for its claim's objective and cost model; its own mappings are
+    ignored. Raises UsageError if the network or the accelerator differs from the document's, NoAnswerError if the time
+    is too short.
     """
     problem = _read(_asked_by(document, request), "reading.mapper")
     _ensure_same(document, problem)
@@ -207,7 +207,7 @@ def check_mapped_again(
 
 
 def _asked_by(document: StrategyDocument, request: FusionRequest) -> FusionRequest:
-    """The request with what the file says in its place."""
+    """Return the request with the document's options."""
     reading = document.reading
     return replace(
         request,
@@ -235,7 +235,7 @@ def _figures_mapped_again(document: StrategyDocument, problem: _Problem, start: 
 
 
 def _read(request: FusionRequest, place: str | None = None) -> _Problem:
-    """`place` is where the mapper is named, unless it is an option."""
+    """Read the inputs of the request; `place` names the source of the mapper in errors, unless it is an option."""
     try:
         mapper = mapper_named(request.mapper, request.accounting, request.objective.of_layers)
     except UsageError as error:
@@ -250,7 +250,7 @@ def _read(request: FusionRequest, place: str | None = None) -> _Problem:
 
 
 def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest) -> None:
-    """Raise for what no tile could mend."""
+    """Raise AcceleratorError if no tile can be costed on the accelerator."""
     with errors_in_file(request.accelerator):
         array_of(accelerator)
         if request.accounting is AccountingName.DEFINES:
@@ -270,14 +270,14 @@ def _ensure_same(document: StrategyDocument, problem: _Problem) -> None:
 
 @phase("verifying")
 def _ensure_legal(problem: _Problem, document: StrategyDocument) -> None:
-    """Replay a strategy by its own mappings: it has to be legal, and to cost what is claimed of it."""
+    """Raise InternalError unless a replay by the strategy's own mappings is legal and confirms its claim."""
     if violations := replayed(document, problem.network, problem.accelerator).violations:
         what = f"its strategy has {len(violations)} violations, the first: {violations[0]}"
         raise InternalError(what, place="fuse")
 
 
 def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
-    """Sums over stacks and what is moved beside them; the objective of each is rounded before, as the search does."""
+    """Return the sums over stacks and moved operators; each objective value is rounded first, as in the search."""
     objective = problem.request.objective
     parts = [*(one.sums for one in costs), *moved_sums(problem.network.moved, problem.accelerator)]
     sums = total(parts)
@@ -293,7 +293,7 @@ def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
 
 
 def _space(described: str, problem: _Problem) -> str:
-    """Return the strategies for which the proof holds, with the accounting and the accelerator's restriction."""
+    """Return a description of the strategies covered by the proof, with accounting and accelerator restriction."""
     by_rule = problem.request.accounting is not AccountingName.INTERPRETER
     rule = "each layer unrolled by DeFiNES's rule and counted as DeFiNES does" if by_rule else None
     restriction = problem.accelerator.restriction and f"accelerator: {problem.accelerator.restriction}"
@@ -321,7 +321,7 @@ def _document(
 
 
 def outside_operators(graph: Graph, fusable: PartlyFusable, accelerator: Accelerator) -> tuple[OutsideOperator, ...]:
-    """Return the operators that cannot be fused, with what they move, write and multiply."""
+    """Return the operators that cannot be fused, with their traffic, output elements and MACs."""
     sums, left_out = moved_sums(fusable.network.moved, accelerator), fusable.outside
     written = (graph.operator[one.operator].outputs for one in left_out)
     elements = (sum(prod(graph.tensor[name].shape or (1,)) for name in names) for names in written)
@@ -331,7 +331,7 @@ def outside_operators(graph: Graph, fusable: PartlyFusable, accelerator: Acceler
 
 
 def costed_stacks(network: FusableNetwork, strategy: FusionStrategy, found: FusionResult) -> tuple[CostedStack, ...]:
-    """Return the stacks of a strategy, each with its cost and the values of all tilings that were looked at for it."""
+    """Return the stacks of a strategy, each with its cost and the values of all its evaluated tilings."""
     tilings: dict[object, list[TilingValue]] = {}
     for other, value in found.values().items():
         tilings.setdefault(other.without_tiles, []).append(TilingValue(other.tiling, *value))
@@ -344,11 +344,11 @@ def costed_stacks(network: FusableNetwork, strategy: FusionStrategy, found: Fusi
 def bound_of_any(
     objective: FusionObjective, graph: Graph, network: FusableNetwork, accelerator: Accelerator, precision: Precision
 ) -> int:
-    """Return a lower bound for every strategy of `fuse` and every schedule of `schedule`, by any mappings.
+    """Return a lower bound for every strategy of `fuse` and every schedule of `schedule`, under any mappings.
 
-    It counts multiply-accumulates alone: their energy, and their cycles on all units. Of DRAM traffic nothing is said.
-    The energy of one is rounded down to femtojoules and the cycles of a layer are rounded down, since stacks and
-    Computes are rounded before they are added.
+    The bound counts MACs alone: their energy, and their cycles on the full array; for DRAM traffic it is 0. The energy
+    of a MAC is rounded down to fJ and the cycles of a layer are rounded down, since the costs of stacks and Computes
+    are rounded before they are added.
     """
     array = array_of(accelerator)
     by_layer, in_schedules = least_macs(network), macs_of_schedules(graph, precision)
@@ -360,7 +360,7 @@ def bound_of_any(
 
 
 def macs_of_schedules(graph: Graph, precision: Precision) -> int:
-    """Return the multiply-accumulates that every schedule of a network does at least."""
+    """Return the minimum number of MACs of every schedule of a network."""
     apart = taken_apart(graph)
     nests = NestsOfNetwork(apart, precision)
     whole = {operator.name: nests.whole(operator) for operator in apart.operators}
@@ -378,9 +378,9 @@ def macs_of_schedules(graph: Graph, precision: Precision) -> int:
 
 
 def for_all_strategies(result: Result[FusionStrategy], bound: int, space: str) -> Result[FusionStrategy]:
-    """Return a result of the strategies in `space` with a status and a bound that hold for all strategies.
+    """Convert a result for the strategies in `space` to a status and a bound that hold for all strategies.
 
-    `optimal_among` and `bound_among` keep what is proven of `space`.
+    `optimal_among` and `bound_among` keep the proof for `space`.
     """
     if result.status is Status.INFEASIBLE:
         return replace(result, status=Status.UNKNOWN, lower_bound=bound, space=None, why_not=NONE_OF_THESE)

@@ -1,4 +1,4 @@
-"""What a user says of a file that says it itself: it has to be the same."""
+"""The check of user options against the reading recorded in a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onchip.errors import UsageError
 
 
 def ensure_reading_is(reading: Reading, insisted: Mapping[str, object], file: str) -> None:
-    """Raise UsageError where a field of `reading`, which the file says, is not what is insisted on."""
+    """Raise UsageError if a field of `reading`, which comes from the file, differs from the insisted value."""
     for name, value in insisted.items():
         if value != (said := getattr(reading, name)):
             raise UsageError(f"{value} contradicts the plan", file=file, place=name, expected=f"{said}")

@@ -1,4 +1,4 @@
-"""Tensors of a TFLite plan that are joined, or parted, without a copy: whether the model's own kernels see them so."""
+"""The check that zero-copy joins and splits of a TFLite plan match the memory layout of the model's kernels."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from onchip.transform.rewrite.shared_bytes import ALIASES
 
 
 def ensure_joined_as_stored(plan: Path, network: str, check: Check) -> None:
-    """Raise InputError if the plan joins tensors in an order of axes in which the model's kernels do not store them.
+    """Raise InputError if the plan joins tensors along axes in an order other than that of the model's kernels.
 
-    A plan has a map as batch, channels, rows and columns; the kernels of TFLite store the channels last. Maps that are
-    joined along the channels lie behind one another in the former order alone.
+    A plan orders a map as batch, channels, rows, columns; the TFLite kernels store the channels last. Maps joined along
+    the channels are contiguous only in the former order.
     """
     presented = read_tflite_network(Path(network), dict(check.document.reading.shapes)).presented
     tensors = check.problem.graph.tensor
@@ -50,6 +50,6 @@ def _shared(check: Check) -> Iterator[tuple[Operator, InPlace]]:
 
 
 def _is_turned(presented: Presentation) -> bool:
-    """True if axes of several elements are presented in another order than the file's."""
+    """Return True if axes of several elements are presented in another order than the file's."""
     axes = [axis for axis, size in zip(presented.order, presented.shape, strict=False) if size > 1]
     return axes != sorted(axes)

@@ -1,4 +1,4 @@
-"""What runs a network's operators: the model's own nodes, or made-up values where there is no model."""
+"""Kernels for a network's operators: the model's own nodes, or synthetic values without a model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunValues:
-    """What to run a plan on: random inputs of `seed` but for those `given` ([NAME=]FILE.npy), own or random weights."""
+    """The data of a run: random inputs of `seed`, `given` inputs ([NAME=]FILE.npy), and own or random weights."""
 
     seed: int = 0
     random_weights: int | None = None
@@ -35,7 +35,7 @@ class RunValues:
 
 
 def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
-    """Return what runs the operators of `graph`, which is `network` as read, in tiles or not; raises UsageError."""
+    """Return the kernels for `graph`, the network as read, tiled or not; raises UsageError for unsuitable options."""
     whole = network_to_plan(network, reading)
     if reading.cap_tensors:
         whole = graph
@@ -73,7 +73,7 @@ def _has_its_own_bits(network: str, reading: Reading, whole: Graph) -> bool:
 
 
 def _program_kernels(network: str, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
-    """Return what runs an exported program's operators in torch, whole."""
+    """Return kernels that run an exported program's whole operators in torch."""
     from onchip.simulate.kernels.torch_kernels import TorchKernels
 
     if values.random_weights is not None:
@@ -83,7 +83,7 @@ def _program_kernels(network: str, reading: Reading, graph: Graph, values: RunVa
 
 
 def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
-    """Return what runs a model's operators in its runtime, in tiles where `graph` is not `whole`."""
+    """Return kernels that run a model's operators in its runtime, in tiles if `graph` is not `whole`."""
     path, seed = Path(network), values.seed
     if network.endswith(".tflite"):
         from onchip.simulate.kernels.tflite_kernels import TfliteKernels
@@ -108,7 +108,7 @@ def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph,
 
 
 def _in_steps(graph: Graph, whole: Graph) -> Graph:
-    """The network of which `graph` is the tiles: with the steps into which operators of `whole` are taken apart."""
+    """Return the untiled network of `graph`, with the steps into which operators of `whole` are decomposed."""
     found = untiled(graph) or graph
     return whole if found.operator.keys() <= whole.operator.keys() else found
 
@@ -116,11 +116,11 @@ def _in_steps(graph: Graph, whole: Graph) -> Graph:
 def kernels_of_schedule(
     network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues
 ) -> NetworkKernels:
-    """Return what runs the operators of `graph`, the tile graph of `whole`, which is `network` as it is read.
+    """Return the kernels for `graph`, the tile graph of `whole`, which is `network` as read.
 
-    A model's own nodes run where elements have the bits that they have in the model, else integers of as many bits.
-    Raises UsageError for random weights where there are none to replace, and DifferentShapeError for a model to whose
-    tensors its runtime gives other shapes.
+    A model's own nodes run if elements have the model's bits, otherwise integer kernels of that width. Raises
+    UsageError for random weights if there are none to replace, and DifferentShapeError if the model's runtime gives
+    tensors other shapes.
     """
     if network.endswith(MODEL_SUFFIXES) and whole == read_network(network, replace(reading, bits=None)):
         return _runtime_kernels(network, reading, graph, whole, values)
@@ -135,9 +135,11 @@ def kernels_of_schedule(
 
 
 def _ensure_shapes_of_runtime(network: str, reading: Reading, seed: int) -> None:
-    """Raise DifferentShapeError if the model's runtime gives a tensor another shape; made-up kernels take any.
+    """Raise DifferentShapeError if the model's runtime gives a tensor another shape.
 
-    Says nothing if the runtime is not installed, or refuses the model.
+    Synthetic kernels accept any shape.
+
+    Returns silently if the runtime is not installed, or rejects the model.
     """
     from onchip.simulate.reference import run_in_given_order
 
@@ -155,7 +157,7 @@ def _ensure_shapes_of_runtime(network: str, reading: Reading, seed: int) -> None
 def network_inputs(
     graph: Graph, kernels: NetworkKernels, given: Mapping[str, npt.NDArray[np.generic]]
 ) -> dict[str, Bytes]:
-    """Return the bytes of each network input, or band of one: as given by the input's name, else made up."""
+    """Return the bytes of each network input or tile of one: given by the input's name, or synthetic."""
     inputs = {}
     for tensor in graph.with_role(Role.INPUT):
         name = tensor.part_of or tensor.name
@@ -167,22 +169,22 @@ def network_inputs(
 
 @dataclass(frozen=True, slots=True)
 class KernelsWithWorkspaces:
-    """Runs operators of `graph` by `kernels`; what a workspace holds afterwards is nobody's, and is all zeros."""
+    """Kernels that run operators of `graph` by `kernels`, and write zeros to their workspaces."""
 
     graph: Graph
     kernels: NetworkKernels
 
     @property
     def name(self) -> str:
-        """Return the name of what runs the operators."""
+        """Return the name of the kernels."""
         return self.kernels.name
 
     def parameter(self, tensor: Tensor) -> Bytes:
-        """What DRAM holds of a parameter from the start."""
+        """Return the initial DRAM contents of a parameter."""
         return self.kernels.parameter(tensor)
 
     def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
-        """The operator's outputs, its workspace among them."""
+        """Return the operator's outputs, including its workspace."""
         own = operator.name + WORKSPACE
         if own not in operator.outputs:
             return self.kernels.run(operator, operands)
@@ -191,13 +193,13 @@ class KernelsWithWorkspaces:
         return {**found, own: np.zeros(self.graph.tensor[own].size_bytes, np.uint8)}
 
     def network_input(self, tensor: Tensor) -> Bytes:
-        """Return the bytes of a network input, made of the seed."""
+        """Return the bytes of a network input, generated from the seed."""
         return self.kernels.network_input(tensor)
 
     def given_input(self, tensor: Tensor, array: npt.NDArray[np.generic]) -> Bytes:
-        """A value handed in for the network input; raises InputError."""
+        """Return the bytes of a given value for the network input; raises InputError for an unsuitable value."""
         return self.kernels.given_input(tensor, array)
 
     def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float | None:
-        """Relative; None where there is no model to compare with."""
+        """Return the relative difference from the whole model's outputs; None without a model."""
         return self.kernels.difference_from_whole_model(inputs, outputs)

@@ -1,4 +1,4 @@
-"""Layers searched one after the other, or several at a time by workers, within one time limit."""
+"""Mapping searches of layers, one after another or in parallel on workers, within one time limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COSA, LOMA, UNEVEN = "cosa", "loma", "uneven"
 EXACT, EVEN = "exact", "exact-even"
 SECONDS_BETWEEN_LOOKS: Final = 0.05
 SECONDS_ON_THE_WAY: Final = 0.3
-"""Of a time limit, for questions to reach workers and answers to come back."""
+"""Part of a time limit reserved for sending tasks to workers and answers back."""
 Solver = Callable[[LayerProblem, MappingObjective, Run], Result[LayerMapping]]
 SearchedLayer: TypeAlias = Result[LayerMapping] | InputError
 """The result of a search, or the reason why the layer cannot be mapped."""
@@ -32,7 +32,7 @@ SearchedLayer: TypeAlias = Result[LayerMapping] | InputError
 
 @dataclass(frozen=True, slots=True)
 class LayerSearch:
-    """How each layer is searched: by which method, for what, and how it is counted."""
+    """The search of each layer: method, objective, and accounting."""
 
     method: str
     objective: MappingObjective
@@ -41,7 +41,7 @@ class LayerSearch:
     accounting: AccountingName = AccountingName.INTERPRETER
 
     def __call__(self, question: tuple[LayerProblem, Run | Limits]) -> SearchedLayer:
-        """Search one layer, within limits that begin now; return what is wrong with one that cannot be mapped."""
+        """Search one layer within limits that begin now; return the error of a layer that cannot be mapped."""
         problem, given = question
         run = given if isinstance(given, Run) else Run(given)
         try:
@@ -50,25 +50,25 @@ class LayerSearch:
             return error
 
     def load(self, _worker: int) -> None:
-        """Load what a search needs, which takes longer than many a layer."""
+        """Import the modules of a search, which takes longer than many a layer."""
         self.solver()
         if self.method == EXACT:
             import_module("onchip.mapping.prove.wide")
 
     def solver(self) -> Solver:
-        """Return the method; raises UsageError for one that does not go with what else is asked."""
+        """Return the method; raises UsageError if it does not support the other options."""
         if self.method == UNEVEN or self.accounting is not AccountingName.INTERPRETER:
             return self._accounted_solver()
         method = method_named(self.method)
         if self.padding_percent:
             return _padded_solver(method, self.padding_percent)
         if method.name == COSA:
-            return method.solve  # it counts capacities its own way, so that its mapping may be none
+            return method.solve  # its own capacity model may admit illegal mappings
         cache = MappingCache.opened() if self.use_cache else None
         return method if cache is None else partial(cache.solve, method)
 
     def _accounted_solver(self) -> Solver:
-        """Nothing of it is kept for a later run."""
+        """Return a method with another accounting, without caching; raises UsageError for conflicting options."""
         if self.method not in (LOMA, UNEVEN):
             expected = f"--method {LOMA} or {UNEVEN}"
             raise UsageError(f"--method {self.method} has its own", place="--accounting", expected=expected)
@@ -84,7 +84,7 @@ class LayerSearch:
 
 
 def _padded_solver(method: MappingMethod, percent: int) -> Solver:
-    """Nothing of it is kept for a later run."""
+    """Return a method with padding, without caching; raises UsageError if it does not pad."""
     if method.name != EXACT:
         raise UsageError(f"--method {method.name} pads nothing", place="--padding", expected=f"--method {EXACT}")
     from onchip.mapping.space.padding import solve_padded
@@ -94,7 +94,7 @@ def _padded_solver(method: MappingMethod, percent: int) -> Solver:
 
 @dataclass(frozen=True, slots=True)
 class LayerSearches:
-    """All layers' problems by name, in the network's order, and the run that they share."""
+    """The problems of all layers by name, in the network's order, with a common run."""
 
     search: LayerSearch
     problems: Mapping[str, LayerProblem]
@@ -102,11 +102,11 @@ class LayerSearches:
     run: Run
 
     def found(self, pool: TaskPool | None) -> Iterator[SearchedLayer]:
-        """Yield what is found of each layer, in order, and what is wrong with one that cannot be mapped."""
+        """Yield the result of each layer in order, or the error of a layer that cannot be mapped."""
         return self._one_by_one() if pool is None else _Together(self, pool).found()
 
     def _one_by_one(self) -> Iterator[SearchedLayer]:
-        """Each has an equal share of the time that is left."""
+        """Search the layers in order, each with an equal share of the time left."""
         for place, (name, problem) in enumerate(self.problems.items()):
             found = self.searched(problem, self.progress.run_of_next(name))
             if isinstance(found, Result):
@@ -114,7 +114,7 @@ class LayerSearches:
             yield found
 
     def searched(self, problem: LayerProblem, run: Run) -> SearchedLayer:
-        """Search one layer here, unless the run was interrupted."""
+        """Search one layer in this process, unless the run was interrupted."""
         if run.interrupt.is_set():
             return Result(Status.UNKNOWN, None, None, 0, 0.0, self.search.method, Stop.INTERRUPTED)
         return self.search((problem, run))
@@ -122,7 +122,7 @@ class LayerSearches:
 
 @dataclass(slots=True)
 class _Together:
-    """Layers that are searched by workers; those that come to no answer in time are looked at here, for a moment."""
+    """Layers searched by workers; layers without an answer in time are searched here for a moment."""
 
     asked: LayerSearches
     pool: TaskPool
@@ -130,7 +130,7 @@ class _Together:
     pending: dict[int, Pending[SearchedLayer]] = field(default_factory=dict)
 
     def found(self) -> Iterator[SearchedLayer]:
-        """Yield what is found of each layer in the order of the network, whoever answers first."""
+        """Yield the result of each layer in the network's order, regardless of completion order."""
         problems, run = list(self.asked.problems.values()), self.asked.run
         self._let_workers_begin()
         waiting = list(enumerate(problems))
@@ -145,7 +145,7 @@ class _Together:
             yield self.answers[place] if place in self.answers else self.asked.searched(problem, run.within(0.0))
 
     def _let_workers_begin(self) -> None:
-        """Wait until workers have loaded what they need, so that the time of a layer does not count it."""
+        """Wait until the workers have loaded their modules, so that this time does not count against a layer."""
         if self.pool.is_here or not self.asked.run.deadline.is_set:
             return
         loading = [self.pool.submit(self.asked.search.load, number) for number in range(self.pool.room)]
@@ -154,14 +154,14 @@ class _Together:
 
     @property
     def _is_over(self) -> bool:
-        """What is answered here hears of the end of the run by itself."""
+        """Return True if the wait is over; local searches stop at the end of the run themselves."""
         run = self.asked.run
         if self.pool.is_here:
             return run.stop is not None and not self.pending
         return run.interrupt.is_set() or run.seconds_left < -SECONDS_ON_THE_WAY
 
     def _run_of_next(self, waiting: int) -> Run:
-        """Return the run of the next of so many layers, with its share of the time that all have together."""
+        """Return the run of the next of `waiting` layers, with its share of the common time."""
         run, room = self.asked.run, self.pool.room
         workers = max(1, run.limits.workers // min(room, len(self.asked.problems))) if self.pool.is_here else 1
         left = run.seconds_left - (0.0 if self.pool.is_here else SECONDS_ON_THE_WAY)
@@ -169,7 +169,7 @@ class _Together:
         return Run(replace(run.limits, workers=workers), interrupt=run.interrupt, deadline=deadline)
 
     def _take(self) -> None:
-        """Take the answers that there are, waiting a moment for one."""
+        """Collect the available answers, waiting a moment for one."""
         for place in [place for place, one in self.pending.items() if one.ready()]:
             answer = self.answers[place] = self.pending.pop(place).get()
             if isinstance(answer, Result):
@@ -184,9 +184,9 @@ class _Together:
 
 @dataclass(slots=True)
 class LayerProgress:
-    """`times` says how often each distinct layer runs, in the order in which they are mapped.
+    """The progress of all layers; `times` is the number of repetitions of each distinct layer, in mapping order.
 
-    Where objective values do not add up, as products of energy and latency do not, only the phase is told.
+    If objective values do not add up, as products of energy and latency do not, only the phase is reported.
     """
 
     run: Run
@@ -197,7 +197,7 @@ class LayerProgress:
     _lower_bound: int = 0
 
     def run_of_next(self, name: str) -> Run:
-        """Return a run with a clock and an equal share of what time is left, ended by the same interrupt."""
+        """Return a run with its own clock and an equal share of the time left, ended by the same interrupt."""
         run, left = self.run, len(self.times) - self._done
         phase = f"layer {self._done + 1} of {len(self.times)}, {name}"
 
@@ -210,20 +210,23 @@ class LayerProgress:
         return replace(run, listener=listen, deadline=Deadline.after(share), watch=Stopwatch())
 
     def tell(self, how: str) -> None:
-        """Tell how many layers are mapped where several are at once."""
+        """Report the number of mapped layers while several are searched in parallel."""
         value = self._value if self.adds_up and self._done == len(self.times) else None
         phase = f"{self._done} of {len(self.times)} layers, {how}"
         self.run.listener(Progress(self.run.seconds, value, self._lower_bound if self.adds_up else 0, phase))
 
     def take(self, place: int, result: Result[LayerMapping]) -> None:
-        """Count the layer at this place; one without a mapping leaves the network without an answer."""
+        """Add the result of the layer at index `place`.
+
+        A layer without a mapping leaves the network without an answer.
+        """
         times, value = self.times[place], result.objective_value
         self._value = None if self._value is None or value is None else self._value + times * value
         self._lower_bound += times * result.lower_bound
         self._done += 1
 
     def _of_all(self, best: int | None, lower_bound: int) -> tuple[int | None, int]:
-        """Return the value of all layers, known with the last of them, and a bound of it."""
+        """Return the value of all layers, known only with the last of them, and a lower bound on it."""
         times, is_last = self.times[self._done], self._done + 1 == len(self.times)
         if not self.adds_up:
             return (best, lower_bound) if len(self.times) == 1 else (None, 0)

@@ -14,16 +14,16 @@ from onchip.ops.derive.layers_of import NetworkLayers, Precision, layers_of
 from onchip.ops.derive.precise import with_elements_of
 
 TABLE: Final = "cosa:"
-"""Before the name of a layer table."""
+"""Prefix of the name of a layer table."""
 _TEXTS: Final = ("conv:", "gemm:")
 _FILES: Final = (*NETWORK_SUFFIXES, ".json", ".json.gz")
 
 
 def layers_named(source: str, reading: Reading, precision: Precision) -> tuple[NetworkLayers, bool]:
-    """The layers that `source` names, and whether it is one layer rather than a network.
+    """Return the layers that `source` names, and True if it is one layer rather than a network.
 
-    `conv:...`, `gemm:...`; `cosa:TABLE`; a bundled network or a file; `cosa:TABLE:LAYER` and `NETWORK:LAYER` are one
-    layer of it. Raises InputError.
+    The forms are `conv:...`, `gemm:...`, `cosa:TABLE`, a bundled network or a file, and `cosa:TABLE:LAYER` or
+    `NETWORK:LAYER` for one layer. Raises InputError for an unknown source.
     """
     if source.startswith(_TEXTS):
         return NetworkLayers(None, {source: precision.of(Layer.of_text(source))}), True
@@ -37,7 +37,7 @@ def layers_named(source: str, reading: Reading, precision: Precision) -> tuple[N
 
 
 def _split(source: str) -> tuple[str, str | None]:
-    """The network, and the layer of it that is asked for; both may have colons in their names."""
+    """Return the network and the requested layer; both names may contain colons."""
     if source.startswith(TABLE):
         table, _, layer = source.removeprefix(TABLE).partition(":")
         return f"{TABLE}{table}", layer or None

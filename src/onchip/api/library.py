@@ -1,6 +1,6 @@
-"""The functions of `import onchip` that ask: what the verbs find, on Python's terms.
+"""The functions of `import onchip` that search: the commands as Python functions.
 
-Each returns what its verb shows; `answer`, `gap` and the like are there by the names of a result's fields.
+Each returns the outcome that its command shows; the fields of a result are available by name (`answer`, `gap`, ...).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ File: TypeAlias = str | Path
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """How a network becomes layers: bits of an element and of a sum in the making (None: as many as there is room for).
+    """The conversion of a network to layers: bits of an element and of a partial sum (None: limited by the memories).
 
-    Without `bits`, of which `schedule` alone knows, each tensor has its own. `dims`, `shapes` and `values` stand for
-    what a network file leaves open, as in `Reading`.
+    Without `bits`, which only `schedule` accepts, each tensor has its own. `dims`, `shapes` and `values` bind open
+    sizes and values of a network file, as in `Reading`.
     """
 
     bits: int | None = 8
@@ -50,7 +50,7 @@ class Elements:
 
     @property
     def bindings(self) -> Bindings:
-        """What stands for what the file leaves open."""
+        """Return the bindings of open sizes and values."""
         return Bindings(self.dims, self.shapes, self.values)
 
 
@@ -64,10 +64,10 @@ def schedule(
     limits: Limits = Limits(),  # noqa: B008 (frozen)
     dask: str | None = None,
 ) -> ScheduleOutcome:
-    """Schedule a network on an accelerator, each a bundled name or a file, for least energy, latency, edp or traffic.
+    """Schedule a network on an accelerator, each a bundled name or a file, for minimum energy, latency, edp or traffic.
 
-    Loop nests, and layers of stacks' tiles, are mapped by workers of the scheduler of Dask at the address `dask`, if
-    it is given. Raises InputError for what cannot be read or used, UsageError for an objective that is none.
+    With the address `dask` of a Dask scheduler, its workers map loop nests and layers of fused tiles. Raises InputError
+    for unreadable or unusable inputs, UsageError for an unknown objective.
     """
     from onchip.api.schedule import schedule_network
 
@@ -86,10 +86,10 @@ def schedule_front(
     points: int = 12,
     dask: str | None = None,
 ) -> FrontOutcome:
-    """Return schedules that no other found beats in all of `pareto`: `energy,latency`, also `traffic` and `peak`.
+    """Return the schedules not dominated along the axes in `pareto`: `energy,latency`, also `traffic` and `peak`.
 
-    Loop nests, and layers of stacks' tiles, are mapped by workers of the scheduler of Dask at the address `dask`, if
-    it is given. Raises InputError for what cannot be read or used, UsageError for axes that are none.
+    With the address `dask` of a Dask scheduler, its workers map loop nests and layers of fused tiles. Raises InputError
+    for unreadable or unusable inputs, UsageError for unknown axes.
     """
     from onchip.api.schedule_front import FrontRequest, axes_of, front_of_schedules
 
@@ -127,8 +127,9 @@ def plan(
 ) -> Outcome:
     """Plan a network for one scratchpad (bytes, `512KiB`, or a budget: `m_r`, `m_h`, `m_p`) or an accelerator's own.
 
-    `share` lets outputs lie in bytes of inputs: `none`, `in-place`, `alias` or `all`, else as the accelerator says.
-    Raises InputError for what cannot be read, UsageError where both or neither are given.
+    `share` allows outputs to share bytes with inputs: `none`, `in-place`, `alias` or `all`; the accelerator gives the
+    default. Raises InputError for unreadable inputs, UsageError if both or neither of `sram` and `accelerator` are
+    given.
     """
     from onchip.api.plan import Request, plan_network
     from onchip.api.target import Target
@@ -151,8 +152,8 @@ def map_layer(
 ) -> MappingOutcome:
     """Map a layer (`conv:n1k64c64p56q56r3s3:pad1`, `NETWORK:LAYER`), or each layer of a network, onto an accelerator.
 
-    Layers are searched by workers of the scheduler of Dask at the address `dask`, if it is given. Raises InputError for
-    what cannot be read or mapped, and where no scheduler answers.
+    With the address `dask` of a Dask scheduler, its workers search the layers. Raises InputError for unreadable inputs
+    or layers that cannot be mapped, and if no scheduler answers.
     """
     from onchip.answer.options.mapping_objective import MappingObjective
     from onchip.api.map import MappingRequest, map_layers
@@ -183,9 +184,9 @@ def fuse(
     limits: Limits = Limits(),  # noqa: B008 (frozen)
     dask: str | None = None,
 ) -> FusionOutcome:
-    """Find which layers of a network run together tile by tile; raises InputError for what cannot be read or fused.
+    """Find the best fused stacks of a network's layers; raises InputError for unreadable inputs or unfusable layers.
 
-    Layers of tiles are mapped by workers of the scheduler of Dask at the address `dask`, if it is given.
+    With the address `dask` of a Dask scheduler, its workers map the layers of tiles.
     """
     from onchip.answer.options.fusion_objective import FusionObjective
     from onchip.answer.options.fusion_options import FusionOptions
@@ -197,7 +198,10 @@ def fuse(
 
 
 def pack(buffers: File, capacity_bytes: int | None = None, *, limits: Limits = Limits()) -> PackingOutcome:  # noqa: B008
-    """Pack the buffers of a CSV file into a capacity, or into as little as possible; raises InputError."""
+    """Pack the buffers of a CSV file into a capacity, or into the minimum capacity.
+
+    Raises InputError for unreadable files.
+    """
     from onchip.api.pack import pack_file
 
     return pack_file(Path(buffers), capacity_bytes, None, limits, minimize=capacity_bytes is None)

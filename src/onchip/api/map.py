@@ -1,4 +1,4 @@
-"""Layers on one page: read -> solve -> verify -> cost -> document."""
+"""The `map` use case: read -> solve -> verify -> cost -> document."""
 
 from __future__ import annotations
 
@@ -46,12 +46,13 @@ RELATIVE_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class MappingRequest:
-    """What `map` is asked. A time limit is shared by the layers, `bits` are an element's of every operand.
+    """The request of `map`: a network and an accelerator, an objective, and options.
 
-    `partial_bits` are those of a sum in the making (None: as many as the machine's memories have room for);
-    `accounting` says how energy and cycles are counted, and `loma` and `uneven` search by it;
-    `padding_percent` is how much longer `exact` may make a loop; `mapspace` a file beside a Timeloop architecture.
-    Several layers are searched at once where there are workers, or a scheduler of Dask at `dask_address`.
+    The layers share a time limit. `bits` is the element width of every operand, `partial_bits` that of a partial sum
+    (None: limited by the machine's memories). `accounting` defines how energy and cycles are counted, also in the
+    searches of `loma` and `uneven`. `padding_percent` is the maximum by which `exact` may lengthen a loop. `mapspace`
+    is a file that accompanies a Timeloop architecture. Several layers are searched in parallel with several workers, or
+    with a Dask scheduler at `dask_address`.
     """
 
     source: str
@@ -71,20 +72,20 @@ class MappingRequest:
 
     @property
     def search(self) -> LayerSearch:
-        """Return how each layer is searched."""
+        """Return the search of each layer."""
         return LayerSearch(self.method, self.objective, self.use_cache, self.padding_percent, self.accounting)
 
     @property
     def may_pad(self) -> bool:
-        """Whether a mapping's loops may run longer than the layer's."""
+        """Return True if a mapping's loops may be longer than the layer's."""
         return self.padding_percent > 0 or self.accounting is not AccountingName.INTERPRETER
 
 
 @phase("mapping")
 def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> MappingOutcome:
-    """Map each distinct layer once; raises InternalError if a mapping found is not legal."""
+    """Map each distinct layer once; raises InternalError if a found mapping is not legal."""
     deadline = Deadline.after(request.limits.time_limit_seconds)
-    request.search.solver()  # what does not go with what, before anything is read
+    request.search.solver()  # report conflicting options before reading anything
     accelerator = load_any_accelerator(request.accelerator, request.mapspace)
     layers, is_one_layer = layers_asked_for(request, accelerator)
     for layer, names in layers.distinct.items():
@@ -117,13 +118,13 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
 
 
 def _moved(layers: NetworkLayers, accelerator: Accelerator, request: MappingRequest) -> tuple[MovedOperator, ...]:
-    """What each operator without a loop nest costs; raises InputError where the accelerator does not say it."""
+    """Return the cost of each operator without a loop nest; raises InputError if the accelerator lacks information."""
     with errors_in_file(request.accelerator):
         return moved_operators(layers, accelerator)
 
 
 def _pool(request: MappingRequest, layers: int) -> AbstractContextManager[TaskPool | None]:
-    """Workers for so many layers, None where these are searched here; raises InputError where no scheduler answers.
+    """Return workers for the layers, or None to search in this process; raises InputError if no scheduler answers.
 
     CoSA's program is solved by all workers together: some are better at proofs, others at solutions.
     """
@@ -147,7 +148,7 @@ def _mapped(
     accelerator: Accelerator,
     request: MappingRequest,
 ) -> MappedLayer:
-    """Verify and cost what was found of a layer; raises InputError for what cannot be mapped."""
+    """Verify and cost the mapping found for a layer; raises InputError for a layer that cannot be mapped."""
     if isinstance(found, InputError):
         raise _in_layer(found, names[0], request) from None
     problem, result = LayerProblem(layer, accelerator), found
@@ -174,9 +175,9 @@ def _mapped(
 
 
 def _floor(problem: LayerProblem, request: MappingRequest) -> int | None:
-    """Return a lower bound of every legal mapping on a machine that states all energies.
+    """Return a lower bound for every legal mapping on a machine that states all energies.
 
-    None for methods whose objective value is another.
+    None for methods with another objective value.
     """
     if request.method not in (EXACT, EVEN) or request.may_pad:
         return None
@@ -186,7 +187,7 @@ def _floor(problem: LayerProblem, request: MappingRequest) -> int | None:
 
 
 def _ensure_it_costs_what_is_claimed(result: Result[LayerMapping], value: float, name: str) -> None:
-    """Raise InternalError where a mapping costs something else than its method said; sums of floats differ in order."""
+    """Raise InternalError if a mapping's cost differs from its method's claim by more than floating-point rounding."""
     claimed = result.objective_value
     if claimed is None or abs(value - claimed) > 0.5 + RELATIVE_TOLERANCE * abs(value):
         what = f"its mapping of {name!r} costs {value:.17g}, and it claims {claimed}"
@@ -194,7 +195,7 @@ def _ensure_it_costs_what_is_claimed(result: Result[LayerMapping], value: float,
 
 
 def _claim(result: Result[LayerMapping], request: MappingRequest) -> Claim | None:
-    """CoSA's objective is divided back to its own unit, bits."""
+    """Return the claim of a result; CoSA's objective is converted to its own unit, bits."""
     if result.objective_value is None:
         return None
     if request.method == COSA:
@@ -230,7 +231,7 @@ def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: M
 
 
 def _in_layer(error: InputError, name: str, request: MappingRequest) -> InputError:
-    """The error with the layer and the file in which it stands: the machine's where it is wrong."""
+    """Return the error with the layer and the file that it concerns, the accelerator's file for an AcceleratorError."""
     error.place = f"layer {name!r}" if error.place in (None, "layer") else f"layer {name!r}: {error.place}"
     if isinstance(error, AcceleratorError):
         return error.in_file(request.accelerator)
@@ -239,7 +240,7 @@ def _in_layer(error: InputError, name: str, request: MappingRequest) -> InputErr
 
 @phase("reading")
 def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple[NetworkLayers, bool]:
-    """The layers asked for, and whether it is one rather than a network. ZigZag's files say their own precision."""
+    """Return the requested layers, and True if they are a single layer; ZigZag files state their own precision."""
     precision, file = Precision(request.bits, request.partial_bits).on(accelerator), layer_file(request.source)
     if file is None:
         return layers_named(request.source, Reading.of(request.bindings, request.granularity), precision)
@@ -261,7 +262,7 @@ def _mapspace(request: MappingRequest, accelerator: Accelerator) -> MapSpace | N
 
 
 def moved_operators(layers: NetworkLayers, accelerator: Accelerator) -> tuple[MovedOperator, ...]:
-    """Return them in the network's order; raises AcceleratorError if DRAM has no port of a direction.
+    """Return the operators without a loop nest, in order; raises AcceleratorError if DRAM lacks a port of a direction.
 
     Each reads every operand once and writes every output once, as in a schedule that streams all of them.
     """

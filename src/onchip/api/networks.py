@@ -1,4 +1,4 @@
-"""A network by its source: a bundled name, a model file (.onnx, .tflite, .pt2) or a graph file."""
+"""Networks by source: a bundled name, a model file (.onnx, .tflite, .pt2) or a graph file."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from onchip.transform.slices.channel_bands import ChannelBands
 from onchip.without_collecting import without_collecting
 
 MODEL_SUFFIXES: Final = (".onnx", ".tflite")
-"""How the names of files end whose operators a runtime can run."""
+"""Suffixes of files whose operators a runtime can run."""
 PROGRAM_SUFFIX: Final = ".pt2"
-"""How the names of files end whose operators torch can run, none of them in parts."""
+"""Suffix of files whose operators torch can run, but only whole."""
 NETWORK_SUFFIXES: Final = (*MODEL_SUFFIXES, PROGRAM_SUFFIX)
-"""How the names of files of other tools end that hold networks."""
+"""Suffixes of network files of other tools."""
 NETWORK_READERS: Final = PluginGroup[[Path, Mapping[str, int]], Graph]("onchip.readers", Graph)
-"""By the end of a file's name, without its dot, a function of the file and of the symbolic dimensions bound."""
+"""Map from file suffix, without dot, to a function of the file and of the bound symbolic dimensions."""
 
 
 @phase("reading")
 def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B008 (frozen)
-    """Read a network as `reading` says, but for what the scratchpads decide; raises InputError, PluginError."""
+    """Read a network as `reading` says, without the scratchpad-dependent steps; raises InputError, PluginError."""
     try:
         graph = _read_raw(source, reading.bindings)
         if not graph.operators:
@@ -58,16 +58,16 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
 
 
 def _with_bytes_apart(graph: Graph, reading: Reading, change: Callable[[Graph], Graph]) -> Graph:
-    """The graph changed while nothing shares bytes, then with what may, of kinds or as the operators said before."""
+    """Apply `change` to the graph without byte sharing, then restore the sharing by kinds or as declared before."""
     changed = change(SharedBytes()(graph))
     return SharedBytes(reading.sharing, declared_in(graph, changed))(changed)
 
 
 def _as_it_runs(graph: Graph, source: str) -> Graph:
-    """Activations and normalisations in the operators before them; operators over integers, which may precede some.
+    """Fuse activations and normalisations into preceding operators, and fold quantisation into integer operators.
 
-    TFLite has kernels over integers, and computes in floating point what a file dequantises. An activation between a
-    dequantisation and a quantisation is itself an operator over integers: it is not fused into the former before.
+    TFLite has integer kernels, and computes dequantised tensors in floating point. In other files an activation between
+    a dequantisation and a quantisation becomes an integer operator, so it is not fused into the dequantisation first.
     """
     if source.endswith(".tflite"):
         return fuse(graph)
@@ -77,9 +77,9 @@ def _as_it_runs(graph: Graph, source: str) -> Graph:
 @phase("reading")
 @without_collecting()
 def network_to_plan(source: str, reading: Reading) -> Graph:
-    """The network as plans have it: as `read_network` reads it, with workspaces that operators declare as tensors.
+    """Return the network as plans use it: as `read_network` reads it, with declared workspaces as tensors.
 
-    Operators run in the bands that the reading says. Raises InputError, PluginError.
+    Operators are split into the channel tiles of the reading. Raises InputError, PluginError.
     """
     try:
         return ChannelBands(reading.bands)(with_workspaces(read_network(source, reading)))
@@ -90,22 +90,22 @@ def network_to_plan(source: str, reading: Reading) -> Graph:
 @phase("reading")
 @without_collecting()
 def network_to_schedule(source: str, reading: Reading) -> Graph:
-    """The network as schedules have it: as `read_network` reads it, attention, recurrences and Splits taken apart."""
+    """Return the network as schedules use it: as read, with attention, recurrences and Splits decomposed."""
     return taken_apart(read_network(source, reading))
 
 
 def taken_apart(graph: Graph) -> Graph:
-    """Return the network with attention, recurrences and Splits as the simpler operators that schedules run."""
+    """Return the network with attention, recurrences and Splits decomposed into simpler operators."""
     return SplitsApart()(RecurrenceApart()(AttentionApart()(graph)))
 
 
 @phase("splitting operators")
 def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Problem:
-    """Return the problem with tensors capped at the largest scratchpad, or its operators in tiles, if asked for.
+    """Return the problem with tensors capped at the largest scratchpad, or with operators in tiles, as requested.
 
-    With AUTO no operator is cut if all fit whole in the only scratchpad, the states that they update in place counted
-    once. Raises UnsplitError if an operator fits in no split, and does not fit whole with its state or shared bytes in
-    place.
+    With AUTO no operator is split if all fit whole in the only scratchpad, with states that they update in place
+    counted once. Raises UnsplitError if an operator fits in no split, and does not fit whole with its state or shared
+    bytes in place.
     """
     if reading.cap_tensors:
         largest = max(memory.capacity_bytes for memory in problem.memories)
@@ -130,7 +130,7 @@ def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Pr
 
 
 def _listed_outputs(source: str) -> frozenset[str] | None:
-    """The names of the outputs of an ONNX file; None for others, of which every name of an output is one."""
+    """Return the output names of an ONNX file; None for other files, whose output names are all listed."""
     if not source.endswith(".onnx"):
         return None
     import onnx

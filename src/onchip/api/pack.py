@@ -1,4 +1,4 @@
-"""Buffers from a file, packed and verified."""
+"""The `pack` use case: read buffers from a file, pack and verify."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pack_file(
 ) -> PackingOutcome:
     """Read MiniMalloc's CSV, pack, verify; raises InternalError if the packing found is not legal.
 
-    Without a capacity there is room for all buffers beside each other.
+    Without a capacity all buffers fit side by side.
     """
     deadline = Deadline.after(limits.time_limit_seconds)
     ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
@@ -56,7 +56,10 @@ def pack_file(
 def overflow_file(
     file: Path, capacity_bytes: int, alignment_bytes: int | None, limits: Limits, start: RunStarter = silent_run
 ) -> OverflowOutcome:
-    """Read MiniMalloc's CSV, leave the fewest bytes outside, verify; raises InternalError if that is not legal."""
+    """Read MiniMalloc's CSV, minimise the bytes outside the capacity, verify.
+
+    Raises InternalError for an illegal result.
+    """
     deadline = Deadline.after(limits.time_limit_seconds)
     ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
     if problem.has_fixed:
@@ -72,7 +75,7 @@ def overflow_file(
 
 
 def _before_checking(deadline: Deadline) -> Deadline:
-    """Keep back of a limit what checking and writing take, by what reading has taken."""
+    """Return the deadline less the time for verifying and writing, estimated from the reading time."""
     return deadline.within(deadline.seconds_left - CHECKING_TO_READING * deadline.seconds)
 
 
@@ -88,7 +91,7 @@ def _packing_problem(
 
 
 def packing_problem(table: BufferTable, file: Path, capacity_bytes: int | None, alignment_bytes: int) -> PackingProblem:
-    """Return the problem of a file's buffers, by default with a capacity that is always enough.
+    """Return the problem of a file's buffers, by default with a capacity that always suffices.
 
     Raises InputError for a fixed offset that is not aligned.
     """

@@ -1,4 +1,4 @@
-"""What a use case is at: reading, verifying, executing. Told to whoever listens; nobody does unless asked to."""
+"""Phases of a use case (reading, verifying, executing), reported to an optional listener."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextvars import ContextVar
 from typing import TypeAlias
 
 PhaseListener: TypeAlias = Callable[[str], AbstractContextManager[None]]
-"""Gets the name of a phase, and is entered while it lasts; phases within it stand in its place."""
+"""A function from the name of a phase to a context entered for its duration; nested phases replace the outer one."""
 
 _listener: ContextVar[PhaseListener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Tell the listener of a phase while it lasts: around a few lines, or a whole function as its decorator."""
+    """Report a phase to the listener for its duration, as a context manager or a decorator."""
     listener = _listener.get()
     if listener is None:
         yield
@@ -26,7 +26,7 @@ def phase(name: str) -> Iterator[None]:
 
 @contextmanager
 def phases_told_to(listener: PhaseListener) -> Iterator[None]:
-    """Let the listener know each phase meanwhile."""
+    """Report all phases in the context to the listener."""
     token = _listener.set(listener)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The whole program on one page: read -> solve -> verify -> document."""
+"""The `plan` use case: read -> solve -> verify -> document."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ NO_PLAN: Final = "no plan of this split fits; another split may"
 
 T = TypeVar("T")
 PROCESSOR_SECONDS_TO_FINISH: Final = 1.6e-4
-"""For each operator, what writing a plan down, verifying it and its files take."""
+"""Processor time per operator for building, verifying and writing a plan, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What `plan` is asked: a network, how to read it, what for, what is to be least, how to search.
+    """The request of `plan`: a network, its reading, the target, the objective, and search options.
 
-    `share` says which bytes are shared; with None the accelerator does, where there is one, or else the reading.
-    `cost` is the model of the cycles of operators that state none, for the least latency and for what runs again;
-    `recompute_price` is what a million of these cost, in the objective's unit, if not what the accelerator says.
+    `share` selects the shared bytes; None: as the accelerator says, or without one as the reading says. `cost` is the
+    cycle model for operators without stated cycles, used for latency and recomputation; `recompute_price` is the price
+    of a million of these cycles, in the objective's unit, instead of the accelerator's.
     """
 
     network: str
@@ -79,7 +79,7 @@ class Request:
 
     @property
     def reading_as_shared(self) -> Reading:
-        """The reading, with what shares bytes; raises InputError for an accelerator that there is not."""
+        """Return the reading with the byte sharing; raises InputError for an unknown accelerator."""
         if self.share is not None:
             return replace(self.reading, sharing=SharedKinds.of(self.share))
         if self.target.accelerator is None:
@@ -90,7 +90,7 @@ class Request:
 
 
 def nothing_known(_: Problem) -> WarmStart | None:
-    """Nobody has planned it, or one like it."""
+    """Return None: no earlier answer is known."""
     return None
 
 
@@ -112,9 +112,9 @@ def plan_read_network(
     read_seconds: float = 0.0,
     known: Callable[[Problem], WarmStart | None] = nothing_known,
 ) -> Outcome:
-    """Solve and verify for a network as the request reads it; raises InternalError if the plan found is not legal.
+    """Solve and verify for a network that is already read; raises InternalError if the plan found is not legal.
 
-    `known` says what is known of the problem before it is solved.
+    `known` returns earlier answers to a problem before it is solved.
     """
     method, reading, stage = method_named(request.method), request.reading, started_as_stage(start)
     finder = TargetFinder(graph, reading.count, request.limits, stage, deadline)
@@ -153,7 +153,7 @@ def plan_read_network(
 
 
 def _whole_problem(request: Request, graph: Graph, accelerator: Accelerator) -> Problem:
-    """The problem of all operators as they are, on the scratchpads of an accelerator; they cost what files say."""
+    """Return the problem of unsplit operators on an accelerator's scratchpads, with the costs stated in files."""
     is_static = request.placement is Placement.STATIC
     return Problem(
         graph,
@@ -168,14 +168,14 @@ def _whole_problem(request: Request, graph: Graph, accelerator: Accelerator) -> 
 
 
 def _runs_again(request: Request, accelerator: Accelerator, graph: Graph) -> Recomputation | None:
-    """What it costs that operators run again, where they may."""
+    """Return the cost of recomputation, or None if it is not allowed."""
     return RunsAgain(request.reading, request.objective, request.cost, request.recompute_price).on(accelerator, graph)
 
 
 def _durations(
     request: Request, graph: Graph, accelerator: Accelerator, start: RunStarter, deadline: Deadline
 ) -> Durations | None:
-    """How long everything lasts, where that counts."""
+    """Return the durations of operators and transfers, or None if the objective does not use them."""
     if request.objective is not Objective.LATENCY:
         return None
     with start(request.limits, deadline) as run, request.target.named_in_errors():
@@ -190,7 +190,7 @@ def plan_problem(
     deadline: Deadline | None = None,
     warm_start: WarmStart | None = None,
 ) -> Result[Plan]:
-    """Solve and verify, until the deadline if there is one already; raises InternalError if the plan is not legal."""
+    """Solve and verify a problem, until the deadline if there is one; raises InternalError if the plan is not legal."""
     limits = limits or Limits()
     with start(limits, deadline or Deadline.after(limits.time_limit_seconds)) as run:
         result = _with_problem(method_named(method)(problem, replace(run, warm_start=warm_start)), problem)
@@ -200,7 +200,7 @@ def plan_problem(
 
 @phase("searching")
 def describe_network(network: str, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
-    """Say what is in a network."""
+    """Return a description of a network and its capacity budgets."""
     deadline = Deadline.after(limits.time_limit_seconds)
     whole = network_to_plan(network, replace(reading, sharing=SharedKinds.of(Share.ALL)))
     shares = tuple(Share) if whole.shares_bytes else (Share.NONE,)
@@ -212,23 +212,23 @@ def describe_network(network: str, reading: Reading, limits: Limits, start: RunS
 
 
 def _sharing(whole: Graph, share: Share) -> Graph:
-    """A network that shares whatever it can, where it shares only so much."""
+    """Return the network with byte sharing restricted to `share`."""
     return SharedBytes(SharedKinds.of(share), declared_in(whole, whole))(whole)
 
 
 def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:
-    """The plan knows what it answers, for its picture, or because its method has cut operators into bands."""
+    """Attach the problem to the plan, for pictures, unless the method attached its own after a split."""
     answer = result.answer
     return replace(result, answer=answer and replace(answer, problem=answer.problem or problem))
 
 
 def _as_planned(problem: Problem, result: Result[Plan]) -> Problem:
-    """The problem that a plan answers; the one asked where there is none."""
+    """Return the problem that a plan answers; without a plan, the given problem."""
     return problem if result.answer is None else result.answer.problem or problem
 
 
 def _with_bands(reading: Reading, asked: Graph, planned: Graph) -> Reading:
-    """The reading that gives the graph in the bands that a method has chosen."""
+    """Return the reading that reproduces the channel tiles chosen by a method."""
     bands = Counter(one.tile.operator for one in planned.operators if one.tile is not None)
     chosen = {name: bands[name] for name in asked.operator if bands[name] > 1 and name not in planned.operator}
     return replace(reading, bands={**reading.bands, **chosen}) if chosen else reading
@@ -237,7 +237,7 @@ def _with_bands(reading: Reading, asked: Graph, planned: Graph) -> Reading:
 @phase("verifying")
 @without_collecting()
 def _verified(problem: Problem, result: Result[Plan]) -> Figures | None:
-    """Return the figures of the plan as the verifier finds them. Nothing gets past here unverified."""
+    """Return the figures of the plan as the verifier computes them; raises InternalError for an illegal plan."""
     if result.answer is None or result.objective_value is None:
         return None
     claim = Claim(result.method, result.status, problem.objective, result.objective_value, result.lower_bound)
@@ -278,9 +278,9 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 
 @dataclass(frozen=True, slots=True)
 class RunsAgain:
-    """Whether operators may run again, as the reading says, and how that is priced.
+    """The permission and price of recomputation.
 
-    `cost` is the model of the cycles of operators that state none: without a name of its own that of `onchip time`.
+    `cost` is the cycle model for operators without stated cycles; the default is that of `onchip time`.
     """
 
     reading: Reading
@@ -289,7 +289,10 @@ class RunsAgain:
     price: float | None
 
     def on(self, accelerator: Accelerator, graph: Graph) -> Recomputation | None:
-        """Return what further runs cost, None where there are none; raises UsageError for what contradicts that."""
+        """Return the cost of additional runs, or None if they are not allowed.
+
+        Raises UsageError for conflicting options.
+        """
         if self.reading.recompute is Recompute.ALLOWED:
             cost = MACS if self.cost == MAPPING else self.cost
             return recomputation_on(accelerator, graph, self.objective, cost, self.price)
@@ -302,16 +305,16 @@ class RunsAgain:
 
 
 def splits_are_open(problem: Problem, source: str, reading: Reading) -> bool:
-    """Return True if the reading lets operators be split, and some operator of the whole network can be."""
+    """Return True if the reading allows splits, and some operator of the whole network can be split."""
     if reading.split is Split.NEVER or reading.cap_tensors:
         return False
     return can_split(problem, is_model=source.endswith(MODEL_SUFFIXES))
 
 
 def for_all_splits(result: Result[Plan], least: int) -> Result[Plan]:
-    """Return a result of one split with a status and a bound that hold for all splits.
+    """Convert a result of one split to a status and a bound that hold for all splits.
 
-    `least` is a bound of all splits. `optimal_among` keeps what is proven of this split.
+    `least` is a lower bound for all splits. `optimal_among` keeps the proof for this split.
     """
     if result.status is Status.INFEASIBLE:
         return replace(result, status=Status.UNKNOWN, lower_bound=least, why_not=NO_PLAN)
@@ -326,9 +329,9 @@ def for_all_splits(result: Result[Plan], least: int) -> Result[Plan]:
 def bound_of_all_splits(problem: Problem, source: str, accelerator: Accelerator, cost: str) -> int:
     """Return a lower bound on the objective for all splits of a problem of whole operators.
 
-    It is 0 for objectives that count non-compulsory transfers, and for the peak. A latency is at least that of all
-    multiply-accumulates on a full array, and that of the transfers that every split makes. Operators that may be taken
-    apart into steps count for nothing.
+    The bound is 0 for objectives that count non-compulsory transfers, and for the peak. A latency is at least that of
+    all MACs on a full array, and that of the transfers that every split makes. Operators that can be decomposed into
+    steps count as 0.
     """
     if problem.objective is not Objective.LATENCY:
         return 0
@@ -358,7 +361,7 @@ def _least_cycles(graph: Graph, operator: Operator, accelerator: Accelerator, co
 
 
 def _read_by_all_splits(problem: Problem, operator: Operator, *, is_model: bool) -> Iterator[str]:
-    """Yield the operands that the tiles of an operator read completely, whatever the tiles."""
+    """Yield the operands that the tiles of an operator read completely in every split."""
     geometry = geometry_of(operator, problem.graph, is_model=is_model)
     reads_all = dict.fromkeys(operator.reads, True)
     for access in () if geometry is None else geometry.reads:

@@ -1,4 +1,4 @@
-"""Where the time of an answer goes, and what of the machine would help: the same program, timed again."""
+"""Sensitivity of an answer's latency: the same program, timed on modified machines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onchip.reports.shared.time_explanation import TimeExplanation
 
 @phase("timing")
 def time_of_schedule(outcome: ScheduleOutcome) -> TimeExplanation | None:
-    """Explain the time of a schedule; None without one."""
+    """Explain the latency of a schedule; None without one."""
     document, tiles, figures = outcome.document, outcome.tiles, outcome.figures
     if document is None or tiles is None or figures is None:
         return None
@@ -43,11 +43,10 @@ def time_of_schedule(outcome: ScheduleOutcome) -> TimeExplanation | None:
 
 @phase("timing")
 def time_of_plan(check: Check, accelerator: Accelerator | None, cost: str | None) -> TimeExplanation | None:
-    """Explain the time of a legal plan, on an accelerator or as it states it; None where nothing says it.
+    """Explain the latency of a legal plan, on an accelerator or with its own durations; None if there are neither.
 
-    Operators take what the cost model of that name says; without one as the plan says, or by multiply-accumulates.
-
-    Raises AcceleratorError where the accelerator, UsageError where `cost` says too little.
+    Operators take the cycles of the named cost model; without a name, those of the plan, or of their MACs. Raises
+    AcceleratorError if the accelerator, and UsageError if `cost`, lacks information.
     """
     problem, plan = check.problem, check.document.answer
     if accelerator is None and problem.durations is None:

@@ -1,4 +1,4 @@
-"""A plan executed on real bytes, one inference after another."""
+"""Execution of a plan on real data, one inference after another."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from onchip.simulate.reference import run_in_given_order
 
 @phase("executing")
 def run_plan(plan_file: Path, network: str, values: RunValues, inferences: int = 1) -> Execution:
-    """Verify a plan and, if it is legal, execute it on real bytes beside a run without a plan.
+    """Verify a plan and, if it is legal, execute it on real data and compare with a run without a plan.
 
-    Every inference has the same inputs but for what the one before has left as state. The first that differs is the
-    last one. Raises InputError for files that cannot be read, UsageError for values that the network does not take, and
-    for several inferences of a plan in whose bands a state is lost.
+    Every inference has the same inputs except for the state left by the preceding one. The run ends at the first
+    inference that differs. Raises InputError for unreadable files, UsageError for values that the network rejects, and
+    for several inferences of a plan whose tiles lose a state.
     """
     check = check_plan(plan_file, network, Target(), {})
     if not check.is_legal:
@@ -49,7 +49,7 @@ def run_plan(plan_file: Path, network: str, values: RunValues, inferences: int =
 
 
 def _every_state_is_kept(check: Check, plan_file: str, network: str) -> None:
-    """Raise UsageError where operators in tiles cut the two tensors of a state otherwise."""
+    """Raise UsageError if the two tensors of a state are split differently."""
     graph = check.problem.graph
     kept = {graph.tensor[state.old].part_of or state.old for state in graph.states}
     for state in network_to_plan(network, check.document.reading).states:
@@ -62,14 +62,14 @@ def _every_state_is_kept(check: Check, plan_file: str, network: str) -> None:
 
 @dataclass(slots=True)
 class _Inferences:
-    """What every inference is run with; `inputs` have the state of the next one."""
+    """The context of all inferences; `inputs` hold the state for the next one."""
 
     check: Check
     kernels: NetworkKernels
     inputs: dict[str, Bytes]
 
     def run(self, before: MachineRun | None) -> tuple[MachineRun, float | None]:
-        """Run once more; return what happened and how far from the whole model the outputs are, if there is one."""
+        """Run one more inference; return the run, and its relative difference from the whole model if there is one."""
         problem, plan = self.check.problem, self.check.document.answer
         reference = run_in_given_order(problem, self.kernels, self.inputs)
         left = None if before is None else before.left

@@ -1,4 +1,4 @@
-"""A schedule on real bytes, and in time, on one page: read -> verify -> price -> run beside the network without it."""
+"""Execution and timing of a schedule: read -> verify -> price -> run and compare with the unscheduled network."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from onchip.transform.groups.all_parameters import with_all_parameters
 
 
 def run_schedule(file: ScheduleFile, values: RunValues) -> ScheduleExecution:
-    """Verify a schedule and, if it is legal, execute its tile operators on real bytes.
+    """Verify a schedule and, if it is legal, execute its tile operators on real data.
 
-    Every tensor is compared with a run of the tile graph without a schedule, and the outputs with the network's.
-    Raises InputError for what cannot be read, or values that do not fit.
+    Every tensor is compared with a run of the tile graph without a schedule, and the outputs with the network's. Raises
+    InputError for unreadable files, or values that do not fit.
     """
     return execution_of(check_schedule_file(file), file.network, values)
 
 
 @phase("executing")
 def execution_of(check: ScheduleCheck, source: str, values: RunValues) -> ScheduleExecution:
-    """Execute a schedule that has been checked for the network `source`; one that is not legal is not run."""
+    """Execute a schedule that has been checked for the network `source`; an illegal schedule is not run."""
     if check.tiles is None or not check.is_legal:
         return ScheduleExecution(check)
     from onchip.formats.networks import read_arrays
@@ -48,7 +48,7 @@ def execution_of(check: ScheduleCheck, source: str, values: RunValues) -> Schedu
 
 @phase("timing")
 def time_schedule_file(file: ScheduleFile) -> ScheduleTiming:
-    """Verify a schedule and, if it is legal, say when each operator and each Copy runs on its own accelerator."""
+    """Verify a schedule and, if it is legal, return the times of each operator and Copy on its own accelerator."""
     check = check_schedule_file(file)
     if check.tiles is None or not check.is_legal:
         return ScheduleTiming(check)

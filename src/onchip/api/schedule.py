@@ -1,4 +1,4 @@
-"""Scheduling a network, on one page: read, bound, solve, verify, hand out."""
+"""The `schedule` use case: read, bound, solve, verify, return."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ from onchip.verify.schedule.verifier import verify_schedule
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRequest:
-    """What is asked: a network by name or file, an accelerator likewise, what is to be least, what is given.
+    """The request of `schedule`: a network and an accelerator by name or file, an objective, and fixed choices.
 
-    Elements have `bits` (None: each tensor's own), sums in the making `partial_bits` (None: 16 more, up to 32, as far
-    as memories have room). With a `dask_address` workers of that scheduler search nests and layers of tiles.
-    `start_file` is an earlier schedule of the network, with which the search may begin.
+    Elements have `bits` (None: each tensor's own), partial sums `partial_bits` (None: 16 more, up to 32, limited by the
+    memories). With a `dask_address` the workers of that scheduler search the mappings of nests and tiled layers.
+    `start_file` is an earlier schedule of the network, from which the search may begin.
     """
 
     source: str
@@ -74,17 +74,17 @@ class ScheduleRequest:
 
 
 CHECKING_TO_READING: Final = 2.5
-"""What checking and writing an answer take at most, beside reading: a time limit is for both."""
+"""Maximum ratio of the time for checking and writing an answer to the time for reading; a time limit covers both."""
 SECONDS_TO_CHECK: Final = 0.2
-"""Of a processor at most, if operators are few, and beside that SECONDS_TO_CHECK_AN_OPERATOR for each."""
+"""Maximum processor time for a check, to which SECONDS_TO_CHECK_AN_OPERATOR is added for each operator."""
 SECONDS_TO_CHECK_AN_OPERATOR: Final = 0.0012
 ALONE: Final = ScheduleOptions(stacks=LAYERS)
-"""What is answered where no stacks as asked for were found."""
+"""Options of the fallback if no stacks as requested were found."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadScheduleQuestion:
-    """What is asked, read: the relaxation is of all mappings in which every memory keeps what it holds."""
+    """A request with its inputs read; the relaxation covers all mappings without bypassed memories."""
 
     network: Graph
     accelerator: Accelerator
@@ -93,12 +93,12 @@ class ReadScheduleQuestion:
     relaxation: Relaxation
     seconds: float
     options: ScheduleOptions
-    """Those of the request, with the schedule of its start file."""
+    """The options of the request, with the schedule of its start file."""
     seconds_to_check: float
-    """How long checking and writing an answer take at most, as a rule, the machine being as busy as while reading."""
+    """Typical maximum time for checking and writing an answer, at the machine's load while reading."""
 
     def question(self, objective: ScheduleObjective, *, uses_cache: bool) -> ScheduleQuestion:
-        """The same as the search of schedules is asked it."""
+        """Return the question for the schedule search."""
         bound = objective.value_of(self.relaxation)
         machine = with_assumed_energies(self.accelerator)
         views = views_that_join(self.network)
@@ -107,9 +107,10 @@ class ReadScheduleQuestion:
 
 @phase("scheduling")
 def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -> ScheduleOutcome:
-    """Return the best schedule found, and the bound that is proven for all of the space that it names.
+    """Return the best schedule found, and the lower bound proven for the space that it names.
 
-    Raises InputError for a network or an accelerator that cannot be read or used, or options that do not fit them.
+    Raises InputError for a network or an accelerator that is unreadable or unusable, or for options that do not fit
+    them.
     """
     deadline = Deadline.after(request.limits.time_limit_seconds)
     asked = read_schedule_question(request)
@@ -135,7 +136,7 @@ def outcome_of(
     objective: ScheduleObjective,
     found: Result[FoundSchedule],
 ) -> ScheduleOutcome:
-    """What was found as it is shown, before anything of it is verified."""
+    """Return the outcome of a search before verification."""
     return ScheduleOutcome(
         request.source,
         asked.network,
@@ -153,12 +154,12 @@ def outcome_of(
 def with_verified_schedule(
     outcome: ScheduleOutcome, asked: ReadScheduleQuestion, found: FoundSchedule
 ) -> ScheduleOutcome:
-    """The outcome with the schedule that was found, once the verifier has passed it."""
+    """Return the outcome with the schedule found, after verification."""
     watch = Stopwatch()
     source = Source(asked.network.name, graph_sha256(asked.network))
     document: ScheduleDocument = Document(source, asked.accelerator, asked.reading, found.composition.schedule)
     priced = PricedSchedule(found.composition.costs, found.figures)
-    if not states_energies(asked.accelerator):  # the search has assumed them
+    if not states_energies(asked.accelerator):  # the search used assumed energies
         priced = priced_schedule(document, found.tiles)
     document = replace(document, claim=_claim(outcome, priced.figures))
     not_checked = _verified(asked, document, found)
@@ -175,7 +176,7 @@ def with_verified_schedule(
 
 @phase("verifying")
 def _verified(asked: ReadScheduleQuestion, document: ScheduleDocument, found: FoundSchedule) -> tuple[str, ...]:
-    """What the verifier took as given; raises InternalError for a schedule, or a claim of it, that it does not pass."""
+    """Return the facts that the verifier assumed; raises InternalError for a schedule or claim that it rejects."""
     setting = ScheduleSetting(asked.network, asked.accelerator, found.tiles.graph, asked.precision.sum_bits)
     verdict = verify_schedule(setting, document.answer, document.claim, nest_cost)
     if verdict.violations:
@@ -186,7 +187,7 @@ def _verified(asked: ReadScheduleQuestion, document: ScheduleDocument, found: Fo
 
 @phase("reading")
 def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
-    """Read network and accelerator, and reckon the bound; raises InputError for what cannot be read or used."""
+    """Read network and accelerator, and compute the bound; raises InputError for unreadable or unusable inputs."""
     watch = Deadline()
     accelerator = load_any_accelerator(request.accelerator)
     with errors_in_file(request.accelerator):
@@ -209,7 +210,7 @@ def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
 
 
 def seconds_to_check(reading: Deadline, operators: int) -> float:
-    """How long checking so many operators takes at most, as a rule, after what reading them took."""
+    """Return the typical maximum time for checking that many operators, given the reading time."""
     by_operators = reading.seconds_for(SECONDS_TO_CHECK + SECONDS_TO_CHECK_AN_OPERATOR * operators)
     return min(CHECKING_TO_READING * reading.seconds, by_operators)
 

@@ -1,4 +1,4 @@
-"""What a legal schedule costs, part by part, from its document: each Compute's cost by the mappings that it runs by."""
+"""The cost of a legal schedule from its document: each Compute is priced by its mappings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from onchip.transform.groups.tile_graph import TileGraph
 
 @dataclass(frozen=True, slots=True)
 class PricedSchedule:
-    """What each Compute of a legal schedule costs, by tile operator, and all figures."""
+    """The cost of each Compute of a legal schedule, by tile operator, and all figures."""
 
     costs: Mapping[str, ComputeCost]
     figures: ScheduleFigures
@@ -36,7 +36,7 @@ class PricedSchedule:
 
 @phase("pricing")
 def priced_schedule(document: ScheduleDocument, tiles: TileGraph) -> PricedSchedule:
-    """Price a schedule that the verifier has passed; its mappings say all, nothing is searched."""
+    """Price a verified schedule by its own mappings, without any search."""
     schedule, accelerator = document.answer, document.accelerator
     steps = {operator.name: step_of(tiles, operator) for operator in tiles.graph.operators}
     prices = _Prices(accelerator, schedule.mappings)
@@ -48,7 +48,7 @@ def priced_schedule(document: ScheduleDocument, tiles: TileGraph) -> PricedSched
 
 @dataclass(slots=True)
 class _Prices:
-    """Prices Computes; each nest by its mapping, once."""
+    """A price table of Computes; each nest is priced once, by its mapping."""
 
     accelerator: Accelerator
     mappings: Sequence[ScheduledMapping]
@@ -59,12 +59,12 @@ class _Prices:
         self._mapping_of = {(one.stack, one.layer, one.homes): one for one in self.mappings}
 
     def of(self, step: Step, homes: Sequence[str | None]) -> ComputeCost:
-        """The cost of a Compute whose operands have these homes."""
+        """Return the cost of a Compute whose operands have these homes."""
         found = self._alone(step, homes)
         return with_declared(found, self.accelerator, step.declared_bytes)
 
     def _alone(self, step: Step, homes: Sequence[str | None]) -> ComputeCost:
-        """Without the workspace that the operator declares."""
+        """Return the cost without the workspace that the operator declares."""
         if step.nests or step.filled_bits:
             costs = [self._nest(nest) for nest in step.nest_places(homes)]
             return cost_of_nests(costs, step.filled(homes, self.accelerator))

@@ -1,4 +1,4 @@
-"""The front of schedules of a network, on one page: read, search along each axis, verify the points, hand out."""
+"""The Pareto front of schedules of a network: read, search along each axis, verify the points, return."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from onchip.search.strategy.dask_pool import dask_pool
 from onchip.search.strategy.start import RunStarter, silent_run
 
 SHARE_OF_VERIFYING: Final = 0.1
-"""Share of a time limit for verifying points; without time, only points that are least along an axis are verified."""
+"""Share of a time limit for verifying points; if it is used up, only points that are minimal along an axis are
+verified.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontRequest:
-    """A question of schedules, whose objective does not count, with the axes of its front and the most points of it."""
+    """A schedule request, whose objective is ignored, with the axes of its front and the maximum number of points."""
 
     of_schedules: ScheduleRequest
     axes: Sequence[FrontAxis]
@@ -45,7 +47,7 @@ class FrontRequest:
 
 
 def axes_of(text: str) -> tuple[FrontAxis, ...]:
-    """The axes of `energy,latency`; raises UsageError for a name that is none."""
+    """Return the axes of a text such as `energy,latency`; raises UsageError for an unknown name."""
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in tuple(FrontAxis):
@@ -55,9 +57,10 @@ def axes_of(text: str) -> tuple[FrontAxis, ...]:
 
 @phase("scheduling")
 def front_of_schedules(request: FrontRequest, start: RunStarter = silent_run) -> FrontOutcome:
-    """Return schedules none of which is at most as much as another along all axes, each verified.
+    """Return verified schedules that form a Pareto front along the axes: none dominates another.
 
-    Raises InputError for a network or an accelerator that cannot be read or used, or options that do not fit them.
+    Raises InputError for a network or an accelerator that is unreadable or unusable, or for options that do not fit
+    them.
     """
     limits, watch, options = request.of_schedules.limits, Stopwatch(), request.of_schedules.options
     deadline = Deadline.after(limits.time_limit_seconds)
@@ -86,7 +89,7 @@ def front_of_schedules(request: FrontRequest, start: RunStarter = silent_run) ->
 def _verified(
     request: FrontRequest, asked: ReadScheduleQuestion, points: Sequence[FrontPoint], deadline: Deadline
 ) -> Iterator[ShownPoint]:
-    """Yield the points in their order: those that are least along an axis, and of the others while there is time."""
+    """Yield the points in order: those that are minimal along an axis, and the others while there is time."""
     least = {one.values for one in least_along_axes(points)}
     for point in points:
         if point.values in least or not deadline.is_past:

@@ -1,4 +1,4 @@
-"""An earlier schedule file as the start of a search, for the same network on the same machine or another one."""
+"""An earlier schedule file as the start of a search, for the same network on any machine."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SAME: Final = "a schedule of this network, read with the same options"
 
 @phase("reading the start")
 def start_from_file(path: Path, source: str, network: Graph) -> Schedule:
-    """Return the schedule in a file, once the verifier has passed it on the machine that the file holds.
+    """Return the schedule in a file, verified on the accelerator in the file.
 
-    `network` is `source` as the search reads it. Raises InputError for a file that cannot be read, a schedule of
-    another network, one of the same network read otherwise, and one that is not legal.
+    `network` is `source` as the search reads it. Raises InputError for an unreadable file, a schedule of another
+    network or of the same network read with other options, and an illegal schedule.
     """
     check = check_schedule_file(ScheduleFile(path, source))
     if check.sha256 != graph_sha256(network):

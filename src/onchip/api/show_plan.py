@@ -1,4 +1,4 @@
-"""A verified plan as a report shows it."""
+"""The report content of a verified plan."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from onchip.reports.program.outcome import Check
 def findings_of(
     check: Check, typed: str, chip: Accelerator | None = None, baselines: tuple[BaselinePlan, ...] = ()
 ) -> Findings:
-    """Return what a page has of a legal plan: timed on `chip`, else by its own cycles, if it says them.
+    """Return the report content of a legal plan, timed on `chip`, otherwise by its own cycles if it states them.
 
-    `typed` is what asked for the page.
+    `typed` is the command that requested the report.
     """
     problem, document = check.problem, check.document
     plan = document.answer

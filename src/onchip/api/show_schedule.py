@@ -1,4 +1,4 @@
-"""A schedule file as `schedule` would show it: read -> verify -> price -> bound. Nothing is searched."""
+"""A schedule file presented as `schedule` would: read -> verify -> price -> bound, without any search."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from onchip.search.budget.clock import Stopwatch
 from onchip.transform.groups.tiled import tile_graph
 
 ANYTHING: Final[Mapping[str, str]] = dict.fromkeys(DECISIONS, "any")
-"""What the bound of a file that claims none is proven among."""
+"""Space of the bound for a file without a claim."""
 NOT_SAID: Final = "not said"
-"""The method of a schedule that claims nothing."""
+"""Method of a schedule without a claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownSchedule:
-    """What the verifier found of a schedule file, and the same as `schedule` shows it; None where it is not legal."""
+    """The check of a schedule file, and its outcome as `schedule` shows it; None if it is not legal."""
 
     check: ScheduleCheck
     outcome: ScheduleOutcome | None = None
@@ -38,10 +38,10 @@ class ShownSchedule:
 
 @phase("pricing")
 def schedule_to_show(file: ScheduleFile) -> ShownSchedule:
-    """Verify a schedule file and, if it is legal, find its figures and the parts of the bound.
+    """Verify a schedule file and, if it is legal, compute its figures and the parts of the bound.
 
-    One without `result` is shown for least energy (latency if energies are unknown), with the bound over
-    everything. Raises InputError for what cannot be read, UsageError for what contradicts the file.
+    A file without `result` is shown for minimum energy (latency if energies are unknown), with the bound over all
+    schedules. Raises InputError for unreadable files, UsageError for contradictory options.
     """
     reading = Stopwatch()
     check = check_schedule_file(file)
@@ -83,7 +83,10 @@ def _outcome(
 
 
 def _result(schedule: Schedule, claim: Claim | None, value: int, least: int) -> Result[Schedule]:
-    """What is claimed; a file has a bound of more than 64 bits as the nearest double, maybe above the value itself."""
+    """Return the claimed result.
+
+    A stored bound of more than 64 bits is a rounded double, so it is clipped to the value.
+    """
     if claim is None:
         return Result(Status.FEASIBLE, schedule, value, min(least, value), 0.0, NOT_SAID)
     bound = value if claim.status is Status.OPTIMAL else min(ceil(claim.lower_bound), value)
@@ -91,7 +94,7 @@ def _result(schedule: Schedule, claim: Claim | None, value: int, least: int) -> 
 
 
 def _relaxation(check: ScheduleCheck) -> Relaxation:
-    """The parts of the bound for the mappings that the claim is about."""
+    """Return the parts of the bound for the mappings that the claim covers."""
     network, document = check.network, check.document
     stacks = [ScheduledStack((operator.name,)) for operator in network.operators]
     whole = tile_graph(network, stacks, precision_of(document))

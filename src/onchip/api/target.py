@@ -1,4 +1,4 @@
-"""What a network is planned for, from what the user gave: a size, a budget or an accelerator."""
+"""The planning target given by the user: a size, a budget or an accelerator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`sram` (bytes, or one of COSMA's budgets) or `accelerator` (a bundled name or a file), or neither."""
+    """A target: `sram` (bytes, or a COSMA budget) or `accelerator` (a bundled name or a file), or neither."""
 
     sram: int | CapacityBudget | None = None
     accelerator: str | None = None
@@ -36,7 +36,7 @@ class Target:
 
     @classmethod
     def of_text(cls, sram: str | None, accelerator: str | None, alignment_bytes: int | None) -> Self:
-        """The target as a user writes it: `512KiB`, `m_r`, ...; raises InputError."""
+        """Return the target of a user's text, such as `512KiB` or `m_r`; raises InputError for invalid text."""
         if sram is None or sram.lower() in tuple(CapacityBudget):
             return cls(None if sram is None else CapacityBudget(sram.lower()), accelerator, alignment_bytes)
         from onchip.formats.sizes import parse_size
@@ -49,13 +49,14 @@ class Target:
 
     @property
     def is_open(self) -> bool:
-        """Whether neither a size nor an accelerator is given."""
+        """Return True if neither a size nor an accelerator is given."""
         return self.sram is None and self.accelerator is None
 
     def transfers_on(self, accelerator: Accelerator, objective: Objective) -> Transfers:
-        """What transfers cost on the target's accelerator.
+        """Return the cost of transfers on the target's accelerator.
 
-        Raises UsageError for an objective that a size alone says nothing of, AcceleratorError for a file that does not.
+        Raises UsageError for an objective that needs more than a size, AcceleratorError for a file that lacks
+        information.
         """
         if self.accelerator is None and objective in TIMED_OR_POWERED:
             what = f"a size of --sram does not say what {objective} is of a transfer"
@@ -64,10 +65,10 @@ class Target:
             return transfers_of(accelerator, objective)
 
     def counted(self, objective: Objective) -> Count:
-        """Return which tensors a plan counts unless the user says so; raises InputError for an accelerator's file.
+        """Return the tensors that a plan counts by default; raises InputError for an accelerator's file.
 
-        A least latency counts parameters, too, as these are most of what moves. Where no scratchpad may hold weights,
-        operators stream them, and their cycles include that (`durations_of`).
+        The latency objective counts parameters too, as these are most of the traffic. If no scratchpad may hold
+        weights, operators stream them, and their cycles include that (`durations_of`).
         """
         if objective is not Objective.LATENCY:
             return Count.ACTIVATIONS
@@ -80,7 +81,7 @@ class Target:
 
     @contextmanager
     def named_in_errors(self) -> Iterator[None]:
-        """What an accelerator says too little of is said of its file; raises AcceleratorError."""
+        """Add the accelerator's file to each AcceleratorError that the context raises."""
         try:
             yield
         except AcceleratorError as error:
@@ -89,7 +90,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class TargetFinder:
-    """Turns targets into accelerators for one graph."""
+    """A converter from targets to accelerators for one graph."""
 
     graph: Graph
     count: Count
@@ -98,10 +99,10 @@ class TargetFinder:
     deadline: Deadline | None = None
 
     def accelerator(self, target: Target, objective: Objective) -> tuple[Accelerator, int | None]:
-        """Return the accelerator, and M_P if finding it took that (raises NoAnswerError if M_P took too long).
+        """Return the accelerator, and M_P if it was computed for that; raises NoAnswerError if M_P took too long.
 
-        Without a size or an accelerator, least peak is sought in a scratchpad that holds everything;
-        least traffic has no such answer: raises UsageError, which says what M_R and M_P are.
+        Without a size or an accelerator, the peak objective uses a scratchpad that holds everything; other objectives
+        raise UsageError, which states M_R and M_P.
         """
         from onchip.formats.foreign_files import load_any_accelerator
 
@@ -119,7 +120,7 @@ class TargetFinder:
         raise self._no_scratchpad(alignment_bytes)
 
     def memories(self, target: Target, planned: tuple[Memory, ...]) -> tuple[Memory, ...]:
-        """Return a plan's own memories, sized or replaced as the target says; raises UsageError to size several."""
+        """Return a plan's own memories, resized or replaced by the target; raises UsageError to resize several."""
         own = _aligned(planned, target)
         if target.is_open:
             return own
@@ -154,7 +155,7 @@ class TargetFinder:
 
 
 def _in_both(size_bytes: int) -> str:
-    """As people read it, and to the byte."""
+    """Return the size in short form and to the byte."""
     short, exact = short_bytes(size_bytes), exact_bytes(size_bytes)
     return exact if short == exact else f"{short} ({exact})"
 
@@ -177,7 +178,7 @@ def _no_budget(budget: CapacityBudget, budgets: Budgets) -> OnchipError:
 
 
 def one_scratchpad(capacity_bytes: int, alignment_bytes: int = 1) -> Accelerator:
-    """Return what `--sram` is short for: one scratchpad that holds everything."""
+    """Return the accelerator that `--sram` stands for: a single scratchpad that holds everything."""
     return Accelerator("sram", (Memory("sram", capacity_bytes, alignment_bytes),))
 
 

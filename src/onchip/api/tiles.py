@@ -1,4 +1,4 @@
-"""The graph of a strategy's tiles, for who plans and runs it."""
+"""The tile graph of a strategy, for planning and execution."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from onchip.transform.groups.group_emission import graph_in_tiles
 from onchip.transform.groups.stacks import spans_of, stack_of
 
 WIDTHS_THAT_RUN = (8, 16, 32, 64)
-"""Bits of an element of a graph in tiles: it can be cut between any two, and its values can be computed."""
+"""Element widths in bits of a tile graph: elements can be split at any boundary, and their values can be computed."""
 
 
 @phase("reading")
 def network_to_tile(source: str, reading: Reading) -> Graph:
-    """The network as its tiles are emitted; raises InputError where those of no strategy could be planned and run."""
+    """Return the network for tiling; raises UsageError if no tile graph of it could be planned and run."""
     if reading.bits not in WIDTHS_THAT_RUN:
         expected = f"one of {', '.join(map(str, WIDTHS_THAT_RUN))} to emit a graph"
         raise UsageError(f"elements of {reading.bits} bits are not cut into bands", place="--bits", expected=expected)
@@ -30,9 +30,9 @@ def network_to_tile(source: str, reading: Reading) -> Graph:
 
 @phase("cutting into tiles")
 def tiled_graph(strategy: FusionStrategy, graph: Graph) -> Graph:
-    """A network in the tiles of a legal strategy, an operator for each layer of each tile.
+    """Return a network in the tiles of a legal strategy, an operator for each layer of each tile.
 
-    Raises GraphError for what cannot run in parts.
+    Raises GraphError for an operator that cannot be split.
     """
     network = partly_fusable_of(graph).network
     spans = spans_of(network, [stack.layers for stack in strategy.stacks])

@@ -1,4 +1,4 @@
-"""When each operator and transfer of a plan runs: read -> verify -> time."""
+"""The timeline of a plan's operators and transfers: read -> verify -> time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @phase("timing")
 def time_network(plan_file: Path, network: str, accelerator: str, cost: str | None = None) -> Timing:
-    """Verify a plan and, if it is legal, say when each operator and transfer runs; `cost` as `timeline_of` has it."""
+    """Verify a plan and, if it is legal, time each operator and transfer; `cost` is as for `timeline_of`."""
     from onchip.formats.foreign_files import load_any_accelerator
 
     chip = load_any_accelerator(accelerator)
@@ -33,9 +33,9 @@ def time_network(plan_file: Path, network: str, accelerator: str, cost: str | No
 
 @phase("timing")
 def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str | None = None) -> Timeline:
-    """Time a legal plan by the cost model of that name; without one as the plan says, or by its multiply-accumulates.
+    """Time a legal plan by the named cost model; without a name, by the plan's own cycles, or by its MACs.
 
-    Raises AcceleratorError where the accelerator, UsageError where `cost` says too little.
+    Raises AcceleratorError if the accelerator, and UsageError if `cost`, lacks information.
     """
     from onchip.model.timeline.mac_count import MacCount
     from onchip.model.timeline.operator_cycles import cycles_of_plan
@@ -48,12 +48,12 @@ def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str | Non
 
 @phase("timing")
 def own_timeline(problem: Problem, plan: Plan) -> Timeline | None:
-    """Time a legal plan that says how long everything lasts; None for one that does not."""
+    """Time a legal plan by its own durations; None if it has none."""
     from onchip.model.timeline.plan_timeline import stated_timeline
 
     return None if problem.durations is None else stated_timeline(problem, plan)
 
 
 def _no_macs(_: Operator) -> int:
-    """Where there is no array, and cycles are stated."""
+    """Return 0, for an accelerator without an array and operators with stated cycles."""
     return 0

@@ -1,1 +1,1 @@
-"""Options and objectives of the verbs."""
+"""Options and objectives of the commands."""

@@ -1,4 +1,4 @@
-"""What a fusion strategy makes least, in whole numbers."""
+"""Objectives of fusion strategies, as integers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from onchip.answer.options.mapping_objective import MappingObjective
 
 ArrayT = TypeVar("ArrayT")
 Criteria: TypeAlias = tuple[int, ...]
-"""What is added up over stacks; an objective is the product of its criteria."""
+"""Values that are summed over stacks; an objective is the product of its criteria."""
 
 
 class FusionObjective(StrEnum):
-    """Energy in femtojoules, latency in cycles, their product, or the bits that go from and to DRAM."""
+    """The objective of a fusion strategy: energy in fJ, latency in cycles, their product, or DRAM traffic in bits."""
 
     ENERGY = "energy"
     LATENCY = "latency"
@@ -29,18 +29,18 @@ class FusionObjective(StrEnum):
 
     @property
     def of_layers(self) -> MappingObjective:
-        """What the mapping of a single layer makes least: DRAM traffic of a layer is decided outside it."""
+        """Return the mapping objective of a single layer; energy for DRAM traffic, which is decided outside layers."""
         return MappingObjective.ENERGY if self is FusionObjective.DRAM else MappingObjective(self)
 
     @property
     def zero(self) -> Criteria:
-        """Return the criteria of no stack at all."""
+        """Return the criteria of an empty set of stacks."""
         return (0, 0) if self is FusionObjective.EDP else (0,)
 
     def criteria(self, energy_pj: float | None, cycles: float, dram_bits: float) -> Criteria:
         """Return the criteria of one stack: fJ, cycles or bits, two of them for the energy-delay product.
 
-        Raises AcceleratorError if it needs an energy that is unknown (None).
+        Raises AcceleratorError if the objective needs an energy that is unknown (None).
         """
         match self:
             case FusionObjective.ENERGY:
@@ -53,7 +53,7 @@ class FusionObjective(StrEnum):
                 return (round(dram_bits),)
 
     def of_arrays(self, energy_pj: ArrayT, cycles: ArrayT, dram_bits: ArrayT) -> tuple[ArrayT, ...]:
-        """Return the criteria of many stacks, not rounded and in any unit of energy: to compare them."""
+        """Return the unrounded criteria of many stacks, in any unit of energy, for comparisons."""
         match self:
             case FusionObjective.ENERGY:
                 return (energy_pj,)
@@ -70,10 +70,10 @@ def _femtojoules(energy_pj: float | None) -> int:
 
 
 def value_of(criteria: Criteria) -> int:
-    """Return the value of criteria, in the unit of the objective."""
+    """Return the value of the criteria in the unit of the objective."""
     return prod(criteria)
 
 
 def sum_of(many: Sequence[Criteria]) -> Criteria:
-    """Of stacks that run one after the other; of at least one."""
+    """Return the criteria of one or more stacks that run one after the other."""
     return tuple(map(sum, zip(*many, strict=True)))

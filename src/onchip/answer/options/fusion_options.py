@@ -1,4 +1,4 @@
-"""What a search of fusion strategies is asked."""
+"""Options of a search for fusion strategies."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode
 
 OPTIMAL: Final = "optimal"
-"""Of `stacks`: all that are legal may be used."""
+"""Value of `stacks`: any legal stacks."""
 LAYERS: Final = "layers"
-"""Of `stacks`: every layer alone."""
+"""Value of `stacks`: each layer alone."""
 
 
 class Combination(StrEnum):
-    """Each stack in its own tiling, or all of several layers in the same one, cut to the last map of each.
+    """The combination of tilings: one per stack, or the same for all fused stacks, clipped to their last maps.
 
-    SINGLE is the part of BEST in which one tiling does for all stacks; none of its strategies is outside that.
+    SINGLE is the subset of BEST with one tiling for all stacks.
     """
 
     BEST = "best"
@@ -27,10 +27,10 @@ class Combination(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FusionOptions:
-    """What is asked; what is None is searched.
+    """Options of a fusion search; None means that the choice is searched.
 
-    `stacks` is `one`, `greedy`, `optimal`, `layers`, or says them. A given tile (columns, rows) is cut to maps that
-    are smaller. With `maps_stay` maps between stacks may lie on the chip.
+    `stacks` is `one`, `greedy`, `optimal`, `layers`, or a list of stacks. A given tile (columns, rows) is clipped to
+    smaller maps. With `maps_stay` maps between stacks may stay on the chip.
     """
 
     stacks: str = OPTIMAL
@@ -43,5 +43,5 @@ class FusionOptions:
 
     @property
     def modes(self) -> tuple[OverlapMode, ...]:
-        """Return the overlap modes that are tried."""
+        """Return the overlap modes that are searched."""
         return tuple(OverlapMode) if self.mode is None else (self.mode,)

@@ -1,4 +1,4 @@
-"""What a mapper makes least, in whole numbers."""
+"""Objectives of layer mappings, as integers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FEMTO_PER_PICO: Final = 1000
 
 
 class MappingObjective(StrEnum):
-    """Energy counts in femtojoules, latency in cycles, the energy-delay product in femtojoules times cycles."""
+    """The objective of a mapping: energy in fJ, latency in cycles, or the energy-delay product in fJ x cycles."""
 
     ENERGY = "energy"
     LATENCY = "latency"
@@ -20,7 +20,7 @@ class MappingObjective(StrEnum):
     def of(self, energy_pj: float | None, cycles: float) -> float:
         """Return the value in the objective's unit, before rounding; infinite for a mapping that does not fit.
 
-        Raises AcceleratorError if it needs an energy that is unknown (None).
+        Raises AcceleratorError if the objective needs an energy that is unknown (None).
         """
         match self:
             case MappingObjective.ENERGY:

@@ -1,4 +1,4 @@
-"""What a schedule makes least, in whole numbers."""
+"""Objectives of schedules, as integers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 
 
 class ObjectiveValues(Protocol):
-    """Values of all objectives, of one schedule or as lower bounds of all schedules."""
+    """Values of all objectives, for one schedule or as lower bounds for all schedules."""
 
     @property
     def energy_fj(self) -> int:
@@ -29,7 +29,7 @@ class ObjectiveValues(Protocol):
 
 
 class ScheduleObjective(StrEnum):
-    """Energy in femtojoules, latency in cycles, their product, or the bytes that move from and to DRAM."""
+    """The objective of a schedule: energy in fJ, latency in cycles, their product, or DRAM traffic in bytes."""
 
     ENERGY = "energy"
     LATENCY = "latency"
@@ -38,23 +38,26 @@ class ScheduleObjective(StrEnum):
 
     @property
     def unit(self) -> str:
-        """The unit of its value."""
+        """Return the unit of the objective's value."""
         return {"energy": "fJ", "latency": "cycles", "edp": "fJ x cycles", "traffic": "bytes"}[self]
 
     @property
     def of_layers(self) -> MappingObjective:
-        """What a single nest's mapping makes least; where energy is least, little comes from DRAM."""
+        """Return the mapping objective of a single nest.
+
+        Energy for traffic, since little energy means little DRAM access.
+        """
         return MappingObjective.ENERGY if self is ScheduleObjective.TRAFFIC else MappingObjective(self)
 
     @property
     def is_timed(self) -> bool:
-        """Whether its value depends on when things happen."""
+        """Return True if the value depends on the timeline."""
         return self in (ScheduleObjective.LATENCY, ScheduleObjective.EDP)
 
     def value_of(self, values: ObjectiveValues) -> int:
-        """Return the objective's value of a schedule's figures, or its lower bound of a relaxation's.
+        """Return the objective's value for a schedule's figures, or its lower bound for a relaxation's.
 
-        Raises AcceleratorError for an energy that is unknown.
+        Raises AcceleratorError for an unknown energy.
         """
         match self:
             case ScheduleObjective.ENERGY:
@@ -67,9 +70,9 @@ class ScheduleObjective(StrEnum):
                 return values.traffic_bytes
 
     def key_of(self, values: ObjectiveValues) -> tuple[int, int, int, int]:
-        """Return the key by which schedules are compared: the objective's value, then energy, latency and traffic.
+        """Return the sort key of a schedule: the objective's value, then energy, latency and traffic.
 
-        So among schedules of one value the one with less energy is better. Raises AcceleratorError for an energy that
-        is unknown; on the machine of a search all energies are stated or assumed.
+        Among schedules of equal value the one with less energy is better. Raises AcceleratorError for an unknown
+        energy; on the machine of a search all energies are stated or assumed.
         """
         return self.value_of(values), values.energy_fj, values.latency_cycles, values.traffic_bytes

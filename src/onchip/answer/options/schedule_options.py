@@ -1,4 +1,4 @@
-"""What a search of schedules is asked."""
+"""Options of a search for schedules."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ WEIGHED: Final = "the front of LOMA's orders, and the best found by energy, late
 CUT: Final = (
     "stacks of one operator, whole or in a few tiles that units divide more evenly, and those of all schedules found"
 )
-"""Stacks that are chosen together from fronts."""
+"""Stacks that are selected jointly from Pareto fronts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOptions:
-    """What is asked; what is None is searched.
+    """Options of a schedule search; None means that the choice is searched.
 
-    `stacks` is `optimal`, `layers`, `one`, `greedy`, or says them, as `fuse` does. Without `maps_stay` every operand
-    is streamed from and to DRAM. Without `weighs_mappings` each nest has the mapping that is best for it alone, which
-    shows what weighing the others brings. `start` is an earlier legal schedule of the network, on this machine or
-    another one, from which a search may begin; it restricts nothing.
+    `stacks` is `optimal`, `layers`, `one`, `greedy`, or a list of stacks, as for `fuse`. Without `maps_stay` every
+    operand is streamed from and to DRAM. Without `weighs_mappings` each nest has the mapping that is best for it alone,
+    which shows the benefit of the joint selection. `start` is an earlier legal schedule of the network, on this machine
+    or another one, from which a search may begin; it restricts nothing.
     """
 
     stacks: str = OPTIMAL
@@ -37,24 +37,24 @@ class ScheduleOptions:
 
     @property
     def leaves_stacks_open(self) -> bool:
-        """Whether nothing is said of stacks and tiles."""
+        """Return True if neither stacks nor tiles are given."""
         return self.stacks == OPTIMAL and self.tile is None and self.mode is None
 
     @property
     def runs_layers_whole(self) -> bool:
-        """Whether every operator is to run alone, and without tiles as far as is said."""
+        """Return True if every operator is to run alone and no tile is given."""
         return self.stacks == LAYERS and self.tile is None and self.mode is None
 
     @property
     def of_fusion(self) -> FusionOptions:
-        """The same as the search of fused stacks is asked it."""
+        """Return the corresponding options of the search for fused stacks."""
         return FusionOptions(self.stacks, self.tile, self.mode, maps_stay=self.maps_stay)
 
     @property
     def space(self) -> Mapping[str, str]:
-        """What may be chosen, by name: `any`, or the restriction in words.
+        """Return the degrees of freedom by name: `any`, or the restriction in words.
 
-        The bound is one over everything but mappings that leave out a memory, so it holds whatever is given.
+        The bound covers every choice except mappings that bypass a memory, so it holds for any options.
         """
         return {
             "order": "any",
@@ -67,7 +67,10 @@ class ScheduleOptions:
         }
 
     def weighed(self, objective: ScheduleObjective) -> str:
-        """Of which mappings of each nest the search chooses one, and of which stacks: others are left out for time."""
+        """Return a description of the mappings and stacks from which the search selects.
+
+        Others are omitted for time.
+        """
         is_joined = self.weighs_mappings and objective is not ScheduleObjective.ENERGY
         if not is_joined:
             return "the best found for each nest alone"

@@ -1,4 +1,4 @@
-"""Lists of tile sizes that a search of fused groups tries."""
+"""Lists of tile sizes for the search of fused groups."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import Final
 
 CASE_STUDY_COLUMNS: Final = (1, 4, 16, 60, 240, 960)
 CASE_STUDY_ROWS: Final = (1, 4, 18, 72, 270, 540)
-"""Figure 12 of DeFiNES (HPCA 2023): 36 sizes of a map of 960 x 540."""
+"""Figure 12 of DeFiNES (HPCA 2023): 36 sizes for a map of 960 x 540."""
 SWEEP_COLUMNS: Final = (1, 2, 4, 8, 16, 32, 60, 120, 240, 480, 960)
 SWEEP_ROWS: Final = (1, 2, 4, 9, 18, 36, 72, 135, 270, 540)
-"""As many as the 110 of its whole sweep, which the paper does not list: those of Figure 12 and such between them."""
+"""The same number as the 110 of the paper's whole sweep, which it does not list: the sizes of Figure 12 and
+intermediate ones.
+"""
 
 
 class TileSizes(StrEnum):
-    """A list of sizes along an axis of so many pixels; the whole axis is in each.
+    """A list of sizes along an axis, which always includes the whole axis.
 
-    CASE_STUDY, SWEEP: those of the paper that are no longer. HALVES: the axis halved again and again, rounded up.
-    POWERS of two, DIVISORS of the axis, ALL.
+    CASE_STUDY, SWEEP: those of the paper up to the axis length. HALVES: the axis halved repeatedly, rounded up. POWERS
+    of two, DIVISORS of the axis, ALL.
     """
 
     CASE_STUDY = "case-study"
@@ -29,12 +31,12 @@ class TileSizes(StrEnum):
     ALL = "all"
 
     def along_columns(self, pixels: int) -> tuple[int, ...]:
-        """Return the widths of tiles that are tried for so many pixels, ascending."""
+        """Return the tile widths for an axis of `pixels`, ascending."""
         published = {TileSizes.CASE_STUDY: CASE_STUDY_COLUMNS, TileSizes.SWEEP: SWEEP_COLUMNS}
         return _within(published.get(self) or self._sizes(pixels), pixels)
 
     def along_rows(self, pixels: int) -> tuple[int, ...]:
-        """Return the heights of tiles that are tried for so many pixels, ascending."""
+        """Return the tile heights for an axis of `pixels`, ascending."""
         published = {TileSizes.CASE_STUDY: CASE_STUDY_ROWS, TileSizes.SWEEP: SWEEP_ROWS}
         return _within(published.get(self) or self._sizes(pixels), pixels)
 
