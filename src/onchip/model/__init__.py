@@ -1,1 +1,1 @@
-"""What an answer costs and when things happen; prices only, no search."""
+"""Cost and timing models of answers; they price, they do not search."""

@@ -1,4 +1,4 @@
-"""Where other cost models count otherwise than the interpreter (`simulate.nest`): each difference is one option."""
+"""Differences between other cost models and the interpreter (`simulate.nest`), each as one option."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ OF_BOUNDS: Final = (
     "single_taps_are_channels",
     "accesses_are_of_a_cycle",
 )
-"""Options that need `tiles_from_bounds`."""
+"""Options that require `tiles_from_bounds`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """What is counted otherwise; nothing, by default. docs/layer_cost.md has a paragraph on each.
+    """The options by which a cost model differs from the interpreter; none by default (see docs/layer_cost.md).
 
-    Some options speak of sizes that come from bounds alone, so they need `tiles_from_bounds`. `systolic` are the
-    dimensions of the array that results leave one unit a cycle.
+    Options about sizes that follow from loop bounds alone need `tiles_from_bounds`. `systolic` are the dimensions of
+    the array that results leave one unit per cycle.
     """
 
     tiles_span_their_reuse: bool = False
@@ -79,7 +79,7 @@ ZIGZAG: Final = Accounting(
     whole_operands_load_meanwhile=True,
     units_in_parts=True,
 )
-"""Of zigzag-dse 3.9.1, for a machine without systolic dimensions."""
+"""Accounting of zigzag-dse 3.9.1, for a machine without systolic dimensions."""
 DEFINES: Final = replace(
     ZIGZAG,
     units_keep_operands=False,
@@ -90,11 +90,11 @@ DEFINES: Final = replace(
     accesses_are_of_a_cycle=True,
     last_sums_overlap=True,
 )
-"""Of KULeuven-MICAS/DeFiNES, commit 7097d60, whose layers have no padding."""
+"""Accounting of KULeuven-MICAS/DeFiNES, commit 7097d60, whose layers have no padding."""
 
 
 class AccountingName(StrEnum):
-    """What a user calls them."""
+    """The user's names of the accountings."""
 
     INTERPRETER = "interpreter"
     ZIGZAG = "zigzag"
@@ -102,12 +102,12 @@ class AccountingName(StrEnum):
 
     @property
     def accounting(self) -> Accounting:
-        """The options that the name stands for."""
+        """Return the options for which the name stands."""
         return {"interpreter": INTERPRETER, "zigzag": ZIGZAG, "defines": DEFINES}[self.value]
 
 
 def settled(mapping: LayerMapping) -> LayerMapping:
-    """The mapping with each cut above the run of loops right above it along which the tile is used again."""
+    """Return the mapping with each cut raised above the loops right above it that reuse the tile."""
 
     def raised(operand: Operand) -> tuple[Kept, ...]:
         return tuple(replace(kept, loops=_end_of_reuse(mapping, operand, kept.loops)) for kept in mapping.kept(operand))

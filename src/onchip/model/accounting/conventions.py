@@ -1,4 +1,4 @@
-"""Where the model of fused stacks differs from that of DeFiNES: each difference is one option."""
+"""Differences between the cost models of fused groups here and in DeFiNES, each as one option."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from onchip.model.accounting.accounting import AccountingName
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """What is counted how; docs/fused.md has a paragraph on each.
+    """The counting conventions for fused groups; docs/fused.md has a paragraph on each option.
 
-    Without `levels_are_skipped` data stay in the largest memory on the chip or in DRAM, as where only DRAM is modelled.
+    Without `levels_are_skipped`, data stay in the largest on-chip memory or in DRAM, as if only DRAM were modelled.
     """
 
     levels_are_skipped: bool = True
@@ -38,9 +38,9 @@ DEFINES: Final = Conventions(
     maps_between_stacks_are_in_dram=True,
     offloading_is_free=True,
 )
-"""Of KULeuven-MICAS/DeFiNES, commit 7097d60."""
+"""Conventions of KULeuven-MICAS/DeFiNES, commit 7097d60."""
 
 
 def conventions_of(accounting: AccountingName) -> Conventions:
-    """How stacks are counted whose layers are counted so."""
+    """Return the conventions for groups that match an accounting of layers."""
     return DEFINES if accounting is AccountingName.DEFINES else OURS

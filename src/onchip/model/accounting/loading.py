@@ -1,4 +1,4 @@
-"""The first filling and the last emptying as ZigZag counts them: over ports that both inputs share, or meanwhile."""
+"""First loads and last stores as ZigZag counts them: inputs share ports, or load during computation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PortTransfer:
-    """One kind of transfer at one port: `cycles` each time.
+    """A kind of transfer at a port, with its `cycles` per transfer.
 
-    `least` cycles are those of the nearest memory's tile, which nothing can hide; `average_bits` are what it moves in
-    a cycle on average. It moves `once` if all of it comes before the loops or goes after them. `boundary` numbers
-    those of an operand that are between memories; at the units it is None.
+    `least` is the cycles of the nearest memory's tile, which cannot be hidden; `average_bits` is the average traffic
+    per cycle. A transfer is `once` if all of it comes before or after the loops. `boundary` numbers an operand's
+    boundaries between memories; it is None at the MACs.
     """
 
     operand: str
@@ -27,9 +27,9 @@ class PortTransfer:
 
 
 def unhidden(transfers: Sequence[PortTransfer], cycles: int) -> dict[PortTransfer, float]:
-    """What is left of each transfer where those that come once use what the others leave of their port in `cycles`.
+    """Return the cycles left of each transfer after one-time transfers use idle port cycles within `cycles`.
 
-    The longest is hidden first.
+    The longest transfers are hidden first.
     """
     left: dict[PortTransfer, float] = {one: one.cycles for one in transfers}
     ports: dict[tuple[str, int], list[PortTransfer]] = defaultdict(list)
@@ -49,7 +49,7 @@ def unhidden(transfers: Sequence[PortTransfer], cycles: int) -> dict[PortTransfe
 def side_by_side(
     left: Mapping[PortTransfer, float], operands: Sequence[str], is_shared: Callable[[tuple[str, int]], bool]
 ) -> float:
-    """Cycles until all operands are loaded: one after the other where both ends share ports, else side by side."""
+    """Return the cycles to load all operands: serial if both ends share ports, else in parallel."""
     shared, apart = defaultdict[str, float](float), defaultdict[str, float](float)
     for (operand, _), ends in _ends(left).items():
         longest = max(left[one] for one in ends)
@@ -62,7 +62,7 @@ def side_by_side(
 
 
 def over_ports(left: Mapping[PortTransfer, float]) -> float:
-    """Cycles where an operand's transfers follow each other and different operands wait for a port they share."""
+    """Return the cycles if an operand's transfers are serial and different operands wait for shared ports."""
     operands, ports = defaultdict[str, float](float), defaultdict[tuple[str, int], float](float)
     for (operand, _), ends in _ends(left).items():
         operands[operand] += max(left[one] for one in ends)
@@ -72,12 +72,12 @@ def over_ports(left: Mapping[PortTransfer, float]) -> float:
 
 
 def one_by_one(left: Mapping[PortTransfer, float]) -> float:
-    """Cycles of transfers from boundary to boundary."""
+    """Return the cycles of transfers that run boundary after boundary."""
     return sum(max(left[one] for one in ends) for ends in _ends(left).values())
 
 
 def overlapping(left: Mapping[PortTransfer, float]) -> float:
-    """Cycles where only the transfer to the topmost memory takes time, and one more for each memory below it."""
+    """Return the cycles of the transfer to the topmost memory, plus one cycle for each memory below it."""
     hops = {boundary: max(left[one] for one in ends) for (_, boundary), ends in _ends(left).items()}
     return hops[max(hops)] + len(hops) - 1 if hops else 0.0
 

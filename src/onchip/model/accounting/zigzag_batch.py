@@ -1,4 +1,4 @@
-"""The cost of many mappings of one layer as ZigZag or DeFiNES counts it; the same figures as `layer_cost` gives."""
+"""Costs of many mappings of a layer in ZigZag's or DeFiNES's accounting; equal to those of `layer_cost`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onchip.model.unrolling.parts import check_parts
 
 
 class RealCosts(NamedTuple):
-    """What came out, a row each; cycles are whole unless loading hides behind the loops."""
+    """Costs by row; cycles are whole numbers unless loads are hidden behind the loops."""
 
     energy_pj: Reals
     cycles: Reals
@@ -27,10 +27,10 @@ class RealCosts(NamedTuple):
 
 
 class ZigzagCosts:
-    """Costs mappings of one layer; `accounting` is ZIGZAG or DEFINES, with any systolic dimensions.
+    """A compiled cost model for mappings of one layer; `accounting` is ZIGZAG or DEFINES, with any systolic dimensions.
 
-    The layer has its bounds as they are asked for. Raises AcceleratorError where the accelerator says too little,
-    InputError for another accounting and for a layer that is too large.
+    The layer has its bounds without padding. Raises AcceleratorError if the accelerator's description is incomplete,
+    InputError for another accounting or a layer that is too large.
     """
 
     def __init__(self, problem: LayerProblem, accounting: Accounting = ZIGZAG) -> None:
@@ -48,7 +48,10 @@ class ZigzagCosts:
         )
 
     def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
-        """In flat arrays; raises MappingError for what no capacity could mend, and where bounds are not the same."""
+        """Return the mappings as flat arrays.
+
+        Raises MappingError if a mapping is illegal at any capacity, or if the mappings' bounds differ.
+        """
         for mapping in mappings:
             check_memories(self._problem, mapping)
             check_array(self._problem.accelerator, mapping)
@@ -57,11 +60,11 @@ class ZigzagCosts:
         return chosen_of(executed, self._problem, mappings)
 
     def of_chosen(self, chosen: Chosen) -> RealCosts:
-        """Energy infinite and cycles -1 for mappings that exceed a capacity or the array (`status` says which)."""
+        """Return costs by row: energy infinite and cycles -1 if a capacity or the array is exceeded (see `status`)."""
         return RealCosts(*self._costs.of(*chosen))
 
     def of(self, mappings: Sequence[LayerMapping]) -> RealCosts:
-        """Return the costs of `mappings` in their order, as ZigZag counts them."""
+        """Return the costs of `mappings` in their order."""
         return self.of_chosen(self.encode(mappings))
 
 

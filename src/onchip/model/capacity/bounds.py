@@ -1,4 +1,4 @@
-"""Facts about a problem: M_R and compulsory traffic."""
+"""Minimum capacity M_R and compulsory traffic of a problem."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from onchip.model.capacity.states import order_of_kept_states, states_updated_in
 from onchip.model.lifetimes.overwriting import inside_others, overwritable_inputs
 
 MOST_VISITS_FOR_M_R: Final = 500_000
-"""Operators visited in the search of M_R, some seconds; M_R is an upper bound if this ends the search."""
+"""Operators visited in the search of M_R, some seconds; beyond it, M_R is an upper bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorNeed:
-    """The bytes that all operands of one operator take together, packed at the alignment.
+    """The bytes that all operands of an operator take together, packed at the alignment.
 
-    `is_proven` is False for an M_R above which everything fits while a smaller size was not ruled out.
+    `is_proven` is False for an M_R that suffices, but is not proven minimal.
     """
 
     operator: Operator
@@ -31,9 +31,9 @@ class OperatorNeed:
 
 
 def packed_bytes(sizes_bytes: Iterable[int], alignment_bytes: int) -> int:
-    """Return the least arena that holds all sizes at once, each at a multiple of the alignment.
+    """Return the minimum arena that holds all sizes at once, each at a multiple of the alignment.
 
-    All but the topmost are rounded up; the one with the most padding goes on top.
+    All but the topmost are rounded up; the size with the most padding goes on top.
     """
     sizes = tuple(sizes_bytes)
     if alignment_bytes == 1:
@@ -43,7 +43,7 @@ def packed_bytes(sizes_bytes: Iterable[int], alignment_bytes: int) -> int:
 
 
 def operator_need(problem: Problem, operator: Operator) -> OperatorNeed:
-    """Return what one operator needs in the problem's first scratchpad, what may be overwritten being so."""
+    """Return an operator's need in bytes in the problem's first scratchpad, with overwritable inputs overwritten."""
     alignment_bytes = problem.memories[0].alignment_bytes
     inside = inside_others(overwritable_inputs(operator, problem.graph, alignment_bytes))
     sizes = [tensor.size_bytes for tensor in problem.operands(operator) if tensor.name not in inside]
@@ -51,9 +51,9 @@ def operator_need(problem: Problem, operator: Operator) -> OperatorNeed:
 
 
 def greatest_need(problem: Problem) -> OperatorNeed:
-    """Return M_R, the least capacity of one scratchpad in which every operator can run, and the first to set it.
+    """Return M_R, the minimum capacity of one scratchpad in which every operator can run, and the first to set it.
 
-    A state that its writer updates in place may stay on the chip: then it needs its bytes once, but in every step.
+    A state that its writer updates in place may stay on the chip: then it takes its bytes once, but in every step.
     """
     return greatest_needs(problem)[0]
 
@@ -71,7 +71,7 @@ def states_of_least_need(problem: Problem) -> tuple[State, ...]:
 
 
 class _LeastRoom:
-    """Branch and bound over the states that stay: only a state that the neediest operator updates can lower M_R."""
+    """Branch and bound over the states kept on chip: only states that the neediest operator updates can lower M_R."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -91,7 +91,7 @@ class _LeastRoom:
         return tuple(OperatorNeed(operator, self._best_bytes, self._visits_left > 0) for operator in neediest)
 
     def _search(self, kept: tuple[State, ...], excluded: frozenset[State]) -> None:
-        """Try all choices that keep these states and none of the excluded ones, until the visits are used up."""
+        """Try all choices that keep these states and none of the excluded ones, within the visit limit."""
         self._visits_left -= len(self._alone) if kept else 0
         if self._visits_left <= 0:
             return
@@ -118,12 +118,12 @@ class _LeastRoom:
         return bound
 
     def _arena_bytes(self, kept: tuple[State, ...], rest_bytes: int) -> int:
-        """Return the least arena of the kept states and so many bytes besides."""
+        """Return the minimum arena of the kept states and `rest_bytes` others."""
         sizes = {state.old: self._problem.graph.tensor[state.old].size_bytes for state in kept}
         return StateLayout.of_least_arena(sizes, self._alignment_bytes, rest_bytes).arena_bytes(sizes)
 
     def _rest_bytes(self, kept: tuple[State, ...], alone: OperatorNeed) -> int:
-        """Return the packed bytes of an operator's operands that are not of kept states."""
+        """Return the packed bytes of an operator's operands, without those of kept states."""
         names = {name for state in kept for name in (state.old, state.new)}
         if not names or names.isdisjoint((*alone.operator.inputs, *alone.operator.outputs)):
             return alone.need_bytes
@@ -133,7 +133,7 @@ class _LeastRoom:
         return packed_bytes((tensor.size_bytes for tensor in operands), self._alignment_bytes)
 
     def _alike(self, state: State) -> frozenset[State]:
-        """Return the states that the same operators use as they use this one, with as many bytes."""
+        """Return the states with equal size and equal readers and updates."""
         graph = self._problem.graph
 
         def use(one: State) -> tuple[object, ...]:
@@ -145,7 +145,7 @@ class _LeastRoom:
 
 
 def compulsory_bytes(problem: Problem) -> int:
-    """Return the bytes of the first load of each input read by anyone and the write of each output."""
+    """Return the bytes of the first load of each input that an operator reads and of the write of each output."""
     return sum(tensor.size_bytes for tensor in (*_loaded(problem), *_written(problem)))
 
 
@@ -157,7 +157,7 @@ def compulsory_bytes_without_states(problem: Problem) -> int:
 
 
 def compulsory_cost(problem: Problem) -> int:
-    """Return what these cost, in the objective's unit, each by the scratchpad that is cheapest for it."""
+    """Return the compulsory cost in the objective's unit, each transfer at its cheapest scratchpad."""
     names = [memory.name for memory in problem.memories]
     loads = (min(problem.transfer_cost(tensor, DRAM, name) for name in names) for tensor in _loaded(problem))
     writes = (min(problem.transfer_cost(tensor, name, DRAM) for name in names) for tensor in _written(problem))
@@ -176,10 +176,10 @@ def _written(problem: Problem) -> list[Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class StateLayout:
-    """States from address 0 on, one of them perhaps behind all else; the rest has `[start_bytes, stop_bytes)`.
+    """Offsets of kept states in a scratchpad; other tensors get the range `[start_bytes, stop_bytes)`.
 
-    What stays for life splits a scratchpad into parts that nothing crosses, so that these may as well lie together.
-    `offsets_bytes` are by the names of the old tensors.
+    States start at address 0, except that one may be behind all else. No tensor crosses a kept state, so states lose
+    nothing by lying together. `offsets_bytes` is by the names of the old tensors.
     """
 
     offsets_bytes: Mapping[str, int]
@@ -188,7 +188,7 @@ class StateLayout:
 
     @classmethod
     def of(cls, sizes_bytes: Mapping[str, int], memory: Memory) -> Self:
-        """Leave the rest as much as possible: what ends short may end where the scratchpad does."""
+        """Return the layout that leaves the largest range: a state may end at an unaligned scratchpad end."""
         alignment = memory.alignment_bytes
         most_beyond = memory.capacity_bytes % alignment
         top = next((name for name, size in sizes_bytes.items() if (size - 1) % alignment < most_beyond), None)
@@ -199,7 +199,7 @@ class StateLayout:
 
     @classmethod
     def of_least_arena(cls, sizes_bytes: Mapping[str, int], alignment_bytes: int, rest_bytes: int) -> Self:
-        """Lay out states around a rest of so many bytes so that the highest address is least."""
+        """Return the layout around `rest_bytes` other bytes with the lowest highest address."""
         below = cls._stacked(sizes_bytes, None, alignment_bytes, 0)
         padding = {name: -size % alignment_bytes for name, size in sizes_bytes.items()}
         top = max(padding, key=padding.__getitem__, default=None)
@@ -218,11 +218,11 @@ class StateLayout:
 
     @property
     def rest_bytes(self) -> int:
-        """How many bytes are left for all else; negative where the states alone have too many."""
+        """Return the bytes left for other tensors; negative if the states alone exceed the capacity."""
         return self.stop_bytes - self.start_bytes
 
     def arena_bytes(self, sizes_bytes: Mapping[str, int]) -> int:
-        """Return the highest end of a state, or of the rest."""
+        """Return the highest end address of a state or of the range for others."""
         ends = (offset + sizes_bytes[name] for name, offset in self.offsets_bytes.items())
         return max(self.stop_bytes, *ends) if self.offsets_bytes else self.stop_bytes
 

@@ -1,4 +1,4 @@
-"""Places for all operands of an operator at once, each wholly in one scratchpad that may take it."""
+"""Assignment of an operator's operands to scratchpads, each whole in one that may hold it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from onchip.model.lifetimes.indexed import IndexedProblem
 def places_of_operands(
     indexed: IndexedProblem, operator: int, pinned_in: Sequence[Collection[int]] | None = None
 ) -> Mapping[int, int] | None:
-    """Return a scratchpad (by number) for each operand of an operator so that all fit, None if there are none.
+    """Return a scratchpad number for each operand so that all fit at once, or None if there is no assignment.
 
-    `pinned_in` are, per scratchpad, the tensors that are there already; of the operands among them nothing is said.
+    `pinned_in` lists the tensors already resident in each scratchpad; operands among them are not in the result.
     """
     return _Fitting(indexed, operator, pinned_in or ((),) * len(indexed.views)).places()
 
 
 def operators_that_do_not_fit(indexed: IndexedProblem) -> tuple[int, ...]:
-    """Return the operators whose operands have no place together, in the given order."""
+    """Return the operators whose operands do not fit together, in the given order."""
     if len(indexed.views) == 1:
         return tuple(o for o in range(indexed.operator_count) if not _fit_into_the_only_one(indexed, o))
     return tuple(o for o in range(indexed.operator_count) if places_of_operands(indexed, o) is None)
 
 
 def _fit_into_the_only_one(indexed: IndexedProblem, operator: int) -> bool:
-    """Whether the one scratchpad takes each operand, and all of them together."""
+    """Return True if the only scratchpad may hold each operand, and all of them together."""
     inside, written = indexed.inside_others(operator), indexed.write_lists[operator]
     apart = [tensor for tensor in indexed.operand_lists[operator] if tensor not in inside]
     takes_each = all((indexed.written_in if one in written else indexed.read_in)[one] for one in apart)
@@ -34,11 +34,10 @@ def _fit_into_the_only_one(indexed: IndexedProblem, operator: int) -> bool:
 
 
 class _Fitting:
-    """Bin packing by search, what few may take first, then the large; scratchpads that are alike are tried once.
+    """A bin packing search, most constrained and largest operands first; equal scratchpads are tried once.
 
-    What may lie within another operand does.
-
-    How full a scratchpad is says which units are taken, and whether one that may end short is among what takes them.
+    An operand that may overlap another takes no space. A scratchpad's fill is its used units, and True if a tensor in
+    it may end short.
     """
 
     def __init__(self, indexed: IndexedProblem, operator: int, pinned_in: Sequence[Collection[int]]) -> None:

@@ -1,4 +1,4 @@
-"""Why an operator does not fit: which of its operands no scratchpad takes, or that they have no places together."""
+"""The reason that an operator does not fit: operands too large for every scratchpad, or no joint assignment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onchip.model.lifetimes.indexed import IndexedProblem
 
 @dataclass(frozen=True, slots=True)
 class Oversize:
-    """A tensor that fits no scratchpad that takes this operand; `largest` is the largest of these, if there is any."""
+    """A tensor larger than every scratchpad that may hold the operand; `largest` is the largest of these, or None."""
 
     tensor: Tensor
     operand: Operand
@@ -24,20 +24,20 @@ class Oversize:
 
     @property
     def largest_bytes(self) -> int:
-        """0 where no scratchpad takes the operand."""
+        """Return the largest scratchpad's bytes, or 0 if none may hold the operand."""
         return 0 if self.largest is None else self.largest.capacity_bytes
 
     @property
     def excess_bytes(self) -> int:
-        """How many bytes more it needs than there are, at least 1."""
+        """Return the bytes that the tensor exceeds the largest scratchpad by, at least 1."""
         return self.tensor.size_bytes - self.largest_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class InfeasibleOperator:
-    """An operator without places for its operands, which take `need_bytes` packed; there are `capacity_bytes` in all.
+    """An operator whose operands do not fit; they take `need_bytes` packed, of `capacity_bytes` in all scratchpads.
 
-    `oversize` is the operand that is too large by itself, by the most bytes; None where each fits alone.
+    `oversize` is the operand that exceeds its largest scratchpad by the most bytes; None if each fits alone.
     """
 
     operator: Operator
@@ -48,13 +48,13 @@ class InfeasibleOperator:
 
     @property
     def excess_bytes(self) -> int:
-        """Beyond all scratchpads together, else of the operand that is too large; 0 where there is neither."""
+        """Return the bytes beyond all scratchpads together, else of the oversize operand, else 0."""
         beyond_all = self.need_bytes - self.capacity_bytes
         return beyond_all if beyond_all > 0 else self.oversize.excess_bytes if self.oversize else 0
 
 
 def infeasible_operator(problem: Problem) -> InfeasibleOperator | None:
-    """Return, of the operators that do not fit, the first of those that need most; None where all fit."""
+    """Return the first of the operators that do not fit with the greatest need, or None if all fit."""
     need = max(_needs_of_unfit(problem), key=lambda need: need.need_bytes, default=None)
     if need is None:
         return None
@@ -65,7 +65,7 @@ def infeasible_operator(problem: Problem) -> InfeasibleOperator | None:
 
 
 def _needs_of_unfit(problem: Problem) -> tuple[OperatorNeed, ...]:
-    """Return the needs of operators that do not fit, with the states that they update in place counted once."""
+    """Return the needs of operators that do not fit, with states updated in place counted once."""
     if problem.graph.states and len(problem.memories) == 1:
         needs = greatest_needs(problem)
         if needs[0].is_proven and needs[0].need_bytes > problem.memories[0].capacity_bytes:

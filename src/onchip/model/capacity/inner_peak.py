@@ -1,4 +1,4 @@
-"""What a graph that runs within one operator needs beside that operator's own operands."""
+"""Peak memory of a graph that runs inside one operator, without the operator's own operands."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _WITHIN = frozenset({Role.ACTIVATION})
 
 
 def inner_peak_bytes(graph: Graph) -> int:
-    """Return the most bytes of activations and workspaces that live at one step of the given order.
+    """Return the peak bytes of activations and workspaces over the steps of the given order.
 
-    Its inputs, outputs and parameters are taken away: they lie in the operands of the operator that runs it.
+    The graph's inputs, outputs and parameters are excluded: they are the operands of the enclosing operator.
     """
     first: dict[str, int] = {}
     last: dict[str, int] = {}

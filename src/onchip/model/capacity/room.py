@@ -1,4 +1,4 @@
-"""Whether operands can all be resident at once, each wholly in one scratchpad that holds it."""
+"""Feasibility check for operands that must be resident at once, each whole in one scratchpad."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onchip.arch.memory import Memory, Operand
 from onchip.ir.operator import Operator
 
 Item = tuple[Operand, int]
-"""An operand and its bytes."""
+"""An operand and its size in bytes."""
 _MOST_EXACT = 16
 _MOST_NODES = 100_000
 _KINDS = tuple(kinds for count in range(1, 4) for kinds in combinations(Operand, count))
@@ -19,7 +19,7 @@ _KINDS = tuple(kinds for count in range(1, 4) for kinds in combinations(Operand,
 
 @dataclass(frozen=True, slots=True)
 class _Bin:
-    """A scratchpad being filled: sizes are rounded up to the alignment, but for the one with the most padding."""
+    """A scratchpad with its fill: sizes are rounded up to the alignment, except the one with the most padding."""
 
     memory: Memory
     capacity_bytes: int
@@ -37,39 +37,39 @@ class _Bin:
 
 @dataclass(frozen=True, slots=True)
 class SplitRoom:
-    """Scratchpads, with `capacities_bytes` in place of their own."""
+    """The scratchpads of an accelerator with replaced capacities, `capacities_bytes`."""
 
     memories: tuple[Memory, ...]
     capacities_bytes: tuple[int, ...]
 
     @classmethod
     def of(cls, memories: tuple[Memory, ...], sixteenths: int = 16) -> SplitRoom:
-        """So many sixteenths of every scratchpad."""
+        """Return the scratchpads with `sixteenths`/16 of their capacities."""
         return cls(memories, tuple(memory.capacity_bytes * sixteenths // 16 for memory in memories))
 
     def holding(self, kinds: Sequence[Operand]) -> int:
-        """Bytes of all scratchpads that hold one of these operands."""
+        """Return the bytes of all scratchpads that hold one of these operands."""
         sized = zip(self.memories, self.capacities_bytes, strict=True)
         return sum(size for memory, size in sized if set(kinds) & set(memory.holds))
 
     def greatest(self, operand: Operand) -> int:
-        """Bytes of the largest scratchpad that holds the operand."""
+        """Return the bytes of the largest scratchpad that holds the operand."""
         sized = zip(self.memories, self.capacities_bytes, strict=True)
         return max((size for memory, size in sized if operand in memory.holds), default=0)
 
     @property
     def limits(self) -> tuple[tuple[tuple[Operand, ...], int], ...]:
-        """For operands of some kinds: the bytes that they may take together, however they are spread."""
+        """Return for each set of operand kinds the bytes that they may take together, in any distribution."""
         return tuple((kinds, self.holding(kinds)) for kinds in _KINDS)
 
     def can_pass_on(self) -> bool:
-        """Whether what an operator writes may lie where the next one reads its inputs."""
+        """Return True if an operator's output may reside where the next operator reads its input."""
         return any({Operand.INPUT, Operand.OUTPUT} <= set(memory.holds) for memory in self.memories)
 
     def holds(self, items: Sequence[Item]) -> bool:
-        """Whether all items fit, each in one scratchpad (a bin packing).
+        """Return True if all items fit, each in one scratchpad (a bin packing).
 
-        Exact up to `_MOST_EXACT` items; of more, the first bin with room for each, the largest first, says.
+        Exact up to `_MOST_EXACT` items; above it, first-fit decreasing decides.
         """
         ordered = sorted(items, key=lambda item: (-item[1], item[0]))
         bins = tuple(_Bin(*each) for each in zip(self.memories, self.capacities_bytes, strict=True))
@@ -79,7 +79,7 @@ class SplitRoom:
 
 
 def _fill_greedily(items: Sequence[Item], bins: list[_Bin]) -> bool:
-    """Each item in the first bin that takes it."""
+    """Place each item into the first bin that takes it; return False if one fits nowhere."""
     for item in items:
         found = ((place, each.with_item(item)) for place, each in enumerate(bins))
         place, filled = next(((place, filled) for place, filled in found if filled is not None), (0, None))
@@ -91,7 +91,7 @@ def _fill_greedily(items: Sequence[Item], bins: list[_Bin]) -> bool:
 
 @dataclass(slots=True)
 class _Packing:
-    """Depth first, the largest item first; bins that are alike are tried once, and so are bins filled alike."""
+    """A depth-first bin packing, largest items first; equal bins and repeated fills are tried once."""
 
     items: list[Item]
     nodes: int = 0
@@ -119,5 +119,5 @@ class _Packing:
 
 
 def items_of(problem: Problem, operator: Operator) -> list[Item]:
-    """The operands of an operator as they are in the graph."""
+    """Return an operator's operands with their sizes in the graph."""
     return [(problem.operand(operator, tensor), tensor.size_bytes) for tensor in problem.operands(operator)]

@@ -1,4 +1,4 @@
-"""What fits into a scratchpad at one instant."""
+"""The capacity of a scratchpad at one instant."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from onchip.model.lifetimes.bit_masks import bits, mask_of
 
 @dataclass(frozen=True, slots=True)
 class ScratchpadRoom:
-    """What fits into one scratchpad at one instant, exactly, for any alignment.
+    """The exact capacity check of a scratchpad at one instant, for any alignment.
 
-    Sizes are counted in units of the alignment, rounded up. All but the topmost tensor end at a
-    multiple of the alignment; the topmost may end within the last, partial unit of the capacity
-    if its own last unit is filled no further: those tensors are `may_end_short`.
+    Sizes are counted in units of the alignment, rounded up. All but the topmost tensor end at a multiple of the
+    alignment. The topmost may end within the last, partial unit of the capacity if its own last unit is filled no
+    further: those tensors are `may_end_short`.
     """
 
     units: tuple[int, ...]
@@ -42,29 +42,29 @@ class ScratchpadRoom:
         return self.units_of_all(bits(mask))
 
     def units_of_all(self, tensors: Iterable[int]) -> int:
-        """Return the units that tensors take, each of which is named once."""
+        """Return the units that distinct tensors take."""
         units = self.units
         return sum(units[tensor] for tensor in tensors)
 
     def packed_bytes(self, tensors: Iterable[int], used_units: int) -> int:
-        """Return the least arena of tensors that take `used_units`, all at once."""
+        """Return the minimum arena in bytes of tensors that take `used_units`, all at once."""
         if self.alignment_bytes == 1:
             return used_units
         return used_units * self.alignment_bytes - max((self.padding_bytes[tensor] for tensor in tensors), default=0)
 
     def ends_short(self, tensors: Iterable[int]) -> bool:
-        """Whether one of these tensors may end within the last, partial unit of the capacity."""
+        """Return True if one of these tensors may end within the last, partial unit of the capacity."""
         may = self.may_end_short
         return bool(may) and any(may >> tensor & 1 for tensor in tensors)
 
     def takes(self, used_units: int, ends_short: bool) -> bool:
-        """Whether what takes so many units fits; `ends_short` says that it holds a tensor that may end short."""
+        """Return True if `used_units` fit; `ends_short` is True if one of the tensors may end short."""
         return used_units <= self.capacity_units or (ends_short and used_units == self.capacity_units + 1)
 
     def holds(self, mask: int, used_units: int) -> bool:
-        """Whether a set of tensors that takes `used_units` can be resident at once."""
+        """Return True if a set of tensors that takes `used_units` can be resident at once."""
         return self.takes(used_units, bool(mask & self.may_end_short))
 
     def holds_all(self, tensors: Iterable[int], used_units: int) -> bool:
-        """Whether tensors that take `used_units` can be resident at once."""
+        """Return True if tensors that take `used_units` can be resident at once."""
         return used_units <= self.capacity_units or self.takes(used_units, self.ends_short(tensors))

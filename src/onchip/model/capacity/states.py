@@ -1,4 +1,4 @@
-"""States that may stay on the chip: where, in which order of operators, and the cost of a state that does not."""
+"""States that may stay on the chip: their scratchpads, the operator order they require, and their transfer cost."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from onchip.ir.state import State
 
 
 def states_updated_in_place(problem: Problem) -> tuple[State, ...]:
-    """Return the states that may stay and whose writer then holds one value in its step instead of two.
+    """Return the states that may stay and then need their bytes once, not twice, in their writer's step.
 
-    Other states need no fewer bytes in any step when they stay.
+    Other states need no fewer bytes in any step if they stay.
     """
     graph = problem.graph
     return tuple(
@@ -44,7 +44,7 @@ def with_updates_in_place(problem: Problem) -> Problem:
 def order_of_kept_states(problem: Problem, kept: Iterable[State]) -> tuple[Operator, ...]:
     """Return the operators so that all readers of an old value precede the writer of the new one.
 
-    They stand as in the graph otherwise. Empty if there is no such order.
+    Otherwise they keep the graph's order. Empty if there is no such order.
     """
     graph = problem.graph
     befores = {one.name: {graph.producer[n].name for n in one.reads if n in graph.producer} for one in graph.operators}
@@ -68,7 +68,7 @@ def order_of_kept_states(problem: Problem, kept: Iterable[State]) -> tuple[Opera
 
 
 def without_pairs_of_states(operator: Operator, kept: Iterable[State]) -> Operator:
-    """Return the operator without its in-place pairs that touch a state that stays."""
+    """Return the operator without in-place pairs of states that stay."""
     if not operator.in_place:
         return operator
     names = {name for state in kept for name in (state.old, state.new)}
@@ -78,7 +78,7 @@ def without_pairs_of_states(operator: Operator, kept: Iterable[State]) -> Operat
 
 
 def loaded_cost(problem: Problem, state: State) -> int:
-    """Return what loading a state, if it is read, and writing it back cost at their cheapest."""
+    """Return the least cost of loading a state (if it is read) and writing it back."""
     old, new = problem.graph.tensor[state.old], problem.graph.tensor[state.new]
     names = [memory.name for memory in problem.memories]
     store = min(problem.transfer_cost(new, name, DRAM) for name in names)
@@ -88,10 +88,10 @@ def loaded_cost(problem: Problem, state: State) -> int:
 
 
 def memories_of_state(problem: Problem, state: State) -> tuple[Memory, ...]:
-    """Return the scratchpads in which the state may lie for life: those that hold what the array does with it.
+    """Return the scratchpads in which the state may stay permanently: those that hold all its uses.
 
-    There is none where its next value is also an output of the network, where its writer reads the old one and cannot
-    overwrite it, or where the old one is read after the new one is written.
+    Empty if its next value is also a network output, if its writer reads the old value and cannot overwrite it, or if
+    the old value is read after the new one is written.
     """
     if set(problem.graph.tensor[state.new].aliases) - {state.alias} or not _may_be_overwritten(problem, state):
         return ()
@@ -101,7 +101,7 @@ def memories_of_state(problem: Problem, state: State) -> tuple[Memory, ...]:
 
 
 def _may_be_overwritten(problem: Problem, state: State) -> bool:
-    """Whether all that is read of the old one may be read before the new one is there."""
+    """Return True if all reads of the old value may precede the write of the new one."""
     graph = problem.graph
     writer = graph.producer[state.new]
     readers = graph.readers[state.old]
@@ -115,7 +115,7 @@ def _may_be_overwritten(problem: Problem, state: State) -> bool:
 
 
 def _followers(problem: Problem, name: str) -> frozenset[str]:
-    """Return the operators that cannot run before another, by their names."""
+    """Return the names of the operators that cannot run before another."""
     graph, found, waiting = problem.graph, set[str](), [name]
     while waiting:
         for output in graph.operator[waiting.pop()].outputs:

@@ -1,7 +1,7 @@
-"""What a stack of fused layers costs when it runs tile by tile: energy, cycles, accesses (DeFiNES, HPCA 2023).
+"""Cost of a fused group that runs tile by tile: energy, cycles, accesses (DeFiNES, HPCA 2023).
 
-`stack_cost` goes its six steps: tile the output, calculate back what every layer computes, choose memory levels, copy
-data there, map each layer of each tile type, add up. docs/fused.md says what is counted when.
+`stack_cost` follows DeFiNES's six steps: tile the output, back-propagate each layer's tile, choose memory levels, copy
+data there, map each layer of each tile type, add up. docs/fused.md lists the counted costs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from onchip.ops.derive.fusable import Stack
 
 @dataclass(frozen=True, slots=True)
 class LayerInTile:
-    """A layer of one tile type: pixels that it computes, the memories in which its operands lie whole, how it runs."""
+    """A layer of a tile type: the pixels it computes, its operands' residency levels, and its mapping."""
 
     name: str
     rows: int
@@ -41,7 +41,7 @@ class LayerInTile:
 
 @dataclass(frozen=True, slots=True)
 class TileTypeCost:
-    """`times` equal tiles of `rows` x `columns` pixels of the output; `sums` are those of one."""
+    """`times` equal tiles with an output of `rows` x `columns` pixels; `sums` is the cost of one tile."""
 
     rows: int
     columns: int
@@ -54,9 +54,10 @@ class TileTypeCost:
 
 @dataclass(frozen=True, slots=True)
 class StackCost:
-    """`sums` are those of all tiles; tiles of one type have a place for each different choice of levels for caches.
+    """The cost of a fused group; `sums` covers all tiles.
 
-    Bits of caches are by feature map: the most beside a tile, and below a row.
+    A tile type appears once for each distinct choice of cache levels. Cache bits are the maximum per feature map, for
+    the cache beside a tile and the cache below a row of tiles.
     """
 
     sums: FusedSums
@@ -67,7 +68,7 @@ class StackCost:
 
     @property
     def tiles(self) -> int:
-        """Return how many tiles the stack has in all."""
+        """Return the number of tiles of the group."""
         return sum(one.times for one in self.placed)
 
     def stated_by(self, accelerator: Accelerator) -> StackCost:
@@ -87,11 +88,12 @@ def stack_cost(
     resident_bits: Mapping[str, int] | None = None,
     tiled: TiledStack | None = None,
 ) -> StackCost:
-    """`input_homes` say from where the stack's inputs come (DRAM, unless named), `output_home` where its output goes.
+    """Return the cost of a fused group.
 
-    These maps take room there while the stack runs; `resident_bits` say what else does, by memory. `tiled` is the stack
-    in its tiles, if that is known. Raises InputError for tiles larger than the output, AcceleratorError where nothing
-    fits or the accelerator says too little.
+    `input_homes` names the memories of the group's inputs (default: DRAM), `output_home` that of its output. These maps
+    take capacity there while the group runs; `resident_bits` is the capacity that other data take, by memory. `tiled`
+    is the tiled group, if known. Raises InputError for tiles larger than the output, AcceleratorError if nothing fits
+    or the accelerator's description is incomplete.
     """
     check_machine(accelerator)
     homes = input_homes or {}
@@ -115,7 +117,7 @@ def stack_cost(
 
 
 def tiled_stack(stack: Stack, tiling: Tiling, conventions: Conventions) -> TiledStack:
-    """Return the stack in its tiles; raises InputError for tiles larger than the output."""
+    """Return the group in tiles; raises InputError for tiles larger than the output."""
     mode = tiling.mode
     rows = tiled_axis(stack, AxisName.ROWS, tiling.rows, cached=mode.caches_rows)
     columns = tiled_axis(stack, AxisName.COLUMNS, tiling.columns, cached=mode.caches_columns)
@@ -153,7 +155,7 @@ def _check_homes(stack: Stack, machine: FusedMachine, homes: Mapping[str, str], 
 def _taken_bits(
     stack: Stack, homes: Mapping[str, str], output_home: str, resident_bits: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """Of every memory, without DRAM."""
+    """Return the bits that resident data take, by memory, without DRAM."""
     taken = dict(resident_bits)
     whole = [(homes.get(one.name, DRAM), one.size_bits) for one in stack.inputs]
     for memory, bits in (*whole, (output_home, stack.output.size_bits)):

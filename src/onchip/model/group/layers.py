@@ -1,6 +1,6 @@
-"""The layers of one tile, one after the other: where operands lie, what is copied, what the mapper makes of it.
+"""The layers of a tile, one after the other: operand levels, copies, and mapping (DeFiNES, steps 3 to 5).
 
-DeFiNES, steps 3 to 5. Where the mapper finds nothing that fits, the output moves a level up, then the input, then both.
+If no mapping fits, the output moves a level up, then the input, then both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from onchip.ops.derive.fusable import Stack
 
 @dataclass(frozen=True, slots=True)
 class LayerLevels:
-    """The memories in which a layer's operands lie whole; without weights, or as an addition, it has no third."""
+    """The memories in which a layer's operands reside whole; `weight` is None without weights and for additions."""
 
     input: str
     output: str
@@ -33,7 +33,7 @@ class LayerLevels:
 
 @dataclass(frozen=True, slots=True)
 class LayerRun:
-    """A layer in a tile: `copies` come before it; `cost` is of the mapping that was found for `problem`."""
+    """A layer in a tile: `copies` precede it; `cost` is that of the mapping found for `problem`."""
 
     tile: LayerTile
     levels: LayerLevels
@@ -44,7 +44,7 @@ class LayerRun:
 
 @dataclass(frozen=True, slots=True)
 class TileRun:
-    """`loads` of the maps from outside come first."""
+    """The cost of a tile: `loads` of the maps from outside precede the layers."""
 
     loads: tuple[CopiesCost, ...]
     layers: tuple[LayerRun, ...]
@@ -52,7 +52,7 @@ class TileRun:
 
 @dataclass(frozen=True, slots=True)
 class StackHomes:
-    """Where maps from outside come from, by name, where the output goes, where each layer's weights lie once loaded."""
+    """The memories of outside inputs by name, of the output, and of each layer's weights once loaded."""
 
     inputs: Mapping[str, str]
     output: str
@@ -61,7 +61,7 @@ class StackHomes:
 
 @dataclass(slots=True)
 class TileRunner:
-    """Runs tiles of one stack."""
+    """The runner of the tiles of one fused group."""
 
     stack: Stack
     machine: FusedMachine
@@ -71,11 +71,11 @@ class TileRunner:
     _copied: dict[tuple[MapCopy, ...], CopiesCost] = field(default_factory=dict)
 
     def run(self, tile: StackTile, caches: CacheLevels, *, is_first_tile: bool) -> TileRun:
-        """The first tile of all takes its weights from DRAM."""
+        """Return the cost of a tile; the first tile of all loads its weights from DRAM."""
         return _Tile(self, tile, caches, is_first_tile).run()
 
     def cost_of(self, copies: list[MapCopy]) -> CopiesCost:
-        """Return what copies at the same time cost; what moves no element is left out."""
+        """Return the cost of simultaneous copies; empty copies are omitted."""
         key = tuple(copy for copy in copies if copy.elements)
         if key not in self._copied:
             self._copied[key] = copies_cost(key, self.machine.accelerator)
@@ -84,7 +84,10 @@ class TileRunner:
 
 @dataclass(slots=True)
 class _Tile:
-    """`stored`: where each map that the tile computes lies; `pending`: copies to caches that go with the next layer."""
+    """The state of a tile's run.
+
+    `stored` is the memory of each computed map; `pending` are the copies to caches that run with the next layer.
+    """
 
     runner: TileRunner
     tile: StackTile
@@ -98,7 +101,7 @@ class _Tile:
         return TileRun(loads, tuple(self._layer(number) for number in range(len(self.tile.layers))))
 
     def _loaded(self, made: Made) -> CopiesCost:
-        """To the lowest memory that has room for what is new."""
+        """Load an input to the lowest memory with capacity for its new pixels."""
         machine, home = self.runner.machine, self.runner.homes.inputs.get(made.map.name, DRAM)
         places = [name for name in machine.places(Operand.INPUT) if machine.rank(name) <= machine.rank(home)]
         level = next((name for name in places if machine.room_bits(name) >= made.computed_bits), home)
@@ -135,7 +138,7 @@ class _Tile:
         return LayerRun(tile, levels, self.runner.cost_of(copies), problem, cost)
 
     def _collected(self, seen: Seen, level: str) -> Iterator[MapCopy]:
-        """To where the layer's input lies; what comes from outside may stay below that."""
+        """Yield the copies to the memory of the layer's input; maps from outside may stay below it."""
         machine, source, bits = self.runner.machine, seen.source.name, seen.source.bits
         stored = self.stored.get(source, level)
         comes_from_outside = any(made.map.name == source for made in self.tile.inputs)
@@ -147,7 +150,7 @@ class _Tile:
                 yield MapCopy(elements, bits, str(cache), Operand.INPUT, level, Operand.INPUT)
 
     def _to_caches(self, made: Made, level: str, operand: Operand, already: str | None = None) -> Iterator[MapCopy]:
-        """What goes to the rows' cache needs no second way to that of the columns, which is at most as high."""
+        """Yield the copies to the caches; pixels in the row cache need no copy to the column cache: it is no higher."""
         rows, columns, bits = self.caches.rows_to, self.caches.columns_to, made.map.bits
         to_columns = made.to_columns
         if rows not in (None, level, already):
@@ -157,7 +160,7 @@ class _Tile:
             yield MapCopy(to_columns, bits, level, operand, str(columns), operand)
 
     def _input_places(self, tile: LayerTile) -> list[str]:
-        """Nothing moves above where it lies whole."""
+        """Return the candidate memories of the input; data never move above the memory in which they reside whole."""
         machine, homes = self.runner.machine, self.runner.homes.inputs
         own = {made.map.name for made in self.tile.inputs}
         all_resident = all(seen.source.name in own for seen in tile.seen)
@@ -165,13 +168,13 @@ class _Tile:
         return [name for name in machine.places(Operand.INPUT) if top is None or machine.rank(name) <= top]
 
     def _output_places(self, tile: LayerTile) -> list[str]:
-        """The stack's output goes where it shall lie."""
+        """Return the candidate memories of the output; the group's output has a fixed memory."""
         if tile.at == len(self.runner.stack.layers) - 1:
             return [self.runner.homes.output]
         return list(self.runner.machine.places(Operand.OUTPUT))
 
     def _lowest_output(self, number: int, places: list[str], beside: str) -> int:
-        """Where there is room; beside the input, if that is where it lies."""
+        """Return the lowest output level with enough capacity, counting the input if it is in the same memory."""
         tile = self.tile.layers[number]
         for at, name in enumerate(places):
             if self._room(name, number) >= tile.made.computed_bits + (tile.seen_bits if name == beside else 0):
@@ -179,7 +182,7 @@ class _Tile:
         return len(places) - 1
 
     def _room(self, memory: str, number: int) -> float:
-        """Without what waits there for later layers."""
+        """Return a memory's free bits, without the maps that wait there for later layers."""
         room = self.runner.machine.room_bits(memory)
         if not self.runner.conventions.waiting_maps_take_room:
             return room
@@ -195,15 +198,15 @@ class _Tile:
         return self.runner.machine.problem(tile.layer, homes, is_addition=tile.is_addition, others_bits=others)
 
     def _weights(self, tile: LayerTile, beside: str) -> str:
-        """An addition's second operand lies with its first."""
+        """Return the memory of the weights; an addition's second operand is with its first."""
         if tile.is_addition:
             return beside
         return DRAM if self.is_first_tile else self.runner.homes.weights[tile.at]
 
     def _others_bits(self, tile: LayerTile, levels: LayerLevels) -> Mapping[str, int]:
-        """What lies in memories for others; of whole maps without the layer's own tiles of them.
+        """Return the bits that other data take, by memory; the layer's own tiles of whole maps are excluded.
 
-        Weights count where some layers' weights have found room and others' have not.
+        Weights count if only some layers' weights are on the chip.
         """
         homes, stack = self.runner.homes, self.runner.stack
         taken = dict(self.runner.machine.taken_bits)
@@ -220,7 +223,7 @@ class _Tile:
 
 
 def _attempts(most: int) -> Iterator[tuple[int, int]]:
-    """How many levels above the lowest: inputs, outputs."""
+    """Yield level increments for input and output, lowest first."""
     for more in range(most):
         yield more, more
         yield more, more + 1

@@ -1,6 +1,6 @@
-"""In which memory caches and weights of a stack lie: the lowest that has room (DeFiNES, step 3).
+"""Memory levels of a fused group's caches and weights: the lowest with enough capacity (DeFiNES, step 3).
 
-Inputs come first, then outputs, then caches, weights last: each finds what those before it leave.
+The order is inputs, outputs, caches, weights: each gets the capacity left by those before.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from onchip.model.layer.limits import array_of
 from onchip.ops.derive.back_calculation_classes import TiledAxis
 from onchip.ops.derive.fusable import Stack
 
-RowKind: TypeAlias = tuple[int, int]  # classes of its own rows and of those by which caches are measured
-ColumnKind: TypeAlias = tuple[int, bool]  # class, and whether the tile begins a row
+RowKind: TypeAlias = tuple[int, int]  # classes of the tile's rows and of the rows that size the column caches
+ColumnKind: TypeAlias = tuple[int, bool]  # class, and True if the tile begins a row
 
 
 @dataclass(frozen=True, slots=True)
 class CacheLevels:
-    """Memories from which a tile takes cached pixels and to which it writes them; None where it does not."""
+    """The memories from and to which a tile moves cached pixels; None if it has no such transfer."""
 
     columns_from: str | None = None
     columns_to: str | None = None
@@ -36,7 +36,7 @@ class CacheLevels:
 
 @dataclass(frozen=True, slots=True)
 class PlacedTile:
-    """Equal tiles with equal levels, `times` in all; `rows` and `columns` are their classes."""
+    """Equal tiles with equal cache levels, `times` in all; `rows` and `columns` are their classes."""
 
     rows: int
     columns: int
@@ -47,7 +47,7 @@ class PlacedTile:
 
 @dataclass(frozen=True, slots=True)
 class TilePlacement:
-    """All tiles of a stack, the first one first, and where each layer's weights lie once they have come from DRAM."""
+    """The tiles of a group, the first one first, and each layer's weight memory once loaded from DRAM."""
 
     tiles: tuple[PlacedTile, ...]
     weights: tuple[str, ...]
@@ -55,7 +55,7 @@ class TilePlacement:
 
 @dataclass(slots=True)
 class TiledStack:
-    """A stack whose rows and columns are tiled; `sized_rows` are those by which caches of columns are measured."""
+    """A fused group with tiled rows and columns; `sized_rows` determine the size of column caches."""
 
     stack: Stack
     mode: OverlapMode
@@ -66,7 +66,7 @@ class TiledStack:
     _tiles: dict[tuple[int, int], StackTile] = field(default_factory=dict)
 
     def tile(self, rows: int, columns: int) -> StackTile:
-        """Of a class of rows and a class of columns."""
+        """Return the tile of a row class and a column class."""
         if (rows, columns) not in self._tiles:
             down, across = self.rows.classes[rows], self.columns.classes[columns]
             stored = self.conventions.padding_is_stored
@@ -76,7 +76,7 @@ class TiledStack:
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """What a tile would choose alone; `room_for_weights` is what it leaves of the highest memory on the chip."""
+    """The levels that one tile would choose; `room_for_weights` is its free capacity in the highest on-chip memory."""
 
     columns: str
     rows: str
@@ -85,9 +85,10 @@ class _Own:
 
 
 def placement(tiled: TiledStack, machine: FusedMachine) -> TilePlacement:
-    """The caches of columns lie at the higher level of both neighbours; those of rows, and weights, at one for all.
+    """Return the levels of all tiles.
 
-    Where `cache_levels_are_the_next_tiles`, the neighbour to the right decides, and for rows the last tile of all.
+    Column caches use the higher level of both neighbours; row caches, and weights, use one level for all tiles. With
+    `cache_levels_are_the_next_tiles`, the right neighbour decides, and for rows the last tile of all.
     """
     rows = Counter(zip(tiled.rows.order, tiled.sized_rows.order, strict=True))
     kinds = [(column, at == 0) for at, column in enumerate(tiled.columns.order)]
@@ -102,9 +103,10 @@ def placement(tiled: TiledStack, machine: FusedMachine) -> TilePlacement:
 
 
 def _weights(tiled: TiledStack, machine: FusedMachine, own: list[_Own]) -> tuple[str, ...]:
-    """All at one level. Where only DRAM has room for all of them, as many as fit, the largest first, stay below.
+    """Return the memory of each layer's weights, in general the same level for all.
 
-    They leave room for one weight for each unit, through which the others come.
+    If only DRAM can hold all weights, the largest that fit stay on the chip. They leave capacity for one weight per
+    unit, through which the others stream.
     """
     layers, together = tiled.stack.layers, machine.higher(one.weights for one in own)
     *on_chip, dram = machine.places(Operand.WEIGHT)
@@ -128,7 +130,7 @@ def _placed(
     kinds: list[ColumnKind],
     machine: FusedMachine,
 ) -> Iterator[tuple[int, int, CacheLevels, bool, int]]:
-    """Classes, levels, whether it is the first tile, and how often; the first tile of all comes first."""
+    """Yield row class, column class, levels, True for the first tile, and count; the first tile comes first."""
     next_decides = tiled.conventions.cache_levels_are_the_next_tiles
     rows_level = None
     if tiled.mode.caches_rows:
@@ -156,7 +158,7 @@ def _placed(
 
 
 def _own_levels(tiled: TiledStack, machine: FusedMachine, row: RowKind, kind: ColumnKind) -> _Own:
-    """In the first tile of a row the caches of columns come one by one; in all others they are all there."""
+    """Return a tile's levels; in the first tile of a row the column caches fill during the run, later they are full."""
     tile, mode, stack = tiled.tile(row[0], kind[0]), tiled.mode, tiled.stack
     alive = peak_bits(tile, {})
     with_columns, with_rows, both = alive, alive, 0
@@ -184,9 +186,9 @@ def _own_levels(tiled: TiledStack, machine: FusedMachine, row: RowKind, kind: Co
 
 
 def peak_bits(tile: StackTile, caches: Mapping[str, int]) -> int:
-    """The most that is alive while one of the layers runs: its inputs and output, maps that wait for later layers.
+    """Return the peak bits while a layer runs: its inputs and output, waiting maps, and caches.
 
-    `caches` of a map begin when the layer that makes it has run; those of a map from outside at once.
+    A map's cache in `caches` starts after the layer that computes the map; for a map from outside, at once.
     """
     readers = Counter(name for layer in tile.layers for name in {seen.source.name for seen in layer.seen})
     alive = {made.map.name: made.computed_bits for made in tile.inputs}
@@ -206,12 +208,12 @@ def peak_bits(tile: StackTile, caches: Mapping[str, int]) -> int:
 
 
 def _lowest(machine: FusedMachine, bits: int, less: Mapping[str, int] | None = None) -> str:
-    """Of the memories that are read as input and written as output."""
+    """Return the lowest memory that holds inputs and outputs and has enough capacity."""
     saved = less or {}
     return next(name for name in machine.places_of_caches if machine.room_bits(name) >= bits - saved.get(name, 0))
 
 
 def _up_to(machine: FusedMachine, bits: int) -> Iterator[str]:
-    """Memories of outputs up to the lowest that has room for features and holds inputs, too."""
+    """Yield the memories of outputs up to the lowest that can hold the features and inputs."""
     top = machine.rank(_lowest(machine, bits))
     return (name for name in machine.places(Operand.OUTPUT) if machine.rank(name) <= top)

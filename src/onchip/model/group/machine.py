@@ -1,4 +1,4 @@
-"""Where data of a stack may lie, and the problem that is put to the mapper of one layer."""
+"""The candidate memories of a fused group's data, and the mapping problem of one layer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from onchip.ir.layer import Layer
 from onchip.model.layer.limits import array_of
 
 LEAST_BYTES: Final = 1
-"""Of a memory that others fill: nothing of use fits."""
+"""Capacity of a memory that other data fill: too small for any operand."""
 
 
 @dataclass(slots=True)
 class FusedMachine:
-    """An accelerator of whose memories other data take some room; DRAM takes any amount.
+    """An accelerator with memories that other data partly fill; DRAM is unlimited.
 
-    `taken_bits` are those of feature maps that lie whole in a memory, by its name, while the stack runs.
+    `taken_bits` are those of feature maps that reside whole in a memory while the group runs, by memory.
     """
 
     accelerator: Accelerator
@@ -40,24 +40,24 @@ class FusedMachine:
         self._places = {operand: self._places_of(operand) for operand in Operand}
 
     def places(self, operand: Operand) -> tuple[str, ...]:
-        """Single memories that may have all of an operand's tile, nearest the MACs first, DRAM last."""
+        """Return the memories that may hold an operand's whole tile, nearest the MACs first, DRAM last."""
         return self._places[operand]
 
     @property
     def places_of_caches(self) -> tuple[str, ...]:
-        """What is cached is written as output and read as input."""
+        """Return the memories that hold outputs and inputs, as caches need."""
         return tuple(name for name in self._places[Operand.INPUT] if name in self._places[Operand.OUTPUT])
 
     def rank(self, memory: str) -> int:
-        """0 is nearest the MACs."""
+        """Return the rank of a memory; 0 is nearest the MACs."""
         return self._ranks[memory]
 
     def higher(self, memories: Iterable[str]) -> str:
-        """Return that one of the memories which is nearest DRAM."""
+        """Return the memory nearest DRAM."""
         return max(memories, key=self.rank)
 
     def room_bits(self, memory: str) -> float:
-        """Return the bits of a memory that the maps between stacks leave; DRAM has infinitely many."""
+        """Return the free bits of a memory beside the maps between groups; infinite for DRAM."""
         if memory == DRAM:
             return inf
         level = self.accelerator.levels[self._ranks[memory]]
@@ -66,9 +66,9 @@ class FusedMachine:
     def problem(
         self, layer: Layer, homes: Homes, *, is_addition: bool, others_bits: Mapping[str, int]
     ) -> LayerProblem | None:
-        """The layer, its operands at `homes`, its tiles in the room that those and other data leave.
+        """Return the mapping problem of a layer with its operands at `homes` and the remaining capacity for tiles.
 
-        An addition's second operand lives where the first may. None where a memory has no room for the operands.
+        An addition's second operand is at the home of the first. None if a memory cannot hold the operands.
         """
         resident_bits: dict[str, int] = {}
         for operand, name in homes:
@@ -94,14 +94,14 @@ class FusedMachine:
 
 
 def ensure_tiles_can_be_costed(accelerator: Accelerator, objective: str) -> None:
-    """Raise AcceleratorError for a machine without an array, a level of an operand, or an energy that is needed."""
+    """Raise AcceleratorError if there is no array, no memory level of an operand, or a needed energy is missing."""
     array_of(accelerator)
     check_machine(accelerator)
     ensure_energies(accelerator, objective)
 
 
 def check_machine(accelerator: Accelerator) -> None:
-    """Every operand has a level on the chip; raises AcceleratorError."""
+    """Raise AcceleratorError unless every operand has an on-chip level."""
     for operand in Operand:
         if not any(operand in level.memory.holds for level in accelerator.levels):
             place = f"accelerator {accelerator.name!r}"

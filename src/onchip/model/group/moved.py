@@ -1,4 +1,4 @@
-"""What an operator outside of all stacks costs that only moves data: its operands lie in DRAM, each moves once."""
+"""Cost of a data-movement operator outside all fused groups: each operand is in DRAM and moves once."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
 
 
 def moved_sums(moved: Sequence[StreamedOperator], accelerator: Accelerator) -> tuple[FusedSums, ...]:
-    """Return the sums of each operator, as `schedule` costs one without a loop nest whose operands all stream.
+    """Return the cost of each operator, as `schedule` costs an operator without a loop nest whose operands all stream.
 
-    Its cycles are those of copies; accesses are not counted in elements. Raises AcceleratorError if DRAM has no port of
-    a direction.
+    Its cycles are those of copies; element accesses are not counted. Raises AcceleratorError if DRAM lacks a port of a
+    direction.
     """
     return tuple(_sums(one, accelerator) for one in moved)
 

@@ -1,4 +1,4 @@
-"""The most that a stack's layers need of each memory, of what is counted in the room of their tiles."""
+"""Peak memory use of a fused group's layers, in capacity that tiles share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onchip.model.layer.limits import needed_bits
 
 
 def peak_bytes_of(costs: Iterable[StackCost]) -> Mapping[str, int]:
-    """The most bytes that one instance of each memory holds while a layer runs, by name; docs/fused.md, section 4."""
+    """Return the peak bytes of one instance of each memory over all layers, by name; see docs/fused.md, section 4."""
     peaks: dict[str, int] = {}
     seen: set[tuple[int, int]] = set()
     for cost in costs:
@@ -26,7 +26,7 @@ def peak_bytes_of(costs: Iterable[StackCost]) -> Mapping[str, int]:
 
 
 def _bytes_of(problem: LayerProblem, mapping: LayerMapping) -> Mapping[str, int]:
-    """What others take of the room, and the tiles, in whole units whoever counts."""
+    """Return the bytes that other data and tiles take, by memory; tiles count in whole units in every accounting."""
     needs = needed_bits(problem, boundaries(mapping.layer(problem.layer), problem, mapping))
     found: dict[str, int] = {}
     for level in problem.accelerator.levels:

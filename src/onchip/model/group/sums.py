@@ -1,4 +1,4 @@
-"""What the tiles of a stack cost together (DeFiNES, step 6)."""
+"""Total cost of the tiles of a fused group (DeFiNES, step 6)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MAC_ENTRY: Final = (MACS, EnergyCause.MAC)
 
 @dataclass(frozen=True, slots=True)
 class FusedLatency:
-    """In cycles, layer after layer and tile after tile; the first four are those of `layer_latency.Latency`.
+    """The cycles of a group, summed over layers and tiles; the first four parts are those of `layer_latency.Latency`.
 
-    `preparation` is what filling the memories before a layer, emptying them after it, and copies take.
+    `preparation` covers loads before a layer, stores after it, and copies.
     """
 
     ideal: float = 0.0
@@ -36,7 +36,7 @@ class FusedLatency:
 
     @property
     def preparation(self) -> float:
-        """Return the cycles in which data are prepared: preloaded, offloaded or copied."""
+        """Return the cycles of preloads, offloads and copies."""
         return self.preload_and_offload + self.copies
 
     @property
@@ -57,11 +57,11 @@ class FusedLatency:
 
 @dataclass(frozen=True, slots=True)
 class FusedSums:
-    """`energies_pj` by memory (or the MACs) and cause; `accesses` in elements by memory, operand and cause.
+    """The summed cost of tiles: `energies_pj` by memory (or the MACs) and cause, `accesses` in elements.
 
-    The MACs, and a memory, have no entry if the accelerator does not state their energy: the whole is unknown then.
-    `moved_bits` are what each memory reads and writes, sums in the making as wide as they are there.
-    `macs` are those of the layers' tiles, what is recomputed among them.
+    Accesses are by memory, operand and cause. The MACs, and a memory, have no entry if the accelerator does not state
+    their energy: the total is unknown then. `moved_bits` are each memory's reads and writes, with partial sums at their
+    width there. `macs` are those of the layers' tiles, recomputation included.
     """
 
     energies_pj: dict[tuple[str, EnergyCause], float] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class FusedSums:
 
     @property
     def energy_pj(self) -> float:
-        """Return the energy of all memories and causes together, in pJ; raises AcceleratorError if it is unknown."""
+        """Return the energy of all memories and causes in pJ; raises AcceleratorError if it is unknown."""
         return stated(self.stated_energy_pj)
 
     @property
@@ -98,22 +98,22 @@ class FusedSums:
 
     @property
     def energies_by_name_pj(self) -> dict[tuple[str, str], float]:
-        """Energies in pJ by memory and the cause's name."""
+        """Return the energies in pJ by memory and name of the cause."""
         return {(memory, str(cause)): energy for (memory, cause), energy in self.energies_pj.items()}
 
     def energy_of(self, cause: EnergyCause) -> float | None:
-        """Return the energy in pJ that one cause takes in all memories together, or None if it is unknown."""
+        """Return the energy in pJ of one cause over all memories, or None if it is unknown."""
         if any(why is cause and (memory, why) not in self.energies_pj for memory, _, why in self.accesses):
             return None
         return sum(energy for (_, one), energy in self.energies_pj.items() if one is cause)
 
     def accesses_of(self, memory: str, cause: EnergyCause) -> int:
-        """Elements read and written, of all operands."""
+        """Return the elements read and written in a memory, over all operands."""
         return sum(count for (one, _, why), count in self.accesses.items() if (one, why) == (memory, cause))
 
 
 def total(parts: Iterable[FusedSums]) -> FusedSums:
-    """Return the sums of all parts, which run one after the other."""
+    """Return the sums of parts that run one after the other."""
     energies: dict[tuple[str, EnergyCause], float] = defaultdict(float)
     accesses: dict[tuple[str, str, EnergyCause], int] = defaultdict(int)
     moved_bits: dict[str, int] = defaultdict(int)
@@ -131,7 +131,7 @@ def total(parts: Iterable[FusedSums]) -> FusedSums:
 
 
 def times(part: FusedSums, count: int) -> FusedSums:
-    """Return the sums of what runs `count` times in the same way."""
+    """Return the sums of `count` equal runs."""
     one = part.latency
     return FusedSums(
         {place: energy * count for place, energy in part.energies_pj.items()},
@@ -151,7 +151,7 @@ def times(part: FusedSums, count: int) -> FusedSums:
 
 @dataclass(slots=True)
 class Sums:
-    """Adds up runs of tiles; what several of them have in common is broken down once."""
+    """The adder of tile runs; common parts of runs are broken down once."""
 
     offloading_is_free: bool = False
     _layers: dict[tuple[int, bool], tuple[LayerCost, FusedSums]] = field(default_factory=dict)
@@ -198,7 +198,7 @@ def sums_of_layer(cost: LayerCost, *, is_addition: bool, offloading_is_free: boo
 
 
 def sums_of_copies(cost: CopiesCost) -> FusedSums:
-    """Return the sums of copies that run at the same time."""
+    """Return the sums of simultaneous copies."""
     energies: dict[tuple[str, EnergyCause], float] = defaultdict(float)
     accesses: dict[tuple[str, str, EnergyCause], int] = defaultdict(int)
     for one, energy in cost.accesses:
@@ -210,7 +210,7 @@ def sums_of_copies(cost: CopiesCost) -> FusedSums:
 
 
 def _moved_bits(accesses: Iterable[Accesses]) -> dict[str, int]:
-    """By memory."""
+    """Return the bits moved by memory."""
     found: dict[str, int] = defaultdict(int)
     for one in accesses:
         found[one.memory] += one.elements * one.bits

@@ -1,4 +1,4 @@
-"""What one loop nest of a tile costs by its mapping, as the verifier of strategies asks it."""
+"""Cost of a tile's loop nest from its mapping, for the verifier of fusion strategies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onchip.model.layer.cost import layer_cost
 
 @dataclass(frozen=True, slots=True)
 class MappedTileCost:
-    """Energies in pJ, by memory and operand and of the multiply-accumulates; cycles; what DRAM moves, in bits.
+    """The cost of a mapped tile: energies in pJ by memory and operand and of the MACs, cycles, DRAM traffic in bits.
 
     An energy is None if the accelerator does not state it.
     """
@@ -30,9 +30,9 @@ class MappedTileCost:
 def tile_prices_by(
     accounting: Accounting, conventions: Conventions = OURS
 ) -> Callable[[LayerProblem, LayerMapping], MappedTileCost]:
-    """Return the cost model, counting as both say; it raises MappingError for a mapping that does not fit.
+    """Return the cost model for an accounting; it raises MappingError for a mapping that does not fit.
 
-    Equal layers of different stacks are costed once.
+    Equal layers of different groups are costed once.
     """
 
     @cache

@@ -1,4 +1,4 @@
-"""What a tile type is in both dimensions: the layers as they run, and how much of every map moves and is kept."""
+"""A tile type in both dimensions: its layers, and the elements of each map that move or are cached."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from onchip.ops.derive.tile_layer import layer_of_tile
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A layer's input in elements: `all` channels of what it sees, and of it what it `takes`, which may be fewer.
+    """A layer's input in elements: `all` channels of its pixels, and the channels it `takes`, which may be fewer.
 
-    What it takes is `new`, computed in this tile, or comes from one of the caches; what lies in both comes from that of
-    the columns.
+    Taken elements are `new`, that is, computed in this tile, or come from a cache; elements in both caches come from
+    the column cache.
     """
 
     source: FeatureMap
@@ -28,7 +28,7 @@ class Seen:
 
     @property
     def all_bits(self) -> int:
-        """Return the bits of all channels of the pixels that the layer sees."""
+        """Return the bits of all channels of the pixels that the layer reads."""
         return self.all * self.source.bits
 
     @property
@@ -39,7 +39,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A map in elements: what the tile computes or loads, and of it what is new in the cache of columns, rows, both."""
+    """A map in elements: `computed` or loaded by the tile, and newly written to the column cache, row cache, both."""
 
     map: FeatureMap
     computed: int
@@ -49,13 +49,13 @@ class Made:
 
     @property
     def computed_bits(self) -> int:
-        """Return the bits of what the tile computes or loads."""
+        """Return the bits that the tile computes or loads."""
         return self.computed * self.map.bits
 
 
 @dataclass(frozen=True, slots=True)
 class LayerTile:
-    """A layer as it runs in a tile; number `at` of its stack."""
+    """A layer in a tile; `at` is its number in the group."""
 
     at: int
     layer: Layer
@@ -65,20 +65,20 @@ class LayerTile:
 
     @property
     def seen_bits(self) -> int:
-        """Return the bits of what is seen of all inputs together."""
+        """Return the bits of all inputs that the layer reads."""
         return sum(seen.all_bits for seen in self.seen)
 
 
 @dataclass(frozen=True, slots=True)
 class StackTile:
-    """`inputs` are loaded before the first layer; layers that have nothing left to compute are left out."""
+    """The layers of a tile; `inputs` are loaded before the first. Layers with nothing left to compute are omitted."""
 
     inputs: tuple[Made, ...]
     layers: tuple[LayerTile, ...]
 
 
 def stack_tile(stack: Stack, rows: TileClass, columns: TileClass, *, padding_is_stored: bool) -> StackTile:
-    """A tile of a class of rows and a class of columns."""
+    """Return the tile of a row class and a column class."""
     maps = {one.name: one for one in (*stack.inputs, *(layer.output for layer in stack.layers))}
     layers = []
     for at, layer in enumerate(stack.layers):
@@ -96,7 +96,7 @@ def stack_tile(stack: Stack, rows: TileClass, columns: TileClass, *, padding_is_
 
 
 def column_cache_bits(stack: Stack, rows: TileClass, columns: TiledAxis) -> Mapping[str, int]:
-    """Of each map, what waits beside a tile of these rows."""
+    """Return the bits of each map in the column cache beside a tile of these rows."""
     return {
         one.name: columns.kept[one.name] * rows.maps[one.name].needed * one.channels * one.bits
         for one in (*stack.inputs, *(layer.output for layer in stack.layers))
@@ -104,7 +104,7 @@ def column_cache_bits(stack: Stack, rows: TileClass, columns: TiledAxis) -> Mapp
 
 
 def row_cache_bits(stack: Stack, rows: TiledAxis, columns: TiledAxis) -> Mapping[str, int]:
-    """Of each map, what waits below a row of tiles, over its whole width."""
+    """Return the bits of each map in the row cache below a row of tiles, over its whole width."""
     return {
         one.name: rows.kept[one.name] * columns.whole[one.name] * one.channels * one.bits
         for one in (*stack.inputs, *(layer.output for layer in stack.layers))
@@ -112,7 +112,7 @@ def row_cache_bits(stack: Stack, rows: TiledAxis, columns: TiledAxis) -> Mapping
 
 
 def both_caches_bits(stack: Stack, rows: TiledAxis, columns: TiledAxis) -> int:
-    """What is in both, over all maps: stored once where both caches are in one memory."""
+    """Return the bits of all maps in both caches, which are stored once if the caches share a memory."""
     return sum(
         rows.kept[one.name] * columns.kept[one.name] * one.channels * one.bits
         for one in (*stack.inputs, *(layer.output for layer in stack.layers))
@@ -146,7 +146,7 @@ def _seen(source: FeatureMap, read: Read, down: ReadExtent, across: ReadExtent, 
 
 
 def _layer(fusable: FusableLayer, rows: TileClass, columns: TileClass, at: int, *, stored: bool) -> Layer:
-    """The loop nest over the tile."""
+    """Return the loop nest over the tile."""
     if fusable.runs_alone:
         return fusable.layer.with_stored_padding() if stored else fusable.layer
     output = fusable.output

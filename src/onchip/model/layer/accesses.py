@@ -1,4 +1,4 @@
-"""What every memory reads and writes while a layer runs as its mapping says."""
+"""Reads and writes of every memory while a layer runs with its mapping."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from onchip.model.layer.tiles import EPSILON, MACS, Boundary, Sizes
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """All that a memory, over all its instances, does of one move with one operand.
+    """The accesses of a memory, over all its instances, for one operand and one kind of move.
 
-    `sizes` are pairs of elements moved at once and how often, `bits` those of one element in this memory. Where each
-    cycle has its own accesses, no more than `bits_in_a_cycle` move in one.
+    `sizes` are pairs of the elements moved at once and their count, `bits` the width of an element in this memory. If
+    accesses are counted per cycle, at most `bits_in_a_cycle` move in one.
     """
 
     memory: str
@@ -33,11 +33,11 @@ class Accesses:
 
     @property
     def elements(self) -> int:
-        """Return how many elements are accessed in all tiles together."""
+        """Return the number of elements accessed over all tiles."""
         return sum(size * times for size, times in self.sizes)
 
     def words(self, access: Access) -> float:
-        """How many accesses of `access_bits` it takes, the part of one that each moment needs rounded up."""
+        """Return the accesses of `access_bits`; each transfer is rounded up to whole shortest accesses."""
         shortest = access.shortest_access_bits or access.access_bits
         units = sum(self._shortest_accesses(size * self.bits, shortest) * times for size, times in self.sizes)
         return units * shortest / access.access_bits
@@ -49,7 +49,7 @@ class Accesses:
 
 
 def layer_accesses(accelerator: Accelerator, crossed: Crossed) -> tuple[Accesses, ...]:
-    """Of every memory, operand and move; what never happens is left out."""
+    """Return the accesses of every memory, operand and move; zero counts are omitted."""
     found: list[Accesses] = []
     for operand, own in crossed.items():
         widths = [_bits_in_a_cycle(boundary, accelerator) for boundary in own]
@@ -63,17 +63,17 @@ def layer_accesses(accelerator: Accelerator, crossed: Crossed) -> tuple[Accesses
 
 
 def output_bits_in(boundary: Boundary) -> int:
-    """Bits of an output in the upper memory of a boundary: those of a partial sum unless all arrive complete."""
+    """Return the bits of an output in the upper memory of a boundary: partial-sum width unless all arrive complete."""
     return boundary.layer.partial_bits if is_pending(boundary) else boundary.layer.output_bits
 
 
 def bits_below(boundary: Boundary, below: Boundary) -> int:
-    """Bits of an output in the lower memory of a boundary, as it moves over that; `below` is the next boundary."""
+    """Return the bits of an output in the lower memory as it crosses the boundary; `below` is the next boundary."""
     return output_bits_in(boundary if boundary.accounting.finished_sums_leave_short else below)
 
 
 def is_pending(boundary: Boundary) -> bool:
-    """Whether sums that arrive in the upper memory are to be added to later."""
+    """Return True if sums that arrive in the upper memory are added to later."""
     return any(
         loop.dimension not in RELEVANT[OUTPUT]
         and loop.size > 1
@@ -84,14 +84,14 @@ def is_pending(boundary: Boundary) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Widths:
-    """Bits that cross a boundary in a cycle at most, where that matters."""
+    """The maximum bits that cross a boundary per cycle, in each direction."""
 
     downwards: float = inf
     upwards: float = inf
 
 
 def _bits_in_a_cycle(boundary: Boundary, accelerator: Accelerator) -> _Widths:
-    """Between memories the narrower of both ends' ports, all instances below one above together."""
+    """Return the width of the narrower port, with all lower instances below an upper one together."""
     if not boundary.accounting.accesses_are_of_a_cycle or boundary.lower.memory == MACS:
         return _Widths()
 
@@ -112,7 +112,7 @@ def _of_reads(crossed: tuple[Boundary, ...], widths: Sequence[_Widths]) -> Itera
 
 
 def _of_sums(crossed: tuple[Boundary, ...], widths: Sequence[_Widths]) -> Iterator[Accesses]:
-    """A tile of sums comes back from above unless the sums of the tile above were only begun with it."""
+    """Yield the accesses of sums; a tile of sums returns from above unless its upper tile's sums begin with it."""
     begun = crossed[0].layer.elements(OUTPUT)
     for boundary, width in zip(reversed(crossed), reversed(widths), strict=True):
         above, below = boundary.upper.memory, boundary.lower.memory

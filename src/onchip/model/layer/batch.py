@@ -1,4 +1,4 @@
-"""The cost of many mappings of one layer, about a million in a second; the same figures as `layer.layer_cost`."""
+"""Costs of many mappings of a layer, about a million per second; equal to those of `layer.layer_cost`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from onchip.model.layer.tables import Chosen, Costs, CostStatus, chosen_of
 
 
 class LayerCosts:
-    """Costs mappings of one layer; `executed` is that layer with its bounds as they are executed, if they are padded.
+    """A compiled cost model for mappings of one layer; `executed` is the layer with its padded bounds.
 
-    Raises AcceleratorError where the accelerator says too little, InputError for a layer that is too large.
+    Raises AcceleratorError if the accelerator's description is incomplete, InputError for a layer that is too large.
     """
 
     def __init__(self, problem: LayerProblem, executed: Layer | None = None) -> None:
@@ -28,21 +28,24 @@ class LayerCosts:
         self._costs = native.LayerCosts(native_layer(self._layer, problem.accelerator), native_machine(problem))
 
     def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
-        """In flat arrays, which a search may also fill itself; raises MappingError for what no capacity could mend."""
+        """Return the mappings as flat arrays, which a search may also fill itself.
+
+        Raises MappingError if a mapping is illegal at any capacity.
+        """
         for mapping in mappings:
             check_memories(self._problem, mapping)
             check_array(self._problem.accelerator, mapping)
         return chosen_of(self._layer, self._problem, mappings)
 
     def of_chosen(self, chosen: Chosen) -> Costs:
-        """Energy infinite and cycles -1 for mappings that exceed a capacity or the array (`status` says which).
+        """Return costs by row: energy infinite and cycles -1 if a capacity or the array is exceeded (see `status`).
 
-        So too where status is INTERLEAVED: only `layer_cost` counts these.
+        The same holds for status INTERLEAVED: only `layer_cost` counts these.
         """
         return Costs(*self._costs.of(*chosen))
 
     def of(self, mappings: Sequence[LayerMapping]) -> Costs:
-        """Return costs as `of_chosen` does, those of INTERLEAVED mappings by `layer_cost`."""
+        """Return costs as `of_chosen` does, with INTERLEAVED mappings costed by `layer_cost`."""
         costs = self.of_chosen(self.encode(mappings))
         for row in np.flatnonzero(costs.status == CostStatus.INTERLEAVED).tolist():
             try:

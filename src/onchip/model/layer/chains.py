@@ -1,4 +1,4 @@
-"""An operand's chain of holders, from the units up to its home, and the boundaries between them."""
+"""An operand's chain of holders, from the MACs to its home, and the boundaries between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Crossed: TypeAlias = Mapping[str, tuple[Boundary, ...]]
 
 
 def chain_of(problem: LayerProblem, mapping: LayerMapping, operand: str) -> tuple[Holder, ...]:
-    """The MACs, the memories that keep tiles of the operand, its home."""
+    """Return the MACs, the memories that keep tiles of the operand, and its home."""
     levels = {level.memory.name: level for level in problem.levels}
     home = problem.home(operand)
     return (
@@ -35,9 +35,9 @@ def chain_of(problem: LayerProblem, mapping: LayerMapping, operand: str) -> tupl
 def boundaries(
     layer: Layer, problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER
 ) -> Crossed:
-    """From the MACs up to each operand's home; `layer` is the one executed or, in parts, asked for.
+    """Return each operand's boundaries from the MACs to its home; `layer` has executed or, in parts, requested bounds.
 
-    Room, accesses and time are of the same ones, and each of these counts a tile but once.
+    Capacity, accesses and time share these objects, which cache their tile counts.
     """
     chains = {operand: chain_of(problem, mapping, operand) for operand in layer.operands}
     if ends_short(layer, mapping):

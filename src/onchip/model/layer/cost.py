@@ -1,7 +1,7 @@
-"""What a layer costs on an accelerator when it runs as its mapping says: accesses, energy, cycles.
+"""Cost of a layer on an accelerator with a given mapping: accesses, energy, cycles.
 
-This version reads like the definition; `batch` is the same for millions of mappings. What is counted when is
-said in docs/layer_cost.md, and `simulate.nest` counts it element by element.
+This version follows the definition; `batch` computes the same for millions of mappings. docs/layer_cost.md states what
+is counted, and `simulate.nest` counts it element by element.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from onchip.model.layer.limits import array_of, checked_boundaries, needed_bits
 from onchip.model.layer.tiles import Boundary
 
 ORDER: Final = (OUTPUT, WEIGHT, INPUT)
-"""Who takes the room that is left first."""
+"""Order in which operands get the remaining capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCost:
-    """Cost of `mapping`: energies in pJ, by memory and operand and of the MACs; `macs` are without padded bounds.
+    """The cost of `mapping`: energies in pJ, by memory and operand and of the MACs; `macs` exclude padding.
 
-    `mac_energy_pj` is None if the accelerator does not state it, and a memory whose accesses it does not state has no
-    energy here. `needed_bits` is what one instance of each memory needs for each operand.
+    `mac_energy_pj` is None if the accelerator does not state it; a memory without stated access energies has no entry.
+    `needed_bits` is the need of one instance of each memory for each operand.
     """
 
     mapping: LayerMapping
@@ -49,19 +49,19 @@ class LayerCost:
 
     @property
     def energy_pj(self) -> float:
-        """Return the energy of all memories and MACs together, in pJ; raises AcceleratorError if it is unknown."""
+        """Return the energy of all memories and MACs in pJ; raises AcceleratorError if it is unknown."""
         return stated(self.stated_energy_pj)
 
     @property
     def stated_energy_pj(self) -> float | None:
-        """Return the energy in pJ, or None if the accelerator does not state an energy of it."""
+        """Return the energy in pJ, or None if the accelerator does not state one of its parts."""
         if any((one.memory, one.operand) not in self.memory_energy_pj for one in self.accesses):
             return None
         return summed((sum(self.memory_energy_pj.values()), self.mac_energy_pj))
 
     @property
     def cycles(self) -> float:
-        """Return the cycles from the beginning of preloading to the end of offloading."""
+        """Return the cycles from the start of preloading to the end of offloading."""
         return self.latency.total
 
     @property
@@ -71,12 +71,15 @@ class LayerCost:
 
     @property
     def utilisation(self) -> float:
-        """The share of the array's multiply-accumulates that the layer needs, over the whole time."""
+        """Return the array utilisation: the layer's multiply-accumulates over units times cycles."""
         return self.macs / (self.units * self.cycles)
 
 
 def layer_cost(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> LayerCost:
-    """Raises MappingError where the mapping does not fit, AcceleratorError where the accelerator says too little."""
+    """Return the cost of a layer's mapping.
+
+    Raises MappingError if the mapping does not fit, AcceleratorError if the accelerator's description is incomplete.
+    """
     crossed = checked_boundaries(problem, mapping, accounting)
     needs = needed_bits(problem, crossed)
     counted = crossed[OUTPUT][0].layer
@@ -106,13 +109,13 @@ def layer_cost(problem: LayerProblem, mapping: LayerMapping, accounting: Account
 
 
 def energy_pj(accesses: Accesses, access: Access) -> float:
-    """Return the energy in pJ that one memory takes for one operand and move."""
+    """Return the energy in pJ of one memory for one operand and move."""
     reads = accesses.move in (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
     return accesses.words(access) * (access.read_energy_pj if reads else access.write_energy_pj)
 
 
 def access_of(accelerator: Accelerator, memory: str) -> Access:
-    """Return an access to a memory, or to DRAM; raises AcceleratorError if its energies are not stated."""
+    """Return the access to a memory, or to DRAM; raises AcceleratorError if its energies are not stated."""
     access = stated_access(accelerator, memory)
     if access is None:
         place = "dram" if memory == DRAM else f"memory {memory!r}"
@@ -122,18 +125,17 @@ def access_of(accelerator: Accelerator, memory: str) -> Access:
 
 
 def stated_access(accelerator: Accelerator, memory: str) -> Access | None:
-    """Return an access to a memory, or to DRAM, or None if its energies are not stated."""
+    """Return the access to a memory, or to DRAM, or None if its energies are not stated."""
     if memory == DRAM:
         return accelerator.dram.access if accelerator.dram else None
     return next(level.access for level in accelerator.levels if level.memory.name == memory)
 
 
 def with_room_for_two(problem: LayerProblem, crossed: Crossed) -> frozenset[tuple[str, str]]:
-    """Pairs of a memory and an operand.
+    """Return the pairs of a memory and an operand with capacity for a second tile.
 
-    What counts of a tile is the part in use at a time: without the outermost of its loops along which it moves on.
-    Where all operands of a memory together leave half of it free, each has room; else one after the other takes what
-    is left.
+    A tile counts with the part in use at a time: without the outermost loops along which it moves on. If a memory's
+    operands together take at most half of it, all get a second tile; else they get one in order while capacity is left.
     """
     in_use: dict[tuple[str, str], int] = {}
     for operand in (operand for operand in ORDER if operand in crossed):

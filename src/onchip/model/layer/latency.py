@@ -1,6 +1,6 @@
-"""How long a layer takes: the cycles of its loops, stalls at ports, and the first filling and last emptying.
+"""Latency of a layer: the cycles of its loops, stalls at ports, first loads and last stores.
 
-The uniform latency model of ZigZag (Mei et al., DATE 2022) in our words; docs/layer_cost.md says each choice.
+Follows the uniform latency model of ZigZag (Mei et al., DATE 2022); docs/layer_cost.md states each choice.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from onchip.model.layer.tiles import MACS, Boundary
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """In cycles: `total` is the sum of the others.
+    """The parts of a latency in cycles; `total` is their sum.
 
-    `ideal` is MACs over units of the array, `unused` what its idle units cost; `stall` what waiting for ports costs;
-    `preload` and `offload` come before and after the loops, and `drain` where the array is systolic.
+    `ideal` is MACs over units of the array, `unused` the cycles lost to idle units, `stall` the cycles lost waiting for
+    ports. `preload` and `offload` come before and after the loops, `drain` is that of a systolic array.
     """
 
     ideal: float
@@ -43,7 +43,7 @@ class Latency:
 
     @property
     def total(self) -> float:
-        """All of it; a whole number, unless loading hides behind the loops."""
+        """Return the sum of all parts; a whole number unless loads are hidden behind the loops."""
         return self.ideal + self.unused + self.stall + self.preload + self.offload + self.drain
 
 
@@ -54,10 +54,10 @@ def latency(
     rooms: frozenset[tuple[str, str]] | None,
     accounting: Accounting = INTERPRETER,
 ) -> Latency:
-    """Cycles of a layer as it is executed (padded bounds), all units whole; `ideal` are those of the one asked for.
+    """Return the latency of a layer as executed (with padded bounds); `ideal` is that of the requested bounds.
 
-    `boundaries` are those of the layer as it is executed. `rooms` name the memories and operands of which there is room
-    for two tiles; None, if it is as memories say.
+    `boundaries` are those of the executed layer. `rooms` are the pairs of memory and operand with capacity for two
+    tiles; None to use the memories' double buffering.
     """
     whole = boundaries[OUTPUT][0].layer
     ideal = problem.layer.macs / array_of(problem.accelerator).macs
@@ -89,7 +89,7 @@ def _stall(
     cycles: int,
     accounting: Accounting,
 ) -> int:
-    """What the busiest port makes the loops wait; `time` is that of loops that end short."""
+    """Return the cycles that the busiest port stalls the loops; `time` is that of loops that end short."""
     ports: dict[tuple[str, int], list[Visit]] = defaultdict(list)
     for visits in crossings:
         for visit in visits:
@@ -112,7 +112,7 @@ def _moves(visits: Sequence[Visit], boundaries_of: Mapping[tuple[str, int], Boun
 def _left(
     crossings: Sequence[Sequence[Visit]], nearest: dict[str, int], cycles: int, stall: int, accounting: Accounting
 ) -> dict[PortTransfer, float]:
-    """Cycles of the first and last transfers; `nearest` are the bits of the nearest memory's tile by operand."""
+    """Return the cycles of first and last transfers; `nearest` is the bits of the nearest memory's tile by operand."""
     transfers = [
         PortTransfer(
             visit.operand,
@@ -150,7 +150,7 @@ def _holds_both(problem: LayerProblem, memory: str) -> bool:
 
 
 def _chained(crossings: Iterable[Sequence[Visit]]) -> int:
-    """Memory after memory for each operand, operands side by side where they share no port."""
+    """Return the cycles of transfers from memory to memory; operands run in parallel if they share no port."""
     operands: dict[str, int] = defaultdict(int)
     ports: dict[tuple[str, int], int] = defaultdict(int)
     for visits in crossings:
@@ -163,7 +163,7 @@ def _chained(crossings: Iterable[Sequence[Visit]]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Crossing:
-    """Tiles that cross a boundary in one direction; bits are those of the largest, at either end."""
+    """Tiles that cross a boundary in one direction; bits are those of the largest tile at each end."""
 
     boundary: Boundary
     upwards: bool
@@ -207,7 +207,7 @@ def _crossings_of(
 
 
 def _bits(boundary: Boundary) -> int:
-    """Of an element in the upper memory."""
+    """Return the bits of an element in the upper memory."""
     return output_bits_in(boundary) if boundary.operand == OUTPUT else boundary.layer.bits(boundary.operand)
 
 
@@ -248,7 +248,7 @@ def _visits(crossing: _Crossing, accelerator: Accelerator) -> Iterator[Visit]:
 
 
 def _may_wait(crossing: _Crossing) -> bool:
-    """Whether its window counts although nothing moves in it while the loops run."""
+    """Return True if its window counts although nothing moves in it during the loops."""
     accounting = crossing.boundary.accounting
     is_one = not crossing.returns or is_pending(crossing.boundary)
     return accounting.last_periods_have_windows and is_one
@@ -256,10 +256,10 @@ def _may_wait(crossing: _Crossing) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One kind of transfer at one port of one memory: `busy` cycles in each `period`, within its last `window`.
+    """A kind of transfer at a port of a memory: `busy` cycles in each `period`, within its last `window`.
 
-    `times` is how often while the loops run; `is_first` and `is_last` say that one more comes before or after.
-    `bits` is what moves each time; `boundary` numbers those of the operand, 0 at the units; a sum `returns` from above.
+    `times` is the count during the loops; `is_first` and `is_last` add one before or after. `bits` is the size of a
+    transfer. `boundary` numbers the operand's boundaries, 0 at the MACs. `returns` is True for a sum from above.
     """
 
     memory: str
@@ -278,7 +278,7 @@ class Visit:
 
 
 def stall_at(visits: Sequence[Visit], cycles: int, accounting: Accounting) -> int:
-    """At one port: what single transfers exceed their windows by, or all together the windows' union."""
+    """Return the stall at one port: the excess of single transfers over their windows, or of all over the union."""
     last_counts = accounting.last_periods_have_windows
     visits = [visit for visit in visits if visit.times or last_counts]
     if not visits or (accounting.lone_transfers_never_stall and len(visits) == 1):
@@ -290,15 +290,15 @@ def stall_at(visits: Sequence[Visit], cycles: int, accounting: Accounting) -> in
 
 
 def covered_cycles(visits: Sequence[Visit], cycles: int, *, last_counts: bool = False) -> int:
-    """How many of the cycles lie in the window of at least one visit.
+    """Return the cycles that are in the window of at least one visit.
 
-    Periods are products of inner loops of one nest, so each is a multiple of the shorter ones. The last period of a
-    tile has no window, as nothing follows it, unless it `last_counts`. What goes to or from the MACs has every cycle.
+    Periods are products of inner loops of one nest, so each is a multiple of the shorter ones. A tile's last period has
+    no window unless `last_counts`, since no tile follows. Transfers of the MACs have every cycle.
     """
     if any(visit.period == 1 or (last_counts and visit.period == visit.window) for visit in visits):
         return cycles
     ordered = sorted(visits, key=lambda visit: (visit.period, visit.window))
-    whole = [0]  # covered in one period of the first visits, by number of visits
+    whole = [0]  # cycles covered in one period of the first visits, by number of visits
     for count, visit in enumerate(ordered):
         whole.append(_covered(ordered, whole, count + 1, visit.period))
     if last_counts:
@@ -311,7 +311,7 @@ def covered_cycles(visits: Sequence[Visit], cycles: int, *, last_counts: bool = 
 
 
 def _covered(ordered: Sequence[Visit], whole: Sequence[int], count: int, cycles: int) -> int:
-    """In the first `cycles` of a period of visit `count - 1`, by it and those before."""
+    """Return the covered cycles in the first `cycles` of a period of visit `count - 1`, by the first `count` visits."""
     if not count or not cycles:
         return 0
     visit = ordered[count - 1]

@@ -1,4 +1,4 @@
-"""Whether a mapping can be on an accelerator at all: names, array, capacities."""
+"""Legality checks of a mapping on an accelerator: names, array, capacities."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from onchip.model.layer.tiles import Boundary
 
 
 def checked_boundaries(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> Crossed:
-    """The boundaries that tiles cross, of the layer as it is executed or, in parts, asked for.
+    """Return the boundaries that tiles cross, of the layer as executed or, in parts, as requested.
 
-    Raises MappingError for what does not fit, AcceleratorError for one that has no array or no way upwards.
+    Raises MappingError if the mapping does not fit, AcceleratorError if there is no array or no path upwards.
     """
     check_memories(problem, mapping)
     _check_loops_divide(problem.layer, mapping, accounting)
@@ -34,7 +34,7 @@ def checked_boundaries(problem: LayerProblem, mapping: LayerMapping, accounting:
 
 
 def array_of(accelerator: Accelerator) -> ComputeArray:
-    """Raises AcceleratorError where there is none."""
+    """Return the accelerator's array; raises AcceleratorError if there is none."""
     if accelerator.array is None:
         place = f"accelerator {accelerator.name!r}"
         raise AcceleratorError("it has no array to map loops on", place=place, expected="`array` in its file")
@@ -42,7 +42,7 @@ def array_of(accelerator: Accelerator) -> ComputeArray:
 
 
 def _check_loops_divide(layer: Layer, mapping: LayerMapping, accounting: Accounting) -> None:
-    """Raises MappingError for loops that end short by another accounting than the interpreter's."""
+    """Raise MappingError for loops that end short, except in the interpreter's accounting."""
     for name in mapping.ragged if accounting != INTERPRETER else ():
         if mapping.bounds[name] > layer.bounds[name]:
             detail = f"loop {name} ends short: {mapping.bounds[name]} iterations for {layer.bounds[name]}"
@@ -77,7 +77,7 @@ def check_memories(problem: LayerProblem, mapping: LayerMapping) -> None:
 
 
 def check_array(accelerator: Accelerator, mapping: LayerMapping) -> None:
-    """Raise MappingError unless spatial loops are those a dimension unrolls, on no more units than it has."""
+    """Raise MappingError unless each dimension allows its spatial loops and has enough units."""
     array = array_of(accelerator)
     for dimension in dict.fromkeys(loop.along for loop in mapping.nest if loop.along is not None):
         if dimension not in array.sizes:
@@ -96,7 +96,7 @@ def check_array(accelerator: Accelerator, mapping: LayerMapping) -> None:
 
 
 def _check_capacities(problem: LayerProblem, needs: Mapping[tuple[str, str], int]) -> None:
-    """Raise MappingError where operands together take more of a memory than they may."""
+    """Raise MappingError if the operands together exceed a memory's capacity."""
     for level in problem.levels:
         need = {operand: bits for (memory, operand), bits in needs.items() if memory == level.memory.name}
         capacity = problem.usable_bits(level.memory.name)
@@ -110,7 +110,7 @@ def _check_capacities(problem: LayerProblem, needs: Mapping[tuple[str, str], int
 
 
 def needed_bits(problem: LayerProblem, crossed: Crossed) -> dict[tuple[str, str], int]:
-    """What one instance of each memory needs for each operand."""
+    """Return the bits that one instance of each memory needs for each operand."""
     needs = {}
     for operand, own in crossed.items():
         layer = own[0].layer
@@ -125,7 +125,7 @@ def needed_bits(problem: LayerProblem, crossed: Crossed) -> dict[tuple[str, str]
 
 
 def _copies(level: MemoryLevel | None, boundary: Boundary) -> int:
-    """Double buffering takes the room of two tiles, unless there is only one."""
+    """Return 2 for a double-buffered memory with several tiles, else 1."""
     return 2 if level is not None and level.double_buffered and boundary.episodes > 1 else 1
 
 

@@ -1,4 +1,4 @@
-"""A layer and its accelerator as the compiled cost models and searches take them."""
+"""Conversion of a layer and its accelerator for the compiled cost models and searches."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from onchip.model.layer.limits import array_of
 from onchip.model.layer.tables import OPERANDS, machine_of
 
 SIDES: Final = ("P", "R", "Q", "S")
-MOST_OUTPUTS: Final = 1 << 16  # of an axis, as a tile is looked at in each of its places
+MOST_OUTPUTS: Final = 1 << 16  # per axis, since each position of a tile is examined
 MOST_FILTERS: Final = 1 << 12
-MOST_MACS: Final = 1 << 46  # with so many, and 64 bits an element, no sum leaves 64 bits
+MOST_MACS: Final = 1 << 46  # with elements of at most 64 bits, no sum overflows 64 bits
 
 
 def native_layer(layer: Layer, accelerator: Accelerator) -> native.LayerShape:
-    """Raises InputError for a layer that is too large."""
+    """Return the layer for compiled code; raises InputError for a layer that is too large."""
     _check_size(layer)
     axes = [
         native.LayerAxis(
@@ -57,7 +57,10 @@ def _check_size(layer: Layer) -> None:
 
 
 def native_machine(problem: LayerProblem) -> native.LayerMachine:
-    """DRAM is the last level, and has room for everything; raises AcceleratorError where too little is said."""
+    """Return the accelerator for compiled code, DRAM as the last level with unlimited capacity.
+
+    Raises AcceleratorError if the accelerator's description is incomplete.
+    """
     machine = machine_of(problem)
     columns = (
         machine.serves.tolist(),

@@ -1,4 +1,4 @@
-"""Which port of a memory a transfer takes."""
+"""The choice of a memory's port for a transfer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onchip.errors import AcceleratorError
 
 
 def port_for(memory: str, ports: Sequence[Port], move: Move) -> int:
-    """Return the first port of the direction towards the MACs, the last to DRAM; raises AcceleratorError for none."""
+    """Return the first port for moves towards the MACs, the last for others; raises AcceleratorError if none fits."""
     reads = move in (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
     wanted = (Direction.READ if reads else Direction.WRITE, Direction.READ_WRITE)
     fitting = [index for index, port in enumerate(ports) if port.direction in wanted]
@@ -23,13 +23,13 @@ def port_for(memory: str, ports: Sequence[Port], move: Move) -> int:
 
 
 def ports_of(accelerator: Accelerator, memory: str) -> Sequence[Port]:
-    """Of a memory by its name, or of DRAM."""
+    """Return the ports of a memory, given by name, or of DRAM."""
     if memory == DRAM:
         return accelerator.dram.ports if accelerator.dram else ()
     return next(level.ports for level in accelerator.levels if level.memory.name == memory)
 
 
 def bits_per_cycle(accelerator: Accelerator, memory: str, move: Move) -> float:
-    """That one instance moves; without ports there is no limit."""
+    """Return the bits per cycle of one instance for a move; infinite without ports."""
     ports = ports_of(accelerator, memory)
     return ports[port_for(memory, ports, move)].bits_per_cycle if ports else inf

@@ -1,7 +1,7 @@
-"""Tiles of loops that end short: those at the end are smaller, and what lies past a bound is nowhere.
+"""Tile sizes of loops that end short: tiles at the end are smaller, and indices past a bound do not exist.
 
-The loops of a dimension are the digits of its index, so a tile begins at a place along each dimension, the sum of the
-digits above its cut. Dimensions end apart from each other: what moves is counted along each of them, and multiplied.
+The loops of a dimension are the digits of its index, so a tile begins at the sum of the digits above its cut.
+Dimensions end independently: moves are counted along each dimension, and multiplied.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
 from onchip.model.layer.tiles import MACS, Boundary, Digit, Holder, Sizes
 
 Digits: TypeAlias = tuple[Digit, ...]
-Interval: TypeAlias = tuple[int, int]  # the first position and the last
+Interval: TypeAlias = tuple[int, int]  # first and last position
 
-Places: TypeAlias = Mapping[str, tuple[int, ...]]  # of each dimension, those at which tiles begin
+Places: TypeAlias = Mapping[str, tuple[int, ...]]  # by dimension, the indices at which tiles begin
 ONE: Final = Counter({1: 1})
-"""One index, once."""
+"""A single index."""
 
 
 def ends_short(layer: Layer, mapping: LayerMapping) -> bool:
-    """Whether loops of the nest run past a bound that is not padded."""
+    """Return True if loops of the nest run past a bound that is not padded."""
     return any(mapping.bounds[name] > layer.bounds[name] for name in mapping.ragged)
 
 
 @dataclass(frozen=True, slots=True)
 class _Moves:
-    """Tiles that move once at every combination of the places of all dimensions; `sign` -1 takes them off again."""
+    """Tiles that move once at every combination of the dimensions' starts; a `sign` of -1 subtracts them."""
 
     sign: int
     places: Places
@@ -42,27 +42,27 @@ class _Moves:
 
 @dataclass(frozen=True)
 class RaggedBoundary(Boundary):
-    """A boundary of a nest whose loops end short, number `number` of those of its operand's `chain` of holders."""
+    """A boundary of a nest with loops that end short; `number` is its position in the operand's `chain` of holders."""
 
     chain: tuple[Holder, ...] = ()
     number: int = 0
 
     @cached_property
     def episodes(self) -> int:
-        """How often the tiles of `lower` are filled in all."""
+        """Return the number of fills of `lower`'s tiles."""
         return sum(one.sign * prod(map(len, one.places.values())) for one in self._own_fills)
 
     @cached_property
     def distinct_tiles(self) -> int:
-        """How many different tiles one instance of `lower` holds in the course of time."""
+        """Return the number of different tiles that one instance of `lower` holds over time."""
         above = self._above(self.lower)
         return prod(len(self._places(name, above)) for name in RELEVANT[self.operand])
 
     def returned_sizes(self, *, joined: bool) -> Sizes:
-        """Of the sums that come back: all but those that begin in a holder to which none comes back.
+        """Return the sizes of returning sums: all except those that begin in a holder to which none returns.
 
-        Of instances that add to one sum the first has it back. What it adds to may itself be an instance beside the
-        first of its sum: there sums begin anew with each of its tiles.
+        If several instances add to one sum, only the first receives it back. The upper holder may itself not be the
+        first instance of its sum: then sums start again with each of its tiles.
         """
         unlike = self._unlike(self.number)
         found = self._of_instances(self._own_fills, joined, zero=unlike)
@@ -97,7 +97,7 @@ class RaggedBoundary(Boundary):
         return self._sizes_of(moves, below - apart, apart)
 
     def _unlike(self, number: int) -> frozenset[int]:
-        """Loops beside a holder, not beside the one above, along which instances add to the same sums."""
+        """Return the spatial loops, within an instance of the next holder, over instances that add to the same sums."""
         if number == len(self.chain) - 1:
             return frozenset()
         apart = self._beside(self.chain[number]) - self._beside(self.chain[number + 1])
@@ -109,14 +109,14 @@ class RaggedBoundary(Boundary):
         )
 
     def _above(self, holder: Holder) -> list[int]:
-        """Temporal loops that run more than once above the cut, innermost first."""
+        """Return the temporal loops above the cut with more than one iteration, innermost first."""
         nest = enumerate(self.mapping.nest)
         return [at for at, loop in nest if at >= holder.cut and loop.along is None and loop.size > 1]
 
     def _fills(self, holder: Holder) -> list[_Moves]:
-        """All turns of the loops above the cut, from the first that matters on, but those that leave the tile.
+        """Return the iterations of the loops above the cut that replace the tile, from the first relevant loop on.
 
-        A loop that does not matter leaves it where none that does has moved on inside it: where these end at once.
+        An irrelevant loop keeps the tile if no relevant loop has advanced inside it, that is, if these end at once.
         """
         above = self._above(holder)
         keeps = holder.memory != MACS
@@ -131,7 +131,7 @@ class RaggedBoundary(Boundary):
         return [one for one in found if all(one.places.values())]
 
     def _left_alone(self, name: str, at: int, above: Sequence[int]) -> tuple[int, ...]:
-        """Places along a dimension when a loop moves on and no loop that matters has moved inside it."""
+        """Return the starts along a dimension at which a loop advances and no relevant loop inside it has advanced."""
         nest, outer = self.mapping.nest, [one for one in above if one > at]
         if nest[at].dimension == name:
             return tuple(one for one in self._places(name, [at, *outer]) if self._digit(at, one))
@@ -142,7 +142,7 @@ class RaggedBoundary(Boundary):
         return tuple(one for one in places if one + self._weights[inner[0]] >= self._bounds[name])
 
     def _begun(self, holder: Holder) -> list[_Moves]:
-        """The first time that each tile of `lower` comes while one of a holder above it, or the whole output, stays."""
+        """Return the first moves of each tile of `lower` while a tile of a holder above, or the whole output, stays."""
         is_home = holder is self.chain[-1]
         moves = [_Moves(1, dict.fromkeys(self._bounds, (0,)))] if is_home else self._fills(holder)
         inside = [at for at in self._above(self.lower) if at < holder.cut]
@@ -158,7 +158,7 @@ class RaggedBoundary(Boundary):
         return tuple(one + step for one in places for step in steps if one + step < self._bounds[name])
 
     def _places(self, name: str, loops: Sequence[int]) -> tuple[int, ...]:
-        """Where these loops of a dimension lead, all others at their first iteration; past its bound is nowhere."""
+        """Return the indices below the bound that these loops of a dimension reach, all others at iteration 0."""
         nest, weights = self.mapping.nest, self._weights
         digits = tuple((nest[at].size, weights[at]) for at in loops if nest[at].dimension == name)
         return places_of(digits, self._bounds[name])
@@ -169,7 +169,7 @@ class RaggedBoundary(Boundary):
 
     @cached_property
     def _weights(self) -> list[int]:
-        """How far one iteration of each loop leads along its dimension."""
+        """Return the step of each loop along its dimension."""
         led, found = dict.fromkeys(self._bounds, 1), []
         for loop in self.mapping.nest:
             found.append(led[loop.dimension])
@@ -178,7 +178,7 @@ class RaggedBoundary(Boundary):
 
     @cached_property
     def _loops_of(self) -> dict[str, list[int]]:
-        """By dimension, its loops that run more than once."""
+        """Return the loops of each dimension with more than one iteration."""
         found: dict[str, list[int]] = {name: [] for name in self._bounds}
         for at, loop in enumerate(self.mapping.nest):
             if loop.size > 1:
@@ -193,7 +193,7 @@ class RaggedBoundary(Boundary):
         return tuple((nest[at].size, weights[at]) for at in self._loops_of[name] if loops(at))
 
     def _sizes_of(self, moves: Sequence[_Moves], joined: frozenset[int], apart: frozenset[int]) -> Counter[int]:
-        """Of tiles at instances over the loops `apart`, those over `joined` loops together; others are the first."""
+        """Return the sizes of tiles over instances of the loops `apart`, with `joined` instances counted together."""
         found: Counter[int] = Counter()
         for one in moves:
             sizes = Counter({1: one.sign})
@@ -231,7 +231,7 @@ def _listed(sizes: Counter[int]) -> Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Tiles along one dimension: where they begin, and which loops they span, have joined to them, or apart."""
+    """The tiles along a dimension: their starts, and the loops they span, share (`joined`) or replicate (`apart`)."""
 
     bound: int
     places: tuple[int, ...]
@@ -240,12 +240,12 @@ class Side:
     apart: Digits
 
     def starts(self) -> Iterator[int]:
-        """Yield where each tile begins, at each instance."""
+        """Yield the start of each tile, at each instance."""
         own = _sums(self.apart)
         return (place + beside for place in self.places for beside in own)
 
     def intervals(self) -> Counter[tuple[Interval, ...]]:
-        """From the first index to the last of what counts once together; how often there are the same."""
+        """Return the index intervals that each joined tile covers, with their counts."""
         inner, beside = sorted(_sums(self.within)), _sums(self.joined)
         found = Counter[tuple[Interval, ...]]()
         for start in self.starts():
@@ -256,7 +256,7 @@ class Side:
 
 @lru_cache(maxsize=1 << 12)
 def lengths(side: Side, *, is_relevant: bool) -> Counter[int]:
-    """How many indices tiles have; of a dimension that does not matter, whether any."""
+    """Return the lengths of tiles with counts; for an irrelevant dimension, 1 for each non-empty tile."""
     inner = sorted(_sums(side.within + side.joined))
     found = Counter(bisect_left(inner, side.bound - start) for start in side.starts())
     del found[0]
@@ -265,7 +265,7 @@ def lengths(side: Side, *, is_relevant: bool) -> Counter[int]:
 
 @lru_cache(maxsize=1 << 12)
 def blocks(axis: Axis, outputs: Side, filters: Side) -> Counter[int]:
-    """How many stored positions of an axis tiles reach over."""
+    """Return the stored positions of an axis that tiles cover, with counts."""
     found: Counter[int] = Counter()
     for (rows, often), (taps, times) in product(outputs.intervals().items(), filters.intervals().items()):
         reached, covered = 0, 0
@@ -284,7 +284,7 @@ def blocks(axis: Axis, outputs: Side, filters: Side) -> Counter[int]:
 
 @lru_cache(maxsize=1 << 12)
 def places_of(digits: Digits, bound: int) -> tuple[int, ...]:
-    """Return where these digits lead below the bound."""
+    """Return the indices below the bound that these digits reach."""
     return tuple(place for place in _sums(digits) if place < bound)
 
 

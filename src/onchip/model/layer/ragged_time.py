@@ -1,7 +1,7 @@
-"""Cycles of a nest whose loops end short: how many run, and how long transfers wait at one port.
+"""Cycles of a nest with loops that end short, and stalls at one port.
 
-The nest is walked from the outermost loop inwards. What is left of each dimension says how often the loops inside a
-place run: all but the last iterations of a loop leave the loops inside it all of theirs, so few cases differ.
+The nest is walked from the outermost loop inwards. The remaining indices of each dimension determine the iterations of
+the inner loops. All iterations of a loop but the last leave the inner loops whole, so few cases differ.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.ir.layer import LOOPS, RELEVANT, Layer
 from onchip.model.layer.tiles import Boundary
 
-Left: TypeAlias = tuple[int, ...]  # of each of LOOPS, iterations before its bound, at most those of the loops inside
+Left: TypeAlias = tuple[int, ...]  # by LOOPS, indices left before the bound, clipped to the inner loops' extent
 
 
 @dataclass(frozen=True, slots=True)
 class TileFilling:
-    """Tiles of an operand whose memory spans the loops inside `cut`; a `needed` tile is in use in those inside that.
+    """Tiles of an operand whose memory spans the loops inside `cut`; a window is the last run of `needed` loops.
 
-    With room for two the next tile may come all the time: then `needed` is None.
+    With double buffering `needed` is None, since the next tile may arrive at any time.
     """
 
     operand: str
@@ -32,7 +32,7 @@ class TileFilling:
 
     @classmethod
     def of(cls, boundary: Boundary) -> TileFilling:
-        """Of the tiles that cross a boundary between memories."""
+        """Return the filling of tiles that cross a boundary between memories."""
         lower, nest = boundary.lower, boundary.mapping.nest
         if lower.level is not None and lower.level.double_buffered:
             return cls(boundary.operand, lower.cut, None)
@@ -45,13 +45,13 @@ class TileFilling:
         return cls(boundary.operand, lower.cut, max(ends, default=0))
 
     def is_needed_in(self, loops: int) -> bool:
-        """Whether these innermost loops take their last turn as a whole while no part of the tile is free."""
+        """Return True if the last iteration of these innermost loops is entirely in the window of the tile."""
         return self.needed is None or self.needed >= loops
 
 
 @dataclass(frozen=True, slots=True)
 class PortMove:
-    """A transfer at a port, `busy` each time; None fills the units, in every cycle. `times`: while the loops run."""
+    """A transfer at a port of `busy` cycles, `times` during the loops; `filling` is None for the MACs (every cycle)."""
 
     filling: TileFilling | None
     busy: int
@@ -60,7 +60,7 @@ class PortMove:
 
 
 class RaggedTime:
-    """Counts cycles and waiting of one mapping; `layer` is the one executed."""
+    """The counter of cycles and stalls for one mapping; `layer` has the executed bounds."""
 
     def __init__(self, layer: Layer, mapping: LayerMapping) -> None:
         nest = mapping.nest
@@ -73,7 +73,7 @@ class RaggedTime:
         self.cycles = self.length(len(nest), self._all)
 
     def stall(self, moves: Sequence[PortMove]) -> int:
-        """By what single transfers exceed their windows, or all together the union of the windows."""
+        """Return the excess of single transfers over their windows, or of all transfers over the windows' union."""
         moving = [one for one in moves if one.times]
         if not moving:
             return 0
@@ -81,7 +81,7 @@ class RaggedTime:
         return max(alone, sum(one.busy * one.times for one in moving) - self._covered(moving), 0)
 
     def _turns(self, loops: int, left: Left) -> tuple[int, Left, Left]:
-        """Turns of the outermost of so many loops; what it leaves to those inside, before its last turn and in it."""
+        """Return the outermost loop's iterations, and the indices left inside before its last iteration and in it."""
         loop, weight = self._loops[loops - 1], self._weights[loops - 1]
         at = LOOPS.index(loop.dimension)
         turns = 1 if loop.along is not None else -(-left[at] // weight)
@@ -95,7 +95,7 @@ class RaggedTime:
         return (turns - 1) * self.length(loops - 1, full) + self.length(loops - 1, last)
 
     def _moves_on(self, filling: TileFilling, loops: int, left: Left) -> bool:
-        """Whether the tile at the end of these loops is another one than at their beginning."""
+        """Return True if the tile at the end of these loops differs from that at their start."""
         while loops > filling.cut:
             turns, _, left = self._turns(loops, left)
             if turns > 1 and self._matters(filling, loops - 1):
@@ -104,14 +104,14 @@ class RaggedTime:
         return False
 
     def _is_replaced(self, filling: TileFilling, at: int, inside: Left) -> bool:
-        """Whether a tile gives way to another when a loop moves on, after its iteration in which so much was left."""
+        """Return True if the tile is replaced when a loop advances after an iteration with `inside` indices left."""
         return at >= filling.cut and (self._matters(filling, at) or self._moves_on(filling, at, inside))
 
     def _matters(self, filling: TileFilling, at: int) -> bool:
         return self._loops[at].dimension in RELEVANT[filling.operand]
 
     def _window(self, filling: TileFilling, loops: int, left: Left) -> int:
-        """Before a tile is replaced at the end of these loops."""
+        """Return the cycles of the window before the tile is replaced at the end of these loops."""
         if filling.needed is None:
             return self._since_last(filling, loops, left)
         while loops > filling.needed:
@@ -120,7 +120,7 @@ class RaggedTime:
         return self.length(loops, left)
 
     def _since_last(self, filling: TileFilling, loops: int, left: Left) -> int:
-        """Cycles from the last time that a tile is replaced within these loops, or from their beginning."""
+        """Return the cycles since the tile's last replacement within these loops, or since their start."""
         whole = loops, left
         while loops > filling.cut:
             turns, full, left = self._turns(loops, left)
@@ -153,7 +153,7 @@ class RaggedTime:
         return waits(len(self._loops), self._all, False)
 
     def _covered(self, moves: Sequence[PortMove]) -> int:
-        """Cycles in the window of at least one transfer; after the last of a tile's there is none."""
+        """Return the cycles in the window of at least one transfer; a tile's last transfer has none after it."""
         fillings = {one.filling for one in moves}
         if None in fillings or any(self._replacements(one) + 1 == self.cycles for one in fillings if one):
             return self.cycles

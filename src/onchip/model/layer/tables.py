@@ -1,6 +1,6 @@
-"""The cost model's input and output in flat arrays: what the compiled versions read and write.
+"""The cost model's inputs and outputs as flat arrays, shared with the compiled versions.
 
-Operands are input, weight, output; levels as the accelerator lists them, then DRAM; loops as in LOOPS.
+Operands are input, weight, output; levels are in the accelerator's order, then DRAM; loops are in LOOPS order.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ MOVES: Final = tuple(Move)
 
 
 class Machine(NamedTuple):
-    """The accelerator; energies are per `shortest` bits, `port` is -1 for memories without."""
+    """An accelerator as arrays; energies are per `shortest` bits, `port` is -1 for memories without ports."""
 
     serves: Flags  # level, dimension of the array
     units: Integers
-    capacity_bits: Integers  # for tiles, and for operands that lie whole there
+    capacity_bits: Integers  # for tiles and for operands that reside whole
     double_buffered: Flags
     shortest: Integers
     read_pj: Reals
     write_pj: Reals
     port: Integers  # level, move
     bits_per_cycle: Integers
-    home: Integers  # of each operand: the level where it lies whole; DRAM is the one after the last
+    home: Integers  # by operand, the level where it resides whole; DRAM follows the last
 
 
 class Chosen(NamedTuple):
@@ -53,12 +53,12 @@ class Chosen(NamedTuple):
     spatial_loop: Integers
     spatial_size: Integers
     spatial_along: Integers
-    spatial_at: Integers  # how many temporal loops stand inside it
+    spatial_at: Integers  # number of temporal loops inside it
     cut: Integers  # row, operand, level
 
 
 class CostStatus(IntEnum):
-    """Whether a mapping is legal, and costed here: INTERLEAVED tiles of the input are scattered rows."""
+    """The cost status of a mapping; INTERLEAVED input tiles of scattered rows are not costed here."""
 
     COSTED = 0
     INTERLEAVED = 1
@@ -67,7 +67,7 @@ class CostStatus(IntEnum):
 
 
 class Costs(NamedTuple):
-    """What came out, a row each; `status` is a CostStatus."""
+    """Costs by row; `status` is a CostStatus."""
 
     energy_pj: Reals
     cycles: Integers
@@ -75,7 +75,7 @@ class Costs(NamedTuple):
 
 
 def machine_of(problem: LayerProblem) -> Machine:
-    """Raises AcceleratorError where the accelerator does not say enough."""
+    """Return the accelerator as arrays; raises AcceleratorError if its description is incomplete."""
     accelerator = problem.accelerator
     sizes = array_of(accelerator).sizes
     levels = problem.levels
@@ -107,7 +107,7 @@ def machine_of(problem: LayerProblem) -> Machine:
 
 
 def chosen_of(layer: Layer, problem: LayerProblem, mappings: Sequence[LayerMapping]) -> Chosen:
-    """Mappings of exactly the layer's bounds, their names already checked; raises MappingError for other bounds."""
+    """Return mappings with exactly the layer's bounds and checked names; raises MappingError for other bounds."""
     names = [level.memory.name for level in problem.levels]
     along = list(array_of(problem.accelerator).sizes)
     loops = max((len(mapping.nest) for mapping in mappings), default=0)
@@ -137,7 +137,7 @@ def chosen_of(layer: Layer, problem: LayerProblem, mappings: Sequence[LayerMappi
 
 
 def empty_chosen(rows: int, loops: int, levels: int) -> Chosen:
-    """Room for so many mappings of at most so many loops; nothing is kept anywhere."""
+    """Return empty rows for mappings of at most `loops` loops; no level keeps an operand."""
 
     def zeros() -> Integers:
         return np.zeros((rows, max(loops, 1)), np.int64)

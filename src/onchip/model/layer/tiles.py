@@ -1,4 +1,4 @@
-"""How large tiles are: which loops a memory's tile spans, and how many elements that makes."""
+"""Tile sizes: the loops that a memory's tile spans, and the number of its elements."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
 from onchip.model.accounting.accounting import INTERPRETER, Accounting
 from onchip.model.unrolling.parts import nearest
 
-Sizes: TypeAlias = tuple[tuple[int, int], ...]  # pairs of a size in elements and how often it occurs
-Digit: TypeAlias = tuple[int, int]  # size of a loop, what one step of it moves along an axis
+Sizes: TypeAlias = tuple[tuple[int, int], ...]  # pairs of a size in elements and its count
+Digit: TypeAlias = tuple[int, int]  # size of a loop, and its step along an axis
 
 EPSILON: Final = 1e-9
-"""Parts of units, multiplied, may lie as much beside the whole number that they make."""
+"""Tolerance of products of fractional units around a whole number."""
 MACS = "macs"
-"""Stands where a memory's name would: the multiply-accumulate units keep nothing."""
+"""Name of the multiply-accumulate units in place of a memory; they store nothing."""
 
 
 _APART: Final = {
     operand: frozenset(loops) - (frozenset("PQRS") if operand == INPUT else frozenset())
     for operand, loops in RELEVANT.items()
 }
-"""The loops that lead to other elements of an operand, but for those that lead along the axes of the input."""
+"""Relevant loops of each operand, without those along the axes of the input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds tiles of one operand: a memory, its home, or the MACs, whose tile is one element for one cycle."""
+    """The holder of an operand's tiles: a memory, its home, or the MACs, with one element for one cycle."""
 
     memory: str
     cut: int
@@ -42,11 +42,11 @@ class Holder:
     level: MemoryLevel | None = None
 
     def has_beside_it(self, loop: Loop) -> bool:
-        """Whether the loop runs over several instances of it."""
+        """Return True if the loop runs over several instances of the holder."""
         return loop.along is not None and self.serves is not None and loop.along not in self.serves
 
     def spans(self, at: int, loop: Loop) -> bool:
-        """Whether its tile contains the loop, number `at` of the nest."""
+        """Return True if the holder's tile contains the loop with number `at` of the nest."""
         return at < self.cut if loop.along is None else not self.has_beside_it(loop)
 
 
@@ -54,9 +54,9 @@ class Holder:
 class Boundary:
     """Two neighbours of an operand's chain: tiles of `lower` come from, or go to, `upper`.
 
-    `layer` has its bounds as they are executed or, where units count in parts, as they are asked for; then
-    `sizes_in_parts` are those of the loops. `inner_cut` is the cut of the one below `lower`. `has_room_for_two` tiles
-    in `lower`: None, if it is as its memory says. What room, accesses and time all ask for is counted once.
+    `layer` has its bounds as executed or, with fractional units, as requested; then `sizes_in_parts` are the sizes of
+    the loops. `inner_cut` is the cut of the holder below `lower`. `has_room_for_two` is True if `lower` can hold two
+    tiles, None to follow its memory. Values used for capacity, accesses and time are cached.
     """
 
     layer: Layer
@@ -71,9 +71,9 @@ class Boundary:
 
     @cached_property
     def episodes(self) -> int:
-        """How often the tiles of `lower` are filled in all: loops above the cut, without the run right above it.
+        """Return the number of fills of `lower`'s tiles: the loops above the cut, without reuse loops right above it.
 
-        That run is of loops along which the same tile is used again. The MACs keep nothing, so nothing is saved.
+        Reuse loops leave the tile unchanged. The MACs keep nothing, so they have no reuse.
         """
         above = self._temporal_above()
         keeps = self.lower.memory != MACS or (self.accounting.units_keep_operands and self.operand != OUTPUT)
@@ -83,20 +83,20 @@ class Boundary:
 
     @cached_property
     def distinct_tiles(self) -> int:
-        """How many different tiles one instance of `lower` holds in the course of time."""
+        """Return the number of different tiles that one instance of `lower` holds over time."""
         return prod(loop.size for loop in self._temporal_above() if self._is_relevant(loop))
 
     @property
     def period(self) -> int:
-        """Cycles for which a tile stays in `lower`."""
+        """Return the cycles for which a tile stays in `lower`."""
         return self.mapping.temporal_iterations // self.episodes
 
     @property
     def window(self) -> int:
-        """Of these the last ones, in which the next tile may replace this one.
+        """Return the last cycles of the period, in which the next tile may replace this one.
 
-        All of them where there is room for both. Else those after the last time that the whole tile is needed
-        again: without the outermost loops of the period along which it is used again.
+        These are all cycles if both tiles fit. Otherwise they follow the last use of the whole tile, so the outermost
+        loops of the period that reuse it are excluded.
         """
         doubled = self.has_room_for_two
         if doubled is None:
@@ -112,11 +112,11 @@ class Boundary:
         return prod(loop.size for loop in below)
 
     def lower_sizes(self) -> Sizes:
-        """Sizes of the tiles of `lower`, and how often one comes or goes, over all instances and all time."""
+        """Return the sizes of `lower`'s tiles, with the moves of each size over all instances and time."""
         return self._lower_sizes
 
     def upper_sizes(self) -> Sizes:
-        """The same as `upper` sees it: what several instances below one want or give at once counts once."""
+        """Return the sizes that `upper` moves: data that several lower instances share at once count once."""
         return self._upper_sizes
 
     @cached_property
@@ -137,21 +137,21 @@ class Boundary:
         return ((size, self._moves(self.upper)),)
 
     def lower_room(self) -> int:
-        """Elements that the largest tile of `lower` takes room for; 0 where all is padding."""
+        """Return the elements of `lower`'s largest tile; 0 if all is padding."""
         if self.accounting.parts_have_whole_room:
             return nearest(self._elements(self._spanned(), for_room=True))
         return max((size for size, _ in self.lower_sizes()), default=0)
 
     @property
     def neighbours(self) -> float:
-        """How many tiles of `lower` make what one instance of `upper` gives at once, halos counted for each."""
+        """Return the tiles of `lower` that one instance of `upper` serves at once, with a halo for each."""
         spatial = [at for at, loop in enumerate(self.mapping.nest) if loop.along is not None]
         nest = self.mapping.nest
         above = self._elements([at for at in spatial if not self.upper.has_beside_it(nest[at])])
         return above / self._elements([at for at in spatial if not self.lower.has_beside_it(nest[at])])
 
     def _moves(self, sharing: Holder) -> int:
-        """How often a tile moves, over all time and all instances of `sharing`."""
+        """Return the moves of a tile, over all time and all instances of `sharing`."""
         beside = (at for at, loop in enumerate(self.mapping.nest) if sharing.has_beside_it(loop))
         return self.episodes * nearest(prod(map(self._size, beside)))
 
@@ -169,7 +169,7 @@ class Boundary:
         return nearest(self._elements(spanned))
 
     def _elements(self, places: Sequence[int], *, for_room: bool = False) -> float:
-        """Those that loops at these places of the nest touch if they are all there is."""
+        """Return the elements that the loops with these numbers of the nest touch alone."""
         counts = dict.fromkeys(RELEVANT[self.operand], 1.0)
         for at in places:
             loop = self.mapping.nest[at]
@@ -186,7 +186,7 @@ class Boundary:
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Along which tiles of the operand overlap, or may."""
+        """Return the axes along which tiles of the operand may overlap."""
         is_plain = self.accounting.single_taps_are_channels and (self.layer.r, self.layer.s) == (1, 1)
         return self.layer.axes if self.operand == INPUT and not is_plain else ()
 
@@ -199,7 +199,7 @@ class Boundary:
         return floor(positions + EPSILON)
 
     def _times(self, sharing: Holder) -> int:
-        """How often each tile of the operand moves at `sharing`: again in time, and for instances with the same."""
+        """Return the moves of each tile at `sharing`: repeated in time, and for instances with equal tiles."""
         copies = prod(
             loop.size for loop in self.mapping.nest if sharing.has_beside_it(loop) and not self._is_relevant(loop)
         )
@@ -243,7 +243,7 @@ class Boundary:
         return block_sizes(axis.padding, axis.size, tuple(within), tuple(beside), tuple(rest))
 
     def _temporal_above(self) -> list[Loop]:
-        """Those that run more than once, innermost first."""
+        """Return the temporal loops above the cut with more than one iteration, innermost first."""
         nest = enumerate(self.mapping.nest)
         return [loop for at, loop in nest if at >= self.lower.cut and loop.along is None and loop.size > 1]
 
@@ -252,7 +252,7 @@ class Boundary:
 
 
 def touched(stride: int, dilation: int, outputs: float, filters: float) -> float:
-    """Different positions `output * stride + filter * dilation`; none is counted that a stride skips."""
+    """Return the number of different positions `output * stride + filter * dilation`, without skipped ones."""
     common = gcd(stride, dilation)
     return outputs * filters - max(0, filters - stride // common) * max(0, outputs - dilation // common)
 
@@ -261,10 +261,10 @@ def touched(stride: int, dilation: int, outputs: float, filters: float) -> float
 def block_sizes(
     padding: int, size: int, within: tuple[Digit, ...], beside: tuple[Digit, ...], rest: tuple[Digit, ...]
 ) -> Sizes:
-    """How many stored positions of an axis tiles touch, for every place of a tile: pairs (positions, how many places).
+    """Return pairs of stored positions that a tile touches along an axis, and the number of such tiles.
 
-    A tile reaches from the first to the last position that the loops `within` it touch, cut off at [0, size). What
-    tiles `beside` each other have in common counts once. `rest` are the loops that choose the place.
+    A tile reaches from the first to the last position that the loops `within` it touch, clipped to [0, size). Positions
+    shared by tiles of the loops `beside` count once. The loops `rest` determine the tile's start.
     """
     length = 1 + sum((digits - 1) * step for digits, step in within)
     starts_beside = sorted(_sums(beside))

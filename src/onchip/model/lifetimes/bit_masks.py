@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 LONG_MASK = 1 << 12
-"""Bits from which on a mask is gone through as text, and put together as bytes: in linear time, not quadratic."""
+"""Length from which masks are read as text and built as bytes, in linear instead of quadratic time."""
 
 
 def bits(mask: int) -> Iterator[int]:

@@ -16,10 +16,10 @@ from onchip.ir.operator import Operator
 
 @dataclass(frozen=True)
 class IndependentPart:
-    """Operators that share no tensor with the rest of the network, as a problem of its own.
+    """An independent component of the network, as a separate problem.
 
-    `copies` maps, for each component with the same structure and sizes, the names of this one to its names; the first
-    map is this component's own identity. Operators and tensors have one map each.
+    `copies` maps, for each component with the same structure and sizes, the names of this component to its names; the
+    first map is the identity. Operators and tensors have one map each.
     """
 
     problem: Problem
@@ -28,7 +28,7 @@ class IndependentPart:
 
 
 def components_of(problem: Problem) -> tuple[IndependentPart, ...]:
-    """Return the components of a free order, each kind once, in the order in which they are listed.
+    """Return the components of a free order, each kind once, in listing order.
 
     There is one component if the order is restricted, or if states may stay on chip between all operators.
     """
@@ -46,7 +46,7 @@ def components_of(problem: Problem) -> tuple[IndependentPart, ...]:
 
 
 def _groups_of_operators(problem: Problem) -> tuple[tuple[int, ...], ...]:
-    """Join operators that share a counted tensor, a band of one tensor or a state."""
+    """Return groups of operators that share a counted tensor, a tile of one tensor or a state."""
     operators = problem.graph.operators
     everything = tuple(range(len(operators)))
     if problem.order is not Order.FREE or problem.graph.states:
@@ -72,7 +72,7 @@ def _groups_of_operators(problem: Problem) -> tuple[tuple[int, ...], ...]:
 
 
 class _Ties:
-    """Names that join all operators that use them."""
+    """The names that join all operators that use them."""
 
     def __init__(self, problem: Problem) -> None:
         self._names = {
@@ -98,10 +98,10 @@ class _Numbered:
 
 
 class _Colours:
-    """Orders the operators of a component by colour, so that most copies are recognised in any listing.
+    """The canonical order of a component's operators, by colour; it recognises most copies in any listing order.
 
-    A colour is a number that stands for all that an operator's ancestors and descendants are. Two listings of one
-    component that colours cannot tell apart may get different signatures; both are then planned.
+    A colour is a number that represents an operator's ancestors and descendants. If colours cannot distinguish two
+    listings of one component, these may get different signatures; both are then planned.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -136,7 +136,7 @@ class _Colours:
         return numbers, shared, self._own(operator)
 
     def _own(self, operator: Operator) -> Hashable:
-        """Describe what an operator is apart from its tensors."""
+        """Describe an operator without its tensors."""
         again = self._problem.may_run_again(operator), self._problem.cost_again(operator)
         return (operator.workspace_bytes, *again)
 
@@ -148,7 +148,7 @@ class _Colours:
         return self._number.setdefault(facts, len(self._number))
 
     def _in_canonical_order(self, listed: Sequence[Operator]) -> list[Operator]:
-        """Sort the operators topologically; among ready operators the least colour is first."""
+        """Return the operators in topological order; among ready operators the least colour is first."""
         above, below = self._above(listed), self._below(listed)
         colour = {one.name: self._colour("operator", above[one.name], below[one.name]) for one in listed}
         own = {one.name: at for at, one in enumerate(listed)}

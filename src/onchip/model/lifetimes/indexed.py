@@ -1,7 +1,7 @@
 """A planning problem in integers: operators and tensors as indices, sets of them as lists or as bit masks.
 
 Operator `i` is `problem.graph.operators[i]`, tensor `i` is `problem.counted_tensors[i]`; both are bit `i` of a mask.
-Masks are made when they are asked for: one for each operator of a graph of 100,000 takes gigabytes.
+Masks are built on demand: one mask per operator of a graph of 100,000 takes gigabytes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from onchip.model.lifetimes.overwriting import overwritable_inputs
 
 @dataclass(frozen=True, slots=True)
 class Overwritable:
-    """An input of an operator whose bytes its outputs may take: `ties` are these (tensor, bytes behind the input).
+    """An input whose bytes an operator's outputs may take; `ties` are pairs of output and byte shift after the input.
 
-    Then those `inside` lie within others, which saves so many `units` while the operator runs. Of all of one `group`
-    (its number within the operator) one can be overwritten.
+    Then the tensors `inside` overlap others, which saves `units` while the operator runs. Only one input of each
+    `group` (a number within the operator) can be overwritten.
     """
 
     tensor: int
@@ -36,15 +36,14 @@ class Overwritable:
 
 @dataclass(frozen=True)
 class IndexedProblem:
-    """The problem, and what its scratchpads are together.
+    """A planning problem in integers, with its scratchpads combined into one.
 
-    With several of them, sizes and costs are those of one as large as all (the cheapest transfers, a tensor
-    readable wherever it lies): what is least there bounds what is least in `views`, one for each scratchpad.
-
-    Per operator: `read_lists`, `write_lists` (tensors), `predecessor_lists` (operators; a given order is a chain of
-    predecessors), each ascending and without repeats. Per tensor: `sizes_bytes`, `producer` (-1 for none),
-    `load_costs`, `store_costs`. `backed` are the tensors (a mask) of which DRAM has a copy whenever they could leave:
-    network inputs and parameters from the start, network outputs by their one compulsory write.
+    With several scratchpads, sizes and costs are those of one with the total capacity (cheapest transfers, a tensor
+    readable anywhere). A minimum there is a lower bound over `views`, one problem for each scratchpad. Per operator:
+    `read_lists`, `write_lists` (tensors), `predecessor_lists` (operators; a given order is a chain of predecessors),
+    each ascending and without repeats. Per tensor: `sizes_bytes`, `producer` (-1 for none), `load_costs`,
+    `store_costs`. `backed` is the mask of tensors that DRAM has a copy of whenever they could be evicted: network
+    inputs and parameters from the start, network outputs by their one compulsory write.
     """
 
     problem: Problem
@@ -60,7 +59,7 @@ class IndexedProblem:
 
     @classmethod
     def of(cls, problem: Problem) -> IndexedProblem:
-        """Index a problem: its tensors and operators become their places in lists."""
+        """Return the problem with tensors and operators as indices."""
         tensors = problem.counted_tensors
         index = {tensor.name: i for i, tensor in enumerate(tensors)}
         operators = problem.graph.operators
@@ -86,12 +85,12 @@ class IndexedProblem:
 
     @property
     def operator_count(self) -> int:
-        """How many operators there are, which is how many steps a plan has."""
+        """Return the number of operators, which is the number of steps of a plan."""
         return len(self.read_lists)
 
     @cached_property
     def memory(self) -> Memory:
-        """The scratchpad, or one as large as all of them."""
+        """Return the only scratchpad, or one with the capacity of all."""
         memories = self.problem.memories
         if len(memories) == 1:
             return memories[0]
@@ -102,7 +101,7 @@ class IndexedProblem:
 
     @cached_property
     def views(self) -> tuple[IndexedProblem, ...]:
-        """The problem in each scratchpad alone; same indices of operators and tensors."""
+        """Return the problem for each scratchpad alone, with the same indices of operators and tensors."""
         if len(self.problem.memories) == 1:
             return (self,)
         return tuple(self._view(memory) for memory in self.problem.memories)
@@ -118,32 +117,32 @@ class IndexedProblem:
 
     @cached_property
     def first_alike(self) -> tuple[int, ...]:
-        """Per scratchpad the number of the first in which just as much fits, and the same operands."""
+        """Return for each scratchpad the first with equal capacity and operands."""
         kinds = [(view.room, memory.holds) for view, memory in zip(self.views, self.problem.memories, strict=True)]
         return tuple(kinds.index(kind) for kind in kinds)
 
     @cached_property
     def written_in(self) -> tuple[int, ...]:
-        """Per tensor the scratchpads (a mask) into which the array may write it."""
+        """Return for each tensor the mask of scratchpads into which the array may write it."""
         return self._taken_in(Operand.OUTPUT)
 
     @cached_property
     def read_in(self) -> tuple[int, ...]:
-        """Per tensor the scratchpads (a mask) from which the array may read it."""
+        """Return for each tensor the mask of scratchpads from which the array may read it."""
         as_input, as_weight = self._taken_in(Operand.INPUT), self._taken_in(Operand.WEIGHT)
         return tuple(
             as_weight[i] if tensor.role is Role.PARAMETER else as_input[i] for i, tensor in enumerate(self.tensors)
         )
 
     def copy_cost(self, tensor: int, source: int, target: int) -> int:
-        """Return what copying a tensor from one memory to another costs: numbers of scratchpads, -1 for DRAM."""
+        """Return the cost of copying a tensor between memories, given as scratchpad numbers or -1 for DRAM."""
         memories = self.problem.memories
         ends = (DRAM if memory < 0 else memories[memory].name for memory in (source, target))
         return self.problem.transfer_cost(self.tensors[tensor], *ends)
 
     @cached_property
     def links(self) -> tuple[tuple[int, int], ...]:
-        """The links, (source, target) as numbers of scratchpads."""
+        """Return the links as (source, target) pairs of scratchpad numbers."""
         number = {memory.name: index for index, memory in enumerate(self.problem.memories)}
         return tuple((number[source], number[target]) for source, target in self.problem.transfers.links)
 
@@ -164,12 +163,12 @@ class IndexedProblem:
 
     @cached_property
     def has_one_order(self) -> bool:
-        """Whether the given order is the only one: each operator has the one before it as a predecessor."""
+        """Return True if only the given order is possible: each operator has the one before as a predecessor."""
         return all(step in befores for step, befores in enumerate(self.predecessor_lists[1:]))
 
     @property
     def all_operators(self) -> int:
-        """The mask of every operator."""
+        """Return the mask of every operator."""
         return (1 << self.operator_count) - 1
 
     @cached_property
@@ -180,9 +179,9 @@ class IndexedProblem:
 
     @cached_property
     def overwritable_lists(self) -> tuple[tuple[Overwritable, ...], ...]:
-        """Return for each operator the inputs that its outputs may overwrite, if nobody needs them or DRAM has a copy.
+        """Return for each operator the inputs that its outputs may overwrite, if no later reader or a DRAM copy exists.
 
-        What would not lie at a multiple of the alignment is left out.
+        Overlaps that violate the alignment are omitted.
         """
         if not self.problem.graph.shares_bytes:
             return ((),) * self.operator_count
@@ -190,7 +189,7 @@ class IndexedProblem:
         return tuple(self._overwritables(operator, index) for operator in self.problem.graph.operators)
 
     def _overwritables(self, operator: Operator, index: Mapping[str, int]) -> tuple[Overwritable, ...]:
-        """By group, and the groups numbered as their first tensors stand."""
+        """Return an operator's overwritable inputs by group; groups are numbered by their first tensors."""
         inputs = overwritable_inputs(operator, self.problem.graph, self.memory.alignment_bytes)
         groups: dict[tuple[str, int], int] = {}
         found = []
@@ -201,13 +200,13 @@ class IndexedProblem:
         return tuple(sorted(found, key=lambda one: (one.group, one.tensor)))
 
     def required_bytes(self, operator: int) -> int:
-        """Return the packed bytes of an operator's operands alone, what may lie within others doing so."""
+        """Return the packed bytes of an operator's operands, with overlaps where allowed."""
         inside = self.inside_others(operator)
         apart = [tensor for tensor in self.operand_lists[operator] if tensor not in inside]
         return self.room.packed_bytes(apart, self.room.units_of_all(apart))
 
     def inside_others(self, operator: int) -> frozenset[int]:
-        """Return the operands that may lie within others at once: where of each group the first is overwritten."""
+        """Return the operands that may overlap others at once: the first input of each group is overwritten."""
         if not self.overwritable_lists[operator]:
             return frozenset()
         groups = {one.group: one.inside for one in reversed(self.overwritable_lists[operator])}
@@ -225,17 +224,17 @@ class IndexedProblem:
 
     @cached_property
     def reads(self) -> tuple[int, ...]:
-        """Per operator the mask of the tensors that it reads."""
+        """Return for each operator the mask of the tensors that it reads."""
         return tuple(map(mask_of, self.read_lists))
 
     @cached_property
     def writes(self) -> tuple[int, ...]:
-        """Per operator the mask of the tensors that it writes."""
+        """Return for each operator the mask of the tensors that it writes."""
         return tuple(map(mask_of, self.write_lists))
 
     @cached_property
     def operands(self) -> tuple[int, ...]:
-        """Per operator the mask of the tensors that it reads or writes."""
+        """Return for each operator the mask of the tensors that it reads or writes."""
         return tuple(map(mask_of, self.operand_lists))
 
     @cached_property
@@ -245,12 +244,12 @@ class IndexedProblem:
 
     @cached_property
     def readers(self) -> tuple[int, ...]:
-        """Per tensor the mask of the operators that read it."""
+        """Return for each tensor the mask of the operators that read it."""
         return tuple(map(mask_of, self.reader_lists))
 
     @cached_property
     def room(self) -> ScratchpadRoom:
-        """What fits at one instant into the scratchpad, or into one as large as all of them."""
+        """Return the capacity check of the scratchpad, or of one with the capacity of all."""
         return ScratchpadRoom.of(self.sizes_bytes, self.memory)
 
 
@@ -259,7 +258,7 @@ def _ascending(indices: Iterable[int]) -> tuple[int, ...]:
 
 
 def _turned_round(lists: Iterable[tuple[int, ...]], count: int) -> tuple[tuple[int, ...], ...]:
-    """Return for each of so many indices the places of the lists in which it stands."""
+    """Return for each index below `count` the numbers of the lists that contain it."""
     places: list[list[int]] = [[] for _ in range(count)]
     for place, indices in enumerate(lists):
         for index in indices:
@@ -280,7 +279,7 @@ def _predecessors(
 
 
 def _befores_of_states(problem: Problem) -> dict[int, list[int]]:
-    """By operator those before it that states on the chip ask for: writers of what it reads, readers of the old."""
+    """Return by operator the predecessors that on-chip states add: writers of its inputs, readers of the old value."""
     if not problem.settled_states:
         return {}
     graph = problem.graph

@@ -1,4 +1,4 @@
-"""Which inputs of an operator its outputs may overwrite, and what then lies within what."""
+"""The inputs that an operator's outputs may overwrite, and the overlaps that result."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from onchip.ir.operator import Operator
 
 @dataclass(frozen=True, slots=True)
 class OverwritableInput:
-    """An input and its `ties`, outputs with the bytes behind it at which they may begin; those `inside` lie in others.
+    """An input, its `ties` (outputs with their byte shift after the input's start), and the tensors `inside` others.
 
-    Of inputs of one `group`, which would lie in the same bytes of an output, one can be overwritten.
+    Inputs of one `group` would take the same bytes of an output, so only one can be overwritten.
     """
 
     tensor: str
@@ -23,7 +23,7 @@ class OverwritableInput:
 
 
 def overwritable_inputs(operator: Operator, graph: Graph, alignment_bytes: int) -> tuple[OverwritableInput, ...]:
-    """Return them in order of the operator's pairs; what would lie at no multiple of the alignment is left out."""
+    """Return the overwritable inputs in order of the operator's pairs, without those that violate the alignment."""
     ties: dict[str, list[tuple[str, int]]] = {}
     for pair in operator.in_place:
         if pair.shift_bytes % alignment_bytes == 0:
@@ -38,7 +38,7 @@ def overwritable_inputs(operator: Operator, graph: Graph, alignment_bytes: int) 
 
 
 def inside_others(inputs: Iterable[OverwritableInput]) -> frozenset[str]:
-    """Return what lies within others where of each group the first is overwritten."""
+    """Return the tensors inside others if the first input of each group is overwritten."""
     groups: dict[tuple[str, int], tuple[str, ...]] = {}
     for one in inputs:
         groups.setdefault(one.group, one.inside)

@@ -1,4 +1,4 @@
-"""What runs before what, whatever the order, and who uses a tensor."""
+"""Precedence of operators in every order, and the users of a tensor."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from onchip.model.lifetimes.sure_needs import surely_after, surely_before
 
 
 class Precedence:
-    """What runs before what in every order: masks of operators, by operator."""
+    """The precedence relation over all orders: by operator, the masks of operators before and after."""
 
     def __init__(self, indexed: IndexedProblem) -> None:
         self.before = surely_before(indexed)
         self.after = surely_after(indexed)
 
     def first_of(self, operators: int) -> Iterator[int]:
-        """Yield those of a mask of operators that surely run before none of the others are known to have."""
+        """Yield the operators of a mask that have no certain predecessor in it."""
         return (one for one in bits(operators) if not self.before[one] & operators)
 
     def last_of(self, operators: int) -> Iterator[int]:
-        """Yield those of a mask of operators after which surely none of the others runs."""
+        """Yield the operators of a mask that have no certain successor in it."""
         return (one for one in bits(operators) if not self.after[one] & operators)
 
 

@@ -1,4 +1,4 @@
-"""What an operator needs in every order without spills: its operands, and what then surely waits for a later reader."""
+"""Lower bounds on an operator's memory need in every order without spills: operands and tensors that surely wait."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from onchip.model.lifetimes.indexed import IndexedProblem
 
 MOST_OPERATORS: Final = 20_000
-"""Beyond, the table of what runs before what takes more than 100 MB."""
+"""Operator limit: above it, the precedence table takes more than 100 MB."""
 
 
 def sure_needs_bytes(indexed: IndexedProblem) -> tuple[int, ...]:
-    """Return by operator a floor of the packed bytes resident while it runs, in any order without spills.
+    """Return by operator a lower bound on the packed bytes resident during it, over all orders without spills.
 
-    A tensor is surely there if its writer, or one of its readers, runs before the operator in every order, and another
-    reader after it. Of more than `MOST_OPERATORS` operators it is what their operands alone need.
+    A tensor is surely resident if its writer or a reader precedes the operator in every order, and another reader
+    follows it. Above `MOST_OPERATORS` operators, the bound covers their operands alone.
     """
     count = indexed.operator_count
     operands = np.array([indexed.required_bytes(operator) for operator in range(count)], dtype=np.int64)
@@ -35,7 +35,7 @@ def sure_needs_bytes(indexed: IndexedProblem) -> tuple[int, ...]:
 
 
 def _sure_while(indexed: IndexedProblem) -> list[int]:
-    """Return by tensor the operators (a mask) while which it is resident in every order; its own are among them."""
+    """Return by tensor the mask of operators during which it is resident in every order, including its users."""
     before, after = surely_before(indexed), surely_after(indexed)
     masks = []
     for tensor, readers in enumerate(indexed.reader_lists):
@@ -53,7 +53,7 @@ def _sure_while(indexed: IndexedProblem) -> list[int]:
 
 
 def surely_before(indexed: IndexedProblem) -> list[int]:
-    """Return by operator those (a mask) that run before it in every order."""
+    """Return by operator the mask of operators that run before it in every order."""
     masks: list[int] = []
     for befores in indexed.predecessor_lists:
         mask = 0
@@ -64,7 +64,7 @@ def surely_before(indexed: IndexedProblem) -> list[int]:
 
 
 def surely_after(indexed: IndexedProblem) -> list[int]:
-    """Return by operator those (a mask) that run after it in every order."""
+    """Return by operator the mask of operators that run after it in every order."""
     masks = [0] * indexed.operator_count
     for operator in reversed(range(indexed.operator_count)):
         for successor in indexed.successors[operator]:
@@ -73,6 +73,6 @@ def surely_after(indexed: IndexedProblem) -> list[int]:
 
 
 def flags_of(mask: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which of so many operators are in a mask."""
+    """Return the mask as an array of `count` booleans."""
     flags = np.frombuffer(mask.to_bytes(-(-count // 8), "little"), dtype=np.uint8)
     return np.unpackbits(flags, bitorder="little")[:count].astype(np.bool_)

@@ -1,4 +1,4 @@
-"""Windows: in which steps an operator can run, and a tensor be of use (COSMA, III-F)."""
+"""Windows: the steps in which an operator can run and a tensor can be used (COSMA, III-F)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from onchip.model.lifetimes.indexed import IndexedProblem
 
 @dataclass(frozen=True)
 class Windows:
-    """Per operator the mask of all that must run before it; the steps that leaves to each."""
+    """The time windows of operators and tensors, from the mask of all ancestors of each operator."""
 
     indexed: IndexedProblem
     ancestors: tuple[int, ...]
 
     @classmethod
     def of(cls, indexed: IndexedProblem) -> Windows:
-        """Close the predecessors transitively; operators are indexed in a topological order."""
+        """Return the windows from the transitive closure; operators are indexed in a topological order."""
         ancestors: list[int] = []
         for befores in indexed.predecessor_lists:
             closed = mask_of(befores)
@@ -29,7 +29,7 @@ class Windows:
 
     @cached_property
     def steps(self) -> tuple[range, ...]:
-        """Per operator the steps from its earliest to its latest."""
+        """Return for each operator its steps from the earliest to the latest."""
         after = [0] * len(self.ancestors)
         for befores in self.ancestors:
             for before in bits(befores):
@@ -41,13 +41,13 @@ class Windows:
 
     @cached_property
     def users(self) -> tuple[int, ...]:
-        """Per tensor the mask of its producer and its readers."""
+        """Return for each tensor the mask of its producer and its readers."""
         producers = (1 << producer if producer >= 0 else 0 for producer in self.indexed.producer)
         return tuple(made | read for made, read in zip(producers, self.indexed.readers, strict=True))
 
     @cached_property
     def lifetimes(self) -> tuple[range, ...]:
-        """Per tensor the steps from its earliest to its latest use; empty if nobody uses it."""
+        """Return for each tensor the steps from its earliest to its latest use; empty without a use."""
         return tuple(self._lifetime(users) for users in self.users)
 
     def _lifetime(self, users: int) -> range:
@@ -56,7 +56,7 @@ class Windows:
 
     @cached_property
     def _common_ancestors(self) -> tuple[int, ...]:
-        """Per tensor the operators that must run before any of its users."""
+        """Return for each tensor the operators that must run before all of its users."""
         common = []
         for users in self.users:
             mask = -1
@@ -66,9 +66,9 @@ class Windows:
         return tuple(common)
 
     def shared_steps(self, first: int, second: int) -> range:
-        """Return the steps in which both tensors may be of use.
+        """Return the steps in which both tensors may be used.
 
-        None if every use of one must come before every use of the other, whatever the order.
+        Empty if every use of one must precede every use of the other in any order.
         """
         for before, after in ((first, second), (second, first)):
             if not self.users[before] & ~self._common_ancestors[after]:

@@ -1,4 +1,4 @@
-"""What a Compute of a program costs: the sum of its operator's loop nests, or reading and writing its operands once."""
+"""Cost of a Compute: the sum over its operator's loop nests, or one read or write of each operand."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _BOTH: Final = (Direction.READ, Direction.WRITE)
 
 @dataclass(frozen=True, slots=True)
 class NestCost:
-    """Cost of one loop nest with its mapping at its homes; energies in pJ, `access_pj` by memory and operand.
+    """The cost of a mapped loop nest at its homes; energies in pJ, `access_pj` by memory and operand.
 
-    `stated_energy_pj` and `mac_pj` are None if they are unknown; unknown parts are left out of `access_pj`. `cycles`
-    are whole; `workspace_bytes` are those of each addressed memory that needs any.
+    `stated_energy_pj` and `mac_pj` are None if they are unknown; unknown parts are omitted from `access_pj`. `cycles`
+    are whole numbers; `workspace_bytes` is by addressed memory.
     """
 
     stated_energy_pj: float | None
@@ -41,11 +41,12 @@ class NestCost:
 
 @dataclass(frozen=True, slots=True)
 class ComputeCost:
-    """Cost of one Compute; `stated_energy_fj` is rounded once for all of it.
+    """The cost of one Compute; `stated_energy_fj` is rounded once for the total.
 
-    `mac_pj` and `access_pj`, by memory and operand, are the energy's parts, not rounded. The energy and `mac_pj` are
-    None if they are unknown; unknown parts are left out of `access_pj`. `workspace_bytes` are the sizes of its
+    `mac_pj` and `access_pj`, by memory and operand, are the unrounded parts of the energy. The energy and `mac_pj` are
+    None if they are unknown; unknown parts are omitted from `access_pj`. `workspace_bytes` are the sizes of its
     workspaces, by addressed memory.
+
     Raises UsageError for a negative figure.
     """
 
@@ -69,13 +70,13 @@ class ComputeCost:
 
     @property
     def streams(self) -> bool:
-        """Whether it moves anything from or to DRAM."""
+        """Return True if it reads from or writes to DRAM."""
         return self.dram_read_bits + self.dram_written_bits > 0
 
 
 @dataclass(frozen=True, slots=True)
 class OperandAtHome:
-    """An operand of an operator without a nest: its bits, those of one row, and its home (None: it is streamed)."""
+    """An operand of an operator without a loop nest: its bits, the bits of a row, and its home (None: streamed)."""
 
     operand: Operand
     bits: int
@@ -85,9 +86,9 @@ class OperandAtHome:
 
 @dataclass(frozen=True, slots=True)
 class FilledOutputs:
-    """Bits of an output that no loop nest computes, such as outputs that no tap reaches, and the output's home.
+    """The bits of an output that no loop nest computes, such as outputs that no tap reaches, and the output's home.
 
-    The operator writes them once, behind its nests. Home None is DRAM. `energy_fj` is None if it is unknown.
+    The operator writes them once, after its nests. Home None is DRAM. `energy_fj` is None if it is unknown.
     """
 
     bits: int = 0
@@ -97,7 +98,7 @@ class FilledOutputs:
 
     @classmethod
     def of(cls, accelerator: Accelerator, bits: int, home: str | None) -> FilledOutputs:
-        """Price the writing of the bits."""
+        """Return the cost of writing the bits."""
         if not bits:
             return NOTHING_FILLED
         rates, memory = MemoryRates(accelerator), home or DRAM
@@ -111,7 +112,7 @@ NOTHING_FILLED: Final = FilledOutputs()
 def cost_of_nests(nests: Sequence[NestCost], filled: FilledOutputs = NOTHING_FILLED) -> ComputeCost:
     """Return the cost of nests that run one after the other on the same operands, and of filled outputs.
 
-    Workspaces are those of the greatest nest.
+    The workspace of each memory is the maximum over the nests.
     """
     energy_pj, filled_fj = summed([nest.stated_energy_pj for nest in nests]), filled.energy_fj
     parts: dict[tuple[str, str], float] = defaultdict(float)
@@ -138,7 +139,7 @@ def cost_of_nests(nests: Sequence[NestCost], filled: FilledOutputs = NOTHING_FIL
 
 
 def with_declared(cost: ComputeCost, accelerator: Accelerator, declared_bytes: int) -> ComputeCost:
-    """The cost of an operator that needs so many bytes for itself, in the addressed memory farthest from the MACs."""
+    """Return the cost with the operator's declared workspace in the addressed memory farthest from the MACs."""
     if not declared_bytes:
         return cost
     memory = accelerator.addressed[-1].memory.name
@@ -149,11 +150,11 @@ def with_declared(cost: ComputeCost, accelerator: Accelerator, declared_bytes: i
 def cost_without_nest(
     operands: Iterable[OperandAtHome], accelerator: Accelerator, declared_bytes: int = 0
 ) -> ComputeCost:
-    """The cost of reading every input and writing every output once, each at its home or at DRAM.
+    """Return the cost of reading every input and writing every output once, each at its home or at DRAM.
 
-    Rows of what streams that are larger than their memory pass through it in pieces, which take all of it, but for
-    what the operator needs there for itself, which is not counted here (`with_declared`).
-    Raises AcceleratorError if a memory has no port of the direction.
+    Rows of streamed operands that exceed their memory pass through it in pieces. The pieces take the whole memory
+    except the operator's declared workspace, which is not counted here (see `with_declared`). Raises AcceleratorError
+    if a memory has no port of the direction.
     """
     rates, energies_fj = MemoryRates(accelerator), list[Fraction | None]()
     parts: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
@@ -188,5 +189,5 @@ def cost_without_nest(
 
 
 def _farthest(rates: MemoryRates, operand: Operand) -> str | None:
-    """The addressed memory farthest from the MACs that holds such operands."""
+    """Return the addressed memory farthest from the MACs that holds the operand, or None."""
     return next((level.memory.name for level in reversed(rates.addressed) if operand in level.memory.holds), None)

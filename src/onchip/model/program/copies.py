@@ -1,4 +1,4 @@
-"""What a Copy of a program costs: the memories that it passes, its energy, its cycles, its bits at DRAM."""
+"""Cost of a Copy: the memories on its path, its energy, its cycles, and its DRAM traffic in bits."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 
 @dataclass(frozen=True, slots=True)
 class CopyCost:
-    """What moving one tensor along `memories`, from its source to its target, costs.
+    """The cost of moving a tensor along `memories`, from its source to its target.
 
     `stated_energy_fj` is rounded once for the whole copy, and None if it is unknown; `access_pj` are its known parts by
-    memory, not rounded. `cycles` are the set-up and those of the slowest hop; `dram_cycles` those of its turn at DRAM.
+    memory, unrounded. `cycles` are the set-up plus the slowest hop; `dram_cycles` is the time at DRAM.
     """
 
     memories: tuple[str, ...]
@@ -37,7 +37,7 @@ class CopyCost:
 
 
 class CopyPrices:
-    """What copies between the addressed memories of an accelerator and its DRAM cost; each price is found once."""
+    """The costs of copies between an accelerator's addressed memories and DRAM, cached."""
 
     def __init__(self, accelerator: Accelerator) -> None:
         self._rates = MemoryRates(accelerator)
@@ -47,9 +47,9 @@ class CopyPrices:
         self._known: dict[tuple[int, str, str, bool], CopyCost] = {}
 
     def of(self, size_bytes: int, source: str, target: str, *, is_parameter: bool) -> CopyCost:
-        """The cost of copying a tensor of so many bytes.
+        """Return the cost of copying a tensor of `size_bytes`.
 
-        Raises AcceleratorError if there is no such memory to address, or it has no port.
+        Raises AcceleratorError if a memory is not addressed, or has no port.
         """
         key = size_bytes, source, target, is_parameter
         if key not in self._known:
@@ -57,7 +57,7 @@ class CopyPrices:
         return self._known[key]
 
     def way(self, source: str, target: str, *, is_parameter: bool) -> tuple[str, ...]:
-        """The memories that a copy passes: both ends, and each between them that may hold the tensor.
+        """Return the memories on a copy's path: both ends, and each memory between them that may hold the tensor.
 
         Raises AcceleratorError for a memory that is not addressed.
         """
@@ -95,12 +95,12 @@ class CopyPrices:
 
 
 def may_hold(memory: Memory, *, is_parameter: bool) -> bool:
-    """Whether a program may place a parameter, or any other tensor, in the memory."""
+    """Return True if a program may place a parameter, or any other tensor, in the memory."""
     kinds = (Operand.WEIGHT,) if is_parameter else (Operand.INPUT, Operand.OUTPUT)
     return any(kind in memory.holds for kind in kinds)
 
 
 def dram_cycles(rates: MemoryRates, read_bits: int, written_bits: int) -> int:
-    """How long a turn at DRAM is in which so many bits are read and written."""
+    """Return the cycles that DRAM is busy with these reads and writes."""
     reading = rates.cycles(DRAM, Direction.READ, read_bits)
     return reading + rates.cycles(DRAM, Direction.WRITE, written_bits)

@@ -1,4 +1,4 @@
-"""What a plan's work and transfers cost in energy, part by part."""
+"""Energy of a plan's computation and transfers, by part."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from onchip.arch.memory import Access
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """Picojoules: of the multiply-accumulates, the scratchpads' accesses and DRAM's.
+    """The energy of a plan in pJ: multiply-accumulates, scratchpad accesses and DRAM accesses.
 
-    Each operator reads each operand from its scratchpad once and writes each result once; a move over a
-    link reads one scratchpad and writes another. A part is
-    None where the accelerator does not say what it costs; the memories nearer to the MACs, which a
-    plan says nothing of, are left out.
+    Each operator reads each operand from its scratchpad once and writes each result once. A move over a link reads one
+    scratchpad and writes another. A part is None if the accelerator does not state its cost. Memories nearer to the
+    MACs are excluded, since a plan does not describe them.
     """
 
     mac_pj: float | None
@@ -25,30 +24,30 @@ class Energy:
 
     @property
     def total_pj(self) -> float | None:
-        """The sum of the parts, None where one is not known."""
+        """Return the sum of the parts, or None if one is unknown."""
         parts = (self.mac_pj, self.scratchpad_read_pj, self.scratchpad_write_pj, self.dram_read_pj, self.dram_write_pj)
         return None if None in parts else sum(part for part in parts if part is not None)
 
 
 @dataclass(slots=True)
 class AccessMeter:
-    """Adds up the accesses of one memory or of several; `None` as soon as one does not say what they cost."""
+    """The accesses of one or several memories; an energy is None once an access has an unknown cost."""
 
     read_pj: float | None = 0.0
     write_pj: float | None = 0.0
 
     def read(self, access: Access | None, size_bytes: int) -> None:
-        """The bytes of a tensor are read."""
+        """Add a read of `size_bytes`."""
         more = None if access is None else access.read_energy_pj * accesses(access, size_bytes)
         self.read_pj = None if self.read_pj is None or more is None else self.read_pj + more
 
     def write(self, access: Access | None, size_bytes: int) -> None:
-        """The bytes of a tensor are written."""
+        """Add a write of `size_bytes`."""
         more = None if access is None else access.write_energy_pj * accesses(access, size_bytes)
         self.write_pj = None if self.write_pj is None or more is None else self.write_pj + more
 
 
 def accesses(access: Access, size_bytes: int) -> float:
-    """How many accesses the bytes take, the last as short as the memory allows."""
+    """Return the number of accesses for the bytes; the last may be as short as the memory allows."""
     unit = access.shortest_access_bits or access.access_bits
     return -(-size_bytes * 8 // unit) * unit / access.access_bits

@@ -1,4 +1,4 @@
-"""The figures of a schedule: energy, traffic, latency with their parts, and the bytes that lie in each memory."""
+"""The figures of a schedule: energy, traffic and latency with their parts, and the peak of each memory."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from onchip.model.timeline.schedule_timeline import ScheduleTimeline, time_sched
 
 @dataclass(frozen=True, slots=True)
 class EnergyParts:
-    """Picojoules: of the MACs; of Computes' accesses, by memory and operand; of Copies, by memory.
+    """The parts of the energy in pJ: MACs, accesses of Computes by memory and operand, Copies by memory.
 
-    `mac_pj` is None if the accelerator does not state it, and memories whose accesses it does not state are left out.
-    The parts are not rounded, so that in sum they may differ from the schedule's energy by half a femtojoule for each
-    Compute and each Copy.
+    `mac_pj` is None if the accelerator does not state it; memories without stated access energies are omitted. The
+    parts are unrounded: their sum may differ from the schedule's energy by half a femtojoule per Compute and Copy.
     """
 
     mac_pj: float | None
@@ -35,7 +34,7 @@ class EnergyParts:
 
     @property
     def by_memory_pj(self) -> Mapping[str, float]:
-        """The sum of all accesses to each memory, and to DRAM."""
+        """Return the energy of all accesses in pJ, by memory and DRAM."""
         found: dict[str, float] = defaultdict(float)
         for (memory, _), energy in self.compute_access_pj.items():
             found[memory] += energy
@@ -46,7 +45,7 @@ class EnergyParts:
 
 @dataclass(frozen=True, slots=True)
 class TrafficParts:
-    """Bytes from and to DRAM: of Copies there are loads and write-backs, of Computes streamed reads and writes."""
+    """The bytes from and to DRAM: loads and write-backs of Copies, streamed reads and writes of Computes."""
 
     loads: int
     write_backs: int
@@ -61,7 +60,7 @@ class TrafficParts:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFigures:
-    """Of one memory the most bytes that are resident at once, workspaces among them, and the highest end of any."""
+    """The peak resident bytes of a memory, with workspaces, and the highest end address."""
 
     peak_bytes: int = 0
     arena_bytes: int = 0
@@ -69,9 +68,9 @@ class MemoryFigures:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFigures:
-    """Cost of a schedule; `memories` by the names of those that the program addresses.
+    """The figures of a schedule; `memories` is by the names of the addressed memories.
 
-    The energy is None if the accelerator does not state all energies of it.
+    The energy is None if the accelerator does not state all of its parts.
     """
 
     stated_energy_fj: int | None
@@ -92,29 +91,29 @@ class ScheduleFigures:
 
     @property
     def traffic_bytes(self) -> int:
-        """All bytes from and to DRAM."""
+        """Return the bytes from and to DRAM."""
         return self.traffic.total
 
     @property
     def latency_cycles(self) -> int:
-        """The end of the timeline."""
+        """Return the latency in cycles, the end of the timeline."""
         return self.timeline.latency_cycles
 
     @property
     def latency(self) -> LatencyParts:
-        """What the time goes by with."""
+        """Return the parts of the latency."""
         return self.timeline.parts
 
     @property
     def edp(self) -> int:
-        """Energy times latency, in fJ x cycles."""
+        """Return the energy-delay product, in fJ x cycles."""
         return self.energy_fj * self.latency_cycles
 
 
 def schedule_figures(
     graph: Graph, accelerator: Accelerator, program: Plan, compute_costs: Mapping[str, ComputeCost]
 ) -> ScheduleFigures:
-    """The figures of a legal program over a tile graph, given what the Compute of each of its operators costs.
+    """Return the figures of a legal program over a tile graph, given the cost of each operator's Compute.
 
     Raises AcceleratorError if a memory has no port for an access.
     """
@@ -129,7 +128,7 @@ def schedule_figures(
 def energy_and_traffic(
     graph: Graph, prices: CopyPrices, instructions: Iterable[Instruction], compute_costs: Mapping[str, ComputeCost]
 ) -> tuple[int, int]:
-    """Of some instructions of a program the energy in femtojoules and the bytes from and to DRAM, without a timeline.
+    """Return the energy in fJ and the DRAM traffic in bytes of some instructions, without a timeline.
 
     Raises AcceleratorError if an energy is unknown.
     """
@@ -153,7 +152,7 @@ def _summed(
 def memory_figures(
     graph: Graph, program: Plan, compute_costs: Mapping[str, ComputeCost]
 ) -> Mapping[str, MemoryFigures]:
-    """Peak and arena of each memory of a program."""
+    """Return the peak and arena of each memory of a program."""
     live = {memory.name: 0 for memory in program.memories}
     peak, arena = dict(live), dict(live)
 
@@ -175,7 +174,7 @@ def memory_figures(
 
 
 class _Sums:
-    """Adds up energy and traffic, instruction by instruction."""
+    """The running totals of energy and traffic over instructions."""
 
     def __init__(self, graph: Graph, prices: CopyPrices) -> None:
         self.energy_fj: int | None = 0

@@ -1,4 +1,4 @@
-"""Data that move between memories before a layer runs: at what energy, in how many cycles (DeFiNES, step 4)."""
+"""Copies between memories before a layer runs: energy and cycles (DeFiNES, step 4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onchip.model.layer.ports import port_for
 
 @dataclass(frozen=True, slots=True)
 class MapCopy:
-    """From where they lie as one operand to where they are wanted as another; `bits` are those of one element."""
+    """A copy of a map from its memory and operand role to another; `bits` is the width of an element."""
 
     elements: int
     bits: int
@@ -30,7 +30,7 @@ class MapCopy:
 
 @dataclass(frozen=True, slots=True)
 class CopiesCost:
-    """Cost of copies at the same time: every access with its energy in pJ, and the cycles until the last one has ended.
+    """The cost of simultaneous copies: each access with its energy in pJ, and the cycles until the last copy ends.
 
     The energy of an access is None if the accelerator does not state it.
     """
@@ -41,7 +41,7 @@ class CopiesCost:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """One end of a hop."""
+    """An end of a hop."""
 
     memory: str
     operand: Operand
@@ -49,10 +49,10 @@ class _End:
 
 
 def copies_cost(copies: Iterable[MapCopy], accelerator: Accelerator) -> CopiesCost:
-    """All begin together; hops of one copy follow each other, and both ends of a hop are busy until the slower is done.
+    """Return the cost of copies that start together.
 
-    A port is free when the last that uses it has ended, and not before all that it has to do has been done one after
-    the other since the first began.
+    Hops of a copy are serial, and both ends of a hop are busy until the slower is done. A port is free after its last
+    use, and not before the sum of its busy times has passed since its first use.
     """
     accesses: list[tuple[Accesses, float | None]] = []
     busy: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
@@ -73,7 +73,7 @@ def copies_cost(copies: Iterable[MapCopy], accelerator: Accelerator) -> CopiesCo
 
 
 def _hops(copy: MapCopy, accelerator: Accelerator) -> Iterator[tuple[_End, _End]]:
-    """Upwards data are what they are where they lie, downwards what they are wanted as."""
+    """Yield the ends of each hop; data move upwards as the source operand, downwards as the target operand."""
     ranks = {level.memory.name: rank for rank, level in enumerate(accelerator.levels)} | {DRAM: len(accelerator.levels)}
     for sender, receiver in pairwise(_way(copy, accelerator)):
         if ranks[sender] < ranks[receiver]:
@@ -84,7 +84,7 @@ def _hops(copy: MapCopy, accelerator: Accelerator) -> Iterator[tuple[_End, _End]
 
 
 def _way(copy: MapCopy, accelerator: Accelerator) -> list[str]:
-    """Up to the lowest memory that both operands share, then down, through all memories that hold the operand."""
+    """Return the path: up to the lowest memory that both operands share, then down, through all holders."""
     names = [*(level.memory.name for level in accelerator.levels), DRAM]
     rising = _holders(accelerator, copy.source_operand)
     falling = _holders(accelerator, copy.target_operand)
@@ -99,7 +99,7 @@ def _holders(accelerator: Accelerator, operand: Operand) -> frozenset[str]:
 
 
 def _cycles(copy: MapCopy, end: _End, accelerator: Accelerator) -> int:
-    """A memory without ports keeps up with any other."""
+    """Return the cycles at one end; a memory without ports takes none."""
     ports = _ports(end.memory, accelerator)
     if not ports:
         return 0

@@ -1,4 +1,4 @@
-"""Where the operands of each Compute of a program lie (docs/schedule.md, section 4)."""
+"""Home memories of each Compute's operands in a program (docs/schedule.md, section 4)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from onchip.ops.derive.banded_operands import BandedOperand
 def homes_of_computes(
     levels: Sequence[MemoryLevel], program: Plan, operands_of: Mapping[str, Sequence[BandedOperand]]
 ) -> Iterator[tuple[str, tuple[str | None, ...]]]:
-    """Yield each Compute's operator and the homes of its operands, in their order; None: it is streamed.
+    """Yield each Compute's operator and the homes of its operands, in their order; None: streamed.
 
-    A home is the memory nearest the MACs that holds such operands, has all bands, and what is read of them written;
-    `levels` are the addressed ones, nearest the MACs first.
+    A home is the memory nearest the MACs that holds the operand kind and all its tiles, with the tiles to be read
+    already written; `levels` are the addressed ones, nearest the MACs first.
     """
     there: dict[str, dict[str, bool]] = {level.memory.name: {} for level in levels}
 

@@ -1,4 +1,4 @@
-"""How fast DRAM and the scratchpads exchange bytes, and what an access to each costs."""
+"""Transfer rates between DRAM and the scratchpads, and access costs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from onchip.errors import AcceleratorError
 
 
 class Links:
-    """The scratchpads of a problem as those of an accelerator, with the ways between them and to its DRAM.
+    """The scratchpads of a problem on an accelerator, with their links and the paths to DRAM.
 
-    A scratchpad is known by its name; where plan and accelerator have one each, they are the same.
-    Raises AcceleratorError for one that the accelerator does not have.
+    Scratchpads match by name; a single scratchpad on both sides always matches. Raises AcceleratorError for a
+    scratchpad that the accelerator lacks.
     """
 
     def __init__(self, problem: Problem, accelerator: Accelerator) -> None:
@@ -25,22 +25,22 @@ class Links:
 
     @property
     def has_one_channel(self) -> bool:
-        """Whether loads and write-backs take turns at DRAM: a port that does both can do one at a time."""
+        """Return True if loads and write-backs take turns at DRAM: a read-write port does one at a time."""
         ports = self._accelerator.dram.ports if self._accelerator.dram else ()
         return any(port.direction is Direction.READ_WRITE for port in ports)
 
     def access(self, memory: str) -> Access | None:
-        """What an access to a scratchpad, or to DRAM, costs."""
+        """Return the access of a scratchpad or DRAM, None if its cost is not stated."""
         return self._access[self._names[memory]]
 
     def cycles(self, size_bytes: int, source: str, target: str) -> int:
-        """Of a transfer without its set-up; raises AcceleratorError where the accelerator does not say how fast."""
+        """Return the cycles of a transfer without its set-up; raises AcceleratorError if no rate is stated."""
         bits_per_cycle = self._accelerator.bits_per_cycle(self._names[source], self._names[target])
         return -(-size_bytes * 8 // bits_per_cycle)
 
 
 def _names_of(problem: Problem, accelerator: Accelerator) -> dict[str, str]:
-    """What the accelerator calls each of the plan's memories."""
+    """Return the accelerator's name of each memory of the plan."""
     known = [memory.name for memory in accelerator.scratchpads]
     names = [memory.name for memory in problem.memories]
     if len(names) == len(known) == 1:
@@ -56,7 +56,7 @@ def _names_of(problem: Problem, accelerator: Accelerator) -> dict[str, str]:
 
 
 class StatedLinks:
-    """The ways of a problem that says how long transfers last, and nothing of energy."""
+    """The transfer paths of a problem that states durations, but no energies."""
 
     def __init__(self, problem: Problem) -> None:
         durations = problem.known_durations
@@ -65,11 +65,11 @@ class StatedLinks:
         self._rates = problem.transfers.rates
 
     def access(self, memory: str) -> Access | None:
-        """Nothing is known of accesses, to whatever memory."""
+        """Return None: access costs are unknown."""
         del memory
         return None
 
     def cycles(self, size_bytes: int, source: str, target: str) -> int:
-        """Return the cycles of a transfer without its set-up; every way of such a problem has a rate."""
+        """Return the cycles of a transfer without its set-up; every path of such a problem has a rate."""
         rate = self._rates[source, target]
         return rate.cost(size_bytes) - rate.setup

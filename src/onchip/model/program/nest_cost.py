@@ -1,4 +1,4 @@
-"""What one loop nest of a schedule costs: the cost model's figures of its mapping, as a Compute adds them up."""
+"""Cost of one loop nest of a schedule, in the form that a Compute adds up."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _DIGITS: Final = 6
 
 
 def nest_cost(problem: LayerProblem, mapping: LayerMapping) -> NestCost:
-    """Cost a nest at its homes; DRAM's bits are those of the operands that have none.
+    """Return the cost of a nest at its homes; DRAM bits are those of operands without a home.
 
-    Raises MappingError where the mapping does not fit, AcceleratorError where the accelerator says too little.
+    Raises MappingError if the mapping does not fit, AcceleratorError if the accelerator's description is incomplete.
     """
     cost = layer_cost(problem, mapping)
     at_dram = [one for one in cost.accesses if one.memory == DRAM]
     return NestCost(
         cost.stated_energy_pj,
-        # The model's cycles are whole, but it adds them up from parts that are not.
+        # The model's cycles are a whole number, computed as a sum of fractions.
         ceil(round(cost.cycles, _DIGITS)),
         sum(one.elements * one.bits for one in at_dram if one.move in _READS),
         sum(one.elements * one.bits for one in at_dram if one.move not in _READS),
@@ -36,9 +36,9 @@ def nest_cost(problem: LayerProblem, mapping: LayerMapping) -> NestCost:
 
 
 def workspace_bytes(problem: LayerProblem, needs: Mapping[tuple[str, str], int]) -> Mapping[str, int]:
-    """By addressed memory, for tiles and for sums in the making that are wider at their home than the output is.
+    """Return the workspace by addressed memory, for tiles and for partial sums wider than the output at their home.
 
-    `needs` are the `needed_bits` of a legal mapping. Memories of which nothing is needed are left out.
+    `needs` are the `needed_bits` of a legal mapping. Memories without a need are omitted.
     """
     found: dict[str, int] = {}
     for level in problem.accelerator.addressed:

@@ -1,6 +1,6 @@
-"""How fast memories and DRAM read and write, and at what energy, for a program that moves whole tensors.
+"""Read and write rates and energies of memories and DRAM, for a program that moves whole tensors.
 
-Energies are exact: they are reckoned with the decimal numbers that the accelerator's file states.
+Energies are exact: they use the decimal numbers of the accelerator's file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FEMTOJOULES_PER_PICOJOULE = 1000
 
 
 class MemoryRates:
-    """Cycles and energies of the addressed memories of an accelerator and of its DRAM, each by its name."""
+    """The cycles and energies of an accelerator's addressed memories and DRAM, by name."""
 
     def __init__(self, accelerator: Accelerator) -> None:
         self.addressed = accelerator.addressed
@@ -28,16 +28,16 @@ class MemoryRates:
         self._shortest: dict[tuple[str, Direction], tuple[int, Fraction]] = {}
 
     def cycles(self, memory: str, direction: Direction, bits: int) -> int:
-        """How many cycles the bits take there; none without ports. Raises AcceleratorError for ports of no use."""
+        """Return the cycles of a transfer, 0 without ports; raises AcceleratorError if no port has the direction."""
         if not bits:
             return 0
         rate = self.bits_per_cycle(memory, direction)
         return 0 if rate is None else -(-bits // rate)
 
     def bits_per_cycle(self, memory: str, direction: Direction) -> int | None:
-        """How many bits a cycle reads or writes there; None without ports, which keeps up with anything.
+        """Return the bits per cycle of a direction, or None without ports, which means no limit.
 
-        Raises AcceleratorError where there are ports, but none of the direction.
+        Raises AcceleratorError if there are ports, but none of the direction.
         """
         key = memory, direction
         if key not in self._rates:
@@ -45,19 +45,19 @@ class MemoryRates:
         return self._rates[key]
 
     def energy_fj(self, memory: str, direction: Direction, bits: int) -> Fraction:
-        """What reading or writing the bits at one moment costs there, in shortest accesses.
+        """Return the energy in fJ of reading or writing the bits at once, in whole shortest accesses.
 
-        Raises AcceleratorError where the accelerator does not say what an access costs.
+        Raises AcceleratorError if the accelerator does not state the access energy.
         """
         shortest_bits, shortest_fj = self.shortest_access(memory, direction)
         return -(-bits // shortest_bits) * shortest_fj
 
     def stated_energy_fj(self, memory: str, direction: Direction, bits: int) -> Fraction | None:
-        """Return the energy of reading or writing the bits at one moment, or None if nothing states it."""
+        """Return the energy in fJ of reading or writing the bits at once, or None if it is not stated."""
         return None if stated_access(self._accelerator, memory) is None else self.energy_fj(memory, direction, bits)
 
     def shortest_access(self, memory: str, direction: Direction) -> tuple[int, Fraction]:
-        """The bits of the shortest access and its femtojoules; raises AcceleratorError where nothing says them."""
+        """Return the bits and the energy in fJ of the shortest access; raises AcceleratorError if it is not stated."""
         key = memory, direction
         if key not in self._shortest:
             access = access_of(self._accelerator, memory)
@@ -80,5 +80,5 @@ def _energy_pj(access: Access, direction: Direction) -> float:
 
 
 def _decimal(number: float) -> Fraction:
-    """The number as it is written, and not the nearest one that a binary fraction can be."""
+    """Return the number as written in decimal, not its nearest binary fraction."""
     return Fraction(str(number))

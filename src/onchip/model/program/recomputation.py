@@ -1,4 +1,4 @@
-"""What one more run of an operator costs in the unit of what is least: cycles, femtojoules, bytes of DRAM's time."""
+"""Cost of recomputing an operator in the objective's unit: cycles, femtojoules, or bytes at DRAM's rate."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from onchip.model.timeline.operator_cycles import MACS, cycles_by_model
 CYCLES_PER_PRICE: Final = 1_000_000
 BITS_PER_BYTE: Final = 8
 _ONE_UNIT: Final = ComputeArray(free=1)
-"""Stands for an array where none is stated: one multiply-accumulate, or one element, a cycle."""
+"""Substitute for a missing array: one multiply-accumulate, or one element, per cycle."""
 
 
 def recomputation_on(
     accelerator: Accelerator, graph: Graph, objective: Objective, cost: str = MACS, price: float | None = None
 ) -> Recomputation:
-    """Return what further runs of the operators of a graph cost on an accelerator (docs/recomputation.md).
+    """Return the costs of recomputing the operators of a graph on an accelerator (docs/recomputation.md).
 
-    The cycles are those that a file states, or by the cost model `cost`; without an array one multiply-accumulate takes
-    one. With the objective RECOMPUTATION and DMA_CYCLES they are the cost; with TRAFFIC the bytes that DRAM could move
-    meanwhile; with DMA_ENERGY what the multiply-accumulates take, or the file states. `price`, in the objective's unit
-    for each million cycles, stands before that.
+    Cycles come from the file, or from the cost model `cost`; without an array a multiply-accumulate takes one. With the
+    objectives RECOMPUTATION and DMA_CYCLES they are the cost; with TRAFFIC the cost is the bytes that DRAM could move
+    meanwhile; with DMA_ENERGY the energy of the multiply-accumulates, or that of the file. `price`, in the objective's
+    unit per million cycles, overrides this.
 
-    Raises UsageError for a price below 0, or one of cycles; where nothing says a cost, UsageError or AcceleratorError.
+    Raises UsageError for a price below 0, or one for an objective in cycles; UsageError or AcceleratorError if no cost
+    is stated.
     """
     cycles = cycles_by_model(cost, graph, _with_array(accelerator))
     if price is not None:
@@ -53,7 +54,7 @@ def _costs(graph: Graph, cost: Callable[[Operator], int]) -> Recomputation:
 
 
 def _checked(price: float, objective: Objective) -> Fraction:
-    """The price of one cycle."""
+    """Return the price of one cycle; raises UsageError for an invalid one."""
     place = "--recompute-price"
     if not 0 <= price < float("inf"):
         raise UsageError(f"it is {price}", place=place, expected="a number of at least 0")
@@ -68,7 +69,7 @@ def _with_array(accelerator: Accelerator) -> Accelerator:
 
 
 def _dram_bits_per_cycle(accelerator: Accelerator) -> int:
-    """What DRAM gives the first scratchpad in a cycle."""
+    """Return the bits per cycle from DRAM to the first scratchpad; raises UsageError if they are unknown."""
     try:
         return accelerator.bits_per_cycle(DRAM, accelerator.scratchpads[0].name)
     except AcceleratorError as error:
@@ -80,7 +81,7 @@ def _dram_bits_per_cycle(accelerator: Accelerator) -> int:
 
 
 def _femtojoules(accelerator: Accelerator, graph: Graph) -> Callable[[Operator], int]:
-    """What the file states, or the energy of the multiply-accumulates, of elements where there are none."""
+    """Return the energy model: the file's energy, or that of the multiply-accumulates (elements if there are none)."""
     mac_pj = accelerator.array.mac_energy_pj if accelerator.array else None
     work = SimpleCost(graph, replace(accelerator, array=_ONE_UNIT, levels=()))
 

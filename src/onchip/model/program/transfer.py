@@ -1,4 +1,4 @@
-"""What moving a tensor between two memories of an accelerator costs, in the unit of an objective."""
+"""Cost of moving a tensor between two memories of an accelerator, in the objective's unit."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from onchip.errors import AcceleratorError
 
 FEMTOJOULES_PER_PICOJOULE = 1000
 TIMED_OR_POWERED: Final = frozenset({Objective.DMA_CYCLES, Objective.LATENCY, Objective.DMA_ENERGY})
-"""Objectives of which only an accelerator says what a transfer costs."""
+"""Objectives whose transfer costs only an accelerator can state."""
 
 
 def transfers_of(accelerator: Accelerator, objective: Objective) -> Transfers:
-    """The accelerator's links, and for cycles and energy a rate for each way between its memories and DRAM.
+    """Return the accelerator's links, and for cycles and energy the rate of each path between its memories and DRAM.
 
-    Raises AcceleratorError where it does not say how fast a way is or what an access costs.
+    Raises AcceleratorError if the accelerator does not state a path's rate or an access energy.
     """
     links = tuple((link.source, link.target) for link in accelerator.links)
     rates = {Objective.DMA_CYCLES: _cycles, Objective.LATENCY: _cycles, Objective.DMA_ENERGY: _femtojoules}
@@ -30,19 +30,19 @@ def transfers_of(accelerator: Accelerator, objective: Objective) -> Transfers:
 
 
 def _cycles(accelerator: Accelerator, source: str, target: str) -> Rate:
-    """The set-up, then as many bits in each cycle as the slower end, or the link, lets through."""
+    """Return the set-up and the bits per cycle of the slower end or the link."""
     setup_cycles = (accelerator.dma or Dma()).setup_cycles
     return Rate(setup_cycles, ((accelerator.bits_per_cycle(source, target), 1),))
 
 
 def _femtojoules(accelerator: Accelerator, source: str, target: str) -> Rate:
-    """Reading it from the source and writing it to the target, in the shortest accesses of each."""
+    """Return the energy of reading the source and writing the target, in the shortest accesses of each."""
     read, write = _access(accelerator, source), _access(accelerator, target)
     return Rate(0, (_term(read, read.read_energy_pj), _term(write, write.write_energy_pj)))
 
 
 def _term(access: Access, energy_pj: float) -> tuple[int, int]:
-    """The bits of the shortest access, and its share of the energy of a whole one, to the nearest femtojoule."""
+    """Return the bits of the shortest access and its share of a whole access' energy, to the nearest femtojoule."""
     unit_bits = access.shortest_access_bits or access.access_bits
     return unit_bits, round(energy_pj * FEMTOJOULES_PER_PICOJOULE * unit_bits / access.access_bits)
 

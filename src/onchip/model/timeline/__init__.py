@@ -1,1 +1,1 @@
-"""When computations and transfers happen, and why they wait."""
+"""Times of computations and transfers, and the causes of stalls."""

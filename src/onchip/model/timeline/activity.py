@@ -1,4 +1,4 @@
-"""What a timeline consists of: who runs from when to when, what it waited for last, and who lies where."""
+"""The elements of a timeline: activities with their times and last dependency, and residencies."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from onchip.arch.memory import DRAM
 
 
 class Wait(StrEnum):
-    """What the beginning of a Compute or a Copy waited for longest; of several that ended together, the first here.
+    """The last dependency of a Compute or a Copy; of several that end together, the first in this list counts.
 
-    DRAM stands for whatever a transfer has to itself while it moves: DRAM, its ports of one direction, or a link.
+    DRAM stands for the exclusive resource of a transfer: DRAM, its ports of one direction, or a link.
     """
 
     TURN = "turn"
@@ -26,7 +26,7 @@ _RANK: Final = {wait: rank for rank, wait in enumerate(Wait)}
 
 
 class ActivityKind(StrEnum):
-    """What a Compute or a Copy does."""
+    """The kind of a Compute or a Copy."""
 
     COMPUTE = "compute"
     LOAD = "load"
@@ -35,22 +35,22 @@ class ActivityKind(StrEnum):
 
 
 Moment: TypeAlias = tuple[int, int]
-"""A cycle, and the place among all activities of the one that ends then."""
+"""A cycle, and the number of the activity that ends then."""
 START: Final[Moment] = (0, -1)
-"""When the program begins, after nobody."""
+"""The start of the program, after no activity."""
 
 Way: TypeAlias = tuple[int | None, str | None, str | None]
-"""A Copy's queue, its source and its target."""
+"""A Copy's queue, source and target."""
 ON_THE_ARRAY: Final[Way] = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Cycles [start, stop) of a Compute (`queue` None) or of a Copy on a queue; `instruction` is its place in the plan.
+    """A Compute (`queue` None) or a Copy on a queue, in cycles [start, stop); `instruction` is its number in the plan.
 
-    `subject` names the operator or the tensor. `idle_cycles` passed since its turn came until it began; what it waited
-    for until then is `waited_for`, and `waited_on` the place among all activities of the one that ended then. From
-    `start` on it has DRAM for `dram_cycles`, maybe longer than it lasts, where that is counted.
+    `subject` names the operator or the tensor. `idle_cycles` passed between its turn and its start, until the
+    dependency `waited_for`; `waited_on` is the number of the activity that ended then. From `start` on it occupies DRAM
+    for `dram_cycles`, possibly longer than it lasts, if that is counted.
     """
 
     instruction: int
@@ -69,17 +69,17 @@ class Activity:
 
     @property
     def cycles(self) -> int:
-        """Return for how many cycles it lasts."""
+        """Return its duration in cycles."""
         return self.stop - self.start
 
     @property
     def end(self) -> int:
-        """When it, and its turn at DRAM, have ended."""
+        """Return the cycle in which it, and its use of DRAM, have ended."""
         return max(self.stop, self.start + self.dram_cycles)
 
     @property
     def kind(self) -> ActivityKind:
-        """What it does: a Compute, or the direction of a Copy."""
+        """Return its kind: a Compute, or the direction of a Copy."""
         if self.queue is None:
             return ActivityKind.COMPUTE
         if self.source == DRAM:
@@ -89,7 +89,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class ActivityStart:
-    """When an activity begins, and what it waited for since its turn came."""
+    """The start of an activity, and its last dependency since its turn."""
 
     start: int
     waited_for: Wait
@@ -101,7 +101,7 @@ class ActivityStart:
     def activity(
         self, instruction: int, subject: str, cycles: int, way: Way = ON_THE_ARRAY, dram_cycles: int = 0
     ) -> Activity:
-        """The activity that begins there and lasts so many cycles; `way` is a Copy's."""
+        """Return the activity that starts there and lasts `cycles`; `way` is a Copy's."""
         queue, source, target = way
         return Activity(
             instruction,
@@ -121,7 +121,7 @@ class ActivityStart:
 
 
 def begin_after(turn: Moment, moments: Iterable[tuple[Moment, Wait]]) -> ActivityStart:
-    """Begin when the turn and all moments have come; of those that come last together the first of Wait counts."""
+    """Return the start after the turn and all moments; of those that come last together the first of Wait counts."""
     (last, cause), (other, other_cause) = (turn, Wait.TURN), (turn, Wait.TURN)
     for moment, wait in moments:
         if _is_later(moment, wait, last, cause):
@@ -142,9 +142,9 @@ def _place_of(moment: Moment) -> int | None:
 
 @dataclass(slots=True)
 class PlaceUse:
-    """Bytes [offset, offset + size) of a memory under one residency, and the cycles from its first use to its last.
+    """A residency: bytes [offset, offset + size) of a memory, and the cycles from its first use to its last.
 
-    `begun` is the place of its Allocate in the program. Nothing uses it while `stop` is None.
+    `begun` is the number of its Allocate in the program. It has no use while `stop` is None.
     """
 
     begun: int
@@ -156,13 +156,13 @@ class PlaceUse:
     stop: int | None = None
 
     def use(self, start: int, stop: int) -> None:
-        """It is used in these cycles, too."""
+        """Extend the use to these cycles."""
         self.start = start if self.stop is None else min(self.start, start)
         self.stop = stop if self.stop is None else max(self.stop, stop)
 
 
 def most_bytes_at_once(uses: Iterable[PlaceUse]) -> int:
-    """The most bytes that are in use in one cycle."""
+    """Return the maximum bytes in use in one cycle."""
     changes = [(one.start, one.size_bytes) for one in uses if one.stop is not None]
     changes += [(one.stop, -one.size_bytes) for one in uses if one.stop is not None]
     most = live = 0

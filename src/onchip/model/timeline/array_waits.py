@@ -1,10 +1,9 @@
-"""Why the array waits: for each gap between two operators the transfers that it follows from, and what they count as.
+"""Causes of array stalls: for each gap between two operators, its chain of transfers and its classification.
 
-What begins last waits for what ends then, so behind each gap there is a chain of activities, one ending where the next
-begins. Within the gap these are transfers, since the array runs nothing, or turns at DRAM that outlast their operator.
-
-Transfers follow each other in turns. Where one begins late for want of room, all behind it are late by so many cycles,
-until one waits for data anyway; these cycles are missing when the array waits for any of them, and count once.
+An activity starts when its last dependency ends, so behind each gap there is a chain of activities, each ending where
+the next starts. Within the gap these are transfers, since the array is idle, or uses of DRAM that outlast their
+operator. Transfers run in turns. If one is late for lack of space, all later ones are late by the same cycles, until
+one waits for data anyway. These cycles count once, in the first gap that waits for any of these transfers.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from onchip.model.timeline.activity import Activity, ActivityKind
 
 @dataclass(frozen=True, slots=True)
 class LatencyParts:
-    """Cycles that together are the latency: computing, and what the array waits for while it does not.
+    """The parts of a latency in cycles: computation and stalls.
 
-    `preload` passes before the first operator. Between operators the array waits for loads (and moves on the chip); for
-    room, as far as these came later because their places, or those of transfers before them, were not free; for stores,
-    those after the last operator among them; and for DRAM, while operators have it longer than they last.
+    `preload` passes before the first operator. Between operators the array waits for loads (and on-chip moves); for
+    room, if loads came later because their space, or that of transfers before them, was occupied; for stores, including
+    those after the last operator; and for DRAM, while operators occupy it longer than they last.
     """
 
     computing: int = 0
@@ -39,7 +38,7 @@ class LatencyParts:
 
     @property
     def by_name(self) -> dict[str, int]:
-        """The parts by their names, as they are written down."""
+        """Return the parts by name, as in files."""
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
     def __add__(self, other: LatencyParts) -> LatencyParts:
@@ -53,10 +52,10 @@ ROOM: Final = "waiting_for_room"
 
 @dataclass(frozen=True, slots=True)
 class ArrayWait:
-    """Cycles [start, stop) in which the array waits for `activity` to begin; None: all have run, and transfers end.
+    """A stall: cycles [start, stop) before `activity` starts; None for the stall after the last operator.
 
-    `chain` are the activities that it follows from, by their places, the latest first; `parts` say what it counts as.
-    Where room is among these, `lacked_room` is the transfer before that waited longest for its place.
+    `chain` lists the numbers of the activities that cause it, latest first; `parts` classifies it. If room is among the
+    parts, `lacked_room` is the earlier transfer that waited longest for its space.
     """
 
     activity: int | None
@@ -68,17 +67,17 @@ class ArrayWait:
 
     @property
     def cycles(self) -> int:
-        """Return how long it waits."""
+        """Return its duration in cycles."""
         return self.stop - self.start
 
     @property
     def greatest_part(self) -> str:
-        """The name of the part that most of it counts as."""
+        """Return the name of the largest part."""
         return max(NAMES, key=lambda name: int(getattr(self.parts, name)))
 
 
 def array_waits(activities: Sequence[Activity]) -> Iterator[ArrayWait]:
-    """Yield every gap in which the array runs nothing, in the order of time."""
+    """Yield every gap in which the array is idle, in order of time."""
     account = _RoomAccount(activities)
     array_free, has_run = 0, False
     for place, one in enumerate(activities):
@@ -94,7 +93,7 @@ def array_waits(activities: Sequence[Activity]) -> Iterator[ArrayWait]:
 
 
 def latency_parts(activities: Sequence[Activity]) -> LatencyParts:
-    """What the time of a whole timeline goes by with."""
+    """Return the parts of the latency of a whole timeline."""
     parts = LatencyParts(computing=sum(one.cycles for one in activities if one.queue is None))
     for wait in array_waits(activities):
         parts += wait.parts
@@ -102,7 +101,7 @@ def latency_parts(activities: Sequence[Activity]) -> LatencyParts:
 
 
 class _RoomAccount:
-    """Knows by how many cycles each transfer is late for want of room, and how many of these are counted by now."""
+    """The account of each transfer's delay for lack of space, and of the delays already counted."""
 
     def __init__(self, activities: Sequence[Activity]) -> None:
         self._activities = activities
@@ -123,7 +122,7 @@ class _RoomAccount:
         return max(other, one, key=lambda place: self._activities[place].place_cycles)
 
     def wait(self, activity: int | None, cycles: tuple[int, int], waited_on: int | None) -> ArrayWait:
-        """The gap of these cycles before an activity, which waits on another."""
+        """Return the stall of these cycles before an activity, which waits on another."""
         start, stop = cycles
         chain = () if waited_on is None else tuple(_chain(self._activities, waited_on, start))
         counts, lacked_room = dict.fromkeys(NAMES, 0), None
@@ -139,7 +138,7 @@ class _RoomAccount:
         return ArrayWait(activity, start, stop, chain, LatencyParts(**counts), lacked_room)
 
     def _missing(self, place: int, most: int) -> int:
-        """How many cycles of so many, in which a transfer runs, it is late for want of room; they are counted then."""
+        """Return the cycles, up to `most`, that a transfer is late for lack of space; they are counted from then on."""
         first = self._first[place]
         counted = self._counted.get(first, 0)
         missing = max(0, min(most, self._late[place] - counted))
@@ -148,7 +147,7 @@ class _RoomAccount:
 
 
 def _chain(activities: Sequence[Activity], last: int, start: int) -> Iterator[int]:
-    """The activity that ends last, what that waited on, and so on, back to one that begins by `start`."""
+    """Yield the activity that ends last, its last dependency, and so on, back to one that starts by `start`."""
     place: int | None = last
     while place is not None:
         yield place

@@ -1,4 +1,4 @@
-"""How long operators and transfers last on an accelerator, as plans of least latency have to know."""
+"""Durations of operators and transfers on an accelerator, for plans of least latency."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onchip.arch.memory import Direction, Dma
 
 
 def durations_on(accelerator: Accelerator, cycles: Mapping[str, int]) -> Durations:
-    """Return the durations of DMA's transfers, with the cycles of operators that state none."""
+    """Return the durations of DMA transfers, with `cycles` for operators that state none."""
     dma = accelerator.dma or Dma()
     ports = accelerator.dram.ports if accelerator.dram else ()
     has_one_channel = any(port.direction is Direction.READ_WRITE for port in ports)

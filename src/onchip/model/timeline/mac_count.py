@@ -1,13 +1,12 @@
-"""The simplest rule for what an operator costs to compute: its multiply-accumulates over the array.
+"""The simplest cycle model of an operator: its multiply-accumulates over the array.
 
-An array that unrolls fixed loops does a layer in the product, over its loops, of
-ceil(loop size / units along it): what does not fill the array is lost. A dimension that is named
-for no loop unrolls one of those that it lists, or of all, the one that saves most. An array of free
-units does it in ceil(multiply-accumulates / units). Whatever is no matrix product takes one unit for
-one element (of a pool's window, of the output) and one cycle for as many as there are units.
-Operands are taken to be in place.
+An array that unrolls fixed loops takes the product, over a layer's loops, of ceil(loop size / units along it); partly
+filled iterations are lost. A dimension without a loop name unrolls the one of its listed loops, or of all loops, that
+saves the most. An array of free units takes ceil(multiply-accumulates / units). Operators other than matrix products
+take one unit for each element (of a pool's window, of the output), all units in parallel. Operands are assumed to be in
+place.
 
-A tile has the loops of its operator over the region that it computes and the range that it sums up:
+A tile has the loops of its operator over the region that it computes and the range that it reduces:
 multiply-accumulates of an operator's tiles add up to the operator's.
 """
 
@@ -35,9 +34,9 @@ _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv", "ConvInteger"
 
 
 class SimpleCost:
-    """Cycles of the operators of one graph on one accelerator.
+    """The cycle model of a graph's operators on an accelerator.
 
-    Raises AcceleratorError where it has no array.
+    Raises AcceleratorError if the accelerator has no array.
     """
 
     def __init__(self, graph: Graph, accelerator: Accelerator) -> None:
@@ -66,7 +65,7 @@ class SimpleCost:
 
 
 def _unrolled(array: ComputeArray) -> Iterator[tuple[int, Sequence[int]]]:
-    """The units along each dimension, and the places in LOOPS of what it may unroll."""
+    """Yield the units along each dimension, and the positions in LOOPS that it may unroll."""
     for dimension, units in array.dimensions.items():
         own = OTHER_NAMES.get(dimension, dimension)
         loops = (own,) if own in LOOPS else array.unrolls.get(dimension, LOOPS)
@@ -74,13 +73,13 @@ def _unrolled(array: ComputeArray) -> Iterator[tuple[int, Sequence[int]]]:
 
 
 class MacCount:
-    """Multiply-accumulates of the operators of one graph, whatever computes them."""
+    """The multiply-accumulates of a graph's operators, independent of the hardware."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
     def macs(self, operator: Operator) -> int:
-        """Return the number of multiply-accumulates; 0 for what multiplies no matrices."""
+        """Return the number of multiply-accumulates; 0 for operators other than matrix products."""
         if operator.kind == "Einsum":
             names = (operator.outputs[0], *operator.inputs, *operator.parameters)
             return _axes_of_einsum(operator, _seen(operator, [self._shape(name) or () for name in names]))
@@ -88,12 +87,12 @@ class MacCount:
         return prod(loops.values()) if loops else 0
 
     def loops(self, operator: Operator) -> Mapping[str, int] | None:
-        """The size of each loop of a matrix product or convolution; None for all else, and where shapes are unknown."""
+        """Return the loop sizes of a matrix product or convolution; None for other operators and unknown shapes."""
         whole = self.loops_of_whole(operator)
         return whole if operator.tile is None or whole is None else _loops_of_tile(operator, operator.tile, whole)
 
     def loops_of_whole(self, operator: Operator) -> Mapping[str, int] | None:
-        """The same of the operator of which one is a tile, or of the operator itself."""
+        """Return the loop sizes of the operator that a tile belongs to, or of the operator itself."""
         tile = operator.tile
         if tile is not None:
             whole = replace(operator, inputs=tile.inputs, parameters=tile.parameters, outputs=tile.outputs, tile=None)
@@ -125,7 +124,7 @@ def _axes_of_einsum(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> in
 
 
 def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str, int] | None:
-    """Of an operator whose operands have these shapes, the output's first."""
+    """Return the loop sizes of an operator with these shapes, the output's first."""
     if len(shapes) < 2:
         return None
     output, _, *others = shapes
@@ -135,13 +134,13 @@ def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str
         case kind if kind in MATRIX_KINDS:
             return _matrix_product(operator, shapes)
         case "Attention" if output and (keys := _keys(operator, others)):
-            # Scores and their weighted sum: an output element takes as many products as there are keys, twice.
+            # Scores and their weighted sum: twice as many products per output element as there are keys.
             return _product(output, 2 * keys)
     return None
 
 
 def _loops_of_tile(operator: Operator, tile: Tile, whole: Mapping[str, int]) -> Mapping[str, int]:
-    """The loops of the whole operator, each cut as the tile is."""
+    """Return the loops of the whole operator, restricted to the tile."""
     region, written = tile.regions[0], tile.shape[tile.outputs[0]]
     if tile.reduction is None and region == tuple((0, size) for size in written):
         return whole
@@ -163,9 +162,9 @@ def _loops_of_tile(operator: Operator, tile: Tile, whole: Mapping[str, int]) -> 
 
 
 def _input_pixels(tile: Tile) -> list[int]:
-    """Along each dimension of space a transposed convolution's input, in proportion to the outputs that are computed.
+    """Return the spatial sizes of a transposed convolution's input, in proportion to the computed outputs.
 
-    Those of tiles that lie side by side add up to the input's.
+    The sizes of adjacent tiles add up to the input's.
     """
     read, written = tile.shape[tile.inputs[0]][2:], tile.shape[tile.outputs[0]][2:]
     return [
@@ -175,14 +174,14 @@ def _input_pixels(tile: Tile) -> list[int]:
 
 
 def _channels_of_a_group(start: int, stop: int, channels: int) -> int:
-    """Of the output channels [start, stop): all, if they are of one group, else the most that cut no group unevenly."""
+    """Return the channels per group of output channels [start, stop): all, or the most that split each group evenly."""
     if start // channels == (stop - 1) // channels:
         return stop - start
     return gcd(start, stop, channels)
 
 
 def _depth_of_tile(operator: Operator, tile: Tile, depth: int) -> int:
-    """A product's range is counted in the units in which its first operand lists the features."""
+    """Return the tile's reduction depth; a product's range is in the units of its first operand's features."""
     if tile.reduction is None:
         return depth
     units = tile.reduction[1] - tile.reduction[0]
@@ -192,7 +191,7 @@ def _depth_of_tile(operator: Operator, tile: Tile, depth: int) -> int:
 
 
 def _convolution(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str, int] | None:
-    """Further dimensions of space count with the height; a transposed one has its loops over the input's pixels."""
+    """Return the loops; further spatial dimensions join the height, a transposed one loops over the input's pixels."""
     try:
         loops = ENTRIES[operator.kind](operator, shapes).loops
     except NoLayerError:
@@ -211,12 +210,12 @@ def _matrix_product(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Ma
 
 
 def _product(output: tuple[int, ...], depth: int) -> Mapping[str, int]:
-    """Rows as output width: every row meets the same weights."""
+    """Return the loops of a product, with rows as output width: every row uses the same weights."""
     return {"N": 1, "K": output[-1], "C": depth, "P": 1, "Q": prod(output[:-1]), "R": 1, "S": 1, "G": 1}
 
 
 def _keys(operator: Operator, others: list[tuple[int, ...]]) -> int:
-    """How many keys each query meets: told by the shapes of queries, keys and values where an export lists them."""
+    """Return the number of keys per query, from the shapes of queries, keys and values if an export lists them."""
     listed = operator.attributes.get("input_shapes")
     if isinstance(listed, list) and len(listed) > 1:
         return _integers(listed[1])[-2]

@@ -1,4 +1,4 @@
-"""Which cost model says how many cycles the operators of a plan take: the simple rule, or a plug-in."""
+"""The cycle model of a plan's operators: the simple rule, or a plug-in."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from onchip.model.timeline.mac_count import SimpleCost
 from onchip.plugins import PluginError, PluginGroup
 
 MACS: Final = "macs"
-"""The rule of `SimpleCost`."""
+"""Name of the model `SimpleCost`."""
 OPERATOR_COSTS: Final = PluginGroup[[Graph, Accelerator], Mapping[str, int]]("onchip.costs", Mapping)
-"""By name a function that returns whole cycles, at least 1, for the name of each operator of the graph."""
+"""Cycle models by name; each returns whole cycles, at least 1, for each operator of the graph."""
 
 
 def cycles_by_model(name: str, graph: Graph, accelerator: Accelerator) -> Callable[[Operator], int]:
-    """Return a function that says how many cycles an operator of the graph takes, by the cost model of that name.
+    """Return the function from an operator of the graph to its cycles in the named cost model.
 
-    What an operator's file states stands before that. Raises UsageError for an unknown name, AcceleratorError where
-    `macs` has no array to count on, PluginError for a plug-in that is broken or leaves an operator out.
+    Cycles in an operator's file override the model. Raises UsageError for an unknown name, AcceleratorError if `macs`
+    has no array, PluginError for a plug-in that is broken or omits an operator.
     """
     if all(operator.stated.cycles is not None for operator in graph.operators):
         return _stated_or(lambda _: 0)
@@ -31,10 +31,10 @@ def cycles_by_model(name: str, graph: Graph, accelerator: Accelerator) -> Callab
 
 
 def cycles_of_plan(problem: Problem, accelerator: Accelerator, cost: str | None) -> Callable[[Operator], int]:
-    """Return how many cycles an operator of a plan takes: by the cost model of that name, or without one as it says.
+    """Return the function from an operator of a plan to its cycles, by the named model or by the plan itself.
 
-    A plan that does not say it is counted by `macs`. Raises what `cycles_by_model` does, and UsageError for an operator
-    of which a plan that says it says nothing.
+    A plan without durations is counted by `macs`. Raises the errors of `cycles_by_model`, and UsageError for an
+    operator that a plan with durations omits.
     """
     if cost is None and problem.durations is not None:
         return problem.durations.of_operator

@@ -1,17 +1,17 @@
-"""When each operator and each transfer of a plan starts and ends.
+"""Start and end of each operator and transfer of a plan.
 
-The array runs the operators in the plan's order. Transfers go to the DMA queues in turn, each
-queue in the plan's order: a transfer is set up on its queue and then has the DRAM to itself, or,
-where DRAM has ports for reading and for writing apart, the ports of its direction; one from
-scratchpad to scratchpad has their link to itself. Otherwise all runs as soon as it can:
+The array runs the operators in the plan's order. Transfers go to the DMA queues in turn, each queue in the plan's
+order. A transfer is set up on its queue and then has DRAM exclusively, or the DRAM ports of its direction if reads and
+writes have separate ports. A transfer between scratchpads has their link exclusively. Otherwise each activity starts as
+soon as it can:
 
-* an operator waits for the bytes it reads and for the places it writes to;
-* a load waits for its place, and for the write-back that made DRAM's copy;
-* a write-back waits for the bytes, a move over a link for the bytes and for its place;
-* a place waits until whatever used its bytes before, reading or writing, is done with them.
+* an operator waits for the bytes it reads and for the space it writes to;
+* a load waits for its space, and for the write-back that made DRAM's copy;
+* a write-back waits for the bytes, a move over a link for the bytes and for its space;
+* a space waits until every earlier read or write of its bytes has ended.
 
-Allocate and Free take no time. Because every order is fixed by the plan, no activity can begin
-later when another gets shorter: a faster DRAM never makes a plan slower.
+Allocate and Free take no time. Because the plan fixes every order, no activity can start later when another gets
+shorter: a faster DRAM never makes a plan slower.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from onchip.model.timeline.array_waits import LatencyParts, latency_parts
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """`activities` in the plan's order; cycles from 0, when the plan begins, to `total_cycles`, when all is done.
+    """The timeline of a plan: `activities` in the plan's order, in cycles from 0 to `total_cycles`.
 
     `places` are the residencies in the order of their Allocates, in cycles.
     """
@@ -48,37 +48,37 @@ class Timeline:
 
     @property
     def total_cycles(self) -> int:
-        """Until the last activity has ended."""
+        """Return the end of the last activity."""
         return max((activity.stop for activity in self.activities), default=0)
 
     @property
     def compute_cycles(self) -> int:
-        """Return for how many cycles the array runs operators."""
+        """Return the cycles in which the array runs operators."""
         return sum(activity.cycles for activity in self.activities if activity.queue is None)
 
     @property
     def stalled_cycles(self) -> int:
-        """In which it does not: it can only be waiting for transfers, the last of them included."""
+        """Return the cycles in which the array waits for transfers, including the last ones."""
         return self.total_cycles - self.compute_cycles
 
     @property
     def parts(self) -> LatencyParts:
-        """What the time goes by with."""
+        """Return the parts of the latency."""
         return latency_parts(self.activities)
 
     @property
     def transfer_cycles(self) -> int:
-        """Return for how many cycles transfers last, those of all queues added up."""
+        """Return the sum of all transfers' cycles, over all queues."""
         return sum(activity.cycles for activity in self.activities if activity.queue is not None)
 
     @property
     def dma_utilisation(self) -> float:
-        """The share of its time that a queue is busy, set-up included."""
+        """Return the share of time that a queue is busy, set-up included."""
         return self.transfer_cycles / (self.dma.queues * self.total_cycles) if self.total_cycles else 0.0
 
     @property
     def mac_utilisation(self) -> float:
-        """Multiply-accumulates done, by those that could have been done."""
+        """Return the MAC utilisation: multiply-accumulates over units times cycles."""
         return self.macs / (self.macs_per_cycle * self.total_cycles) if self.total_cycles else 0.0
 
 
@@ -89,7 +89,7 @@ def time_plan(
     compute_cycles: Callable[[Operator], int],
     macs: Callable[[Operator], int],
 ) -> Timeline:
-    """Time a legal plan; raises AcceleratorError where the accelerator does not say how fast DRAM or a link is."""
+    """Return the timeline of a legal plan; raises AcceleratorError if the rate of DRAM or a link is not stated."""
     clock = PlanClock(problem, plan, Links(problem, accelerator), compute_cycles).replayed()
     done = sum(
         macs(problem.graph.operator[activity.subject]) for activity in clock.activities if activity.queue is None
@@ -104,7 +104,7 @@ def time_plan(
 
 @dataclass(frozen=True, slots=True)
 class PlanClock:
-    """A plan with how long everything lasts: by an accelerator, or by what its problem states."""
+    """A plan with the durations of its activities, from an accelerator or from its problem."""
 
     problem: Problem
     plan: Plan
@@ -113,16 +113,16 @@ class PlanClock:
 
     @classmethod
     def stated(cls, problem: Problem, plan: Plan) -> PlanClock:
-        """A plan of a problem that has durations; raises UsageError where it has none."""
+        """Return the clock of a plan whose problem states durations; raises UsageError if it does not."""
         return cls(problem, plan, StatedLinks(problem), problem.known_durations.of_operator)
 
     def run(self, roomy: AbstractSet[str] = frozenset()) -> tuple[tuple[Activity, ...], tuple[PlaceUse, ...]]:
-        """The activities and the residencies in time; in memories that are `roomy` nobody waits for a place."""
+        """Return the activities and residencies; in `roomy` memories no activity waits for space."""
         clock = self.replayed(roomy)
         return tuple(clock.activities), tuple(clock.places)
 
     def replayed(self, roomy: AbstractSet[str] = frozenset()) -> _Clock:
-        """The clock after the last instruction."""
+        """Return the clock after the last instruction."""
         clock = _Clock(self.problem, self.links, self.compute_cycles, roomy)
         for index, instruction in enumerate(self.plan.instructions):
             clock.execute(index, instruction)
@@ -130,21 +130,21 @@ class PlanClock:
 
 
 def stated_timeline(problem: Problem, plan: Plan) -> Timeline:
-    """Time a legal plan by what its problem states, which says nothing of work and energy; raises UsageError."""
+    """Return a legal plan's timeline by its problem's durations, without energy; raises UsageError without them."""
     clock = PlanClock.stated(problem, plan)
     activities, places = clock.run()
     return Timeline(activities, 0, 1, clock.links.dma, Energy(None, None, None, None, None), places)
 
 
 def latency_of_plan(problem: Problem, plan: Plan) -> int:
-    """Return the cycle in which a legal plan has ended; raises UsageError where nothing says how long things last."""
+    """Return the latency of a legal plan in cycles; raises UsageError if durations are not stated."""
     activities, _ = PlanClock.stated(problem, plan).run()
     return max((activity.stop for activity in activities), default=0)
 
 
 @dataclass(slots=True)
 class _BusyPlace:
-    """The place of a residency: since when its bytes are there, and until when they, or others before, are in use."""
+    """A residency with the time its bytes are written, and the end of the last use of its space."""
 
     used: PlaceUse
     busy_until: Moment
@@ -165,9 +165,9 @@ class _BusyPlace:
 
 @dataclass(slots=True)
 class _Memory:
-    """The places of one scratchpad, and when those that were freed are no longer in use.
+    """The residencies of one scratchpad, and the times when freed spaces are no longer in use.
 
-    In a roomy one nobody waits for a place.
+    In a roomy memory no activity waits for space.
     """
 
     is_roomy: bool = False
@@ -176,11 +176,11 @@ class _Memory:
 
     def begin(self, used: PlaceUse, *, is_state: bool) -> None:
         start, stop = used.offset_bytes, used.offset_bytes + used.size_bytes
-        others = (*self.freed, *self.held.values())  # what is held there is overwritten
+        others = (*self.freed, *self.held.values())  # a new residency overwrites held tensors that overlap
         below = [place for place in others if place.start < stop and start < place.stop]
         busy_until = max((place.busy_until for place in below if not self.is_roomy), default=START)
         self.held[used.tensor] = _BusyPlace(used, busy_until, START if is_state else None)
-        # What the new place covers wholly is done with before the new one is.
+        # The new residency starts after all that it fully covers.
         self.freed = [place for place in self.freed if place.start < start or place.stop > stop]
 
     def end(self, tensor: str) -> None:
@@ -242,7 +242,7 @@ class _Clock:
     def _take_turn(
         self, index: int, tensor: Tensor, way: tuple[str, str], moments: list[tuple[Moment, Wait]]
     ) -> Activity:
-        """The next queue, and the DRAM or the link once set-up is over; never waits in between."""
+        """Schedule a transfer on the next queue; it occupies DRAM or the link right after its set-up."""
         queue = self._transfers % len(self._queue_free)
         self._transfers += 1
         channel = self._channel(*way)
@@ -254,12 +254,12 @@ class _Clock:
         return begun.activity(index, tensor.name, stop - begun.start, (queue, *way))
 
     def _done(self, activity: Activity) -> Moment:
-        """Keep an activity, and return its end."""
+        """Append an activity, and return its end."""
         self.activities.append(activity)
         return activity.stop, len(self.activities) - 1
 
     def _channel(self, source: str, target: str) -> tuple[str, str]:
-        """What one transfer at a time has to itself: DRAM, its ports of one direction, or a link."""
+        """Return the exclusive resource of a transfer: DRAM, its ports of one direction, or a link."""
         if DRAM not in (source, target):
             return source, target
         return (DRAM, "") if source == DRAM or self.links.has_one_channel else ("", DRAM)

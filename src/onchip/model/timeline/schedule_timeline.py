@@ -1,7 +1,7 @@
-"""When each Compute and each Copy of a schedule's program begins and ends (docs/schedule.md, section 7).
+"""Start and end of each Compute and Copy of a schedule's program (docs/schedule.md, section 7).
 
-Every order is fixed by the program: of Computes, of Copies in their queue, of turns at DRAM. So nothing begins later
-when anything gets shorter.
+The program fixes every order: of Computes, of Copies in their queue, of turns at DRAM. So no activity starts later if
+any gets shorter.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from onchip.model.timeline.array_waits import LatencyParts, latency_parts
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 
 Freed: TypeAlias = tuple[int, int, Moment]
-"""Bytes [start, stop), and when their last use ended."""
+"""Bytes [start, stop), and the end of their last use."""
 
 
 class FreedPlaces:
-    """Disjoint ranges of bytes in the order of their addresses; each is looked at once before it is forgotten.
+    """A set of disjoint freed byte ranges in address order; each is returned once and then removed.
 
-    So a program with n residencies takes n log n steps: whoever writes over a range takes it, and gives one back.
+    So a program with n residencies takes n log n steps: each write to a range takes it, and gives one back.
     """
 
     def __init__(self) -> None:
         self._ranges: list[Freed] = []
 
     def take(self, start: int, stop: int) -> Moment:
-        """When the last use of bytes of [start, stop) ended, the start for none; they are forgotten."""
+        """Remove the bytes [start, stop) and return the end of their last use, or the start of the program."""
         first = bisect_right(self._ranges, (start,))
         if first and self._ranges[first - 1][1] > start:
             first -= 1
@@ -55,13 +55,13 @@ class FreedPlaces:
         return latest
 
     def give_back(self, start: int, stop: int, moment: Moment) -> None:
-        """Bytes [start, stop), which were taken before, are free from that moment on."""
+        """Add bytes [start, stop), which were taken before, as free from that moment on."""
         insort(self._ranges, (start, stop, moment))
 
 
 @dataclass(frozen=True)
 class ScheduleTimeline:
-    """`activities` in the program's order, in cycles from 0, when the program begins.
+    """The timeline of a schedule: `activities` in the program's order, in cycles from 0.
 
     `places` are the residencies in the order of their Allocates, in cycles.
     """
@@ -71,12 +71,12 @@ class ScheduleTimeline:
 
     @cached_property
     def latency_cycles(self) -> int:
-        """Until every instruction and every turn at DRAM has ended."""
+        """Return the end of the last instruction and the last use of DRAM."""
         return max((each.end for each in self.activities), default=0)
 
     @cached_property
     def parts(self) -> LatencyParts:
-        """What the time goes by with."""
+        """Return the parts of the latency."""
         return latency_parts(self.activities)
 
 
@@ -87,10 +87,9 @@ def time_schedule(
     compute_costs: Mapping[str, ComputeCost],
     roomy: AbstractSet[str] = frozenset(),
 ) -> ScheduleTimeline:
-    """Time a legal program over a tile graph, given what the Compute of each operator costs.
+    """Return the timeline of a legal program over a tile graph, given the cost of each operator's Compute.
 
-    In memories that are `roomy` nobody waits for a place. Raises AcceleratorError where a memory has no port that is
-    needed.
+    In `roomy` memories no activity waits for space. Raises AcceleratorError if a memory lacks a needed port.
     """
     clock = _ProgramClock(graph, accelerator, compute_costs, roomy)
     for number, instruction in enumerate(program.instructions):
@@ -108,10 +107,10 @@ def time_schedule(
 
 @dataclass(slots=True)
 class _WrittenPlace:
-    """The place of one residency.
+    """The space of one residency.
 
-    It may be written from `free_at` on (None: nobody has asked yet), is in use until `busy_until`, and holds what it is
-    for from `written_at` on.
+    It may be written from `free_at` on (None until requested), is in use until `busy_until`, and holds its data from
+    `written_at` on.
     """
 
     used: PlaceUse
@@ -126,21 +125,21 @@ class _WrittenPlace:
 
 @dataclass(slots=True)
 class _Residents:
-    """The residencies of one memory, and what is known of those that ended; in a roomy one nobody waits for them."""
+    """The residencies of one memory and its freed ranges; in a roomy memory no activity waits for space."""
 
     is_roomy: bool = False
     places: dict[str, _WrittenPlace] = field(default_factory=dict)
     freed: FreedPlaces = field(default_factory=FreedPlaces)
 
     def free_at(self, place: _WrittenPlace) -> Moment:
-        """From when on the place may be written."""
+        """Return the moment from which the space may be written."""
         if place.free_at is None:
             place.free_at = START if self.is_roomy else self.freed.take(*place.ends)
         return place.free_at
 
 
 class _ProgramClock:
-    """Replays a program and notes when everything was last used."""
+    """The replay of a program, with the last use of each resource."""
 
     def __init__(
         self,
@@ -167,7 +166,7 @@ class _ProgramClock:
         self._in_dram_at: dict[str, Moment] = {}
 
     def begin(self, number: int, tensor: str, memory: str, offset_bytes: int) -> None:
-        """Note that a tensor, or a workspace, takes its place in a memory; raises KeyError for one of neither."""
+        """Start the residency of a tensor or workspace; raises KeyError if the name is neither."""
         if tensor.endswith(WORKSPACE) and tensor not in self._graph.tensor:
             size_bytes = self._costs[tensor.removesuffix(WORKSPACE)].workspace_bytes[memory]
         else:
@@ -177,14 +176,14 @@ class _ProgramClock:
         self._residents[memory].places[tensor] = _WrittenPlace(used)
 
     def end(self, tensor: str, memory: str) -> None:
-        """A residency ends; if nobody wrote it, its bytes are as they were."""
+        """End a residency; if it was never written, its bytes keep their earlier last use."""
         residents = self._residents[memory]
         place = residents.places.pop(tensor)
         if place.free_at is not None and not residents.is_roomy:
             residents.freed.give_back(*place.ends, place.busy_until)
 
     def copy(self, number: int, copy: Copy) -> None:
-        """A Copy takes the next queue, and DRAM if that is an end of it."""
+        """Schedule a Copy on the next queue, and at DRAM if DRAM is one of its ends."""
         tensor = self._graph.tensor[copy.tensor]
         is_parameter = tensor.role is Role.PARAMETER
         price = self._prices.of(tensor.size_bytes, copy.source, copy.target, is_parameter=is_parameter)
@@ -201,7 +200,7 @@ class _ProgramClock:
         self._write(copy.tensor, target, end)
 
     def compute(self, number: int, name: str) -> None:
-        """An operator runs on the array, and has DRAM for what it streams."""
+        """Schedule an operator on the array, and at DRAM for its streamed operands."""
         cost = self._costs[name]
         read, written = [], []
         moments: list[tuple[Moment, Wait]] = []
@@ -235,9 +234,9 @@ class _ProgramClock:
         moments: list[tuple[Moment, Wait]],
         way: Way = ON_THE_ARRAY,
     ) -> Moment:
-        """Begin when all moments have come, and DRAM's turn if any cycles of it are wanted; return the end.
+        """Start an activity after all moments, and after DRAM's turn if it uses DRAM; return its end.
 
-        `lasts` are the cycles of the activity, and those for which it has DRAM; `way` is a Copy's queue and its ends.
+        `lasts` are the cycles of the activity, and those at DRAM; `way` is a Copy's queue and its ends.
         """
         cycles, dram_cycles = lasts
         begun = begin_after(turn, [*moments, (self._dram_free, Wait.DRAM)] if dram_cycles else moments)
@@ -254,7 +253,7 @@ class _ProgramClock:
             place.used.use(start, end[0])
 
     def _home(self, operand: BandedOperand) -> _Residents | None:
-        """The residents of the memory that is the operand's home; None where it is streamed."""
+        """Return the residents of the operand's home memory; None if it is streamed."""
         homes = (self._residents[memory] for memory in self._holding[operand.operand])
         return next((home for home in homes if _are_there(operand, home.places)), None)
 
@@ -268,7 +267,7 @@ class _ProgramClock:
         return None if memory == DRAM else self._residents[memory].places[tensor]
 
     def _written_at(self, tensor: str, place: _WrittenPlace | None) -> Moment:
-        """When the bytes are there; those of inputs and parameters are in DRAM from the start."""
+        """Return the moment the bytes are present; inputs and parameters are in DRAM from the start."""
         return self._in_dram_at.get(tensor, START) if place is None else place.written_at or START
 
     def _write(self, tensor: str, place: _WrittenPlace | None, end: Moment) -> None:
@@ -279,7 +278,7 @@ class _ProgramClock:
 
 
 def _are_there(operand: BandedOperand, places: Mapping[str, _WrittenPlace]) -> bool:
-    """Whether a memory with these places has all bands, and of what is read their bytes, too."""
+    """Return True if the spaces include all tiles, and for operands that are read, their data."""
     for band in operand.bands:
         place = places.get(band.name)
         if place is None or (place.written_at is None and operand.operand is not Operand.OUTPUT):

@@ -1,1 +1,1 @@
-"""Spatial unrollings of a loop nest on an array, utilisation, and units in parts."""
+"""Spatial unrollings of a loop nest on an array, utilisation, and fractional units."""

@@ -1,4 +1,4 @@
-"""The prime factors of a loop's bound: what a mapper shares out among levels."""
+"""Prime factors of a loop's bound, which a mapper distributes over levels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def prime_counts(bound: int) -> dict[int, int]:
-    """How often each prime divides the bound, ascending; empty for 1."""
+    """Return the count of each prime factor of the bound, ascending; empty for 1."""
     counts: dict[int, int] = {}
     prime = 2
     while bound > 1:
@@ -20,7 +20,7 @@ def prime_counts(bound: int) -> dict[int, int]:
 
 
 def padded_bound(bound: int, largest_prime: int) -> int:
-    """The least bound, at least `bound`, without a prime above `largest_prime` (at least 2)."""
+    """Return the least number of at least `bound` without a prime factor above `largest_prime` (at least 2)."""
     if max(prime_counts(bound), default=1) <= largest_prime:
         return bound
     primes = [prime for prime in range(3, largest_prime + 1) if prime_counts(prime) == {prime: 1}]
@@ -28,7 +28,7 @@ def padded_bound(bound: int, largest_prime: int) -> int:
 
 
 def _least_product(product: int, bound: int, primes: Sequence[int], least: int) -> int:
-    """Return the least multiple of the product by these primes and 2 that is at least the bound, or what is less."""
+    """Return the minimum of `least` and the least multiple of `product` by 2 and these primes that is >= `bound`."""
     least = min(least, _doubled(product, bound))
     for at, prime in enumerate(primes):
         if product * prime >= least:

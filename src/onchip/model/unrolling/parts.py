@@ -1,4 +1,4 @@
-"""Units in parts: where the array does not divide a loop, as many units as its iterations take in each turn."""
+"""Fractional units: if the array does not divide a loop, the average units that each iteration uses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ DIGITS: Final = 6
 
 
 def sizes_in_parts(layer: Layer, mapping: LayerMapping) -> tuple[float, ...]:
-    """How many iterations each loop of the nest has on average, where the mapping's bounds may exceed the layer's.
+    """Return the average iterations of each loop of the nest; the mapping's bounds may exceed the layer's.
 
-    33 channels on 32 units are 2 turns of 16.5. Of several dimensions of the array that unroll a loop the first of the
-    longest has the parts; a loop that nothing unrolls is executed as long as it is. Raises MappingError where a turn
-    would take less than one unit.
+    33 channels on 32 units are 2 iterations of 16.5. If several dimensions of the array unroll a loop, the first of the
+    longest gets the fraction; a loop without unrolling keeps its executed length. Raises MappingError if an iteration
+    would use less than one unit.
     """
     sizes: list[float] = [loop.size for loop in mapping.nest]
     for name, bound in mapping.bounds.items():
@@ -33,12 +33,12 @@ def sizes_in_parts(layer: Layer, mapping: LayerMapping) -> tuple[float, ...]:
 
 
 def nearest(elements: float) -> int:
-    """Whole ones. Products of parts may lie as much beside a half as the order in which they are multiplied says."""
+    """Return the nearest whole number; first rounds off differences due to the order of multiplication."""
     return round(round(elements, DIGITS))
 
 
 def units_of(mapping: LayerMapping, dimension: str) -> dict[str, int]:
-    """That a loop takes, by dimension of the array, in the order of the nest; those with one unit are left out."""
+    """Return a loop's units by dimension of the array, in nest order, without dimensions of one unit."""
     along = [loop.along for loop in mapping.nest if loop.dimension == dimension and loop.along is not None]
     units = {
         str(name): prod(loop.size for loop in mapping.nest if (loop.dimension, loop.along) == (dimension, name))
@@ -48,6 +48,6 @@ def units_of(mapping: LayerMapping, dimension: str) -> dict[str, int]:
 
 
 def check_parts(layer: Layer, mapping: LayerMapping) -> None:
-    """Raises MappingError as `sizes_in_parts`, without its cost where nothing is in parts."""
+    """Raise MappingError as `sizes_in_parts` does, at no cost if no unit is fractional."""
     if any(mapping.bounds[name] != layer.bounds[name] for name in LOOPS):
         sizes_in_parts(layer, mapping)

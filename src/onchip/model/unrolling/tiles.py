@@ -1,7 +1,7 @@
-"""Every tile that given factors of the loops in time can make, and how large it is in each memory.
+"""The tiles that the factors of the temporal loops can form, and their sizes in each memory.
 
-A tile is a choice of factors, as many of each as it has inside; tiles are numbered in a mixed radix, so that one more
-factor of a kind adds that kind's `step`. Holders are the units, the levels as the accelerator lists them, DRAM.
+A tile is a number of factors of each kind inside it. Tiles are numbered in a mixed radix, so that one more factor of a
+kind adds that kind's `step`. Holders are the MACs, the levels in the accelerator's order, DRAM.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from onchip.model.layer.tiles import EPSILON
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Factors of the same loop and size are a kind; `inner` is the product of a loop's factors within a tile."""
+    """The tiles of a set of factors; equal factors form a kind. `inner` is a loop's product inside each tile."""
 
     kinds: tuple[Loop, ...]
     counts: tuple[int, ...]
@@ -33,7 +33,7 @@ class Tiles:
 
     @property
     def number(self) -> int:
-        """How many there are; the last has all factors inside."""
+        """Return the number of tiles; the last has all factors inside."""
         return prod(count + 1 for count in self.counts)
 
     @property
@@ -44,16 +44,16 @@ class Tiles:
 
     @property
     def sums_are_left(self) -> Flags:
-        """Whether loops outside add to the outputs of the tile."""
+        """Return True for tiles whose outputs loops outside add to."""
         return self.is_left([loop for loop in LOOPS if loop not in RELEVANT[OUTPUT]])
 
     def is_left(self, loops: Sequence[str]) -> Flags:
-        """Whether any of these loops goes on outside the tile."""
+        """Return True for tiles outside which any of these loops continues."""
         return np.asarray(np.any([self.inner[loop] < self.inner[loop][-1] for loop in loops], axis=0))
 
 
 def tiles_of(factors: Sequence[Loop]) -> Tiles:
-    """Return all tiles that some of these loops in time make, in whatever order."""
+    """Return all tiles that subsets of these temporal loops form, in any order."""
     counted = Counter(factors)
     steps: list[int] = []
     digits: list[Integers] = []
@@ -69,7 +69,7 @@ def tiles_of(factors: Sequence[Loop]) -> Tiles:
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """What stands side by side: within one instance of each holder by loop, and how many instances there are."""
+    """The spatial unrolling within one instance of each holder, by loop, and the number of instances."""
 
     within: tuple[dict[str, float], ...]
     apart: tuple[float, ...]
@@ -78,7 +78,7 @@ class SideBySide:
 def sides_of(
     array: ComputeArray, levels: Iterable[MemoryLevel], beside: Sequence[Loop], parts: Mapping[str, tuple[int, int]]
 ) -> SideBySide:
-    """`parts`: loops that run longer than asked for, how long both are; the longest of such a loop is shortened."""
+    """Return the spatial sizes; `parts` has requested and executed bounds of padded loops; the longest is shortened."""
     sizes = {(one.dimension, one.along): float(one.size) for one in beside}
     for loop, (asked, executed) in parts.items():
         own = [key for key in sizes if key[0] == loop]
@@ -97,10 +97,10 @@ def sides_of(
 
 @dataclass(frozen=True, slots=True)
 class TileElements:
-    """How many elements tiles have, from bounds alone, as `accounting` counts; `layer` has the bounds that count.
+    """The element counts of tiles from bounds alone, in an `accounting`; `layer` has the bounds that count.
 
-    With `has_stored_room` tiles of the input take room from their first row to their last, as `verify_mapping` asks,
-    whether or not the accounting counts rows between that a stride skips.
+    With `has_stored_room` tiles of the input take capacity from their first row to their last, as `verify_mapping`
+    requires, even if the accounting omits rows that a stride skips.
     """
 
     layer: Layer
@@ -109,12 +109,12 @@ class TileElements:
     has_stored_room: bool = False
 
     def elements(self, within: dict[str, float], operand: str) -> Reals:
-        """Of each tile of an operand; parts of units are not rounded."""
+        """Return the elements of each tile of an operand; fractional units are not rounded."""
         sizes: dict[str, Reals] = {loop: self.tiles.inner[loop] * np.float64(within[loop]) for loop in LOOPS}
         return self._of(sizes, operand)
 
     def room(self, within: dict[str, float], operand: str) -> Reals:
-        """Elements that each tile takes room for."""
+        """Return the elements for which each tile takes capacity."""
         if not self.accounting.parts_have_whole_room and not self.has_stored_room:
             return self.elements(within, operand)
         sizes: dict[str, Reals] = {loop: np.ceil(within[loop] * self.tiles.inner[loop] - EPSILON) for loop in LOOPS}
@@ -134,7 +134,7 @@ class TileElements:
 
     @staticmethod
     def _block(axis: Axis, sizes: Mapping[str, Reals]) -> Reals:
-        """From the first to the last."""
+        """Return the positions from the first to the last."""
         outputs, filters = sizes[axis.output_loop], sizes[axis.filter_loop]
         return (outputs - 1) * axis.stride + (filters - 1) * axis.dilation + 1
 

@@ -1,4 +1,4 @@
-"""What stands side by side on the array: as asked for, or as much as can be; and what is left for the loops in time."""
+"""Spatial unrolling on the array, given or greedy, and the temporal iterations left."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from onchip.model.layer.limits import array_of
 from onchip.model.unrolling.factors import prime_counts
 
 Unrolling: TypeAlias = Mapping[str, Mapping[str, int]]
-"""By dimension of the array: loops and how many units each takes, `{"D1": {"K": 32}}`."""
+"""By dimension of the array, the units of each loop, for example `{"D1": {"K": 32}}`."""
 UnrollingsOf: TypeAlias = Callable[[Layer, Accelerator], Iterable[Unrolling]]
-"""Unrollings of a layer to try, the preferred one first."""
+"""Function that yields unrollings of a layer, the preferred one first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unrolled:
-    """`beside` on the array, `turns` of each loop one after the other; together the bounds or, padded, more."""
+    """The spatial loops (`beside`) and temporal iterations (`turns`) of a layer; padding may increase their product."""
 
     beside: tuple[Loop, ...]
     turns: dict[str, int]
 
     @property
     def bounds(self) -> dict[str, int]:
-        """Return by loop the bounds of the layer as it is executed."""
+        """Return the executed bounds of the layer, by loop."""
         return {loop: turns * _side(self.beside, loop) for loop, turns in self.turns.items()}
 
     def parts(self, layer: Layer) -> dict[str, tuple[int, int]]:
-        """Loops that run longer than in the layer: its bound, and how long they run."""
+        """Return the requested and executed bounds of padded loops."""
         return {loop: (layer.bounds[loop], bound) for loop, bound in self.bounds.items() if bound > layer.bounds[loop]}
 
 
 def unrolled_as_asked(layer: Layer, accelerator: Accelerator, unrolling: Unrolling) -> Unrolled:
-    """The rule of ZigZag and DeFiNES: a loop takes `ceil(bound / units)` turns, all on as few units as these need.
+    """Return the unrolling by the rule of ZigZag and DeFiNES.
 
-    So 48 channels on 32 units are 2 turns of 24, and 1000 are 32 turns of 31.25: the loop runs to 1024 on 32 units.
-    Of several dimensions that unroll one loop the first of the longest is shortened. Raises InputError for what the
-    array does not have or does not unroll.
+    A loop takes `ceil(bound / units)` iterations, all on the fewest units that suffice. So 48 channels on 32 units are
+    2 iterations of 24, and 1000 are 32 iterations of 31.25: the loop runs to 1024 on 32 units. If several dimensions
+    unroll one loop, the first of the longest is shortened. Raises InputError for dimensions that the array lacks or
+    loops that it does not unroll.
     """
     sizes = {
         (name, loop): size for name, loops in unrolling.items() for loop, size in _checked(accelerator, name, loops)
@@ -78,9 +79,9 @@ def _checked(accelerator: Accelerator, name: str, loops: Mapping[str, int]) -> l
 def unrolled_greedily(
     layer: Layer, accelerator: Accelerator, may_stand: Callable[[tuple[Loop, ...]], bool] = lambda _: True
 ) -> Unrolled:
-    """Largest prime factors first, along the first dimension of the array that takes them; nothing is padded.
+    """Return a greedy unrolling without padding: largest primes first, on the first dimension that takes them.
 
-    A factor with which not all may stand beside each other is left to the loops in time.
+    A factor that violates `may_stand` stays temporal.
     """
     array = array_of(accelerator)
     left, sizes = dict(array.sizes), dict[tuple[str, str], int]()

@@ -1,4 +1,4 @@
-"""Ways to put loops beside each other on the array; where they do not divide them, the last turn is of fewer units."""
+"""Spatial unrollings on the array; if they do not divide a loop, the last iteration has fewer units."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.ir.layer import LOOPS
 from onchip.model.layer.limits import array_of
 
-Ways: TypeAlias = NDArray[np.int64]  # way, dimension of the array, loop: how many units
+Ways: TypeAlias = NDArray[np.int64]  # axes: unrolling, dimension of the array, loop; values: units
 MOST_OF_A_DIMENSION: Final = 20_000
 MOST_WAYS: Final = 300_000
 
 
 def all_ways(problem: LayerProblem) -> Ways | None:
-    """Every way; None where there are more than MOST_WAYS, or than MOST_OF_A_DIMENSION along one dimension."""
+    """Return every unrolling, or None above MOST_WAYS, or MOST_OF_A_DIMENSION along one dimension."""
     found = np.ones((1, 0, len(LOOPS)), np.int64)
     for own in _of_dimensions(problem):
         if own is None or len(found) * len(own) > MOST_WAYS:
@@ -29,7 +29,7 @@ def all_ways(problem: LayerProblem) -> Ways | None:
 
 
 def some_ways(problem: LayerProblem, most: int) -> Ways:
-    """Those that keep most units at work, along each dimension and of those so far at most so many."""
+    """Return up to `most` unrollings with the fewest iterations, pruned after each dimension."""
     bounds = np.array(list(problem.layer.bounds.values()))
     found = np.ones((1, 0, len(LOOPS)), np.int64)
     for own in _of_dimensions(problem, most):
@@ -48,7 +48,7 @@ def _joined(found: Ways, own: NDArray[np.int64]) -> Ways:
 
 
 def _of_dimensions(problem: LayerProblem, most: int = 0) -> Iterator[NDArray[np.int64] | None]:
-    """By dimension of the array, the sizes of all loops along it; with `most`, only sizes that leave fewer turns."""
+    """Yield for each dimension the loop sizes along it, or None for too many; with `most`, only useful sizes."""
     array, bounds = array_of(problem.accelerator), problem.layer.bounds
     for name, units in array.sizes.items():
         allowed = loops_along(array, name)
