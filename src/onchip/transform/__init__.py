@@ -1,1 +1,1 @@
-"""Graph to graph, by a decision that is given."""
+"""Graph-to-graph transforms that apply a given decision."""

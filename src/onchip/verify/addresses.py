@@ -1,4 +1,4 @@
-"""Residencies, and the addresses in use of one memory: ranges that share no byte, in the order of their addresses."""
+"""Live residencies and the occupied address ranges of one memory: disjoint ranges, sorted by address."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ Range = tuple[int, int]
 
 @dataclass(slots=True)
 class LiveResidency:
-    """Addresses [start, stop) of one scratchpad since `start_step`; `is_written` once the tensor's bytes are there.
+    """A tensor's residency at addresses [start, stop) of one scratchpad, since `start_step`.
 
-    `own` are those of them that are not an output's, too.
+    `is_written` is True once the tensor's bytes have been written. `own` lists the address ranges that the tensor does not
+    share with an output that overwrites it in place.
     """
 
     start_bytes: int
@@ -27,7 +28,7 @@ class LiveResidency:
 
     @property
     def own_bytes(self) -> int:
-        """How many bytes it takes beside all others."""
+        """Return the number of bytes that the residency shares with no other residency."""
         return sum(stop - start for start, stop in self.own)
 
     def __str__(self) -> str:
@@ -36,14 +37,20 @@ class LiveResidency:
 
 @dataclass(slots=True)
 class Addresses:
-    """`starts` are sorted; `stops` and `names` belong to them. A range that overlaps another is not taken in."""
+    """The occupied address ranges of one memory.
+
+    `starts` is sorted; `stops` and `names` are parallel to it. A range that overlaps an occupied range is not entered.
+    """
 
     starts: list[int] = field(default_factory=list)
     stops: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
 
     def take(self, name: str, start: int, stop: int) -> list[str]:
-        """The half-open range is in use from now on, unless others overlap it: their names are returned."""
+        """Occupy the half-open range unless it overlaps occupied ranges.
+
+        Return the names of the ranges that it overlaps.
+        """
         place = bisect_left(self.starts, start)
         begins_before = place > 0 and self.stops[place - 1] > start
         overlapped = self.names[place - begins_before : bisect_left(self.starts, stop)]
@@ -54,7 +61,7 @@ class Addresses:
         return overlapped
 
     def release(self, name: str, start: int) -> None:
-        """The range of that name is free again; nothing happens where it has not been taken in."""
+        """Release the range with that name and start; do nothing if it was never entered."""
         place = bisect_left(self.starts, start)
         if place < len(self.starts) and self.names[place] == name:
             del self.starts[place], self.stops[place], self.names[place]

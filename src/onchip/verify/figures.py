@@ -1,4 +1,4 @@
-"""What a plan costs, counted while it is replayed."""
+"""The cost of a plan, counted during its replay."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
 ROLES_IN_DRAM = (Role.INPUT, Role.PARAMETER)
-"""The roles of which DRAM has a copy from the start."""
+"""Roles of the tensors that are in DRAM from the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the instructions of a plan add up to; all in bytes, the costs in units of `Problem.transfer_cost`.
+    """The totals of a plan's instructions: sizes in bytes, costs in units of `Problem.transfer_cost`.
 
-    `loads` go from DRAM to a scratchpad, `write_backs` the other way; `reloads` are those loads
-    whose tensor had been on chip before. `moved` goes from scratchpad to scratchpad, which costs
-    but is no traffic. `peak_bytes` is the most resident at once in all
-    scratchpads together. `arenas` gives each scratchpad its highest end address. States, by the names of their old
-    tensors, are on the chip for life, or loaded and written back.
-    The compulsory part is a property of the problem, and of which states the plan has on the chip for life: the others
-    are loaded and written back. So a plan that leaves some of it out, which is illegal, may have negative
-    non-compulsory traffic. `compulsory_cost` is of every plan: no state is in it, because it might stay.
-    `latency_cycles` is when everything has ended; None where that is not asked for, or the plan is not legal.
-    `runs_again` counts the Computes of operators that have run before, `recomputation_cost` is what they cost, in the
-    unit of the objective.
+    `loads` are copies from DRAM to a scratchpad, `write_backs` copies to DRAM. `reloads` are the loads of tensors that
+    have been on chip before. `moved` counts copies between scratchpads, which cost something but are not traffic.
+    `peak_bytes` is the most bytes resident at once in all scratchpads together. `arenas` maps each scratchpad to its
+    highest end address. Each state, named by its old tensor, either stays on chip throughout or is loaded and written
+    back.
+
+    The compulsory traffic depends on the problem and on the states that the plan keeps on chip; the other states are
+    loaded and written back. An illegal plan that omits compulsory transfers may have negative non-compulsory traffic.
+    `compulsory_cost` is valid for every plan: it includes no state, because any state might stay on chip.
+
+    `latency_cycles` is the cycle in which the last instruction ends; None if the latency is not wanted or the plan is
+    illegal. `runs_again` counts the Computes of operators that have run before (rematerialisations), and
+    `recomputation_cost` is their cost in the unit of the objective.
     """
 
     loads: int
@@ -53,23 +55,24 @@ class Figures:
 
     @property
     def non_compulsory(self) -> int:
-        """The traffic beyond the compulsory (COSMA, Eq. 12)."""
+        """Return the traffic in bytes beyond the compulsory traffic (COSMA, Eq. 12)."""
         return self.total - self.compulsory
 
     @property
     def non_compulsory_cost(self) -> int:
-        """What traffic and moves cost beyond the least that every plan has, state included that does not stay."""
+        """Return the cost of traffic and moves beyond `compulsory_cost`, including transfers of states off chip."""
         return self.transfer_cost - self.compulsory_cost
 
     @property
     def arena_bytes(self) -> int:
-        """The highest end addresses of all scratchpads, added up."""
+        """Return the sum of the highest end addresses of all scratchpads, in bytes."""
         return sum(bytes_of_one for _, bytes_of_one in self.arenas)
 
     def objective_value(self, objective: Objective) -> int:
-        """What the plan costs: all that moves beyond the compulsory and all that runs again, or the latter alone.
+        """Return the plan's value of the objective.
 
-        Else the arena, or the latency: 0 where that is not known.
+        Transfer objectives count all non-compulsory transfers and all rematerialisations; RECOMPUTATION counts only the
+        latter. PEAK is the size of the arenas, LATENCY the makespan in cycles, or 0 if it is unknown.
         """
         match objective:
             case Objective.LATENCY:
@@ -83,7 +86,7 @@ class Figures:
 
 
 class Meter:
-    """Counts bytes as residencies begin and end and as tensors move from memory to memory."""
+    """A counter of resident bytes and of the tensors moved between memories."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -94,17 +97,17 @@ class Meter:
 
     @property
     def arenas(self) -> tuple[tuple[str, int], ...]:
-        """The highest end address so far of each scratchpad."""
+        """Return the highest end address so far of each scratchpad, in bytes."""
         return tuple(self._arenas.items())
 
     def begin(self, memory: str, size_bytes: int, stop_bytes: int) -> None:
-        """A residency of so many bytes begins that ends at address `stop_bytes`."""
+        """Count the start of a residency of `size_bytes` that ends at address `stop_bytes`."""
         self._resident_bytes += size_bytes
         self.peak_bytes = max(self.peak_bytes, self._resident_bytes)
         self._arenas[memory] = max(self._arenas[memory], stop_bytes)
 
     def end(self, size_bytes: int) -> None:
-        """So many bytes are resident no more, or counted elsewhere."""
+        """Subtract bytes that are no longer resident, or that another residency already counts."""
         self._resident_bytes -= size_bytes
 
     def load(self, tensor: Tensor, target: str, *, was_on_chip: bool) -> None:
@@ -119,7 +122,7 @@ class Meter:
         self._transfer_cost += self._problem.transfer_cost(tensor, source, DRAM)
 
     def move(self, tensor: Tensor, source: str, target: str) -> None:
-        """Scratchpad `source` -> scratchpad `target`."""
+        """Count a Copy of a tensor from scratchpad `source` to scratchpad `target`."""
         self._moved += tensor.size_bytes
         self._transfer_cost += self._problem.transfer_cost(tensor, source, target)
 
@@ -129,7 +132,7 @@ class Meter:
         self._recomputation_cost += self._problem.cost_again(operator)
 
     def figures(self, stays: Callable[[str], bool]) -> Figures:
-        """What has been counted so far; `stays` says of a tensor whether its state is on the chip for life."""
+        """Return the figures counted so far; `stays` returns True for a tensor whose state stays on chip throughout."""
         problem = self._problem
         loaded = [tensor for tensor in problem.counted_tensors if must_be_loaded(problem, tensor)]
         written = problem.graph.with_role(Role.OUTPUT)
@@ -156,5 +159,5 @@ class Meter:
 
 
 def must_be_loaded(problem: Problem, tensor: Tensor) -> bool:
-    """Whether every plan loads it: a network input or parameter that somebody reads."""
+    """Return True if every plan loads the tensor: a network input or parameter that has a reader."""
     return tensor.role in ROLES_IN_DRAM and bool(problem.graph.readers[tensor.name])

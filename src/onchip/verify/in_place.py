@@ -1,4 +1,4 @@
-"""Outputs in bytes of their operator's inputs (rule 11): who lies in whose bytes, and what has to follow at once."""
+"""Outputs that overwrite inputs of their operator (rule 11): shared bytes, and the instructions that must follow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onchip.verify.states import StatesOnChip
 
 @dataclass(slots=True)
 class _Lent:
-    """An input whose bytes are an output's, too: from its Allocate until its operator has run and it is freed."""
+    """An input that shares its bytes with an output, from the output's Allocate to the input's Free."""
 
     operator: str
     output: str
@@ -23,7 +23,10 @@ class _Lent:
 
 @dataclass(slots=True)
 class Overwritten:
-    """The inputs that are overwritten, by name; nothing but their operator, then their Free, may follow."""
+    """The inputs being overwritten, by name.
+
+    Only the overwriting operator and then the input's Free may touch the input.
+    """
 
     graph: Graph
     states: StatesOnChip
@@ -33,9 +36,9 @@ class Overwritten:
     def take(
         self, name: str, new: LiveResidency, addresses: Addresses, there: dict[str, LiveResidency]
     ) -> tuple[list[str], int]:
-        """A residency of a tensor takes its addresses, where that is allowed those of what its operator reads.
+        """Enter the residency of a tensor, which may share the bytes of inputs that its producer overwrites.
 
-        Returns the names of what it overlaps otherwise, and how many bytes are shared from now on.
+        Returns the names of the residencies that it overlaps illegally, and the number of bytes newly shared.
         """
         overlapped = addresses.take(name, new.start_bytes, new.stop_bytes)
         pairs = self._pairs(name)
@@ -59,7 +62,7 @@ class Overwritten:
         return {read: shift for read, shift in pairs.items() if not reads_elsewhere(producer, read)}
 
     def copied(self, tensor: str) -> None:
-        """Neither of the two may be copied before the input is freed."""
+        """Report a Copy, before the input's Free, of an overwritten input or of the output that overwrites it."""
         for lender, lent in self._lent.items():
             for one in lent:
                 if tensor in (lender, one.output):
@@ -67,7 +70,7 @@ class Overwritten:
                     self.report.violation(Rule.OVERWRITTEN_NOT_FREED, tensor, detail)
 
     def runs(self, operator: str) -> None:
-        """Only the operator that overwrites may run, once."""
+        """Report an operator that runs while another operator's output occupies the bytes of an input."""
         for lender, lent in self._lent.items():
             for one in lent:
                 if one.operator != operator:
@@ -76,34 +79,37 @@ class Overwritten:
                 one.has_run = one.has_run or one.operator == operator
 
     def freed(self, tensor: str) -> None:
-        """Its operator has to have run; the bytes are the output's alone from now on."""
+        """Report an input that is freed before its operator has run.
+
+        After its Free the bytes belong to the output alone.
+        """
         for one in self._lent.pop(tensor, ()):
             if not one.has_run:
                 detail = f"freed before {one.operator!r} has run, for which {one.output!r} lies in its bytes"
                 self.report.violation(Rule.OVERWRITTEN_NOT_FREED, tensor, detail)
 
     def finish(self) -> None:
-        """The plan ends, and every input that was overwritten has been freed."""
+        """Report each input that is overwritten and not freed at the end of the plan."""
         for lender, (one, *_) in self._lent.items():
             detail = f"the plan ends while {one.output!r} lies in its bytes"
             self.report.of_plan(Rule.OVERWRITTEN_NOT_FREED, lender, detail)
 
 
 def reads_elsewhere(operator: Operator, name: str) -> bool:
-    """True if the operator reads the input at other places than those that it writes: through a second view of it."""
+    """Return True if the operator also reads the input at positions that it does not write, through a second view."""
     parts, shapes, orders = (_listed(operator, kind) for kind in (SEEN_PARTS, SEEN_SHAPES, SEEN_ORDERS))
     places = [at for at, one in enumerate(operator.inputs) if one == name]
     return any(parts.get(at) for at in places) or len({repr((shapes.get(at), orders.get(at))) for at in places}) > 1
 
 
 def _listed(operator: Operator, kind: str) -> dict[int, object]:
-    """Return what an attribute lists, by the place of the input; nothing if it lists nothing."""
+    """Return the entries of a list attribute by input index; an empty dict if the operator lacks the attribute."""
     listed = operator.attributes.get(kind)
     return dict(enumerate(listed)) if isinstance(listed, list) else {}
 
 
 def _lend(name: str, lender: LiveResidency, output: LiveResidency, addresses: Addresses) -> int:
-    """Only what lies beside the output stays the lender's own; return how many bytes it lends."""
+    """Remove the output's address range from the lender's own ranges; return the number of bytes lent."""
     before = lender.own_bytes
     for start, _ in lender.own:
         addresses.release(name, start)

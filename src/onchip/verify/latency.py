@@ -1,4 +1,4 @@
-"""When everything of a plan has ended: a plain clock that goes through the program once (docs/latency.md)."""
+"""The makespan of a plan, recomputed by a clock that passes through the program once (docs/latency.md)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from onchip.verify.used_bytes import UsedBytes
 
 
 def latency_cycles(problem: Problem, durations: Durations, plan: Plan) -> int:
-    """The cycle in which the last operator and the last transfer of a legal plan have ended.
+    """Return the cycle in which the last operator and the last transfer of a legal plan have ended.
 
-    Raises UsageError where nothing says how long an operator lasts.
+    Raises UsageError if the duration of an operator is unknown.
     """
     clock = _PlanClock(problem, durations)
     for instruction in plan.instructions:
@@ -33,7 +33,7 @@ def latency_cycles(problem: Problem, durations: Durations, plan: Plan) -> int:
 
 @dataclass(slots=True)
 class _PlaceOfTensor:
-    """Bytes [start, stop) of a scratchpad, until when they are in use, and since when they hold the tensor, if so."""
+    """A tensor's bytes [start, stop) of a scratchpad, with the cycle of their last use and that of their last write."""
 
     start: int
     stop: int
@@ -42,13 +42,13 @@ class _PlaceOfTensor:
     is_written: bool = False
 
     def write(self, end: int) -> None:
-        """They hold the tensor from then on."""
+        """Record that the bytes hold the tensor from cycle `end` on."""
         self.written_at, self.is_written = end, True
 
 
 @dataclass(slots=True)
 class _PlanClock:
-    """What an instruction waits for has ended in `problem`'s program before it; nothing else is waited for."""
+    """The clock of a plan's execution: an instruction waits only for conflicting instructions before it."""
 
     problem: Problem
     durations: Durations
@@ -62,13 +62,13 @@ class _PlanClock:
     _copies: int = 0
 
     def allocate(self, tensor: str, memory: str, start: int, *, is_written: bool) -> None:
-        """A place may be written to as soon as whatever used any of its bytes is done with them."""
+        """Reserve the bytes; they may be written once the last earlier use of any of them has ended."""
         stop = start + self.problem.graph.tensor[tensor].size_bytes
         used_until = self._used[memory].latest(start, stop)
         self.places[tensor, memory] = _PlaceOfTensor(start, stop, used_until, is_written=is_written)
 
     def copy(self, tensor: str, source: str, target: str) -> None:
-        """Copy k is set up on queue k mod queues, and then waits for nobody: it begins late enough for that."""
+        """Run copy k on queue k mod `queues`; it starts late enough that its set-up is never followed by a wait."""
         queue = self._copies % self.durations.queues
         self._copies += 1
         channel = self._channel(source, target)
@@ -90,7 +90,7 @@ class _PlanClock:
         self.latest = max(self.latest, end)
 
     def compute(self, name: str) -> None:
-        """Operators run one after another, each when it has what it reads, and places for what it writes."""
+        """Run the operator after the operators before it, once inputs are written and the bytes of outputs are free."""
         operator = self.problem.graph.operator[name]
         read: list[tuple[str, str]] = []
         written: list[tuple[str, str]] = []
@@ -109,11 +109,11 @@ class _PlanClock:
         self.latest = max(self.latest, end)
 
     def _read_from(self, places: Sequence[tuple[str, str]]) -> tuple[str, str]:
-        """The first place that has the bytes: a copy elsewhere may be still to come."""
+        """Return the first residency that has been written; copies into other scratchpads may still be pending."""
         return next(place for place in places if self.places[place].is_written)
 
     def _channel(self, source: str, target: str) -> tuple[str, str]:
-        """DRAM, its ports of one direction, or the link between two scratchpads: one transfer at a time has it."""
+        """Return the exclusive resource of a transfer: DRAM, its ports of one direction, or an on-chip link."""
         if DRAM not in (source, target):
             return source, target
         return ("", "") if self.durations.has_one_channel else (source if source == DRAM else "", "")

@@ -1,4 +1,4 @@
-"""Is a mapping legal? Tiles are measured by visiting every index that they touch."""
+"""Checks that a mapping is legal; tile sizes are found by enumerating every index that a tile touches."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from onchip.verify.rules import Rule, Violation
 
 
 def verify_mapping(problem: LayerProblem, mapping: LayerMapping, *, may_pad: bool = False) -> tuple[Violation, ...]:
-    """Return all that is wrong; a mapping is legal exactly when that is nothing.
+    """Return all violations of a mapping; it is legal exactly when there are none.
 
-    With `may_pad` the loops may run longer than the layer's. Capacities are measured only where all else is right.
+    With `may_pad` the loops may iterate beyond the layer's bounds. Capacities are measured only if everything else is
+    legal.
     """
     found = [
         *_bounds(problem.layer, mapping, may_pad=may_pad),
@@ -30,10 +31,10 @@ def verify_mapping(problem: LayerProblem, mapping: LayerMapping, *, may_pad: boo
 
 
 def tile_bits(problem: LayerProblem, mapping: LayerMapping) -> dict[str, dict[str, int]]:
-    """By memory and operand, the bits that one instance needs beside what lies whole in it; needs of 0 are left out.
+    """Return the bits that one instance of each memory needs per operand, without whole operands that live there.
 
-    At the home of an operand that is what it needs there beyond its own elements: its sums in the making may be wider.
-    The mapping has to be legal but for capacities.
+    At the home of an operand the figure is the excess over the operand's own elements, as its partial sums may be
+    wider. Needs of 0 are omitted. The mapping must be legal except for capacities.
     """
     layer = problem.layer
     found: dict[str, dict[str, int]] = {}
@@ -61,7 +62,7 @@ def _bounds(layer: Layer, mapping: LayerMapping, *, may_pad: bool) -> Iterator[V
 
 
 def _last_iteration(name: str, bound: int, mapping: LayerMapping) -> Iterator[Violation]:
-    """Without the last iteration of the outermost loop, loops that end short must not reach the bound."""
+    """Report imperfectly factorised loops that cover the bound even without the outermost loop's last iteration."""
     *inner, outermost = [1, *(loop.size for loop in mapping.nest if loop.dimension == name and loop.size > 1)]
     fewer = outermost - 1
     for size in inner:
@@ -136,7 +137,7 @@ def _capacities(problem: LayerProblem, mapping: LayerMapping) -> Iterator[Violat
 def needed_bits(
     layer: Layer, mapping: LayerMapping, level: MemoryLevel, whole: Sequence[str] = ()
 ) -> Mapping[str, int]:
-    """By operand, the bits that a legal mapping needs in one instance of a memory; `whole` operands lie there."""
+    """Return the bits per operand that a legal mapping needs in one instance of a memory, home of `whole` operands."""
     executed = mapping.layer(layer)
     needs: dict[str, int] = {}
     for operand in executed.operands:
@@ -153,7 +154,7 @@ def needed_bits(
 
 
 def _bits(layer: Layer, mapping: LayerMapping, operand: str, number: int, level: MemoryLevel) -> int:
-    """Sums that still have something to come when they arrive are partial."""
+    """Return the bits per element of an operand's tile; an output tile that still accumulates has partial-sum width."""
     if operand != OUTPUT:
         return layer.bits(operand)
     cut = mapping.kept(operand)[number - 1].loops if number else 0
@@ -166,7 +167,7 @@ def _bits(layer: Layer, mapping: LayerMapping, operand: str, number: int, level:
 
 
 def _changes(mapping: LayerMapping, operand: str, kept: Kept) -> bool:
-    """Whether the tile is ever another one."""
+    """Return True if the tile is ever replaced by another tile."""
     return any(
         loop.along is None and loop.size > 1 and loop.dimension in RELEVANT[operand]
         for loop in mapping.nest[kept.loops :]
@@ -174,12 +175,12 @@ def _changes(mapping: LayerMapping, operand: str, kept: Kept) -> bool:
 
 
 def _is_served(loop: Loop, level: MemoryLevel) -> bool:
-    """Whether one instance has what all units along the spatial loop have."""
+    """Return True if one instance of the memory serves all units along the spatial loop."""
     return level.serves is None or loop.along in level.serves
 
 
 def _elements(layer: Layer, mapping: LayerMapping, operand: str, kept: Kept, level: MemoryLevel) -> int:
-    """Of the largest tile."""
+    """Return the number of elements of the operand's largest tile."""
     inside = [
         (at < kept.loops if loop.along is None else _is_served(loop, level)) for at, loop in enumerate(mapping.nest)
     ]
@@ -199,7 +200,7 @@ def _elements(layer: Layer, mapping: LayerMapping, operand: str, kept: Kept, lev
 
 
 def _longest(layer: Layer, axis: Axis, mapping: LayerMapping, inside: list[bool]) -> int:
-    """Stored positions from the first to the last that a tile touches, of the longest tile."""
+    """Return the most stored positions, from the first to the last one touched, over all tiles."""
     outputs, filters = (_indices(layer, mapping, name, inside) for name in (axis.output_loop, axis.filter_loop))
     longest = 0
     for some_outputs, some_filters in product(outputs, filters):
@@ -210,7 +211,7 @@ def _longest(layer: Layer, axis: Axis, mapping: LayerMapping, inside: list[bool]
 
 
 def _indices(layer: Layer, mapping: LayerMapping, dimension: str, inside: list[bool]) -> list[list[int]]:
-    """The indices of a dimension that each tile touches; `layer` is the one executed."""
+    """Return the indices of a dimension that each tile touches; `layer` is the layer as executed, padding included."""
     tiles: dict[tuple[int, ...], list[int]] = defaultdict(list)
     loops = [
         (loop.size, is_in) for loop, is_in in zip(mapping.nest, inside, strict=True) if loop.dimension == dimension

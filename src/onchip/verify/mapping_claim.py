@@ -1,4 +1,4 @@
-"""Is what is claimed of a mapping so? Its value by a cost model is handed in."""
+"""Checks the claim made for a mapping; a cost model supplies the mapping's value."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from onchip.answer.result import Status
 from onchip.verify.rules import Rule, Violation
 
 RELATIVE_TOLERANCE = 1e-9
-"""Energies are sums of real numbers, which differ in their last digits by the order of adding."""
+"""Tolerance of energies: sums of real numbers, whose last digits depend on the order of addition."""
 
 
 def is_value_of(claim: Claim, value: float) -> bool:
-    """Whether the objective value claimed is this one, rounded to a whole number or not."""
+    """Return True if the claimed objective value equals this value, whether or not it is rounded to a whole number."""
     return abs(value - claim.objective_value) <= 0.5 + RELATIVE_TOLERANCE * abs(value)
 
 
 def mapping_claim_violations(claim: Claim, subject: str, value: float | None) -> Iterator[Violation]:
-    """Yield what is wrong with the claim of a mapping of the layer `subject`; no value: it is not compared."""
+    """Yield the violations of the claim for a mapping of the layer `subject`; a `value` of None is not compared."""
     said, bound = claim.objective_value, claim.lower_bound
     if value is not None and not is_value_of(claim, value):
         detail = f"{said} is claimed for {claim.objective}, it is {value:.17g}"

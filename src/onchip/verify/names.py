@@ -1,4 +1,4 @@
-"""What the names in a plan stand for; what stands for nothing is reported."""
+"""The tensors and memories that a plan names; unknown names are reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onchip.verify.rules import Rule
 
 
 class Names:
-    """The tensors that a plan of `problem` may name, and its scratchpads."""
+    """The tensors and scratchpads that a plan of `problem` may name."""
 
     def __init__(self, problem: Problem, report: Reporting) -> None:
         self._problem = problem
@@ -19,7 +19,7 @@ class Names:
         self._counted = {tensor.name: tensor for tensor in problem.counted_tensors}
 
     def tensor(self, name: str) -> Tensor | None:
-        """The tensor of that name, if it may appear in the plan."""
+        """Return the tensor with that name, or report why the plan may not name it and return None."""
         tensor = self._counted.get(name)
         if tensor is None and name in self._problem.graph.tensor:
             self._report.once(Rule.UNCOUNTED_PARAMETER, name, "a parameter, and only activations count")
@@ -28,7 +28,10 @@ class Names:
         return tensor
 
     def scratchpad(self, tensor: str, memory: str) -> Memory | None:
-        """The memory of that name, if a tensor can be given an address there."""
+        """Return the scratchpad with that name; otherwise report why the tensor has no address there.
+
+        Returns None in that case.
+        """
         if memory == DRAM:
             self._report.once(Rule.DRAM_ALLOCATED, tensor, "only scratchpads are allocated and freed, DRAM is not")
             self._report.excuse(tensor)
@@ -37,7 +40,10 @@ class Names:
         return None
 
     def is_memory(self, tensor: str, memory: str) -> bool:
-        """Whether `memory` is DRAM or a scratchpad; if not, where `tensor` is cannot be known."""
+        """Return True if `memory` is DRAM or a scratchpad.
+
+        Otherwise report it, and treat the tensor's location as unknown.
+        """
         if memory != DRAM and memory not in self._scratchpads:
             known = ", ".join(map(repr, self._scratchpads))
             self._report.once(Rule.UNKNOWN_MEMORY, memory, f"no scratchpad has this name; there is {known}")

@@ -1,4 +1,4 @@
-"""What lies in which scratchpad between two instructions, and what of it the array reaches."""
+"""The residencies of all scratchpads between two instructions, and those that the PE array can access."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onchip.verify.addresses import LiveResidency
 
 
 class OnChip:
-    """The residencies of every scratchpad, by tensor."""
+    """The residencies of every scratchpad, by tensor name."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -17,28 +17,28 @@ class OnChip:
         self._residencies: dict[str, dict[str, LiveResidency]] = {name: {} for name in self.scratchpads}
 
     def __getitem__(self, memory: str) -> dict[str, LiveResidency]:
-        """Return what lies in one scratchpad, by tensor, to be looked at and changed."""
+        """Return the residencies of one scratchpad by tensor name, as a dict that the caller may change."""
         return self._residencies[memory]
 
     def __contains__(self, memory: str) -> bool:
-        """Return whether this is a scratchpad."""
+        """Return True if a scratchpad has this name."""
         return memory in self._residencies
 
     def all(self) -> list[tuple[str, LiveResidency]]:
-        """Return every residency, with its tensor's name."""
+        """Return every residency with the name of its tensor."""
         return [one for held in self._residencies.values() for one in held.items()]
 
     def of(self, tensor: Tensor) -> dict[str, LiveResidency]:
-        """Return the residencies of a tensor, by the scratchpad in which they are."""
+        """Return the residencies of a tensor by the name of their scratchpad."""
         return {name: held[tensor.name] for name, held in self._residencies.items() if tensor.name in held}
 
     def held(self, operator: Operator, tensor: Tensor) -> list[LiveResidency]:
-        """Return those that the array reaches for such an operand."""
+        """Return the tensor's residencies in scratchpads that may hold it as the operator's operand."""
         operand = self._problem.operand(operator, tensor)
         return [residency for name, residency in self.of(tensor).items() if operand in self.scratchpads[name].holds]
 
     def where_not_held(self, operator: Operator, tensor: Tensor) -> str:
-        """Return where it lies instead, and where it would have to."""
+        """Return text that names the tensor's scratchpads, and the scratchpads that may hold such an operand."""
         operand = self._problem.operand(operator, tensor)
         holding = [name for name, memory in self.scratchpads.items() if operand in memory.holds]
         where = ", ".join(f"{name!r} at {residency}" for name, residency in self.of(tensor).items())

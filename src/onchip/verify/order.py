@@ -1,4 +1,4 @@
-"""The order in which operators run, where the given one is asked for."""
+"""A check of the operator order for problems that prescribe the given order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onchip.verify.rules import Rule
 
 @dataclass(slots=True)
 class GivenOrder:
-    """Each operator stands after the one that ran before it; so one operator moved is one violation."""
+    """A check that compares each operator with its predecessor only; one operator moved is one violation."""
 
     problem: Problem
     report: Reporting
@@ -23,7 +23,7 @@ class GivenOrder:
         self._position = {operator.name: index for index, operator in enumerate(self.problem.graph.operators)}
 
     def runs(self, operator: Operator) -> None:
-        """Report an operator that runs for the first time after one that the given order puts later."""
+        """Report an operator whose first run follows the run of an operator that the given order places later."""
         position = self._position[operator.name]
         if self.problem.order is Order.GIVEN and position < self._last:
             later = self.problem.graph.operators[self._last].name

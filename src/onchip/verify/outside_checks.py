@@ -1,4 +1,4 @@
-"""Checks that plug-ins add: what a schedule has to be beside legal, such as a rule of one company's runtime."""
+"""Checks added by plug-ins: further requirements on legal schedules, such as the rules of one company's runtime."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.setting import ScheduleSetting
 
 OUTSIDE_CHECKS: Final = PluginGroup[[ScheduleSetting, Schedule], Mapping[str, str]]("onchip.checks", Mapping)
-"""By name a function that returns what it finds wrong: for each subject what is said of it."""
+"""Checks by name: functions that return a map from each faulty subject to a description of the fault."""
 
 
 def outside_violations(setting: ScheduleSetting, schedule: Schedule) -> tuple[Violation, ...]:
-    """Return what all installed checks find wrong with a legal schedule; raises PluginError for a broken one."""
+    """Return the faults that the installed checks find in a legal schedule; raises PluginError for a broken check."""
     found: list[Violation] = []
     for name in OUTSIDE_CHECKS.names:
         check = OUTSIDE_CHECKS.find(name)

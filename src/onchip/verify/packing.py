@@ -1,6 +1,6 @@
-"""Is a packing legal? Every buffer is held against those beside it in memory when it begins.
+"""Checks that a packing is legal: each buffer is compared with its neighbours in memory at its start.
 
-Where two overlap, every buffer is held against every other that lives when it does, so that all overlaps are named.
+If two buffers overlap, every pair of simultaneously live buffers is compared, so that all overlaps are reported.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Placed: TypeAlias = tuple[int, Buffer, int]  # which buffer, the buffer, its off
 
 
 ALL_BUFFERS = "packing"
-"""The subject of what is wrong with all buffers together."""
+"""Subject of violations that concern all buffers together."""
 
 
 def verify_packing(problem: PackingProblem, packing: Packing, arena_bytes: int | None = None) -> tuple[Violation, ...]:
-    """Return all that is wrong; a packing is legal exactly when that is nothing.
+    """Return all violations of a packing; it is legal exactly when there are none.
 
-    `arena_bytes` is the arena that is claimed, None where none is.
+    `arena_bytes` is the claimed arena size, or None if the answer claims none.
     """
     violations = tuple(_violations(problem, packing.offsets_bytes))
     if arena_bytes is None or len(packing.offsets_bytes) != len(problem.buffers):
@@ -38,7 +38,7 @@ def verify_packing(problem: PackingProblem, packing: Packing, arena_bytes: int |
 
 
 def verify_overflow(problem: PackingProblem, overflow: Overflow, outside_bytes: int) -> tuple[Violation, ...]:
-    """Return all that is wrong with what is kept, and with the count of bytes that are not."""
+    """Return all violations of the kept buffers' offsets and of the claimed number of bytes left out."""
     violations = tuple(_violations(problem, overflow.offsets_bytes))
     if len(overflow.offsets_bytes) != len(problem.buffers):
         return violations
@@ -98,9 +98,10 @@ def _overlaps(placed: Sequence[Placed]) -> Iterator[Violation]:
 
 
 def _any_overlap(placed: Sequence[Placed]) -> bool:
-    """Return True if any two overlap: as long as none do, a buffer that begins can only meet the next below or above.
+    """Return True if two buffers overlap.
 
-    What lives is held as two lists in the same order, the offsets and the ends.
+    Until the first overlap the live buffers are disjoint, so a new buffer can only meet its neighbour below or above.
+    The live buffers are kept as two parallel sorted lists of offsets and ends.
     """
     lows, highs = [offset for _, _, offset in placed], [offset + one.size_bytes for _, one, offset in placed]
     starts, stops = [one.start for _, one, _ in placed], [one.stop for _, one, _ in placed]
@@ -124,7 +125,7 @@ def _any_overlap(placed: Sequence[Placed]) -> bool:
 
 
 def _alive_together(placed: Sequence[Placed]) -> Iterator[tuple[Placed, Placed]]:
-    """All pairs that share a step, each once: who begins meets all that have not ended."""
+    """Yield each pair of buffers that share a step once: a buffer is paired at its start with those still live."""
     alive: list[Placed] = []
     for one in sorted(placed, key=lambda it: it[1].start):
         start = one[1].start
@@ -135,5 +136,5 @@ def _alive_together(placed: Sequence[Placed]) -> Iterator[tuple[Placed, Placed]]
 
 
 def _name(index: int) -> str:
-    """Buffers have no names: one is known by its index into the problem's `buffers`."""
+    """Return the label of a buffer: buffers have no names, only indices into the problem's `buffers`."""
     return f"buffer {index}"

@@ -1,4 +1,4 @@
-"""How often, and over how many operators, each tensor is resident: what static placement limits."""
+"""The number and length of each tensor's residencies, which static placement limits."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from onchip.verify.rules import Rule
 
 
 class Stays:
-    """The residencies of each tensor that have ended, as the numbers of operators that ran in them."""
+    """The finished residencies of each tensor, as the number of operators that ran during each."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._operators: dict[str, list[int]] = {tensor.name: [] for tensor in problem.counted_tensors}
 
     def end(self, tensor: Tensor, operators: int) -> None:
-        """A residency of `tensor` ends in which so many operators ran."""
+        """Record the end of a residency of `tensor` during which `operators` operators ran."""
         self._operators[tensor.name].append(operators)
 
     def each_is_the_only_one_or_for_one_operator(self, report: Reporting) -> None:
-        """One residency of any length, or any number of which none contains two operators."""
+        """Report tensors that break static placement: several residencies, and one spans several operators."""
         if self._problem.placement is Placement.STATIC:
             for tensor, operators in self._operators.items():
                 if len(operators) > 1 and max(operators) > 1:

@@ -1,4 +1,4 @@
-"""Replays a plan, instruction by instruction, with plain dicts."""
+"""A replay of a plan, instruction by instruction, on plain dicts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from onchip.verify.states import StatesOnChip
 
 
 class Replay:
-    """The state of the machine between two instructions, and what has been wrong so far.
+    """The machine state between two instructions, and the violations found so far.
 
-    After a violation the state becomes what the plan seems to have meant, so that one mistake is
-    not reported at every later instruction that follows from it. This leniency can hide nothing:
-    it begins with a violation.
+    After a violation the state becomes what the plan seems to intend, so that one mistake is not reported again at each
+    later instruction that depends on it. This leniency hides no violation, because it starts with one.
     """
 
     def __init__(self, problem: Problem, *, forbids_spills: bool) -> None:
@@ -46,7 +45,7 @@ class Replay:
         self._overwritten = Overwritten(problem.graph, self.states, self.report)
 
     def execute(self, index: int, instruction: Instruction) -> None:
-        """Change the state as instruction number `index` does, and report what it breaks."""
+        """Change the state as instruction number `index` does, and report the rules that it breaks."""
         self.report.instruction = index
         self.states.execute(instruction)
         match instruction:
@@ -60,7 +59,7 @@ class Replay:
                 self._free(instruction)
 
     def finish(self) -> None:
-        """The program ends: every operator has run, every network output is in DRAM, placement has been as asked."""
+        """Check the end of the program: all operators have run, outputs are in DRAM, and the placement is legal."""
         for operator in self._graph.operators:
             if operator.name not in self._step_of:
                 self.report.of_plan(Rule.OPERATOR_NEVER_RUN, operator.name, "the plan ends and it has not run")
@@ -85,7 +84,7 @@ class Replay:
         residency.is_written = residency.is_written or allocate.is_state
 
     def _begin(self, tensor: Tensor, memory: Memory, start: int) -> LiveResidency:
-        """A residency of the tensor begins at address `start`."""
+        """Begin a residency of the tensor at address `start`."""
         residency = LiveResidency(start, start + tensor.size_bytes, self.report.step)
         self._a_tensor_is_allocated_once_in_a_scratchpad(tensor, memory, residency)
         self._addresses_lie_in_the_scratchpad(tensor, memory, residency)
@@ -96,7 +95,10 @@ class Replay:
         return residency
 
     def _a_tensor_is_allocated_once_in_a_scratchpad(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:
-        """Otherwise the new residency takes the place, and the bytes, of the old one."""
+        """Report a second allocation in one scratchpad.
+
+        The new residency replaces the old one and inherits its contents.
+        """
         old = self._on_chip[memory.name].pop(tensor.name, None)
         if old is not None:
             detail = f"allocated at {new} while resident at {old} of {memory.name!r}"
@@ -105,7 +107,7 @@ class Replay:
             new.start_step, new.is_written = old.start_step, old.is_written
 
     def _addresses_lie_in_the_scratchpad(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:
-        """0 <= start, start a multiple of the alignment, stop <= capacity."""
+        """Check 0 <= start, the alignment of start, and stop <= capacity."""
         if new.start_bytes < 0:
             detail = f"{new} of {memory.name!r} starts below address 0"
             self.report.violation(Rule.NEGATIVE_OFFSET, tensor.name, detail)
@@ -117,7 +119,7 @@ class Replay:
             self.report.violation(Rule.BEYOND_CAPACITY, tensor.name, detail)
 
     def _residencies_do_not_overlap(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> int:
-        """What overlaps is said to, and nothing can then overlap it; returns the bytes that it may share."""
+        """Report overlaps, and leave an overlapping range unoccupied; return the number of bytes that may be shared."""
         there = self._on_chip[memory.name]
         overlapped, shared = self._overwritten.take(tensor.name, new, self._addresses[memory.name], there)
         for name in overlapped:
@@ -126,7 +128,7 @@ class Replay:
         return shared
 
     def _end(self, tensor: Tensor, memory: Memory, old: LiveResidency) -> None:
-        """Its own bytes are free again."""
+        """Release the residency's own bytes."""
         self.meter.end(old.own_bytes)
         for start, _ in old.own:
             self._addresses[memory.name].release(tensor.name, start)
@@ -165,7 +167,7 @@ class Replay:
         self._the_target_has_a_place(tensor, copy.target)
 
     def _a_way_leads(self, tensor: Tensor, copy: Copy) -> bool:
-        """From or to DRAM, or along a link."""
+        """Return True if the copy goes from or to DRAM or along a link; otherwise report it."""
         ends = (copy.source, copy.target)
         if DRAM not in ends and ends not in self._problem.transfers.links:
             detail = f"no link leads from {copy.source!r} to {copy.target!r}: moving between them goes through DRAM"
@@ -174,7 +176,7 @@ class Replay:
         return True
 
     def _a_plan_without_spills_moves_only_the_compulsory(self, tensor: Tensor, copy: Copy) -> None:
-        """The first load of what must be loaded, and the write of network outputs."""
+        """Report copies other than the first load of a network input or parameter and the write of a network output."""
         if copy.target == DRAM:
             is_compulsory = tensor.role is Role.OUTPUT
         else:
@@ -250,7 +252,7 @@ class Replay:
         self._operands_are_in_place(operator)
 
     def _what_is_written_again_has_a_fresh_place(self, operator: Operator) -> None:
-        """A further run writes into new residencies: nothing has been written there."""
+        """Report a rerun whose output is already written in some residency: a rerun needs new residencies."""
         for name in operator.outputs:
             written = [one for one in self._on_chip.of(self._graph.tensor[name]).values() if one.is_written]
             if written:
@@ -258,7 +260,7 @@ class Replay:
                 self.report.violation(Rule.RECOMPUTED_IN_USE, name, detail)
 
     def _operands_are_in_place(self, operator: Operator) -> None:
-        """Nothing streams: what is read is resident and written, and what is written has a place."""
+        """Check that inputs are resident and written, and that outputs are allocated; no operand is streamed."""
         for tensor in self._problem.operands(operator):
             if tensor.name in operator.outputs:
                 self._write_output(operator, tensor)
@@ -266,7 +268,7 @@ class Replay:
                 self._what_an_operator_reads_is_resident_and_written(operator, tensor)
 
     def _what_an_operator_reads_is_resident_and_written(self, operator: Operator, tensor: Tensor) -> None:
-        """In a scratchpad that holds such an operand; what waits in others the array does not read."""
+        """Check an input in the scratchpads that hold such an operand; the array cannot read the other scratchpads."""
         held = self._on_chip.held(operator, tensor)
         if any(residency.is_written for residency in held):
             return
@@ -283,7 +285,7 @@ class Replay:
             held[0].is_written = True
 
     def _write_output(self, operator: Operator, tensor: Tensor) -> None:
-        """Into the one scratchpad in which it is allocated, which holds outputs; copies to others may follow."""
+        """Write an output into the only scratchpad that it is allocated in, which must hold outputs."""
         residencies, held = self._on_chip.of(tensor), self._on_chip.held(operator, tensor)
         if not residencies:
             detail = f"operator {operator.name!r} writes it, but it is allocated in no scratchpad"

@@ -1,4 +1,4 @@
-"""States that stay on the chip for life (rule 12): who begins so, and that nothing else ever lies there."""
+"""States that stay on chip throughout (rule 12): their initial residency, and exclusive use of its bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onchip.verify.rules import Rule
 
 
 class StatesOnChip:
-    """The states of a network that stay, and where: (scratchpad, offset in bytes)."""
+    """The states that stay on chip, each with its fixed location: (scratchpad, offset in bytes)."""
 
     def __init__(self, graph: Graph, report: Reporting) -> None:
         self._report = report
@@ -21,16 +21,19 @@ class StatesOnChip:
         self._vacant: State | None = None
 
     def stays(self, tensor: str) -> bool:
-        """Whether the tensor is the old or the new one of a state that stays."""
+        """Return True if the tensor is the old or new tensor of a state that stays on chip."""
         return tensor in self._state and self._state[tensor].old in self._place
 
     def overwritten_by(self, tensor: str) -> str | None:
-        """Return the old one of a state that stays, where this is the new one, whose writer may read it."""
+        """Return the old tensor of a state on chip that `tensor`, its new tensor, may overwrite in place.
+
+        Otherwise None.
+        """
         state = self._state.get(tensor)
         return state.old if state and state.in_place and tensor == state.new and self.stays(tensor) else None
 
     def execute(self, instruction: Instruction) -> None:
-        """Report what an instruction does to states; called before it changes anything."""
+        """Report violations of the states' residency by an instruction; call it before the instruction takes effect."""
         self._the_new_one_follows_at_once(instruction)
         match instruction:
             case Allocate(is_state=True):
@@ -46,7 +49,7 @@ class StatesOnChip:
         self._has_begun = True
 
     def finish(self) -> None:
-        """The plan ends, and the new one has come after the old one."""
+        """Report a state whose old tensor is freed at the end of the plan without its new tensor in its place."""
         if self._vacant is not None:
             detail = f"the plan ends, and {self._vacant.new!r} has not come to its place"
             self._report.of_plan(Rule.STATE_MOVED, self._vacant.old, detail)
@@ -75,7 +78,7 @@ class StatesOnChip:
             self._report.violation(Rule.STATE_MOVED, tensor, detail)
 
     def _free(self, tensor: str) -> None:
-        """The old one leaves for the new one; this never does."""
+        """Record that an old tensor makes way for its new one; report the Free of a new tensor."""
         if not self.stays(tensor):
             return
         state = self._state[tensor]

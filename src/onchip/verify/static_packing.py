@@ -1,4 +1,4 @@
-"""Is a static packing legal? Each memory is held against the rules of packings, and each pin against its memory."""
+"""Checks that a static packing is legal: each memory obeys the rules of packings, and each pin names its memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onchip.verify.rules import Rule, Violation
 
 
 def verify_static_packing(problem: StaticPackingProblem, packing: StaticPacking) -> tuple[Violation, ...]:
-    """Return all that is wrong; a static packing is legal exactly when that is nothing."""
+    """Return all violations of a static packing; it is legal exactly when there are none."""
     if len(packing.places) != len(problem.buffers):
         detail = f"{len(packing.places)} places for {len(problem.buffers)} buffers"
         return (Violation(Rule.OFFSETS_MISCOUNTED, ALL_BUFFERS, detail),)
@@ -34,7 +34,7 @@ def verify_static_packing(problem: StaticPackingProblem, packing: StaticPacking)
 
 
 def _within(problem: StaticPackingProblem, packing: StaticPacking, memory: int) -> list[Violation]:
-    """What is wrong in one memory, its buffers called by their index in the whole problem."""
+    """Return the violations in one memory, with buffers named by their index in the whole problem."""
     inside = [index for index, place in enumerate(packing.places) if place.memory == memory]
     offsets = [packing.places[index].offset_bytes for index in inside]
     buffers = [problem.buffers[index] for index in inside]

@@ -1,6 +1,6 @@
-"""Is a fusion strategy legal, and is what is claimed of it so? Every layer is held against every other.
+"""Checks that a fusion strategy is legal and its claim true; every layer is compared with every other.
 
-What it costs is handed in; `stack.verifier` finds that by the strategy's own mappings.
+The caller supplies the cost of the strategy; `stack.verifier` computes it from the strategy's own mappings.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from onchip.verify.rules import UNKNOWN_ENERGY, Rule, Violation
 from onchip.verify.stack.objective import RELATIVE_TOLERANCE, ObjectiveRange
 
 REAL_FIGURES = ("energy_pj", "latency_cycles", ENERGIES)
-"""Sums of real numbers, which differ in their last digits by the order of adding."""
+"""Figures that are sums of real numbers, whose last digits depend on the order of addition."""
 
 
 def verify_strategy(
     layers: Sequence[LayerInNetwork], accelerator: Accelerator, strategy: FusionStrategy, outside: Sequence[str] = ()
 ) -> tuple[Violation, ...]:
-    """Return all that is wrong; stacks are looked into only where they are made of the network's layers in order.
+    """Return all violations of a strategy; stacks are checked only if they cover the network's layers in order.
 
-    `outside` are the operators, by name, that have to run beside the stacks.
+    `outside` names the operators that must run outside of all stacks.
     """
     found = [*_cover(layers, strategy), *_beside(outside, strategy)]
     if not found:
@@ -37,10 +37,10 @@ def verify_strategy(
 def verify_strategy_claim(
     claim: Claim, figures: StrategyFigures | None, objectives: ObjectiveRange | None = None
 ) -> tuple[Violation, ...]:
-    """Return what the claim says that the figures, of the same objective, do not; OPTIMAL is taken as claimed.
+    """Return the differences between the claim and the figures of the same objective; OPTIMAL itself is not checked.
 
-    Figures are None where nothing is known of them: then only what contradicts itself is found. `objectives` are the
-    values that rounding allows; without them it is that of the figures.
+    If `figures` is None, only contradictions within the claim are reported. `objectives` is the range of values that
+    rounding allows; without it the claimed value must equal that of the figures.
     """
     found = [] if figures is None else [*_wrong_figures(claim, figures, objectives)]
     claimed = claim.objective_value
@@ -58,7 +58,7 @@ def verify_strategy_claim(
 
 
 def _wrong_figures(claim: Claim, figures: StrategyFigures, objectives: ObjectiveRange | None) -> Iterator[Violation]:
-    """What is whole is held to the last digit; energies by cause and peaks only where the claim says any."""
+    """Yield the claimed figures that differ; whole numbers must be equal, and a group is compared only if claimed."""
     value = figures.objective_value
     least, greatest = (objectives.least, objectives.greatest) if objectives else (value, value)
     if not as_written(least) <= as_written(claim.objective_value) <= as_written(greatest):
@@ -79,7 +79,7 @@ def _wrong_figures(claim: Claim, figures: StrategyFigures, objectives: Objective
 
 
 def _is_unknown(name: str, figures: StrategyFigures) -> bool:
-    """Return True for an energy on a machine that does not state it: the sum, or that of a place without any energy."""
+    """Return True for an energy that the machine does not state: the sum, or the energy of a place without any."""
     known = {one.rpartition(".")[0] for one in figures.named}
     return name == "energy_pj" or (name.startswith(f"{ENERGIES}.") and name.rpartition(".")[0] not in known)
 

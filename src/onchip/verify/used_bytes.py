@@ -1,4 +1,4 @@
-"""Until when the bytes of one memory are in use, as a clock goes through a program."""
+"""The last use of each byte of one memory, for a clock that passes through a program."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class UsedBytes:
-    """When what used the bytes of one memory has ended: the cycle `until` holds from its start to the next start."""
+    """The last use of each address range: cycle `until[i]` applies from `starts[i]` to the next start."""
 
     starts: list[int] = field(default_factory=lambda: [0])
     until: list[int] = field(default_factory=lambda: [0])
 
     def latest(self, start: int, stop: int) -> int:
-        """The last cycle in which any of the bytes is in use."""
+        """Return the last cycle in which any of the bytes is in use."""
         first = bisect_right(self.starts, start) - 1
         return max(self.until[first : bisect_left(self.starts, stop)])
 
     def use(self, start: int, stop: int, cycle: int) -> None:
-        """All of the bytes are in use until the cycle, which is none before those known."""
+        """Mark all of the bytes as used until `cycle`, which must not precede their recorded last use."""
         self._begin_at(stop)
         first, last = bisect_left(self.starts, start), bisect_left(self.starts, stop)
         self.starts[first:last] = [start]

@@ -1,4 +1,4 @@
-"""Is the plan legal? Checked by code that shares data types, and nothing else, with whoever made it."""
+"""Checks that a plan is legal; the code shares data types, and nothing else, with the solvers."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from onchip.verify.rules import Rule, Violation
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The plan is legal, and the claim true, exactly when there are no violations."""
+    """The result of a verification: the plan is legal and its claim true exactly when there are no violations."""
 
     violations: tuple[Violation, ...]
     figures: Figures
 
     @property
     def is_legal(self) -> bool:
-        """Whether nothing is wrong with the plan, or with its claim."""
+        """Return True if neither the plan nor its claim has a violation."""
         return not self.violations
 
 
 def verify(problem: Problem, plan: Plan, claim: Claim | None = None) -> Verdict:
-    """Replay `plan` in the scratchpads of `problem` (the plan's own do not count) and recompute `claim`.
+    """Replay `plan` in the scratchpads of `problem`, ignoring the plan's own list, and recompute `claim`.
 
-    Raises nothing for whatever a Plan can say. That a claimed bound is proven, or that the order
-    is one of least peak, is not checked.
+    Never raises, whatever the Plan contains. Not checked: that a claimed bound is valid, and that the order has the
+    least peak.
     """
     claimed = Objective(claim.objective) if claim else problem.objective
     replay = Replay(problem, forbids_spills=problem.objective.forbids_spills or claimed.forbids_spills)
@@ -48,7 +48,7 @@ def verify(problem: Problem, plan: Plan, claim: Claim | None = None) -> Verdict:
 
 
 def claim_violations(claim: Claim, figures: Figures) -> Iterator[Violation]:
-    """Yield what is wrong with what the maker of a plan says of it."""
+    """Yield the differences between a plan's claim and its recomputed figures."""
     recomputed = figures.objective_value(Objective(claim.objective))
     value, bound = claim.objective_value, claim.lower_bound
     if value != recomputed:

@@ -1,7 +1,7 @@
-"""Attention as loop nests: the product of queries and keys, and that of its scores and the values.
+"""Attention as loop nests: the product of queries and keys, and the product of scores and values.
 
-Query heads that share keys and values are rows of one product: their queries meet the same keys. With a cache of the
-keys and values of earlier tokens the queries meet those, too.
+Query heads that share keys and values are rows of one product, since their queries meet the same keys. With a KV cache
+the queries also meet the keys and values of earlier tokens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onchip.ir.window import integer
 from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 
 PROJECTED: Final = "com.microsoft::Attention"
-"""The kind that makes queries, keys and values itself, with one matrix."""
+"""The kind that computes queries, keys and values itself, with one matrix."""
 ATTENTION: Final = frozenset(
     {"Attention", "com.microsoft::MultiHeadAttention", "com.microsoft::GroupQueryAttention", PROJECTED}
 )
@@ -29,9 +29,9 @@ _KEY_HEADS: Final = ("kv_num_heads", "num_heads")
 
 @dataclass(frozen=True, slots=True)
 class AttentionHeads:
-    """How attention is cut: `batch` heads of keys in all, each met by the queries of `group` heads of queries.
+    """The shape of an attention: `batch` key heads in total, each shared by `group` query heads.
 
-    Each head of queries has so many `queries`, each of keys so many `keys`; queries and values have widths.
+    `queries` and `keys` are the number of queries per query head and of keys per key head.
     """
 
     batch: int
@@ -54,7 +54,7 @@ class AttentionHeads:
 
 @dataclass(frozen=True, slots=True)
 class _CutOperands:
-    """Queries, keys and values with an axis of heads each, and the shapes of what else is read (`beside`)."""
+    """The shapes of queries, keys and values with a head axis each, and the shapes of the other operands (`beside`)."""
 
     queries: Shape
     keys: Shape
@@ -63,7 +63,7 @@ class _CutOperands:
 
     @classmethod
     def of(cls, operator: Operator, shapes: Sequence[Shape]) -> _CutOperands:
-        """Raises NoLayerError where nothing says how operands are cut, or they do not fit each other."""
+        """Return the operands of an attention; raises NoLayerError if heads are unknown or shapes inconsistent."""
         listed = operator.attributes.get("input_shapes", operator.attributes.get(SEEN_SHAPES))
         sights = [_sizes(shape) for shape in listed] if isinstance(listed, list) else []
         operands = [*sights, *shapes[1 + len(sights) :]]
@@ -81,9 +81,9 @@ class _CutOperands:
 
     @property
     def cache_place(self) -> int | None:
-        """Where the keys of earlier tokens stand in `beside`, their values right behind them; None: there are none.
+        """Return the index in `beside` of the cached keys, directly before their values; None without a cache.
 
-        These are the last two alike that have the heads and the widths of keys and values.
+        The cache is the last adjacent pair of equal shapes that have the heads and widths of keys and values.
         """
         (*heads, _, depth), width = self.keys, self.values[-1]
         for place, (keys, values) in reversed(list(enumerate(pairwise(self.beside)))):
@@ -93,11 +93,11 @@ class _CutOperands:
 
 
 def heads_of(operator: Operator, shapes: Sequence[Shape], present: Shape | None = None) -> AttentionHeads:
-    """Return what an attention does; `shapes` are output, inputs and parameters, queries, keys and values first.
+    """Return the heads of an attention; `shapes` are output, inputs and parameters, with queries, keys, values first.
 
-    `input_shapes` of an export says how queries, keys and values are cut into heads; so do the numbers of heads, where
-    these lie side by side. `present` is the shape of all keys, those of the cache among them, where they are written.
-    Raises NoLayerError where nothing says it.
+    The export's `input_shapes` give the split of queries, keys and values into heads; otherwise the numbers of heads
+    do. `present` is the shape of all keys, cached ones included, if the operator writes them. Raises NoLayerError if
+    the split is unknown.
     """
     cut = _CutOperands.of(operator, shapes)
     (*heads, new, depth), place = cut.keys, cut.cache_place
@@ -109,7 +109,7 @@ def heads_of(operator: Operator, shapes: Sequence[Shape], present: Shape | None 
 
 
 def cached_operands(operator: Operator, shapes: Sequence[Shape]) -> tuple[str, str] | None:
-    """Return the names of the keys and values of earlier tokens, None where there are none; raises NoLayerError."""
+    """Return the names of the cached keys and values, or None without a cache; raises NoLayerError."""
     place = _CutOperands.of(operator, shapes).cache_place
     if place is None:
         return None
@@ -118,14 +118,14 @@ def cached_operands(operator: Operator, shapes: Sequence[Shape]) -> tuple[str, s
 
 
 def present_keys(graph: Graph, operator: Operator) -> Shape | None:
-    """Return the shape of the second output, which is that of all keys where an attention keeps a cache."""
+    """Return the shape of the second output, all keys of an attention with a cache; None without that output."""
     return graph.tensor[operator.outputs[1]].shape if len(operator.outputs) > 1 else None
 
 
 def attention(operator: Operator, shapes: Sequence[Shape], present: Shape | None = None) -> Mapping[str, Layer]:
-    """Return two products for each head: scores, and their sums of values; the softmax costs nothing.
+    """Return two products per head, scores and their weighted sums of values; the softmax costs nothing.
 
-    Raises NoLayerError where nothing says how operands are cut into heads.
+    Raises NoLayerError if the split of the operands into heads is unknown.
     """
     if operator.kind == PROJECTED:
         return _with_projection(operator, shapes)
@@ -134,7 +134,7 @@ def attention(operator: Operator, shapes: Sequence[Shape], present: Shape | None
 
 
 def _with_projection(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """Queries, keys and values are the columns of the product of the input and one matrix."""
+    """Return projection, scores and values: the input times one matrix gives queries, keys and values side by side."""
     output, source, *others = shapes
     heads = integer(operator, "num_heads", 0)
     weight = next((shape for shape in others if len(shape) == 2 and shape[0] == source[-1]), None)
@@ -153,7 +153,7 @@ def _with_projection(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str
 
 
 def _cut(shape: Shape, heads: int | None) -> Shape:
-    """Rows of heads that lie side by side as a row of each head: batch, heads, rows, width."""
+    """Split rows of concatenated heads: batch, heads, rows, width."""
     if heads is None or len(shape) != 3:
         return shape
     batch, rows, width = shape
@@ -163,7 +163,7 @@ def _cut(shape: Shape, heads: int | None) -> Shape:
 
 
 def _number(operator: Operator, names: Sequence[str]) -> int | None:
-    """How many heads the first attribute that is there says; None where none does."""
+    """Return the number of heads that the first attribute present gives, or None without such an attribute."""
     return next((integer(operator, name, 0) for name in names if name in operator.attributes), None)
 
 

@@ -1,4 +1,4 @@
-"""Entries of products by named axes, element by element, and of reductions; and the loop nest of an entry."""
+"""Entries of contractions over named axes, element-wise operators and reductions, and the loop nest of an entry."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ REDUCTIONS: Final = frozenset(
     | {"ReduceLogSum"}
 )
 _OF_TWO: Final = frozenset({"Add", "Div", "Mul", "Pow", "PRelu", "Sub"})
-"""What they read beyond two operands an activation that was fused into them reads."""
+"""Kinds with two operands; any further operand belongs to an activation fused into them."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetAxis:
-    """One axis of a product, and which of the first operand, the second and the output have it."""
+    """An axis of a product, and whether the first operand, the second operand and the output have it."""
 
     size: int
     in_first: bool
@@ -40,9 +40,9 @@ class MetAxis:
 
 
 def contraction(axes: Iterable[MetAxis]) -> Layer:
-    """Axes of all three are groups, those added up C, those of the first operand N, of the second K.
+    """Return the loop nest: axes of all three are G, summed axes C, axes of the first operand N, of the second K.
 
-    Raises NoLayerError where an axis of one operand alone is added up.
+    Raises NoLayerError for a summed axis of only one operand.
     """
     n = k = c = g = 1
     for axis in axes:
@@ -63,7 +63,7 @@ def contraction(axes: Iterable[MetAxis]) -> Layer:
 def nests_of(entry: OperatorEntry) -> Mapping[str, Layer]:
     """Return the loop nests of an entry; raises NoLayerError if it has none.
 
-    Of one factor that is summed up, the loops of the output are groups.
+    For the sum of a single factor, the loops of the output are groups.
     """
     if entry.stated:
         return entry.stated
@@ -78,7 +78,7 @@ def nests_of(entry: OperatorEntry) -> Mapping[str, Layer]:
 
 
 def _spread(first: Shape, second: Shape) -> list[MetAxis]:
-    """The axes of two shapes that spread over each other, as ONNX does; raises NoLayerError where they do not."""
+    """Return the axes of two shapes under ONNX broadcasting; raises NoLayerError if they are incompatible."""
     axes = []
     for one, other in zip_longest(reversed(first), reversed(second), fillvalue=1):
         if one != other and 1 not in (one, other):
@@ -89,10 +89,10 @@ def _spread(first: Shape, second: Shape) -> list[MetAxis]:
 
 
 def elementwise(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of a kind that computes an element of the output from those at its place in the operands.
+    """Return the entry of an element-wise kind.
 
-    Operands are broadcast as ONNX does; scales of a quantisation lie along the channels. Behind views shapes give
-    the extents of the nest alone, which are those of `_met_elements`.
+    Operands are broadcast as in ONNX; the scales of a quantisation are along the channels. Behind views, shapes give
+    only the extents of the nest, as in `_met_elements`.
     """
     write = along(shapes[0])
     is_scaled = operator.kind in ("QuantizeLinear", "DequantizeLinear") and integer(operator, "axis", 1) == 1
@@ -102,9 +102,9 @@ def elementwise(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
 
 
 def batch_normalization(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of a normalisation by the statistics of a training; its nest is the product with the scales.
+    """Return the entry of a normalisation by training statistics; its nest is the product with the scales.
 
-    An operator that is fused into it may write the same map with more dimensions of one element, or fewer.
+    An operator fused into it may write the same map with more or fewer dimensions of size 1.
     """
     output, source, *parameters = shapes
     write, places = along(output), _places_but_for_ones(source, output)
@@ -116,7 +116,7 @@ def batch_normalization(operator: Operator, shapes: Sequence[Shape]) -> Operator
 
 
 def _places_but_for_ones(source: Shape, written: Shape) -> list[int | None] | None:
-    """Map each dimension of the source to that of the output, None for one of one element; None if others differ."""
+    """Map each source dimension to an output dimension, or None if its size is 1; None if other dimensions differ."""
     if source == written:
         return [*range(len(written))]
     longer = [at for at, size in enumerate(written) if size > 1]
@@ -141,11 +141,11 @@ def _with_met_elements(
 
 
 def _met_places(operator: Operator, shapes: Sequence[Shape]) -> list[int]:
-    """Return where the operands that meet element by element stand, the larger first, the output at place 0.
+    """Return the positions of the operands that meet element by element, the largest first; the output is position 0.
 
-    Single elements beside two operands are constants (the scales of quantised ones); of a normalisation by the
-    statistics of a training the scale is met, to which all else has been reckoned. Raises NoLayerError where there is
-    none, as of random numbers.
+    Single-element operands next to two others are constants, such as the scales of quantised operators. For a
+    normalisation by training statistics the scale is met, since the other parameters are folded into it. Raises
+    NoLayerError if there are no operands, as for random numbers.
     """
     if len(shapes) < (3 if operator.kind == "BatchNormalization" else 2):
         raise NoLayerError("it reads less than its kind does")
@@ -160,10 +160,11 @@ def _met_places(operator: Operator, shapes: Sequence[Shape]) -> list[int]:
 
 
 def _met_elements(output: Shape, operands: Sequence[Shape]) -> Layer:
-    """Each element of two operands meets one of the other: all loops are groups, so that no operand is used again.
+    """Return the loop nest of an element-wise operator: all loops are groups, so that no operand is reused.
 
-    Of a smaller one each meets as many as there are rows, wherever they stand; a single element is a constant. Of two
-    that spread over each other each element of the one meets those of the other's axes. Raises NoLayerError.
+    Each element of a smaller operand meets one element in each of N rows, wherever these are; a single element is a
+    constant. If both operands are broadcast, each element of one meets those along the other's axes. Raises
+    NoLayerError for other shapes.
     """
     first, *others = operands
     if len(others) > 1:
@@ -183,15 +184,15 @@ def _met_elements(output: Shape, operands: Sequence[Shape]) -> Layer:
 
 
 def _of_one_operand(shape: Shape) -> Layer:
-    """Channels as groups, and the last two of more than two dimensions as height and width."""
+    """Return the nest with channels as groups and, in more than two dimensions, the last two as height and width."""
     batch, channels, *pixels = (*shape, 1, 1)[: max(len(shape), 2)]
     return Layer(n=batch, g=channels, p=prod(pixels[:-1]), q=pixels[-1] if pixels else 1, has_weight=False)
 
 
 def reduction(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of a reduction: loops G are kept, loops C are summed up, of which slices may cut the longest.
+    """Return the entry of a reduction: loops G are kept, loops C are reduced; slices may cut the longest of these.
 
-    Raises NoLayerError if the sizes are those of no reduction.
+    Raises NoLayerError if the sizes are not those of a reduction.
     """
     output, source = shapes[:2]
     if prod(source) % prod(output):
@@ -208,7 +209,7 @@ def reduction(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
 
 
 def kept_dimensions(operator: Operator, source: Shape, written: Shape) -> dict[int, int] | None:
-    """Map the input's dimensions that a reduction keeps to the output's; None if its attributes do not say them."""
+    """Map the input dimensions that a reduction keeps to output dimensions; None if the attributes do not give them."""
     if len(source) == len(written):
         is_known = all(size in (of, 1) for size, of in zip(written, source, strict=True))
         return {at: at for at, size in enumerate(source) if size == written[at]} if is_known else None
@@ -221,12 +222,12 @@ def kept_dimensions(operator: Operator, source: Shape, written: Shape) -> dict[i
 
 
 def longest_reduced(source: Shape, kept: Mapping[int, int]) -> int | None:
-    """Return the dimension along which a reduction is summed up in parts; None if it reduces none."""
+    """Return the longest reduced dimension, along which a reduction may be split; None if it reduces none."""
     return max((at for at in range(len(source)) if at not in kept), key=lambda at: source[at], default=None)
 
 
 def einsum(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of an Einsum, a loop for each letter; it has a nest if it is a product of two, or a sum of one.
+    """Return the entry of an Einsum, with a loop per letter; it has a nest if it has two factors, or sums up one.
 
     Raises NoLayerError if its equation does not name the axes of its operands.
     """
@@ -248,9 +249,9 @@ def einsum(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
 def _sized_terms(
     terms: Sequence[str], written: str | None, shapes: Sequence[Shape]
 ) -> tuple[Sequence[str], Mapping[str, int]]:
-    """Return the terms in the order of the operands, and the size of each axis; raises NoLayerError if none fits.
+    """Return the terms in operand order, and the size of each axis; raises NoLayerError if no order fits.
 
-    Parameters stand behind inputs, so operands may be listed in another order than terms.
+    Parameters follow inputs, so the operands may be listed in another order than the terms.
     """
     output, *operands = shapes
     for listed in (terms, terms[::-1]):

@@ -1,4 +1,4 @@
-"""Matrix products as loop nests: N the rows, C what is added up, K the columns, G products side by side."""
+"""Matrix products as loop nests: N the rows, C the depth, K the columns, G the batch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "BATCH_
 GEMMS: Final = frozenset({"Gemm", "com.microsoft::FusedGemm"})
 MATRIX_KINDS: Final = PRODUCTS | GEMMS | {"FULLY_CONNECTED"}
 PACKED_PRODUCT: Final = "com.microsoft::MatMulNBits"
-"""The kind whose weights, of a few bits each, lie in blocks: its loop nest has more elements than their tensor."""
+"""The kind with block-quantised weights of a few bits: its loop nest has more weight elements than their tensor."""
 
 
 def gemm(operator: Operator, shapes: Sequence[Shape], *, is_model: bool = True) -> OperatorEntry:
-    """Return the entry of a Gemm: N the rows, C the features, K the columns. Raises NoLayerError if shapes do not fit.
+    """Return the entry of a Gemm: N rows, C features, K columns. Raises NoLayerError if the shapes are inconsistent.
 
-    Of three operands the matrix is the last if that is a parameter behind an addend, or the other is a row. Where
-    neither is a matrix of the input's features as they lie, the shapes state the extents alone (`_sized_gemm`).
+    Of three operands, the matrix is the last one if it is a parameter that follows an addend, or if the other is a row.
+    If neither operand is a matrix of the input's features as stored, the shapes give only the extents (`_sized_gemm`).
     """
     factors = stated_factors(operator)
     if factors and (max(map(len, factors)) > 2 or prod(shapes[1]) not in map(prod, factors)):
@@ -40,9 +40,9 @@ def gemm(operator: Operator, shapes: Sequence[Shape], *, is_model: bool = True) 
 
 
 def _product_and_addend(operator: Operator, factors: Sequence[Shape], shapes: Sequence[Shape]) -> OperatorEntry:
-    """Matrices in batches, or factors behind an addend, which an export lists: addend, left and right in any order.
+    """Return the entry of batched matrices, or of factors that an export lists with the addend in any order.
 
-    Raises NoLayerError if the shapes do not say which operand is which factor.
+    Raises NoLayerError if the shapes do not identify the factors.
     """
     pairs = [*permutations(range(1, len(shapes)), 2)]
     exact = [pair for pair in pairs if [shapes[place] for place in pair] == [*factors]]
@@ -55,7 +55,10 @@ def _product_and_addend(operator: Operator, factors: Sequence[Shape], shapes: Se
 
 
 def _gemm_as_laid_out(layout: Product, shapes: Sequence[Shape], place: int) -> OperatorEntry:
-    """Features of a flat source lie in several dimensions, of which the first that is longer than one may be cut."""
+    """Return the entry with exact loops; a flat source has several feature dimensions.
+
+    The first of these that is longer than 1 may be cut.
+    """
     output, source, matrix = shapes[0], shapes[1], shapes[place]
     depths = source[1:] if layout.is_flat else (matrix[int(layout.is_weight_transposed)],)
     loops = {f"N{at}": size for at, size in enumerate(output[:-1])} | {"K": output[-1]}
@@ -76,9 +79,9 @@ def _gemm_as_laid_out(layout: Product, shapes: Sequence[Shape], place: int) -> O
 
 
 def _sized_gemm(shapes: Sequence[Shape]) -> OperatorEntry:
-    """The weight is the second factor or, if that is the input, the first one.
+    """Return the entry by sizes alone: the weight is the second factor or, if that is the input, the first one.
 
-    The input may be larger than what the product reads of it. Raises NoLayerError if shapes do not fit.
+    The input may be larger than the part that the product reads. Raises NoLayerError if the shapes are inconsistent.
     """
     output, source, place = shapes[0], shapes[1], matrix_place(shapes)
     weight = shapes[place]
@@ -97,10 +100,10 @@ def _sized_gemm(shapes: Sequence[Shape]) -> OperatorEntry:
 
 
 def product(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of a MatMul, or of TFLite's or onnxruntime's, whose attributes say which factors are transposed.
+    """Return the entry of a MatMul of ONNX, TFLite or onnxruntime, whose attributes give the transposed factors.
 
-    A batch that lies between the dimensions of a matrix is not described.
-    Parameters stand behind inputs, so the second operand may be the left factor. Raises NoLayerError.
+    A batch between the dimensions of a matrix is not supported. Parameters follow inputs, so the second operand may be
+    the left factor. Raises NoLayerError if the shapes are inconsistent.
     """
     names = ("transA", "transB") if operator.kind == FUSED_PRODUCT else ("adj_x", "adj_y")
     if integer(operator, "transBatchA", 0) or integer(operator, "transBatchB", 0):
@@ -129,19 +132,19 @@ def product(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
 
 
 def _factor(loops: Mapping[str, int], batch: Sequence[int], inner: str) -> tuple[AffineDimension, ...]:
-    """Matrices along two loops; a batch is along the loops that count from its last dimension."""
+    """Return the dimensions of batched matrices along two loops; batch loops are numbered from the last dimension."""
     outer = ((f"B{at}", size) for at, size in reversed([*enumerate(reversed(batch))]))
     batches = [AffineDimension(size, {loop: 1} if size == loops[loop] else {}) for loop, size in outer]
     return (*batches, *(AffineDimension(loops[loop], {loop: 1}) for loop in inner))
 
 
 def _factors(shapes: Sequence[Shape], second: int) -> tuple[int, int]:
-    """Matrices that a batch shares are the weight: of a second operand that alone is a batch, the first one."""
+    """Return input and weight: the second operand is the weight unless it alone is batched."""
     return (second, 1) if prod(shapes[second][:-2]) != 1 == prod(shapes[1][:-2]) else (1, second)
 
 
 def rows_of_units(_operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of a FULLY_CONNECTED, whose weight has a row of features for each unit. Raises NoLayerError."""
+    """Return the entry of a FULLY_CONNECTED, whose weight has a row of features per unit. Raises NoLayerError."""
     output, source, *_ = shapes
     place = matrix_place(shapes)
     units, features = shapes[place][-2:]
@@ -156,7 +159,7 @@ def _turned(shape: Shape, is_turned: bool) -> Shape:
 
 
 def is_product(output: Shape, left: Shape, right: Shape) -> bool:
-    """True if the matrices `left` times the matrices `right` have as many elements as the output."""
+    """Return True if the matrices `left` times the matrices `right` have as many elements as the output."""
     rows, columns = left[-2:-1] or (1,), right[-1:] if len(right) > 1 else (1,)
     depth = right[-2] if len(right) > 1 else right[-1]
     batch = (max(sizes) for sizes in zip_longest(reversed(left[:-2]), reversed(right[:-2]), fillvalue=1))
@@ -164,9 +167,9 @@ def is_product(output: Shape, left: Shape, right: Shape) -> bool:
 
 
 def product_of_packed_weights(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of a MatMulNBits, whose attributes are the sizes of its weights. Raises NoLayerError.
+    """Return the entry of a MatMulNBits, whose attributes give the sizes of its weights. Raises NoLayerError.
 
-    These lie packed in blocks, so no tensor of the network is a factor.
+    The weights are packed in blocks, so no tensor of the network is a factor.
     """
     depth, columns = (integer(operator, name, 0) for name in ("K", "N"))
     rows, left = divmod(prod(shapes[1]), max(depth, 1))
@@ -176,7 +179,10 @@ def product_of_packed_weights(operator: Operator, shapes: Sequence[Shape]) -> Op
 
 
 def matrix_place(shapes: Sequence[Shape]) -> int:
-    """Where a Gemm's weight stands: after the input the first of two dimensions or more. Raises NoLayerError."""
+    """Return the position of a Gemm's weight: the first operand after the input with two dimensions or more.
+
+    Raises NoLayerError if there is none.
+    """
     for place, shape in enumerate(shapes[2:], 2):
         if len(shape) >= 2:
             return place
@@ -184,7 +190,7 @@ def matrix_place(shapes: Sequence[Shape]) -> int:
 
 
 def second_place(shapes: Sequence[Shape]) -> int:
-    """Where a MatMul's second operand stands, scales and zero points passed over. Raises NoLayerError."""
+    """Return the position of a MatMul's second operand, skipping scales and zero points; raises NoLayerError."""
     first = shapes[1]
     for place, shape in enumerate(shapes[2:], 2):
         if first and (len(shape) > 1 or (shape and shape[0] == first[-1])):
@@ -193,7 +199,10 @@ def second_place(shapes: Sequence[Shape]) -> int:
 
 
 def products_of_heads(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """As its attributes say: `batch` products of `rows` x `depth` times `depth` x `columns`. Raises NoLayerError."""
+    """Return the entry of `batch` products of `rows` x `depth` times `depth` x `columns`, as attributes say.
+
+    Raises NoLayerError if an attribute or an operand is missing.
+    """
     sizes = [operator.attributes.get(name) for name in ("rows", "columns", "depth", "batch")]
     whole = [size for size in sizes if isinstance(size, int) and size > 0]
     if len(whole) < len(sizes):
@@ -209,5 +218,5 @@ def _above_one(batch: Sequence[int]) -> list[int]:
 
 
 def _pairs(batch: Sequence[int], other: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the sizes of two batches that meet, from their last dimension on."""
+    """Return the sizes of two batches paired from their last dimension."""
     return [*zip_longest(reversed(batch), reversed(other), fillvalue=1)]

@@ -1,8 +1,8 @@
-"""Which pixels of every feature map a tile of a stack's output takes, along one axis (DeFiNES, steps 1 and 2).
+"""The pixels of every feature map that a tile of a stack's output needs along one axis (DeFiNES, steps 1 and 2).
 
-Rows and columns are independent, so each axis is calculated alone, for all tiles at once. Intervals are half-open.
-Tiles that do not fill the map are made by one smaller tile, the first: that one computes the halo of its caches too,
-so fewer pixels are alive in it than with the smaller tile last.
+Rows and columns are independent, so each axis is calculated separately, for all tiles at once. Intervals are half-open.
+If the tiles do not fill the map, the first one is smaller. The first tile also computes the halo of its caches, so
+fewer pixels are live in it than if the last tile were smaller.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ Integers: TypeAlias = NDArray[np.int64]
 
 
 class AxisName(StrEnum):
-    """Tiles follow each other along the columns; rows of tiles along the rows."""
+    """The axis of tiling: tiles follow each other along the columns, rows of tiles along the rows."""
 
     ROWS = "rows"
     COLUMNS = "columns"
 
     def pixels(self, feature_map: FeatureMap) -> int:
-        """How many the map has along this axis."""
+        """Return the number of pixels of the map along this axis."""
         return feature_map.rows if self is AxisName.ROWS else feature_map.columns
 
     def window(self, read: Read) -> Window:
-        """Through which a layer sees its input along this axis."""
+        """Return the window of the read along this axis."""
         return read.rows if self is AxisName.ROWS else read.columns
 
 
@@ -46,17 +46,17 @@ class Spans:
 
     @property
     def lengths(self) -> Integers:
-        """How many pixels each tile has along the axis."""
+        """Return the number of pixels in each tile along the axis."""
         return self.stops - self.starts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapUse:
-    """A feature map in every tile.
+    """The pixels of a feature map in every tile.
 
-    `needed` reaches from the first to the last pixel that any layer sees, `computed` are those that the tile computes
-    (of a map from outside: loads). Of these and what is cached before, the last `kept` wait in the cache for later
-    tiles; `written` of them come new into the cache.
+    `needed` reaches from the first to the last pixel that any layer sees. `computed` are the pixels that the tile
+    computes, or loads for a map from outside. Of these and of the pixels cached before, the last `kept` wait in the
+    cache for later tiles; `written` of them are newly cached.
     """
 
     needed: Spans
@@ -67,7 +67,10 @@ class MapUse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadUse:
-    """What a layer sees of an input in every tile: the first `cached` pixels of it from the cache, zeros around it."""
+    """The pixels of an input that a layer sees in every tile; the first `cached` come from the cache.
+
+    `zeros_before` and `zeros_after` count the padding seen around them.
+    """
 
     seen: Spans
     cached: Integers
@@ -77,27 +80,27 @@ class ReadUse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BackCalculation:
-    """One axis of a stack: maps by name, the reads of each layer in the stack's order."""
+    """An axis of a stack: the maps by name, and the reads of each layer in the stack's order."""
 
     maps: Mapping[str, MapUse]
     reads: tuple[tuple[ReadUse, ...], ...]
 
     @property
     def kept(self) -> dict[str, int]:
-        """Return the most pixels that any tile keeps, by map."""
+        """Return the most pixels of each map that any tile keeps, by name."""
         return {name: int(use.kept.max()) for name, use in self.maps.items()}
 
     @property
     def whole(self) -> dict[str, int]:
-        """Return how many pixels all tiles together compute at least once, by map."""
+        """Return the number of pixels of each map that all tiles together compute at least once, by name."""
         return {name: int(use.computed.stops.max() - use.computed.starts.min()) for name, use in self.maps.items()}
 
 
 def back_calculation(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> BackCalculation:
-    """Tiles of `tile` pixels of the output; `cached`: what the tile before has computed is not computed again.
+    """Calculate tiles of `tile` output pixels along an axis; if `cached`, pixels of the previous tile are reused.
 
-    Raises InputError for a tile larger than the output, for a layer that the output does not need, and where a tile
-    would see nothing but padding.
+    Raises InputError for a tile larger than the output, for a layer that the output does not need, and for a tile that
+    would see only padding.
     """
     edges = _edges(stack.output, axis, tile)
     computed: dict[str, Spans] = {stack.output.name: Spans(edges[:-1], edges[1:])}
@@ -124,7 +127,7 @@ def back_calculation(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -
 
 
 def _edges(output: FeatureMap, axis: AxisName, tile: int) -> Integers:
-    """Where tiles begin, and the end."""
+    """Return the starts of the tiles, then the end of the last one."""
     size = axis.pixels(output)
     if not 1 <= tile <= size:
         raise InputError(f"a tile has {tile} {axis} of {output.name!r}", place="tile", expected=f"1 to {size}")
@@ -134,15 +137,15 @@ def _edges(output: FeatureMap, axis: AxisName, tile: int) -> Integers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """How one layer sees a map of `size` pixels while it computes `computed` of its own."""
+    """The view of one layer on a map of `size` pixels while the layer computes the pixels `computed`."""
 
     window: Window
     size: int
     computed: Spans
     is_busy: NDArray[np.bool_] = field(init=False)
-    """In the last tiles, a layer may have nothing left to compute."""
+    """True for tiles in which the layer computes something; in the last tiles it may be finished."""
     seen: Spans = field(init=False)
-    """What is stored of it; nothing while the layer computes nothing."""
+    """The stored pixels seen; empty while the layer computes nothing."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_busy", self.computed.lengths > 0)
@@ -152,22 +155,22 @@ class _View:
 
     @property
     def positions(self) -> int:
-        """How many positions are pixels of the map; a pixel that is repeated has several."""
+        """Return the number of positions over the map; a repeated pixel has several."""
         return self.size * self.window.repeat
 
     @property
     def first(self) -> Integers:
-        """The first position seen, below 0 where that is padding."""
+        """Return the first position seen; negative in the padding."""
         return self.computed.starts * self.window.stride - self.window.pad
 
     @property
     def behind(self) -> Integers:
-        """Behind the last position seen."""
+        """Return the position behind the last one seen."""
         return (self.computed.stops - 1) * self.window.stride - self.window.pad + self.window.reach
 
     @property
     def next_first(self) -> Integers:
-        """The first stored pixel that later tiles see; `size` where nothing is left for them."""
+        """Return the first stored pixel that later tiles see; `size` if they see none."""
         later = np.minimum(np.maximum(self.computed.stops * self.window.stride - self.window.pad, 0), self.positions)
         return np.where(self.computed.stops < self.computed.stops[-1], later // self.window.repeat, self.size)
 
@@ -191,7 +194,7 @@ def _views(
 
 
 def _computed(views: Sequence[_View], *, cached: bool) -> Spans:
-    """The outermost edges over all readers; where caches are, from where the tile before ended."""
+    """Return the hull of the pixels that all readers see; with caches it starts at the end of the previous tile."""
     starts = np.min([view.seen.starts for view in views], axis=0)
     stops = np.max([view.seen.stops for view in views], axis=0)
     if cached:
@@ -217,7 +220,7 @@ def _used_outside(computed: Spans) -> MapUse:
 
 
 def _read_use(view: _View, source: Spans, *, cached: bool) -> ReadUse:
-    """`source` is what is computed of the map."""
+    """Return the use of an input; `source` is the interval of the map that the tile computes."""
     seen = view.seen
     from_cache = np.zeros_like(seen.starts)
     if cached:

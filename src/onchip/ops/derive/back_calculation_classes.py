@@ -14,7 +14,7 @@ from onchip.ops.derive.fusable import Stack
 
 @dataclass(frozen=True, slots=True)
 class MapExtent:
-    """Pixels of a feature map along one axis; `back_calculation.MapUse` says which."""
+    """The number of pixels of a feature map along one axis, with the fields of `back_calculation.MapUse`."""
 
     needed: int
     computed: int
@@ -24,7 +24,7 @@ class MapExtent:
 
 @dataclass(frozen=True, slots=True)
 class ReadExtent:
-    """Pixels of a layer's input along one axis; `back_calculation.ReadUse` says which."""
+    """The number of pixels of a layer's input along one axis, with the fields of `back_calculation.ReadUse`."""
 
     seen: int
     cached: int
@@ -34,7 +34,7 @@ class ReadExtent:
 
 @dataclass(frozen=True, slots=True)
 class TileClass:
-    """What equal tiles along an axis have in common: maps by name, the reads of each layer in the stack's order."""
+    """The common extents of equal tiles along an axis: maps by name, and each layer's reads in the stack's order."""
 
     maps: Mapping[str, MapExtent]
     reads: tuple[tuple[ReadExtent, ...], ...]
@@ -42,9 +42,10 @@ class TileClass:
 
 @dataclass(frozen=True, slots=True)
 class TiledAxis:
-    """All tiles along an axis: `order` says of which class each is.
+    """The tiles along an axis; `order` gives the class of each tile.
 
-    `kept` is the most that any tile keeps of each map, `whole` what all tiles together compute of it at least once.
+    `kept` is the most pixels of each map that any tile keeps; `whole` is the number of pixels that all tiles together
+    compute at least once.
     """
 
     classes: tuple[TileClass, ...]
@@ -55,7 +56,7 @@ class TiledAxis:
 
 @lru_cache(maxsize=1024)
 def tiled_axis(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> TiledAxis:
-    """The back-calculation of an axis with equal tiles told once."""
+    """Return the back-calculation of an axis, with equal tiles merged into classes."""
     found = back_calculation(stack, axis, tile, cached=cached)
     table = _table(found)
     _, firsts, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
@@ -69,7 +70,7 @@ def tiled_axis(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> Tile
 
 
 def _table(found: BackCalculation) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """A row of numbers for each tile: of each map, then of each read."""
+    """Return a row of numbers per tile: the extents of each map, then those of each read."""
     maps = [(use.needed.lengths, use.computed.lengths, use.kept, use.written) for use in found.maps.values()]
     reads = [
         (use.seen.lengths, use.cached, use.zeros_before, use.zeros_after) for layer in found.reads for use in layer

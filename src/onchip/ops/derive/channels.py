@@ -1,4 +1,4 @@
-"""Which axis of a tensor are its channels."""
+"""The channel axis of a tensor."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from onchip.ir.tensor import Tensor
 
 _RANK_WITH_BATCH: Final = 4
 _CONVOLUTIONS: Final = frozenset({"Conv", "ConvInteger", "QLinearConv"})
-"""Kinds whose filters have a filter for each output channel along their first dimension."""
+"""Kinds whose weights have a filter per output channel along their first dimension."""
 
 
 @dataclass(frozen=True)
 class Channels:
-    """The channels of a graph's tensors: the second of four dimensions or more, else the first.
+    """The channels of a graph's tensors: dimension 1 in four or more dimensions, else dimension 0.
 
-    Of a convolution's filters they are the first as well: those of its output, not of its input.
+    The channels of a convolution's filters are dimension 0 too: those of its output, not of its input.
     """
 
     graph: Graph
 
     def count(self, tensor: Tensor) -> int | None:
-        """How many channels a tensor has; None without a shape."""
+        """Return the number of channels of a tensor, or None without a shape."""
         return tensor.shape[self.axis(tensor)] if tensor.shape else None
 
     def axis(self, tensor: Tensor) -> int:
-        """Return which dimension of a tensor's shape the channels are."""
+        """Return the index of the channel dimension of a tensor."""
         return 1 if _has_batch(tensor) and tensor.name not in self._filters else 0
 
     @cached_property

@@ -1,4 +1,4 @@
-"""A network as depth-first execution sees it: layers, and through which windows each looks at feature maps."""
+"""A network as depth-first execution sees it: layers, and the windows through which they read feature maps."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from onchip.ir.region import Range, Region
 from onchip.ir.window import Window
 
 ROW_AXES: Final = 3
-"""A tensor of so many dimensions has columns; one of more has rows, too."""
+"""Number of dimensions from which a tensor has columns; with more dimensions it also has rows."""
 
 
 def pixels_of(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the rows and columns of a tensor: its last two dimensions behind batch and channels, 1 where it has less.
+    """Return the rows and columns of a tensor: its last two dimensions behind batch and channels, or 1 if missing.
 
-    What has three dimensions is one row; of what has more than four, all before the rows are channels.
+    A tensor of three dimensions is one row; in more than four, all dimensions before the rows are channels.
     """
     rows = shape[-2] if len(shape) > ROW_AXES else 1
     return rows, shape[-1] if len(shape) >= ROW_AXES else 1
 
 
 def ranges_of_pixels(region: Region) -> tuple[Range, Range]:
-    """Return the rows and columns of a region of a tensor, 0 to 1 where it has none."""
+    """Return the row and column ranges of a region of a tensor, (0, 1) for missing dimensions."""
     rows = region[-2] if len(region) > ROW_AXES else (0, 1)
     return rows, region[-1] if len(region) >= ROW_AXES else (0, 1)
 
 
 def region_of_pixels(whole: Region, rows: Range, columns: Range) -> Region:
-    """Return these rows and columns of all channels of a tensor; `whole` is its region, which may have neither."""
+    """Return these rows and columns in all channels of a tensor; `whole` is its region, which may lack both."""
     if len(whole) < ROW_AXES:
         return whole
     return (*whole[:-2], rows, columns) if len(whole) > ROW_AXES else (*whole[:-1], columns)
@@ -40,7 +40,7 @@ def region_of_pixels(whole: Region, rows: Range, columns: Range) -> Region:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap:
-    """A tensor of `channels` (batch included) times `rows` x `columns` pixels of `bits` an element."""
+    """A tensor of `channels` (batch included) times `rows` x `columns` pixels, with `bits` per element."""
 
     name: str
     channels: int
@@ -55,16 +55,16 @@ class FeatureMap:
 
     @property
     def size_bits(self) -> int:
-        """Return the bits of all channels, rows and columns."""
+        """Return the size in bits of all channels, rows and columns."""
         return self.elements * self.bits
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A feature map, by name, seen through a window along its rows and one along its columns.
+    """A feature map, by name, read through a window along its rows and one along its columns.
 
-    A negative `pad` crops: networks without padding add feature maps of different sizes, their middles aligned.
-    Of the map's channels so many are seen as `channels` says; None stands for all.
+    A negative `pad` crops: networks without padding add feature maps of different sizes, aligned at their centres.
+    `channels` is the number of the map's channels that are read; None means all.
     """
 
     source: str
@@ -73,16 +73,16 @@ class Read:
     channels: int | None = None
 
     def channels_seen(self, of_map: int) -> int:
-        """Return how many channels it sees of a map that has so many."""
+        """Return the number of channels read of a map that has `of_map` channels."""
         return of_map if self.channels is None else self.channels
 
 
 @dataclass(frozen=True, slots=True)
 class FusableLayer:
-    """`layer` is the loop nest over the whole output; of two reads (an addition) the second stands for its weights.
+    """A layer with the loop nest `layer` over the whole output; the second read of an addition stands for its weights.
 
-    One that `runs_alone` is a stack of its own, in one tile: which part of its inputs a tile would see is not known.
-    Where it `joins` maps, its reads are the parts of one input, side by side along the channels, seen alike.
+    A layer that `runs_alone` is a stack of its own, in one tile, because the input region of a tile is unknown. If it
+    `joins` maps, its reads are the parts of one input, concatenated along the channels and read through equal windows.
     """
 
     name: str
@@ -95,16 +95,16 @@ class FusableLayer:
 
     @property
     def weight_is_a_map(self) -> bool:
-        """Whether the second map that it reads stands for its weights."""
+        """Return True if the second map read stands for the weights."""
         return len(self.reads) > 1 and self.layer.has_weight and not self.joins
 
 
 @dataclass(frozen=True, slots=True)
 class FusableNetwork:
-    """Layers in an order in which they can run; the `inputs` come from outside.
+    """Layers in execution order; the `inputs` come from outside.
 
-    Its `outputs`, feature maps by name, leave it, whoever reads them; so does what nobody reads. Operators that are
-    `moved` run beside the layers: what they read leaves, what they write comes from outside.
+    The `outputs`, feature maps by name, leave the network, as do maps without readers. Operators in `moved` run outside
+    of the stacks: the maps that they read leave the network, and the maps that they write come from outside.
     """
 
     name: str
@@ -113,9 +113,9 @@ class FusableNetwork:
     outputs: tuple[str, ...] = ()
     moved: tuple[StreamedOperator, ...] = ()
     maps: Mapping[str, FeatureMap] = field(init=False, repr=False, compare=False)
-    """All feature maps by name."""
+    """Map from name to feature map."""
     last_readers: Mapping[str, int] = field(init=False, repr=False, compare=False)
-    """Of each feature map that is read, the place of the last layer that reads it."""
+    """Map from the name of a feature map that is read to the index of the last layer that reads it."""
 
     def __post_init__(self) -> None:
         readers = {read.source: at for at, layer in enumerate(self.layers) for read in layer.reads}
@@ -130,7 +130,7 @@ class FusableNetwork:
 class Stack:
     """Layers of a network that run together; `inputs` are the feature maps that they read from outside.
 
-    Only the last layer's output leaves it; `ends_in_output` says that it is an output of the network, whoever reads it.
+    Only the last layer's output leaves the stack; `ends_in_output` is True if it is an output of the network.
     """
 
     inputs: tuple[FeatureMap, ...]
@@ -139,12 +139,12 @@ class Stack:
 
     @property
     def output(self) -> FeatureMap:
-        """The feature map that the last layer writes, and that tiles cut."""
+        """Return the last layer's output, which is cut into tiles."""
         return self.layers[-1].output
 
     @property
     def is_square(self) -> bool:
-        """Return whether rows and columns are alike in all its maps and in how they are read."""
+        """Return True if rows and columns are equal in all maps and in all reads."""
         maps = (*self.inputs, *(layer.output for layer in self.layers))
         reads = (read for layer in self.layers for read in layer.reads)
         return all(one.rows == one.columns for one in maps) and all(read.rows == read.columns for read in reads)

@@ -1,6 +1,6 @@
-"""A graph as depth-first execution sees it: every operator a layer that looks at feature maps through windows.
+"""A graph as depth-first execution sees it: every operator is a layer that reads feature maps through windows.
 
-Layers are those of `layers_of`; biases and fused activations cost nothing there, and so here.
+The layers are those of `layers_of`; biases and fused activations cost nothing, as there.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _FUSABLE: Final = (
 
 
 def fusable_of(graph: Graph, precision: Precision = Precision()) -> FusableNetwork:  # noqa: B008 (frozen)
-    """All operators as layers, in the graph's order.
+    """Return all operators as layers, in the graph's order.
 
     A fully connected layer is a convolution to one pixel whose kernel is the whole map. A transposed convolution of
     stride s is one of stride 1 over its input, with s x s times the output channels: those of the square of outputs
-    that lies over an input; taps that one of them does not have are zeros among the weights. What changes a shape
-    alone is passed through; a Slice before an addition crops what the addition reads (a negative pad, and its step as
-    stride), and zeros that a Pad adds to the channels are not read. Where an output of the graph only shows a feature
-    map, that map is an output. Raises InputError for any other operator.
+    over an input pixel; taps that an output lacks are zeros among the weights. Operators that only change a shape are
+    passed through. A Slice before an addition crops the addition's input (a negative pad, with its step as stride), and
+    zeros that a Pad adds to the channels are not read. If an output of the graph is a view of a feature map, that map
+    is an output. Raises InputError for any other operator.
     """
     reading = FusableReading(graph, *layers_and_left_out(graph), precision, all_in_tiles=True)
     reading.read()
@@ -48,10 +48,10 @@ def fusable_of(graph: Graph, precision: Precision = Precision()) -> FusableNetwo
 
 @dataclass(frozen=True, slots=True)
 class PartlyFusable:
-    """The operators that are layers as a network, and the others, which run outside of its stacks.
+    """A network of the operators that are layers, and the operators outside of its stacks.
 
-    What these read leaves the network, what they write comes into it from outside, so that no stack holds both sides.
-    Of the network's layers those that run `alone` are listed with the reason.
+    The maps that outside operators read leave the network, and the maps that they write come from outside, so no stack
+    contains both sides. `alone` lists the layers that run alone, with the reason.
     """
 
     network: FusableNetwork
@@ -60,10 +60,10 @@ class PartlyFusable:
 
 
 def partly_fusable_of(graph: Graph, precision: Precision = Precision()) -> PartlyFusable:  # noqa: B008 (frozen)
-    """As `fusable_of`, but that operators which cannot be fused run alone, or stay outside; these may be all.
+    """Return `fusable_of`'s layers, where operators that cannot be fused run alone or stay outside, possibly all.
 
-    An operator that is one loop nest over whole maps runs alone. A view through which a layer that reads it cannot be
-    fused is outside: then it is not passed through, but written.
+    An operator that is one loop nest over whole maps runs alone. A view is outside if a layer that reads through it
+    could not be fused; it is then written instead of passed through.
     """
     layers, left_out = layers_and_left_out(graph)
     apart = frozenset[str]()
@@ -76,7 +76,7 @@ def partly_fusable_of(graph: Graph, precision: Precision = Precision()) -> Partl
 
 
 def _network(reading: FusableReading) -> FusableNetwork:
-    """The layers, and what is moved beside them."""
+    """Return the network of the layers, with the operators that run outside of them."""
     graph, seen = reading.graph, reading.shown.seen
     outside = [graph.operator[left_out.operator] for left_out in reading.outside]
     given = [tensor.name for tensor in graph.with_role(Role.INPUT) if graph.readers[tensor.name]]
@@ -90,13 +90,13 @@ def _network(reading: FusableReading) -> FusableNetwork:
 
 
 def _in_order(reading: FusableReading) -> tuple[FusableLayer, ...]:
-    """The layers in the graph's order, but that one which runs alone follows the last layer that it has to wait for.
+    """Return the layers in the graph's order, but each one that runs alone directly after the last layer it depends on.
 
-    That layer's output leaves its stack anyway: so no stack is cut that would not end there.
+    That layer's output leaves its stack in any case, so no stack is cut additionally.
     """
     ordered: list[FusableLayer] = []
     layers = {layer.name: layer for layer in reading.inside}
-    behind: dict[str, str | None] = {}  # of each tensor, the last layer that has to run before it is there
+    behind: dict[str, str | None] = {}  # tensor name -> last layer that must run before the tensor exists
     for operator in reading.graph.operators:
         names = [one.name for one in ordered]
         waits = [names.index(last) for name in operator.inputs if (last := behind.get(name)) is not None]

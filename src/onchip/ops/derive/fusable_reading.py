@@ -1,4 +1,4 @@
-"""Operators one after the other as layers that look at feature maps through windows."""
+"""Operators, one by one, as layers that read feature maps through windows."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ _OF_ALL_PIXELS: Final = frozenset(
 
 @dataclass
 class FusableReading:
-    """What the tensors made so far show of feature maps is `shown`; what cannot be fused is `outside`.
+    """The state of reading a graph's operators as layers.
 
-    Layers are `inside`, those of them that cannot run in tiles `alone`. With `all_in_tiles` there are none, and maps
-    have no, or two, dimensions behind the channels. Views `apart`, or `in_the_way`, are not passed through.
+    `shown` maps the tensors so far to views of feature maps. Layers are `inside`; those that cannot run in tiles are
+    also `alone`; operators that cannot be fused are `outside`. With `all_in_tiles` none runs alone, and maps have zero
+    or two dimensions behind the channels. Views in `apart` or `in_the_way` are not passed through.
     """
 
     graph: Graph
@@ -60,7 +61,7 @@ class FusableReading:
         self.shown = ShownMaps(self.graph, self.precision, self.apart, self.all_in_tiles)
 
     def read(self) -> None:
-        """Make every operator a layer, or what is outside; one that changes only how others see a map is neither."""
+        """Make every operator a layer, an operator outside, or a view that only changes how others read a map."""
         self._read_operators()
         leaving = [tensor.name for tensor in self.graph.with_role(Role.OUTPUT)]
         if not self.all_in_tiles:
@@ -84,7 +85,7 @@ class FusableReading:
                 self.inside.append(layer)
 
     def _alone(self, operator: Operator, why: LeftOut) -> FusableLayer | None:
-        """The operator as a layer that runs alone; None where it is outside."""
+        """Return the operator as a layer that runs alone, or None if it is outside."""
         if self.all_in_tiles:
             return None
         try:
@@ -97,7 +98,7 @@ class FusableReading:
         return layer
 
     def _layer_alone(self, operator: Operator) -> FusableLayer:
-        """Reads whole maps, all that the operator has, as the nest's operands."""
+        """Return the operator as a layer that reads all its maps whole, as the nest's operands."""
         if len(operator.outputs) > 1:
             raise NoLayerError("it writes several tensors")
         self.shown.look_at(operator)
@@ -117,7 +118,7 @@ class FusableReading:
         return replace(self._finished(operator, layer, output, reads), runs_alone=True)
 
     def _layer(self, operator: Operator) -> FusableLayer | None:
-        """None for an operator that only changes how others see its input."""
+        """Return the operator as a layer, or None if it only changes how others read its input."""
         if operator.workspace_bytes or not operator.inputs:
             raise NoLayerError("it reads no map, or its tiles would need a workspace of their own")
         if self.shown.view(operator):
@@ -142,7 +143,7 @@ class FusableReading:
         return self._element_by_element(operator, layer, output)
 
     def _through_windows(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
-        """The layer's own windows, if they lie over the map."""
+        """Return a layer with the loop nest's own windows, if these match the map."""
         sight = self._only_input(operator)
         source, (rows, columns) = sight.whole, layer.axes
         times = sight.rows.repeat, sight.columns.repeat
@@ -156,9 +157,9 @@ class FusableReading:
         return self._finished(operator, layer, output, (sight.read(windows[0], windows[1]),))
 
     def _element_by_element(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
-        """One or two maps at the pixels that are written.
+        """Return a layer that reads one or two maps at the pixels that it writes.
 
-        The second may have one pixel for all, as a gate has, or fewer channels, which spread over the others.
+        The second map may have one pixel for all, as a gate has, or fewer channels, which are broadcast to the others.
         """
         names = largest_first(self.graph, operator.inputs)
         is_gate = [at > 0 and is_one_a_channel(self.graph, name, operator) for at, name in enumerate(names)]
@@ -182,7 +183,7 @@ class FusableReading:
         return self._finished(operator, layer, output, tuple(reads))
 
     def _transposed(self, operator: Operator) -> FusableLayer:
-        """Along an axis, the outputs from s * q on see the inputs from q + ceil((pad - kernel + 1) / s) on."""
+        """Return a layer over input pixels: outputs from s * q on need inputs from q + ceil((pad - kernel + 1) / s)."""
         source, high = self._whole_input(operator), self.shown.map(operator.outputs[0])
         layer, pixels = self._nest_of_transposed(operator, source, high)
         if pixels > 1 and (readers := self.graph.readers[operator.outputs[0]]):
@@ -191,7 +192,7 @@ class FusableReading:
         return self._through_windows(operator, layer, low)
 
     def _nest_of_transposed(self, operator: Operator, source: FeatureMap, high: FeatureMap) -> tuple[Layer, int]:
-        """Over the pixels of the input; and how many of the output lie over one of them."""
+        """Return the nest over the input's pixels, and the number of output pixels per input pixel."""
         strides = integers(operator, "strides", (1, 1))
         part = self._nest(operator, f"{operator.name} (0, 0)" if max(strides) > 1 else operator.name)
         return nest_of_transposed(self.graph, operator, part, (source, high)), prod(strides)
@@ -218,7 +219,7 @@ class FusableReading:
         return self.shown.seen[operator.inputs[0]]
 
     def _is_reshaped(self, operator: Operator) -> bool:
-        """True if the operator sees its input in another shape than the input is stored in."""
+        """Return True if the operator reads its input in another shape than the stored one."""
         stored = self.graph.tensor[operator.inputs[0]].shape
         return stored is not None and shapes_of(self.graph, operator)[1] != stored
 

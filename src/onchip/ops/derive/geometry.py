@@ -1,4 +1,4 @@
-"""How an operator's tiles lie in its operands: axes that can be cut, and what a range of each needs of every operand.
+"""The tile geometry of an operator: axes that can be cut, and the region of each operand that a range of them needs.
 
 A tile is a range for each axis.
 """
@@ -16,9 +16,9 @@ from onchip.ir.region import Range, Region
 
 @dataclass(frozen=True, slots=True)
 class TileAxis:
-    """A dimension of the output, or of what is summed up, that may be cut.
+    """A dimension of the output, or a reduced dimension, that may be cut.
 
-    An axis that `is_last_resort` is cut only where no split along the others fits.
+    An axis that `is_last_resort` is cut only if no split along the others fits.
     """
 
     size: int
@@ -28,11 +28,11 @@ class TileAxis:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One dimension of an operand: all of it (`axis` None), or what follows from a range of an axis.
+    """A dimension of an operand: all of it (`axis` None), or the part that follows from a range of an axis.
 
-    A range [start, stop) needs [start // per * step + offset, (stop - 1) // per * step + offset + extent): for
-    a convolution's rows `step` is its stride, `extent` the kernel's reach, `offset` the padding before, negated;
-    for the input channels of a group, `per` counts its output channels.
+    A range [start, stop) needs [start // per * step + offset, (stop - 1) // per * step + offset + extent): for a
+    convolution's rows `step` is its stride, `extent` the kernel's reach, `offset` the negated padding before; for the
+    input channels of a group, `per` is its number of output channels.
     """
 
     size: int
@@ -43,10 +43,10 @@ class Span:
     extent: int = 1
 
     def range(self, start: int, stop: int, axis_size: int) -> Range:
-        """Of a tile's range, within the dimension; empty where start == stop.
+        """Return the range of the dimension that a tile's range needs; empty if start == stop.
 
-        What lies between two tiles' needs belongs to the one before, what lies after the last to the last: an
-        operator's tiles together read all that the operator reads.
+        Elements between two tiles' needs belong to the earlier tile, and elements after the last tile's needs to the
+        last, so that an operator's tiles together read everything that the operator reads.
         """
         first = start // self.per * self.step + self.offset
         reach = (stop - 1) // self.per * self.step + self.offset + self.extent
@@ -57,7 +57,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class OperandAccess:
-    """A tensor that the operator reads or writes, and how each of its dimensions follows from the axes."""
+    """A tensor that the operator reads or writes, and the dependence of each of its dimensions on the axes."""
 
     tensor: str
     operand: Operand
@@ -66,11 +66,11 @@ class OperandAccess:
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of the whole tensor, not of a tile."""
+        """Return the size in bytes of the whole tensor, not of a tile."""
         return self.element_bytes * prod(span.size for span in self.spans)
 
     def region(self, tile: Sequence[Range], axes: Sequence[TileAxis]) -> Region | None:
-        """What the tile needs; None if that is nothing."""
+        """Return the region that the tile needs, or None if it is empty."""
         ranges = tuple(
             (0, span.size) if span.axis is None else span.range(*tile[span.axis], axes[span.axis].size)
             for span in self.spans
@@ -80,7 +80,7 @@ class OperandAccess:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """An operator's axes and accesses; each write's regions partition its tensor. No operand stands twice alike."""
+    """An operator's axes and accesses; the regions of each write partition its tensor, and no access is repeated."""
 
     axes: tuple[TileAxis, ...]
     reads: tuple[OperandAccess, ...]
@@ -88,31 +88,31 @@ class Geometry:
 
     @property
     def reduction(self) -> int | None:
-        """The axis that is summed up, if there is one."""
+        """Return the index of the reduced axis, or None without one."""
         return next((index for index, axis in enumerate(self.axes) if axis.is_reduction), None)
 
 
 def tile_sizes(size: int) -> tuple[int, ...]:
-    """ceil(size / count) for every count of tiles, each once, the greatest first."""
+    """Return ceil(size / count) for every count of tiles, without duplicates, in descending order."""
     return tuple(sorted({-(-size // count) for count in range(1, size + 1)}, reverse=True))
 
 
 def ranges_of(size: int, tile_size: int) -> tuple[Range, ...]:
-    """[0, size) in pieces of `tile_size`, the last one perhaps shorter."""
+    """Return [0, size) in pieces of `tile_size`; the last one may be shorter."""
     return tuple((start, min(start + tile_size, size)) for start in range(0, size, tile_size))
 
 
 @lru_cache(maxsize=65536)
 def cut_lines(span: Span, axis_size: int, tile_size: int) -> frozenset[int]:
-    """The boundaries within a dimension at which the tiles along its axis begin and end."""
+    """Return the boundaries inside a dimension at which the tiles along its axis begin and end."""
     tiles = ranges_of(axis_size, tile_size)
     return frozenset(end for tile in tiles for end in span.range(*tile, axis_size)) - {0, span.size}
 
 
 def tiles_in_order(geometry: Geometry, sizes: Sequence[int], order: Sequence[int]) -> tuple[tuple[Range, ...], ...]:
-    """Every tile, axes from the outermost of `order` in; each pass over an axis goes the other way than the last.
+    """Return every tile, with the first axis of `order` outermost; consecutive passes over an axis alternate direction.
 
-    So two tiles that follow each other differ along one axis only, and share what does not depend on it.
+    Consecutive tiles therefore differ along one axis only, and share the regions that do not depend on it.
     """
     pieces = [ranges_of(axis.size, size) for axis, size in zip(geometry.axes, sizes, strict=True)]
     passes: list[tuple[int, ...]] = [()]

@@ -1,4 +1,4 @@
-"""The layers of a network: each operator that is a loop nest, as one or several; what is none is left out."""
+"""The layers of a network: the loop nests of each operator; operators without one are left out."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from onchip.ops.sequences.recurrences import RECURRENT, recurrence
 from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, Shape, loop_nests
 
 PLAIN_BITS: Final = 8
-"""Of an element, where nothing says it."""
+"""Bits per element of a tensor that does not state them."""
 _WIDEST_SUM: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """An operator that is no layer, and why."""
+    """An operator that is not a layer, and the reason."""
 
     operator: str
     kind: str
@@ -38,10 +38,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class NetworkLayers:
-    """Layers by name, in the network's order. One given as text is a network without a name of one layer.
+    """Layers by name, in the network's order; one given as text is an unnamed network of one layer.
 
-    `times` are those that a layer runs on other data, for those that run more than once (the steps of an LSTM);
-    `graph` is the network that the layers are of, None where there is none.
+    `times` is the number of executions on different data of layers that run more than once, such as the steps of an
+    LSTM. `graph` is the network of the layers, or None.
     """
 
     name: str | None
@@ -56,19 +56,19 @@ class NetworkLayers:
 
     @property
     def macs(self) -> int:
-        """Return the multiply-accumulates of all layers, as often as they run."""
+        """Return the multiply-accumulates of all executions of all layers."""
         return sum(layer.macs * self.times.get(name, 1) for name, layer in self.layers.items())
 
     @property
     def distinct(self) -> Mapping[Layer, tuple[str, ...]]:
-        """Each layer once, with the names of all that are like it."""
+        """Return each distinct layer once, with the names of all layers equal to it."""
         found: dict[Layer, list[str]] = {}
         for name, layer in self.layers.items():
             found.setdefault(layer, []).append(name)
         return {layer: tuple(names) for layer, names in found.items()}
 
     def only(self, name: str) -> NetworkLayers:
-        """One of them; raises UsageError for another name."""
+        """Return the network with this layer only; raises UsageError for an unknown name."""
         if name not in self.layers:
             for one in self.left_out:
                 if one.operator == name:
@@ -81,10 +81,10 @@ class NetworkLayers:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Bits of an element of every operand (None: each tensor's own), and of a sum in the making.
+    """Bits per element of every operand (None: each tensor's own), and of a partial sum.
 
-    Without `partial_bits` a sum has 16 more than an element, up to 32; 32 where elements have their tensor's own. It
-    never has fewer than the output.
+    Without `partial_bits` a partial sum has 16 bits more than an element, up to 32, or 32 if elements have their
+    tensor's width. It is never narrower than the output.
     """
 
     bits: int | None = 8
@@ -96,7 +96,7 @@ class Precision:
             raise UsageError(what, place="--partial-bits", expected=f"at least those of an element ({self.bits or 1})")
 
     def on(self, accelerator: Accelerator) -> Precision:
-        """With sums as wide as they are by default, but for what a memory of outputs has no room for."""
+        """Return the precision with partial sums of default width, limited by the smallest memory of outputs."""
         if self.partial_bits is not None:
             return self
         rooms = [level.memory.capacity_bytes * 8 for level in accelerator.levels if OUTPUT in level.memory.holds]
@@ -104,17 +104,17 @@ class Precision:
 
     @property
     def sum_bits(self) -> int:
-        """Of a sum in the making whose output has no more."""
+        """Return the bits of a partial sum whose output is not wider."""
         return self._wide if self.partial_bits is None else self.partial_bits
 
     def of(self, layer: Layer) -> Layer:
-        """The layer with elements of so many bits; its own where these are each tensor's."""
+        """Return the layer with elements of `bits`, or with its own widths if `bits` is None."""
         return self._with(layer, {operand: self.bits or layer.bits(operand) for operand in RELEVANT})
 
     def of_tensors(self, layer: Layer, source: Tensor, weight: Tensor | None, output: Tensor) -> Layer:
-        """The layer with elements of so many bits, or of those of its tensors; 8 where these are given in bytes.
+        """Return the layer with elements of `bits`, or as wide as its tensors' (8 bits for tensors given in bytes).
 
-        A weight that the layer does not have is as wide as its input.
+        A layer without a weight gets the input's width for it.
         """
         own = {INPUT: source, WEIGHT: weight or source, OUTPUT: output}
         return self._with(layer, {operand: self.bits or one.bits or PLAIN_BITS for operand, one in own.items()})
@@ -135,10 +135,10 @@ class Precision:
 
 
 def layers_of(graph: Graph) -> NetworkLayers:
-    """Of every operator that is a loop nest, at 8 bits an element.
+    """Return the layers of every operator that is a loop nest, at 8 bits per element.
 
-    An operator that is several layers gives each a name of its own, like `up (0, 1)`; what no loop nest describes
-    exactly is left out. Fused activations cost nothing.
+    An operator of several layers gives each a name, like `up (0, 1)`. Operators that no loop nest describes exactly are
+    left out. Fused activations cost nothing.
     """
     layers, left_out = layers_and_left_out(graph)
     without = {one.operator for one in left_out}
@@ -152,7 +152,7 @@ def layers_of(graph: Graph) -> NetworkLayers:
 
 
 def layers_and_left_out(graph: Graph) -> tuple[Mapping[str, Layer], tuple[LeftOut, ...]]:
-    """The layers by name, and the operators that are none."""
+    """Return the layers by name, and the operators that are not layers."""
     layers: dict[str, Layer] = {}
     left_out: list[LeftOut] = []
     for operator in graph.operators:
@@ -170,7 +170,7 @@ def _name(operator: Operator, part: str) -> str:
 
 
 def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
-    """Its loop nests at 8 bits an element, by what tells them apart; raises NoLayerError, or InputError."""
+    """Return the operator's loop nests at 8 bits per element, by suffix; raises NoLayerError or InputError."""
     if any(graph.tensor[name].part_of for name in (*operator.reads, *operator.outputs)):
         raise NoLayerError("it is a tile of a layer")
     shapes = shapes_of(graph, operator)
@@ -192,7 +192,7 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
 
 
 def shapes_of(graph: Graph, operator: Operator) -> list[Shape]:
-    """Return the shape of the output, then those of inputs and parameters with which the operator computes.
+    """Return the shape of the output, then the shapes in which the operator computes with inputs and parameters.
 
     Raises NoLayerError if a shape is unknown.
     """

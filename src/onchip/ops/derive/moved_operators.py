@@ -1,4 +1,4 @@
-"""Operators that run outside of all fused stacks, as what they move from and to DRAM."""
+"""Operators outside of all fused stacks, as data movement from and to DRAM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onchip.ops.windows.sliding_windows import NoLayerError
 
 
 def moved_operators(graph: Graph, names: Iterable[str], bits: int | None) -> tuple[StreamedOperator, ...]:
-    """Return the operators of these names with what they move, in whole bytes, where elements have `bits`.
+    """Return the operators of these names with the data that they move, in whole bytes, at `bits` per element.
 
     None stands for each tensor's own bits.
     """
@@ -24,7 +24,7 @@ def moved_operators(graph: Graph, names: Iterable[str], bits: int | None) -> tup
 
 
 def macs_of_nests(graph: Graph, operator: Operator) -> int:
-    """Return the multiply-accumulates of an operator's loop nests, 0 where it has none."""
+    """Return the multiply-accumulates of an operator's loop nests, or 0 without loop nests."""
     try:
         return sum(layer.macs for layer in layers_of_operator(graph, operator).values())
     except (NoLayerError, InputError):

@@ -19,7 +19,7 @@ from onchip.ops.sequences.recurrences import RECURRENT
 from onchip.ops.windows.sliding_windows import NoLayerError, loop_nests, transposed_convolution
 
 _WITHOUT_NEST: Final = RECURRENT | ATTENTION | {PACKED_PRODUCT}
-"""Their products hand on scores, or gates, which are no tensors of the network, or have weights that lie packed."""
+"""Kinds whose products pass on scores or gates that are not tensors of the network, or have packed weights."""
 _ONE_PIXEL: Final = ((0, 1), (0, 1))
 
 
@@ -34,7 +34,7 @@ class NestsOfNetwork:
     _operands: dict[str, NestOperands | None] = field(default_factory=dict)
 
     def whole(self, operator: Operator) -> tuple[Layer, ...]:
-        """The operator's loop nests in the order in which they run; none for what no loop nest describes."""
+        """Return the operator's loop nests in execution order; empty if no loop nest describes it."""
         if operator.name not in self._whole:
             found = tuple(self._found(operator))
             if found:
@@ -46,7 +46,7 @@ class NestsOfNetwork:
         return self._whole[operator.name]
 
     def of_region(self, operator: Operator, region: Region) -> tuple[Layer, ...]:
-        """The loop nests over a region of the rows and columns of its output; raises InputError, NoLayerError."""
+        """Return the loop nests over some rows and columns of the output; raises InputError or NoLayerError."""
         shape = self.graph.tensor[operator.outputs[0]].shape or ()
         whole = self.whole(operator)
         if not whole or region == whole_region(shape):
@@ -67,14 +67,14 @@ class NestsOfNetwork:
         return self._tiles[key]
 
     def operands(self, operator: Operator) -> NestOperands | None:
-        """What the operator's loop nests read; None where it has none."""
+        """Return the operands of the operator's loop nests, or None without loop nests."""
         if operator.name not in self._operands:
             found = nest_operands(self.graph, operator) if self.whole(operator) else None
             self._operands[operator.name] = found
         return self._operands[operator.name]
 
     def _weight_has_pixels(self, operator: Operator) -> bool:
-        """Whether the smaller of two operands has rows or columns, as one has that gates all channels alike."""
+        """Return True if the smaller of two operands has rows or columns, as a gate shared by all channels has."""
         operands = self.operands(operator)
         weight = operands.weight if operands else None
         shape = self.graph.tensor[weight].shape or () if weight is not None else ()
@@ -93,7 +93,7 @@ class NestsOfNetwork:
 
 
 def _zeros(axis: Axis, taps: int, outputs: Range) -> Range:
-    """How many zeros the windows of a range of outputs see before the input, and behind it."""
+    """Return the number of zeros before and behind the input in the windows of a range of outputs."""
     first = outputs[0] * axis.stride - axis.padding
     behind = (outputs[1] - 1) * axis.stride - axis.padding + (taps - 1) * axis.dilation + 1
     return max(-first, 0), max(behind - axis.size, 0)

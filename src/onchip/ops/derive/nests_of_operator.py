@@ -1,4 +1,4 @@
-"""The loop nests of one operator of a network in tiles or not, with the bits of its own operands."""
+"""The loop nests of one operator of a network, tiled or not, with the bits of its own operands."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from onchip.ops.derive.operands import precise
 from onchip.ops.sequences.recurrences import RECURRENT
 
 _OF_OTHER_TENSORS: Final = RECURRENT | ATTENTION | {PACKED_PRODUCT}
-"""Kinds whose nests read more than tensors of the network: elements are as wide as those of what is read first."""
+"""Kinds whose nests read more than the network's tensors: elements are as wide as those of the first tensor read."""
 
 
 def nests_of_operator(graph: Graph, operator: Operator, precision: Precision) -> Iterator[tuple[Layer, int]]:
-    """Yield the loop nests of an operator, of a tile those of the whole, and how often each of them runs.
+    """Yield the loop nests of an operator, of a tile those of the whole operator, with their number of executions.
 
-    There are none for what no loop nest describes.
+    Yields nothing if no loop nest describes the operator.
     """
     alone = whole_operator(graph, operator)
     (whole,) = alone.operators
@@ -40,7 +40,7 @@ def nests_of_operator(graph: Graph, operator: Operator, precision: Precision) ->
 
 
 def whole_operator(graph: Graph, operator: Operator) -> Graph:
-    """An operator as a network of its own; of a tile that of which it is one, with operands as wide as the tile's."""
+    """Return an operator as a network of its own; a tile becomes its whole operator, as wide as the tile's operands."""
     tile = operator.tile
     if tile is None:
         names = dict.fromkeys((*operator.reads, *operator.outputs))

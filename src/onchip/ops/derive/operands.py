@@ -1,4 +1,4 @@
-"""Which of an operator's operands a loop nest reads: its input and its weight, and nothing else."""
+"""The operands that a loop nest reads: the input and the weight."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from onchip.ops.windows.sliding_windows import NoLayerError
 
 @dataclass(frozen=True, slots=True)
 class NestOperands:
-    """The tensors that a loop nest reads, by name; `weight` is None for one that has none."""
+    """The names of the tensors that a loop nest reads; `weight` is None without a weight."""
 
     input: str
     weight: str | None
 
 
 def nest_operands(graph: Graph, operator: Operator) -> NestOperands:
-    """What the loop nests of an operator read; raises NoLayerError for one that has none."""
+    """Return the operands of an operator's loop nests; raises NoLayerError if it has none."""
     shapes = shapes_of(graph, operator)
     names = (operator.outputs[0], *operator.inputs, *operator.parameters)
     if len(names) < 2:
@@ -40,7 +40,7 @@ def nest_operands(graph: Graph, operator: Operator) -> NestOperands:
 
 
 def precise(graph: Graph, operator: Operator, layer: Layer, precision: Precision) -> Layer:
-    """Return a nest of the operator with the bits that are asked for, or those of the operands that it reads."""
+    """Return a nest of the operator with the requested bits, or with the bits of its operands."""
     if precision.bits is not None:
         return precision.of(layer)
     tensor, operands = graph.tensor, nest_operands(graph, operator)
@@ -49,5 +49,5 @@ def precise(graph: Graph, operator: Operator, layer: Layer, precision: Precision
 
 
 def largest_first(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
-    """Return tensors in the order in which a nest has them element by element; equal ones stay in theirs."""
+    """Return tensors in the operand order of an element-wise nest: by descending size; ties keep their order."""
     return tuple(sorted(names, key=lambda name: -prod(graph.tensor[name].shape or ())))

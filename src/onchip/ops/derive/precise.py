@@ -1,4 +1,4 @@
-"""A network whose elements have as many bits as those of the loop nests that compute it."""
+"""A network whose elements have the bits of the loop nests that compute it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onchip.ir.tensor import Tensor, size_in_bytes
 
 
 def with_elements_of(graph: Graph, bits: int | None) -> Graph:
-    """The network with `bits` an element (None: as it is); tensors that are given in bytes stay as they are."""
+    """Return the network with `bits` per element (None: unchanged); tensors given in bytes stay unchanged."""
     if bits is None or all(tensor.bits in (bits, None) for tensor in graph.tensors):
         return graph
     return replace(graph, tensors=tuple(_with_bits(tensor, bits) for tensor in graph.tensors))

@@ -1,4 +1,4 @@
-"""The loop nest of a part of an operator's output: its own, with the rows and columns of the part."""
+"""The loop nest of a part of an operator's output: the operator's nest over the rows and columns of the part."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Sides: TypeAlias = tuple[int, int, int, int]
 def layer_of_tile(
     layer: Layer, whole: Pixels, tile: Pixels, padding: Sides, *, pixels_are_groups: bool = True
 ) -> Layer:
-    """The loop nest over `tile` pixels of the output, of which the nest `layer` computes `whole`.
+    """Return the loop nest over `tile` pixels of the output; `layer` is the nest over the `whole` output.
 
-    `padding` are the zeros that its windows see on each side. Where pixels are no rows and columns of the nest (element
-    by element), they are groups, or else of a batch that meets the same parameter or gate; these become fewer.
+    `padding` are the zeros that its windows see on each side. In element-wise nests, pixels are not rows and columns:
+    they are groups, or a batch that meets one parameter or gate, and their number is reduced.
     """
     if (layer.p, layer.q) == whole:
         return replace(layer, p=tile[0], q=tile[1], padding=padding)

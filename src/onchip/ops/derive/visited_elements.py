@@ -1,4 +1,4 @@
-"""How many elements an operator that multiplies no matrices goes through, one operation for each."""
+"""The number of elements that an operator without matrix products visits, one operation for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_ALL_THAT_IS_READ: Final = frozenset(
 
 
 def elements_visited(graph: Graph, operator: Operator) -> int:
-    """Of a pool those of each window, of a reduction those that it reads, else those that it writes; at least 1."""
+    """Return the elements of all windows for a pool, those read for a reduction, else those written; at least 1."""
     written = sum(_elements(graph, name) for name in operator.outputs)
     if operator.kind in _POOLS:
         kernel = operator.attributes.get("kernel_shape")
@@ -32,7 +32,7 @@ def _elements(graph: Graph, name: str) -> int:
 
 
 def _elements_read(graph: Graph, operator: Operator) -> Mapping[str, int]:
-    """Of each input, whose bands count together."""
+    """Return the number of elements of each input; bands of one tensor count together."""
     read: dict[str, int] = {}
     for name in dict.fromkeys(operator.inputs):
         whole = graph.tensor[name].part_of or name

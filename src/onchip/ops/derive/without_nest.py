@@ -1,4 +1,4 @@
-"""Why operators of a kind have no loop nest, so that they are costed as data movement and element operations."""
+"""Reasons why kinds of operators have no loop nest; these are costed as data movement and element operations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Kinds whose elements come from other places: rows that are normalised, slices, pads, resized maps, joins.
+"""Kinds whose elements come from other positions: normalised rows, slices, pads, resizes, joins.
 
 They have no loop nest. An element of the output depends on a range of each dimension of an operand, which follows from
-the element's place.
+the element's position.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from onchip.ops.registry.outline import Outline, Shape
 from onchip.ops.views.views import paces_of
 
 _MARGINS: Final = {"nearest": 1, "linear": 1, "cubic": 3}
-"""By how many elements the source of a resized one may lie beside its place, however coordinates are rounded."""
+"""Most elements by which a resize's source element may be off its position, under any rounding of coordinates."""
 _REACH_OF_PADDING: Final = {"constant": 0, "edge": 1, "reflect": 2, "symmetric": 2}
-"""By mode, how far from its place an element of the padding is read, in lengths of the padding."""
+"""Distance from its position at which an element of the padding is read, in lengths of the padding, by mode."""
 _DEFAULT_AXES: Final = {"LayerNormalization": -1, "RMSNormalization": -1}
-"""Where a file may leave it out; that of a softmax differs by ONNX's version."""
+"""Default axis of kinds whose file may omit it; a softmax's default depends on the version of ONNX."""
 _CHANNELS: Final = 1
 _Dimensions = tuple[AffineDimension, ...]
 
@@ -33,9 +33,9 @@ def placed(
     loops: Mapping[str, int] | None = None,
     uncut: Sequence[int] = (),
 ) -> OperatorEntry:
-    """Return an entry whose first operand lies as `first` says; every slice reads the others whole.
+    """Return an entry whose first operand has the dimensions `first`; every slice reads the other operands whole.
 
-    Without `write`, each dimension of the output has a loop, of which those of the dimensions `uncut` are never cut.
+    Without `write`, each dimension of the output has a loop; the loops of the dimensions `uncut` are never cut.
     """
     operands = {0: write or along(outline.written), 1: first}
     operands |= {at: unknown(shape) for at, shape in enumerate(outline.shapes()[1:], 2)}
@@ -43,7 +43,7 @@ def placed(
 
 
 def _rows(outline: Outline) -> OperatorEntry | None:
-    """What is normalised begins with `axis` and is never cut; what stands before it is."""
+    """Return the entry of a normalisation from `axis` on, whose normalised dimensions are never cut."""
     operator, rank = outline.operator, len(outline.written)
     axis = _place(operator, "axis", rank, _DEFAULT_AXES.get(operator.kind))
     if outline.shapes()[0] != outline.written or axis is None:
@@ -53,7 +53,7 @@ def _rows(outline: Outline) -> OperatorEntry | None:
 
 
 def _channels_normalised(outline: Outline) -> OperatorEntry | None:
-    """All pixels of a channel belong together; every channel, or group of them, is one by itself."""
+    """Return the entry of a normalisation over all pixels of a channel, or of a group of channels."""
     rank = len(outline.written)
     if outline.shapes()[0] != outline.written or rank < 3:
         return None
@@ -71,7 +71,7 @@ def _slice(outline: Outline) -> OperatorEntry | None:
 
 
 def _pad(outline: Outline) -> OperatorEntry | None:
-    """Padding of n elements shows what lies at most `reach` times n farther in; without a reach, anything."""
+    """Return the entry of a Pad: padding of n elements shows elements at most `reach` * n inside; else any element."""
     operator, source, written = outline.operator, outline.shapes()[0], outline.written
     rank, reach = len(source), _REACH_OF_PADDING.get(str(outline.operator.attributes.get("mode", "constant")))
     pads = integers(operator, "pads", (0,) * (2 * rank))
@@ -87,7 +87,7 @@ def _pad(outline: Outline) -> OperatorEntry | None:
 
 
 def _resize(outline: Outline) -> OperatorEntry | None:
-    """By a whole factor up or down; by another, all of the dimension is read."""
+    """Return the entry of a Resize by a whole factor up or down; dimensions with another factor are read whole."""
     operator, source, written = outline.operator, outline.shapes()[0], outline.written
     margin = _MARGINS.get(str(operator.attributes.get("mode", "nearest")))
     is_cropped = operator.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
@@ -106,7 +106,7 @@ def _resize(outline: Outline) -> OperatorEntry | None:
 
 
 def _repeated(outline: Outline) -> OperatorEntry | None:
-    """Along a dimension that keeps its size each element is the one at its place; of others all may be read."""
+    """Return the entry of an Expand or Tile: dimensions of equal size correspond, others are read whole."""
     source, write = outline.shapes()[0], along(outline.written)
     missing = len(write) - len(source)
     if missing < 0:
@@ -116,9 +116,9 @@ def _repeated(outline: Outline) -> OperatorEntry | None:
 
 
 def _gather(outline: Outline) -> OperatorEntry | None:
-    """The dimension that is picked from is read whole; the indices lie along the dimensions in its place.
+    """Return the entry of a Gather: the gathered dimension is read whole, and the indices' dimensions replace it.
 
-    A table that is a parameter stands behind the indices.
+    A table that is a parameter follows the indices.
     """
     shapes, written = outline.shapes(), outline.written
     fitting = [
@@ -139,7 +139,7 @@ def _gather(outline: Outline) -> OperatorEntry | None:
 
 
 def _blocks(outline: Outline) -> OperatorEntry | None:
-    """Pixels to channels or back: rows and columns of blocks; all channels of a pixel are read."""
+    """Return the entry of DepthToSpace or SpaceToDepth, cut in rows and columns of blocks; all channels are read."""
     source, written = outline.shapes()[0], outline.written
     size = integer(outline.operator, "blocksize", 0)
     if size < 1 or len(source) != 4 or len(written) != 4:
@@ -164,7 +164,7 @@ def _transpose(outline: Outline) -> OperatorEntry | None:
 
 
 def _concat(outline: Outline) -> OperatorEntry | None:
-    """Inputs one after the other, cut anywhere; constants may stand between them."""
+    """Return the entry of a concatenation, which can be cut anywhere; constants may be among its inputs."""
     seen, count, written = outline.shapes(), len(outline.operator.inputs), outline.written
     if (axis := _joined_axis(outline, written)) is None:
         return None
@@ -179,14 +179,14 @@ def _concat(outline: Outline) -> OperatorEntry | None:
 
 
 def _split(outline: Outline) -> OperatorEntry | None:
-    """Cut along the dimensions that it does not split."""
+    """Return the entry of a Split, cut along the dimensions that it does not split."""
     source, parts = outline.shapes()[0], [outline.shape(name) for name in outline.operator.outputs]
     axis = _joined_axis(outline, source)
     return None if axis is None or not _make_up(source, parts, axis) else across(outline, axis, parts, [source])
 
 
 def across(outline: Outline, axis: int, writes: Sequence[Shape], reads: Sequence[Shape]) -> OperatorEntry:
-    """Return an entry whose operands have all of an axis in every slice; other dimensions lie side by side."""
+    """Return an entry whose operands have all of an axis in every slice; other dimensions correspond."""
     operands = {at: along(shape) for at, shape in enumerate(reads, 1)} | {
         -at: along(one) for at, one in enumerate(writes)
     }
@@ -199,7 +199,7 @@ def _joined_axis(outline: Outline, joined: Shape) -> int | None:
 
 
 def _make_up(joined: Shape, parts: Sequence[Shape], axis: int) -> bool:
-    """True if the parts, one after the other along the axis, are as large as what is joined."""
+    """Return True if the parts, concatenated along the axis, have the size of the whole."""
     if {len(part) for part in parts} != {len(joined)}:
         return False
     alike = {(*part[:axis], *part[axis + 1 :]) for part in parts} == {(*joined[:axis], *joined[axis + 1 :])}
@@ -207,7 +207,7 @@ def _make_up(joined: Shape, parts: Sequence[Shape], axis: int) -> bool:
 
 
 def _place(operator: Operator, name: str, rank: int, default: int | None = None) -> int | None:
-    """Return an axis that an attribute names, from 0 on; the default, or None, if there is no attribute."""
+    """Return the axis that an attribute names, from 0 on; the default, or None, without the attribute."""
     axis = operator.attributes.get(name, default)
     return axis % rank if isinstance(axis, int) and rank and -rank <= axis < rank else None
 
@@ -222,10 +222,10 @@ PLACED: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {
     "Gather": _gather,
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _blocks),
 }
-"""By kind its entry, None where its shapes or attributes say too little."""
+"""Entry functions by kind; they return None if shapes or attributes do not determine the entry."""
 TRANSPOSED: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {"Transpose": _transpose}
 JOINED: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {
     **dict.fromkeys(("Concat", "CONCATENATION"), _concat),
     "Split": _split,
 }
-"""The same for kinds that join operands or take one apart; a CONCATENATION of TFLite goes through turned views."""
+"""Entry functions of kinds that join or split operands; a CONCATENATION of TFLite reads transposed views."""

@@ -1,4 +1,4 @@
-"""Kinds of the steps in which larger operators are taken apart: statistics, what is normalised with them, attention."""
+"""Kinds of the steps that larger operators are decomposed into: statistics, normalisation, attention."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onchip.ops.registry.outline import Outline, Shape
 NORMALISED: Final = "Normalised"
 """The last step of a normalisation: its operands are the source, then its statistics, then scales and shifts."""
 NORMALISES: Final = "normalises"
-"""The attribute of such a step that names the kind of the operator."""
+"""The attribute of such a step that names the kind of the decomposed operator."""
 ATTENTION_SCORES: Final = "AttentionScores"
 ATTENTION_WEIGHTS: Final = "AttentionWeights"
 STATISTICS_OF: Final[Mapping[str, int]] = {
@@ -24,18 +24,18 @@ STATISTICS_OF: Final[Mapping[str, int]] = {
     "LayerNormalization": 2,
     "RMSNormalization": 1,
 }
-"""By kind of a normalisation how many statistics there are: a mean and a variance, or the mean of squares."""
+"""Number of statistics by kind of normalisation: a mean and a variance, or the mean of squares."""
 BY_CHANNEL: Final = frozenset({"InstanceNormalization", "GroupNormalization"})
-"""Kinds that have a scale and a shift for each channel; those of others lie along the last dimensions."""
+"""Kinds with a scale and a shift per channel; those of other kinds are along the last dimensions."""
 _KEYS: Final = 2
-"""The axis of values along which they are summed up."""
+"""The axis of values that is reduced."""
 Dimensions: TypeAlias = tuple[AffineDimension, ...]
 
 
 def summed_dimension(outline: Outline) -> int | None:
-    """The longest dimension of what is put together of which a part can be read for itself; None where there is none.
+    """Return the longest reduced dimension whose parts can be read separately; None if there is none.
 
-    Through a view a part may be more as it is stored: a model's kernels tell which of it is the part.
+    Through a view, a part may cover more elements as stored; a model's kernels then select the part's own.
     """
     source = outline.shapes()[0]
     kept = kept_dimensions(outline.operator, source, outline.written)
@@ -51,13 +51,13 @@ def summed_dimension(outline: Outline) -> int | None:
 
 
 def _as_stored(outline: Outline, place: int, dimension: int) -> Span | None:
-    """Where ranges of a dimension of an operand as it is seen lie as it is stored; None if anywhere."""
+    """Return the stored span that a range of a viewed dimension needs; None if it may need any element."""
     seen = tuple(Span(size, 0 if at == dimension else None) for at, size in enumerate(outline.shapes()[place]))
     return next((span for span in outline.as_stored(place, seen) if span.axis is not None), None)
 
 
 def _statistic(outline: Outline) -> OperatorEntry | None:
-    """Of what is put together one dimension is cut; every part reads what was found before."""
+    """Return the entry of a statistic, with one reduced dimension cut; every part reads the earlier statistics."""
     source, *found = outline.shapes()
     kept, at_once = kept_dimensions(outline.operator, source, outline.written), summed_dimension(outline)
     if kept is None or any(shape != outline.written or len(shape) != len(source) for shape in found):
@@ -74,12 +74,12 @@ def _statistic(outline: Outline) -> OperatorEntry | None:
 
 
 def _is_exact(span: Span) -> bool:
-    """Whether ranges of the axis that follow each other are ranges of the dimension that do."""
+    """Return True if consecutive ranges of the axis are consecutive ranges of the dimension."""
     return (span.per, span.offset, span.extent) == (1, 0, span.step)
 
 
 def _normalised(outline: Outline) -> OperatorEntry | None:
-    """Element by element; a statistic is that of the group in which the element lies, or of what spreads over it."""
+    """Return the element-wise entry of a normalisation; a statistic is that of the element's group, or broadcast."""
     (source, *beside), kind = outline.shapes(), str(outline.operator.attributes.get(NORMALISES))
     count, by_channel = STATISTICS_OF.get(kind, 0), kind in BY_CHANNEL
     if source != outline.written:
@@ -99,21 +99,21 @@ def _normalised(outline: Outline) -> OperatorEntry | None:
 
 
 def in_groups(shape: Shape, groups: int) -> tuple[Dimensions, dict[str, int]]:
-    """Return dimensions of which the second falls into groups along P1, and the loops of that dimension."""
+    """Return dimensions with the second one split into groups along loop P1, and the loops of that dimension."""
     batch, heads, *others = along(shape)
     each = heads.size // groups
     return (batch, AffineDimension(heads.size, {"P1": each, "Q1": 1}), *others), {"P1": groups, "Q1": each}
 
 
 def _of_groups(shape: Shape, write: Dimensions, loops: Mapping[str, int]) -> Dimensions | None:
-    """A statistic has samples, then groups of channels."""
+    """Return the dimensions of a statistic: samples, then groups of channels."""
     if shape[:2] != (write[0].size, loops["P1"]) or write[1].size % shape[1]:
         return None
     return (write[0], AffineDimension(shape[1], {"P1": 1}), *unknown(shape[2:]))
 
 
 def _scores(outline: Outline) -> OperatorEntry | None:
-    """Every query meets every key of its head; a mask is spread over them as ONNX does."""
+    """Return the entry of scores: every query meets every key of its head; a mask is broadcast as in ONNX."""
     queries, keys, *masks = outline.shapes()
     write, loops = in_groups(outline.written, keys[1])
     spreads = {at: lies for at, mask in enumerate(masks, 3) if (lies := spread(write, mask)) is not None}
@@ -125,12 +125,12 @@ def _scores(outline: Outline) -> OperatorEntry | None:
 
 
 def _weights(outline: Outline) -> OperatorEntry:
-    """A row of scores is in every tile as a whole."""
+    """Return the entry of the attention weights, whose rows of scores are never cut."""
     return placed(outline, along(outline.written), uncut=[len(outline.written) - 1])
 
 
 def _values(outline: Outline) -> OperatorEntry:
-    """Sums over the keys; heads of queries may share those of values."""
+    """Return the entry of the weighted sums over the keys; query heads may share the heads of values."""
     _, values = outline.shapes()
     write, loops = in_groups(outline.written, values[1])
     keys, stored = AffineDimension(values[2], {"C": 1}), _as_stored(outline, 1, _KEYS)
@@ -147,4 +147,4 @@ STEPS: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {
     ATTENTION_WEIGHTS: _weights,
     ATTENTION_VALUES: _values,
 }
-"""By kind its entry; operators of these kinds are made by `scheduling/candidates/in_steps.py` alone."""
+"""Entry functions by kind; only `scheduling/candidates/in_steps.py` creates operators of these kinds."""

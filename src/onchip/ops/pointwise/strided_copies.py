@@ -1,4 +1,4 @@
-"""Copies of what lies in a map at any strides: the kind `contiguous` of exported programs."""
+"""Copies of a map's elements at arbitrary strides: the kind `contiguous` of exported programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onchip.ops.registry.outline import Outline, Shape
 
 
 def _strided(outline: Outline) -> Geometry | None:
-    """Element (i, j, ...) is the map's element number offset + i * stride + j * stride ..., as it is stored."""
+    """Return the geometry: element (i, j, ...) is the stored element number offset + i * stride + j * stride ..."""
     source, written, operator = outline.shape(outline.read_names[0]), outline.written, outline.operator
     strides = integers(operator, "strides", (-1,) * len(written))
     if len(outline.read_names) > 1 or len(operator.outputs) > 1 or min(strides, default=0) < 0:
@@ -35,11 +35,11 @@ def _strided(outline: Outline) -> Geometry | None:
 
 
 def _dimension(stride: int, source: Shape) -> int | None:
-    """Along which dimension of the map a step of so many elements leads, without another one; None if along none."""
+    """Return the only dimension of the map along which a stride of that many elements moves, or None."""
     paces: Sequence[int] = [prod(source[at + 1 :]) for at in range(len(source))]
     fitting = [at for at, pace in enumerate(paces) if stride % pace == 0 and pace <= stride < pace * source[at]]
     return fitting[0] if fitting else None
 
 
 STRIDED: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {"contiguous": _strided}
-"""By kind its geometry, None where its attributes do not say where its elements lie."""
+"""Geometry functions by kind; they return None if the attributes do not locate the elements."""

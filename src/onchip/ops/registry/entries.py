@@ -50,4 +50,4 @@ ENTRIES: Final[Mapping[str, Callable[[Operator, Sequence[Shape]], OperatorEntry]
     **dict.fromkeys(REDUCING, reduction),
     "BatchNormalization": batch_normalization,
 }
-"""By kind the function from an operator and the shapes of its output and of what it reads to its entry."""
+"""Entry functions by kind, of an operator and the shapes of its output, inputs and parameters."""

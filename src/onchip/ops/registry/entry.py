@@ -14,8 +14,8 @@ from onchip.ops.derive.geometry import Span
 class AffineDimension:
     """A dimension of an operand: each iteration meets the element `offset` + the sum of loop index * coefficient.
 
-    `terms` maps loops to coefficients, the outermost loop first. Elements outside [0, size) are padding. Without
-    terms, an iteration may meet any element.
+    `terms` maps loops to coefficients, the outermost loop first. Elements outside [0, size) are padding. Without terms,
+    an iteration may meet any element.
     """
 
     size: int
@@ -25,13 +25,13 @@ class AffineDimension:
 
 @dataclass(frozen=True, slots=True)
 class OperatorEntry:
-    """Loops with their extents, and the dimensions of each operand by its place.
+    """An operator's loops with their extents, and the dimensions of each operand by its position.
 
-    The first output has place 0, further outputs -1, -2, ...; inputs, then parameters, have 1, 2, ... Loops have the
-    names of a Layer's loops, and numbers where there are several of one kind (P2, R2). `factors` are the places of
-    the input and of the weight of the loop nest, none if the kind has no nest. `summed` is the reduction loop that
-    slices may cut, or empty; no slice cuts the loops `uncut`. Where shapes give the extents of a nest and do not say
-    which element meets which, the nests are `stated`. `why` says why shapes give no nest, if the kind has nests.
+    The first output has position 0, further outputs -1, -2, ...; inputs, then parameters, have 1, 2, ... Loops have the
+    names of a Layer's loops, and numbers if there are several of one kind (P2, R2). `factors` are the positions of the
+    input and of the weight of the loop nest, empty if the kind has no nest. `summed` is the reduction loop that slices
+    may cut, or empty; no slice cuts the loops `uncut`. If shapes give only the extents of a nest, and not which
+    elements meet, the nests are `stated`. `why` is the reason why shapes give no nest, if the kind has nests.
     """
 
     loops: Mapping[str, int] = field(default_factory=dict)
@@ -43,16 +43,16 @@ class OperatorEntry:
     why: str = ""
 
     def fits(self, shapes: Mapping[int, Shape]) -> bool:
-        """True if the operands have the sizes that attributes and the other operands say."""
+        """Return True if the operands have the sizes that attributes and the other operands imply."""
         return 0 in self.operands and all(
             tuple(one.size for one in each) == shapes.get(place) for place, each in self.operands.items()
         )
 
     def span(self, dimension: AffineDimension, summed: int | None) -> Span:
-        """Return what ranges of the axes need of a dimension; the axes are the output's dimensions, and `summed`.
+        """Return the part of a dimension that ranges of the axes need; axes are the output's dimensions, and `summed`.
 
-        Of an output o = s * i + j + offset, with j from 0 to `excess`, the loop index i lies between
-        o // s + ceil((-offset - excess) / s) and o // s + (s - 1 - offset) // s.
+        For an output o = s * i + j + offset, with j from 0 to `excess`, the loop index i lies between o // s +
+        ceil((-offset - excess) / s) and o // s + (s - 1 - offset) // s.
         """
         for axis, written in enumerate(self.operands[0]):
             if not self.uncut.isdisjoint(written.terms):
@@ -72,17 +72,17 @@ class OperatorEntry:
         return Span(dimension.size, summed, step=times, extent=extent)
 
     def _excess(self, dimension: AffineDimension, outer: str) -> int:
-        """Return how far the loops inside `outer` reach from their first element to their last."""
+        """Return the distance from the first to the last element of the loops inside `outer`."""
         return sum((self.loops[loop] - 1) * times for loop, times in dimension.terms.items() if loop != outer)
 
 
 def along(shape: Shape, loop: str = "P") -> tuple[AffineDimension, ...]:
-    """Return the dimensions of an operand that has a loop for each, which are numbered."""
+    """Return the dimensions of an operand that has a numbered loop for each."""
     return tuple(AffineDimension(size, {f"{loop}{at}": 1}) for at, size in enumerate(shape))
 
 
 def lone_loops(operands: Mapping[int, tuple[AffineDimension, ...]]) -> dict[str, int]:
-    """Return the loops that make up a dimension of the output, or else of another operand, with its size."""
+    """Return each loop that alone makes up a dimension of the output, or else of another operand, with its size."""
     loops: dict[str, int] = {}
     for place in sorted(operands):
         for one in operands[place]:
@@ -91,7 +91,7 @@ def lone_loops(operands: Mapping[int, tuple[AffineDimension, ...]]) -> dict[str,
 
 
 def spread(written: Sequence[AffineDimension], shape: Shape) -> tuple[AffineDimension, ...] | None:
-    """Return the dimensions of an operand that is broadcast over `written` as ONNX does; None if it does not fit."""
+    """Return the dimensions of an operand broadcast over `written` as in ONNX; None if the shapes do not match."""
     missing = len(written) - len(shape)
     if missing < 0 or any(size not in (1, one.size) for size, one in zip(shape, written[missing:], strict=True)):
         return None
@@ -100,10 +100,10 @@ def spread(written: Sequence[AffineDimension], shape: Shape) -> tuple[AffineDime
 
 
 def per_channel(written: Sequence[AffineDimension], shape: Shape) -> tuple[AffineDimension, ...] | None:
-    """Return the dimensions of an operand that has one element for each channel, or is broadcast; None otherwise."""
+    """Return the dimensions of an operand with one element per channel, or of a broadcast one; None otherwise."""
     return (written[1],) if len(written) > 1 and shape == (written[1].size,) else spread(written, shape)
 
 
 def unknown(shape: Shape) -> tuple[AffineDimension, ...]:
-    """Return the dimensions of an operand of which any iteration may meet any element, such as a table."""
+    """Return the dimensions of an operand whose elements any iteration may read, such as a table."""
     return tuple(AffineDimension(size, {}) for size in shape)

@@ -1,4 +1,4 @@
-"""Which kinds of operators can be split, and along which axes: their geometry, from shapes and attributes."""
+"""The tile geometry of the operator kinds that can be split, from shapes and attributes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, transposed
 
 
 def geometry_of(operator: Operator, graph: Graph, *, is_model: bool) -> Geometry | None:
-    """The operator's axes; None where it cannot be split: its kind, its shapes (scalars), or it is a tile."""
+    """Return the operator's geometry; None if its kind or shapes (scalars) prevent a split, or it is a tile."""
     tensors = [graph.tensor[name] for name in (*operator.inputs, *operator.parameters, *operator.outputs)]
     if operator.tile is not None or not operator.reads or any(not _can_be_cut(tensor) for tensor in tensors):
         return None
@@ -38,7 +38,7 @@ def geometry_of(operator: Operator, graph: Graph, *, is_model: bool) -> Geometry
 
 
 def has_bounded_operand(operator: Operator, graph: Graph) -> bool:
-    """Whether what it reads or writes may turn out smaller when it runs: its elements lie otherwise then."""
+    """Return True if an operand may be smaller at run time than its upper bound, which shifts its elements."""
     writers = (graph.producer.get(name) for name in operator.inputs)
     return any(UPPER_BOUND in one.attributes for one in (operator, *writers) if one is not None)
 
@@ -48,9 +48,10 @@ def _can_be_cut(tensor: Tensor) -> bool:
 
 
 def _windows(outline: Outline) -> Geometry | None:
-    """Scales and biases behind the weight lie along the channels; a pool of a model may have further outputs.
+    """Return the geometry of a windowed kind: scales and biases after the weight are per channel.
 
-    Transposed convolutions are cut along C, or where they leave padding open, only if they come from a model.
+    A pool of a model may have further outputs. Transposed convolutions are cut along C, or with undetermined padding,
+    only if they come from a model.
     """
     operator, shapes = outline.operator, [outline.written, *outline.shapes()]
     try:
@@ -72,7 +73,10 @@ def _windows(outline: Outline) -> Geometry | None:
 
 
 def _gemm(outline: Outline) -> Geometry | None:
-    """Features that lie in several dimensions are known as they are stored, or else, and of parts, as they are seen."""
+    """Return the geometry of a Gemm, from stored shapes if possible, else from viewed ones.
+
+    From these for partial views.
+    """
     shown = [outline.shapes()] if any(outline.parts) else [outline.stored_shapes(), outline.shapes()]
     for shapes in shown:
         try:
@@ -86,9 +90,10 @@ def _gemm(outline: Outline) -> Geometry | None:
 
 
 def _matmul(outline: Outline) -> Geometry | None:
-    """Scales and zero points of a quantised one may stand before its second operand: then each is a single element.
+    """Return the geometry of a MatMul; scales and zero points before its second operand must be single elements.
 
-    Two square matrices, one of them a parameter, are cut along batches alone: the shapes do not say which is the left.
+    Two square matrices, one of them a parameter, are cut along batches only, as the shapes do not identify the left
+    one.
     """
     operator, shapes = outline.operator, [outline.written, *outline.shapes()]
     try:
@@ -109,7 +114,7 @@ def _matmul(outline: Outline) -> Geometry | None:
 
 
 def _stated(outline: Outline) -> OperatorEntry | None:
-    """The entry that loop nests follow from, too."""
+    """Return the entry that also gives the loop nests, or None without one."""
     try:
         return ENTRIES[outline.operator.kind](outline.operator, [outline.written, *outline.shapes()])
     except NoLayerError:

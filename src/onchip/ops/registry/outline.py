@@ -1,4 +1,4 @@
-"""A geometry in the making: axes along the first output, and how operands lie along them."""
+"""A builder of tile geometries: axes along the first output, and the operands' dependence on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 
 @dataclass
 class Outline:
-    """A geometry in the making; axes are the first output's dimensions, further ones are added."""
+    """A builder of an operator's geometry; axes are the first output's dimensions, and further ones added to them."""
 
     operator: Operator
     graph: Graph
@@ -29,7 +29,7 @@ class Outline:
 
     @property
     def read_names(self) -> tuple[str, ...]:
-        """Inputs, then parameters, one as often as it is listed."""
+        """Return the names of inputs, then parameters, with repetitions."""
         return (*self.operator.inputs, *self.operator.parameters)
 
     def shape(self, name: str) -> Shape:
@@ -37,35 +37,35 @@ class Outline:
         return self.graph.tensor[name].shape or ()
 
     def stored_shapes(self) -> list[Shape]:
-        """Return the shapes of all that is read, as it is stored."""
+        """Return the stored shapes of all inputs and parameters."""
         return [self.shape(name) for name in self.read_names]
 
     def shapes(self) -> list[Shape]:
-        """Return the shapes of all that is read as the operator sees it; operands may be views of another shape."""
+        """Return the shapes in which the operator reads inputs and parameters, which may be views."""
         return shapes_as_read(self.operator, self.stored_shapes())
 
     @property
     def parts(self) -> list[Shape]:
-        """By input the place of the first element that is seen of it, and strides; empty where all of it is seen."""
+        """Return, for each input, the first element and the strides of its partial view; empty if it is read whole."""
         return parts_read(self.operator)
 
     @property
     def has_views(self) -> bool:
-        """Whether an operand is seen in another shape than it is stored in, or in another order of its axes."""
+        """Return True if an operand is read in another shape, or in another order of axes, than it is stored in."""
         return self.shapes() != self.stored_shapes() or SEEN_ORDERS in self.operator.attributes
 
     @property
     def written(self) -> Shape:
-        """The shape of the first output, its axes as the operator has them."""
+        """Return the shape of the first output, with axes in the operator's order."""
         stored = self.shape(self.operator.outputs[0])
         order = self._order(WRITTEN_ORDERS, 0, len(stored))
         return stored if order is None else tuple(stored[place] for place in order)
 
     def reduce(self, size: int) -> int | None:
-        """The axis of a sum of parts; none where parts of the operator's results do not add up.
+        """Add an axis of partial sums and return its index; None if partial results do not add up.
 
-        A model's nodes round each part, so there it is cut only where no split along the others fits. What is seen
-        through a view is not summed up in parts but by a model's reductions, which see it as it is, and by steps.
+        A model's nodes round each partial sum, so its axis is cut only if no split along the others fits. Reductions
+        through views are split only for a model's reductions, which read views directly, and for steps.
         """
         orders, kind = {SEEN_ORDERS, WRITTEN_ORDERS}, self.operator.kind
         is_reduction = self.is_model and kind in REDUCTIONS and orders.isdisjoint(self.operator.attributes)
@@ -79,10 +79,10 @@ class Outline:
     def cut(
         self, entry: OperatorEntry, last_resorts: Sequence[int] = (), shapes: Sequence[Shape] | None = None
     ) -> Geometry | None:
-        """Return the geometry of an entry; None if operands have other sizes, or an output is not stated.
+        """Return the geometry of an entry; None if operands have other sizes, or an output is not described.
 
-        Of a model's node an operand that is not stated is read whole; elsewhere there is no geometry then. `shapes`
-        are those of what is read, as it is seen if none are given.
+        A model's node reads an undescribed operand whole; other operators then have no geometry. `shapes` are those of
+        the inputs and parameters, as viewed by default.
         """
         reads = self.shapes() if shapes is None else shapes
         others = {-at: self.shape(name) for at, name in enumerate(self.operator.outputs) if at}
@@ -103,7 +103,7 @@ class Outline:
         return self.finish([each or () for each in known], [spans[-at] for at in range(len(others) + 1)])
 
     def finish(self, reads: Sequence[Sequence[Span]], writes: Sequence[Sequence[Span]]) -> Geometry:
-        """Return the geometry; `reads` are of the shapes that the operator sees, or of those that are stored."""
+        """Return the geometry; `reads` are spans of the shapes that the operator reads, or of the stored ones."""
         stored = (self.as_stored(place, spans) for place, spans in enumerate(reads))
         named = zip(self.read_names, stored, strict=True)
         written = [self._as_written(place, spans) for place, spans in enumerate(writes)]
@@ -114,19 +114,19 @@ class Outline:
         )
 
     def as_stored(self, place: int, spans: Sequence[Span]) -> tuple[Span, ...]:
-        """Return the spans of an operand, by its place, as it is stored."""
+        """Return the stored spans of the operand at a position."""
         shape, parts = self.stored_shapes()[place], self.parts
         if place < len(parts) and parts[place]:
             return spans_of_part(spans, shape, parts[place])
         return spans_as_stored(spans, shape, self._order(SEEN_ORDERS, place, len(shape)))
 
     def _as_written(self, place: int, spans: Sequence[Span]) -> tuple[Span, ...]:
-        """The spans of an output, by its place, as it is stored."""
+        """Return the stored spans of the output at a position."""
         shape = self.shape(self.operator.outputs[place])
         return spans_as_stored(spans, shape, self._order(WRITTEN_ORDERS, place, len(shape)))
 
     def _order(self, attribute: str, place: int, rank: int) -> list[int] | None:
-        """The order of the stored axes that an attribute lists for an operand; None where it says none."""
+        """Return the order of stored axes that an attribute lists for an operand, or None."""
         orders = self.operator.attributes.get(attribute)
         listed = orders[place] if isinstance(orders, list) and place < len(orders) else None
         order = [at for at in listed if isinstance(at, int)] if isinstance(listed, list) else []
@@ -141,5 +141,5 @@ class Outline:
 
 
 def whole(shapes: Sequence[Shape]) -> list[tuple[Span, ...]]:
-    """Return operands of which every tile reads all, such as scales."""
+    """Return operands that every tile reads whole, such as scales."""
     return [tuple(map(Span, shape)) for shape in shapes]

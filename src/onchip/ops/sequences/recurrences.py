@@ -1,9 +1,9 @@
-"""Recurrent operators as matrix products: one of the input over all steps, one of the state for each step.
+"""Recurrent operators as matrix products: one of the inputs of all steps, and one of the state per step.
 
-In step t an operator adds W x_t and R h_(t-1), for all gates at once, and computes h_t of them element by element,
-which costs nothing here. W x_t waits for nothing, so that all steps together are one product, in which each weight is
-used for every step; R h_(t-1) waits for the step before, so that it is a loop nest of its own, which runs as often as
-there are steps. Without an initial state the first step's is zero, and has no product.
+In step t an operator adds W x_t and R h_(t-1), for all gates at once, and computes h_t from them element by element,
+which costs nothing here. W x_t depends on no earlier step, so all steps together are one product, in which each weight
+is used for every step. R h_(t-1) depends on the step before, so it is a separate loop nest that runs once per step.
+Without an initial state the first step's state is zero, and has no product.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RECURRENT: Final = frozenset({*GATES, *_OF_TFLITE, "SVDF"})
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Loop nests by what tells them apart; `times` are those that one runs, if more than once."""
+    """Loop nests by suffix; `times` gives the number of runs of those that run more than once."""
 
     layers: Mapping[str, Layer]
     times: Mapping[str, int] = field(default_factory=dict)
@@ -37,11 +37,11 @@ class Products:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentCell:
-    """What a recurrence multiplies: `batch` rows of `features` a step, for `gates` of `state` elements a direction.
+    """The products of a recurrence: `batch` rows of `features` per step, for `gates` of `state` elements per direction.
 
-    Each gate also sees the `seen` elements of the state before: as many as `state`, unless a projection makes others
-    of them. `candidate_apart`: one gate waits for what another lets through of the state (GRU).
-    `multiplied_steps` are those that have a state before them.
+    Each gate also reads `seen` elements of the previous state: `state` of them, unless a projection changes their
+    number. `candidate_apart` is True if one gate depends on the state that another gate passes on (GRU).
+    `multiplied_steps` is the number of steps with a previous state.
     """
 
     steps: int
@@ -56,7 +56,7 @@ class RecurrentCell:
 
     @property
     def products(self) -> Products:
-        """Return the product of the inputs of all steps, and those of each step's state."""
+        """Return the product of the inputs of all steps, and the products of each step's state."""
         columns = self.gates * self.state
         inputs = Layer(n=self.steps * self.batch, c=self.features, k=self.directions * columns)
         if not self.multiplied_steps:
@@ -91,7 +91,7 @@ def recurrence(operator: Operator, shapes: Sequence[Shape]) -> Products:
 
 @dataclass(frozen=True, slots=True)
 class CellOperands:
-    """A cell of ONNX's kinds, and the tensors that it multiplies, by name; `initial` is None where there is none."""
+    """A cell of ONNX's kinds, and the names of the tensors that it multiplies; `initial` is None without one."""
 
     cell: RecurrentCell
     weights_of_input: str
@@ -100,7 +100,7 @@ class CellOperands:
 
 
 def cell_operands(operator: Operator, shapes: Sequence[Shape]) -> CellOperands:
-    """Return what ONNX's LSTM, GRU or RNN multiplies; `shapes` are output, inputs, parameters. Raises NoLayerError."""
+    """Return the operands of ONNX's LSTM, GRU or RNN; `shapes` are output, inputs, parameters. Raises NoLayerError."""
     state, gates = integer(operator, "hidden_size", 0), GATES[operator.kind]
     directions = 2 if operator.attributes.get("direction") == "bidirectional" else 1
     seen, count = operator.attributes.get(SEEN_SHAPES), len(operator.inputs)
@@ -128,7 +128,7 @@ def cell_operands(operator: Operator, shapes: Sequence[Shape]) -> CellOperands:
 
 
 def _weights_place(operands: Sequence[Shape], of_input: int, of_state: int) -> int | None:
-    """Where the weights of the input stand, those of the state right behind them."""
+    """Return the index of the input's weights, directly before the state's weights; None if no pair matches."""
     sizes = [prod(shape) for shape in operands]
     return next((place for place, pair in enumerate(pairwise(sizes)) if pair == (of_input, of_state)), None)
 
@@ -136,7 +136,7 @@ def _weights_place(operands: Sequence[Shape], of_input: int, of_state: int) -> i
 def _cells_of_matrices(
     operator: Operator, inputs: Sequence[Shape], matrices: Sequence[Shape]
 ) -> Sequence[RecurrentCell]:
-    """The cells of TFLite's kinds: a matrix for each gate, the input's, then the state's, then one of a projection."""
+    """Return the cells of TFLite's kinds: a matrix per gate for the input, then the state, then a projection."""
     directions = 2 if operator.kind.startswith("BIDIRECTIONAL") else 1
     count, left = divmod(len(matrices), directions)
     gates, has_projection = divmod(count, 2)
@@ -157,7 +157,7 @@ def _cells_of_matrices(
 
 
 def _cells_of_pairs(gates: int, inputs: Sequence[Shape], matrices: Sequence[Shape]) -> Sequence[RecurrentCell]:
-    """The cells of PyTorch's kinds: for each layer and direction the weights of the input, then those of the state."""
+    """Return the cells of PyTorch's kinds: for each layer and direction, weights of the input, then of the state."""
     if len(matrices) % 2 or len(inputs) < 2 or len(inputs[1]) != 3 or len(inputs[0]) != 3:
         raise NoLayerError("nothing says how its input is cut into steps")
     batch = inputs[1][1]
@@ -171,7 +171,7 @@ def _cells_of_pairs(gates: int, inputs: Sequence[Shape], matrices: Sequence[Shap
 
 
 def _side_by_side(cells: Sequence[RecurrentCell]) -> Products:
-    """The products of cells that share nothing but their input; names of several have their number."""
+    """Return the products of cells that share only their input; the names of several cells are numbered."""
     if len(cells) == 1:
         return cells[0].products
     made = [(number, cell.products) for number, cell in enumerate(cells)]
@@ -182,7 +182,7 @@ def _side_by_side(cells: Sequence[RecurrentCell]) -> Products:
 
 
 def _filtered_features(inputs: Sequence[Shape], matrices: Sequence[Shape]) -> Products:
-    """SVDF: filters over the input's features, and for each filter one over its results of the last steps."""
+    """Return the products of an SVDF: filters over the features, and one filter each over their recent results."""
     if len(matrices) != 2 or not inputs or matrices[0][1] != inputs[0][-1] or matrices[0][0] != matrices[1][0]:
         raise NoLayerError("its filters do not fit its input")
     (filters, features), (_, memory) = matrices

@@ -1,4 +1,4 @@
-"""Kinds that go along one axis: recurrent layers, sums and the greatest of a row, windows of a signal."""
+"""Kinds that work along one axis: recurrent layers, running sums and maxima of a row, windows of a signal."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from onchip.ops.registry.entry import AffineDimension, OperatorEntry, along, lon
 from onchip.ops.registry.outline import Outline, Shape, whole
 
 _BATCH, _DIRECTION = 0, 1
-"""Axes of a recurrent layer: samples and directions do not know of each other; steps, and what is kept, do."""
+"""Axes of a recurrent layer: samples and directions are independent; steps and state elements are not."""
 
 
 def _recurrent(outline: Outline) -> Geometry | None:
-    """Steps, directions, batch, what is kept; a state has no steps. ONNX's layout 1 has another order."""
+    """Return the geometry of steps, directions, batch and state; None for ONNX's layout 1, which has another order."""
     source, *others = outline.shapes()
     writes = [outline.shape(name) for name in outline.operator.outputs]
     if len(source) != 3 or integer(outline.operator, "layout", 0) or any(len(one) not in (3, 4) for one in writes):
@@ -41,14 +41,14 @@ def _state(shape: Shape) -> tuple[Span, ...]:
 
 
 def _by_direction(shape: Shape) -> tuple[Span, ...]:
-    """Weights have a matrix for each direction; lengths, one for each sample, are read whole."""
+    """Return the spans of weights, with a matrix per direction, or of sequence lengths, which are read whole."""
     if len(shape) < 2:
         return whole([shape])[0]
     return Span(shape[0], _DIRECTION), *map(Span, shape[1:])
 
 
 def _along_one_axis(outline: Outline) -> OperatorEntry | None:
-    """Every output has what stands in a row in a row again; rows do not know of each other."""
+    """Return the entry of a kind that works on independent rows, such as TopK."""
     source = outline.shapes()[0]
     writes = [outline.shape(name) for name in outline.operator.outputs]
     axis = _axis(outline, len(source))
@@ -60,14 +60,14 @@ def _along_one_axis(outline: Outline) -> OperatorEntry | None:
 
 
 def _axis(outline: Outline, rank: int) -> int | None:
-    """The axis, an attribute that is a number or lists one; -1, as of TopK, where there is none."""
+    """Return the axis from an attribute that is a number or a list of one; the last one, as for TopK, by default."""
     axis = outline.operator.attributes.get("axis", -1)
     axis = axis[0] if isinstance(axis, list) and len(axis) == 1 else axis
     return axis % rank if isinstance(axis, int) and -rank <= axis < rank else None
 
 
 def _windowed_transform(outline: Outline) -> OperatorEntry | None:
-    """STFT: frame n sees the signal from n steps on, for a frame's length; all frequencies of a frame see the same."""
+    """Return the entry of an STFT: frame n reads `frame_length` elements from n steps on, for all frequencies."""
     (signal, *others), write = outline.shapes(), along(outline.written)
     (step,), (length,) = (integers(outline.operator, name, (0,)) for name in ("frame_step", "frame_length"))
     length = length or max((shape[0] for shape in others if len(shape) == 1), default=0)
@@ -80,7 +80,7 @@ def _windowed_transform(outline: Outline) -> OperatorEntry | None:
 
 
 def _picked_one_by_one(outline: Outline) -> OperatorEntry | None:
-    """GatherElements: an element lies where it stands, but along the axis, where its index says."""
+    """Return the entry of a GatherElements: an index replaces an element's position along the axis only."""
     if len(outline.read_names) != 2 or any(
         outline.graph.tensor[one].role is Role.PARAMETER for one in outline.read_names
     ):
@@ -95,7 +95,7 @@ def _picked_one_by_one(outline: Outline) -> OperatorEntry | None:
 
 
 def _channels_warped(outline: Outline) -> OperatorEntry | None:
-    """MediaPipe's: pixels lie anywhere, channels where they are; batch, rows, columns, channels."""
+    """Return the entry of MediaPipe's bilinear transform (NHWC): pixels may move anywhere, channels do not."""
     source, write = outline.shapes()[0], along(outline.written)
     if len(source) != 4 or len(write) != 4 or (source[0], source[3]) != (write[0].size, write[3].size):
         return None
@@ -103,9 +103,9 @@ def _channels_warped(outline: Outline) -> OperatorEntry | None:
 
 
 def _attention(outline: Outline) -> Geometry | None:
-    """Of operands with an axis of heads: a query meets all keys and values of its head, which queries' heads may share.
+    """Return the geometry of attention: a query meets all keys and values of its head, shared by query heads.
 
-    What is read beside them is a mask, of which a query has a row.
+    Any further operand is a mask, with a row per query.
     """
     shapes, written = outline.shapes(), outline.written
     is_known = len(outline.operator.outputs) == 1 and len(outline.operator.inputs) >= 3 and len(shapes) in (3, 4)
@@ -136,4 +136,4 @@ SEQUENCES: Final[Mapping[str, Callable[[Outline], Geometry | OperatorEntry | Non
     "GatherElements": _picked_one_by_one,
     "custom.TransformTensorBilinear": _channels_warped,
 }
-"""By kind its entry or its geometry, None where its shapes or attributes say too little."""
+"""Functions by kind that return an entry or a geometry, or None if shapes or attributes do not determine it."""

@@ -1,1 +1,1 @@
-"""Operators whose output shows elements of another tensor."""
+"""Operators whose output is a view of another tensor's elements."""

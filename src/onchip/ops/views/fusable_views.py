@@ -1,4 +1,4 @@
-"""What a tensor shows of a feature map that it is a view of: some rows and columns, and zeros beside its channels."""
+"""Views of feature maps: some rows and columns of a map, and zeros after its channels."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _PIXEL: Final = Window(1, 1, 1, 0)
 _ROWS: Final = 2
 _SAME_ELEMENTS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
 _BEHIND_CHANNELS: Final = 5
-"""Of a Pad's eight numbers: batch, channels, rows and columns, before and then behind."""
+"""Index in a Pad's eight numbers (batch, channels, rows and columns, before and then after) of zeros after channels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """`size` is channels, rows, columns; the windows, of one tap each, say which pixel of the map lies where.
+    """A view of a feature map; `size` is channels, rows, columns.
 
-    It has so many of the map's `channels`, and maybe zeros behind them; None stands for all.
+    The windows, of one tap each, locate the map's pixels in the view. The view has the first `channels` of the map's
+    channels (None: all), and possibly zeros after them.
     """
 
     whole: FeatureMap
@@ -37,27 +38,27 @@ class Sight:
 
     @classmethod
     def of(cls, whole: FeatureMap) -> Self:
-        """Return the sight of all of a map, unchanged."""
+        """Return the view of a whole map, unchanged."""
         return cls(whole, (whole.channels, whole.rows, whole.columns))
 
     @property
     def shows_all(self) -> bool:
-        """Whether it has each element of the map once, in some order."""
+        """Return True if the view has each element of the map once, in some order."""
         return self == type(self).of(self.whole)
 
     @property
     def stored_channels(self) -> int:
-        """The channels that it has of the map."""
+        """Return the number of the map's channels in the view."""
         return self.whole.channels if self.channels is None else self.channels
 
     @property
     def shows_all_pixels(self) -> bool:
-        """Whether it has each pixel of the map once, with all channels or some of them."""
+        """Return True if the view has each pixel of the map once, with all or some channels."""
         return replace(self, channels=None, size=(self.whole.channels, *self.size[1:])).shows_all
 
     @property
     def shows_all_repeated(self) -> bool:
-        """Whether it has each pixel of the map, equally often in a row, with all channels or some of them."""
+        """Return True if the view repeats each pixel of the map equally often, with all or some channels."""
         times = self.rows.repeat, self.columns.repeat
         alike = replace(self, rows=replace(self.rows, repeat=1), columns=replace(self.columns, repeat=1))
         size = self.whole.rows * times[0], self.whole.columns * times[1]
@@ -68,12 +69,12 @@ class Sight:
         return self.whole.rows, self.whole.columns
 
     def seen_through(self, read: Read) -> Read:
-        """Return what is read of the map by who reads a concatenation of which this is a part."""
+        """Return the read of the map by a layer that reads a concatenation that contains this view."""
         rows, columns = replace(read.rows, repeat=self.rows.repeat), replace(read.columns, repeat=self.columns.repeat)
         return self.read(rows, columns)
 
     def read(self, rows: Window, columns: Window) -> Read:
-        """Return what a layer reads of the map that looks through these windows."""
+        """Return the read of the map by a layer with these windows over the view."""
         return Read(self.whole.name, rows, columns, self.channels)
 
     def __str__(self) -> str:
@@ -81,9 +82,9 @@ class Sight:
 
 
 def changed(graph: Graph, operator: Operator, source: Sight) -> Sight | None:
-    """What an operator of one input leaves of a sight; None where it does not only change that.
+    """Return the view after an operator of one input; None if the operator computes something.
 
-    Raises NoLayerError where the kind does, and nothing says how.
+    Raises NoLayerError if the kind may be a view, but attributes or shapes do not determine it.
     """
     written = shape_of(graph, operator.outputs[0])
     if operator.kind in _SAME_ELEMENTS:
@@ -96,7 +97,7 @@ def changed(graph: Graph, operator: Operator, source: Sight) -> Sight | None:
 
 
 def repeated(graph: Graph, operator: Operator, source: Sight) -> Sight | None:
-    """Each pixel so many times in a row as a Resize to the nearest makes of it; None where it makes other pixels."""
+    """Return the view with pixels repeated by a nearest-neighbour Resize; None for any other Resize."""
     read, written = (shape_of(graph, name) for name in (operator.inputs[0], operator.outputs[0]))
     paces = paces_of(operator, read, written) if len(read) == len(written) > _ROWS else None
     if paces is None or not source.shows_all_pixels or any(pace.repeat > 1 for pace in paces[:-_ROWS]):
@@ -106,9 +107,9 @@ def repeated(graph: Graph, operator: Operator, source: Sight) -> Sight | None:
 
 
 def reshaped(source: Sight, read: Shape, written: Shape) -> Sight:
-    """The same sight, where `written` is that or a row of all its elements; raises NoLayerError for another map.
+    """Return the view unchanged if `written` keeps it or flattens it to a row; raises NoLayerError otherwise.
 
-    Rows and columns stay at their places among the dimensions, unless all is one pixel.
+    Rows and columns keep their positions among the dimensions, unless the map is one pixel.
     """
     pixels = pixels_of(written)
     size = prod(written) // prod(pixels), *pixels
@@ -119,7 +120,7 @@ def reshaped(source: Sight, read: Shape, written: Shape) -> Sight:
 
 
 def cropped(operator: Operator, source: Sight, written: Shape) -> Sight:
-    """What a Slice leaves of rows and columns, or of channels; raises NoLayerError where nothing says that."""
+    """Return the view after a Slice of rows, columns or channels; raises NoLayerError if it cannot be determined."""
     count = len(starts) if isinstance(starts := operator.attributes.get("starts"), list) else 0
     if not count or len(written) not in (_ROWS, 4):
         raise NoLayerError("its attributes do not say what it leaves of rows and columns")
@@ -140,7 +141,7 @@ def cropped(operator: Operator, source: Sight, written: Shape) -> Sight:
 
 
 def _with_channels(source: Sight, channels: int) -> Sight:
-    """The sight with so many of its channels; raises NoLayerError where there are zeros behind these."""
+    """Return the view with the first `channels` only; raises NoLayerError if zeros follow the stored ones."""
     if channels == source.size[0]:
         return source
     if source.size[0] != source.stored_channels:
@@ -149,9 +150,9 @@ def _with_channels(source: Sight, channels: int) -> Sight:
 
 
 def padded(operator: Operator, source: Sight, written: Shape) -> Sight:
-    """Zeros that a Pad puts behind the channels, or around rows and columns that are all there.
+    """Return the view with zeros padded after the channels, or around rows and columns that are all present.
 
-    Raises NoLayerError where it pads anything else.
+    Raises NoLayerError for any other Pad.
     """
     more = prod(written[:2]) - source.size[0]
     behind = tuple(more if at == _BEHIND_CHANNELS else 0 for at in range(8))
@@ -166,9 +167,9 @@ def padded(operator: Operator, source: Sight, written: Shape) -> Sight:
 
 
 def between_zeros(layer: Layer, sight: Sight) -> Layer:
-    """The nest of windows that slide over a sight, as one over its map, whose zeros are not stored.
+    """Return a nest of windows over a padded view as a nest over the map, whose zeros are not stored.
 
-    Raises NoLayerError where the sight is not the whole map, with zeros around it or without.
+    Raises NoLayerError if the view is not the whole map with or without zeros around it.
     """
     if sight.shows_all_repeated:
         return layer
@@ -185,13 +186,13 @@ def between_zeros(layer: Layer, sight: Sight) -> Layer:
 
 
 def spreads_over(sight: Sight, written: Sight, layer: Layer) -> bool:
-    """Whether a whole map has the pixels that are written, and its channels, which are groups, spread over others."""
+    """Return True if a whole map has the pixels written, and its channels (the groups) are broadcast to others."""
     is_whole = sight.shows_all and sight.size[1:] == written.size[1:] and layer.has_weight
     return is_whole and prod(sight.size) == layer.g < prod(written.size)
 
 
 def over_all_pixels(layer: Layer, source: FeatureMap) -> Layer:
-    """Return the nest with the map's pixels as the kernel, where it has them among its channels."""
+    """Return the nest with the map's pixels as the kernel, if the nest has them among its channels."""
     pixels = source.rows * source.columns
     if layer.r * layer.s == pixels or layer.c % pixels:
         return layer
@@ -212,7 +213,7 @@ def ensure_side_by_side(operator: Operator, parts: Mapping[str, Sight], whole: F
 
 
 def is_one_a_channel(graph: Graph, name: str, operator: Operator) -> bool:
-    """Whether a map has an element for each channel of what the operator writes, and for several pixels."""
+    """Return True if a map has one element per channel of the operator's output, for several pixels."""
     written = shape_of(graph, operator.outputs[0])
     spread = ((1,) * len(written) + shape_of(graph, name))[-len(written) :]
     pixels = min(max(len(written) - 2, 0), 2)
@@ -222,10 +223,10 @@ def is_one_a_channel(graph: Graph, name: str, operator: Operator) -> bool:
 
 
 def all_of(pixels: int) -> Window:
-    """Return the window through which all pixels are seen, whatever is computed."""
+    """Return the window through which every output sees all pixels."""
     return Window(pixels, 0, 1, 0)
 
 
 def shape_of(graph: Graph, name: str) -> Shape:
-    """Empty where it is unknown."""
+    """Return the shape of a tensor; empty if it is unknown."""
     return graph.tensor[name].shape or ()

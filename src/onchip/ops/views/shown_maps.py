@@ -1,4 +1,4 @@
-"""What the tensors of a graph show of feature maps, operator by operator."""
+"""The feature maps that the tensors of a graph are views of, operator by operator."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _IN_THE_WAY: Final = "a layer that reads it cannot be fused through it, or it sh
 
 @dataclass
 class ShownMaps:
-    """`seen` is what the tensors made so far show, `joined` of each concatenation the maps that are side by side in it.
+    """Views of feature maps: `seen` maps each tensor so far to its view, `joined` each concatenation to its parts.
 
-    Views `apart` show nothing. With `are_all_in_tiles` maps have no, or two, dimensions behind the channels.
+    Views in `apart` are not passed through. With `are_all_in_tiles` maps have zero or two dimensions behind the
+    channels.
     """
 
     graph: Graph
@@ -35,14 +36,14 @@ class ShownMaps:
     _views: dict[str, str] = field(default_factory=dict)
 
     def look_at(self, operator: Operator) -> None:
-        """See what the operator reads that nobody before it has written or read; raises what `map` raises."""
+        """Enter inputs that no earlier operator has written or read as maps; raises NoLayerError as `map` does."""
         for name in (one for one in operator.inputs if one not in self.seen):
             self.seen[name] = Sight.of(self.map(name))
 
     def view(self, operator: Operator) -> bool:
-        """Whether the operator only changes how others see what it reads; they do then.
+        """Enter the operator's outputs as views of its input and return True, if it only changes the view.
 
-        Raises NoLayerError where they cannot see through it.
+        Raises NoLayerError if later layers cannot read through it.
         """
         if len(operator.outputs) > 1:
             self._take_apart(operator)
@@ -60,7 +61,7 @@ class ShownMaps:
         return sight is not None
 
     def map(self, name: str) -> FeatureMap:
-        """A tensor as a feature map of its own; raises NoLayerError where its shape is none of a map."""
+        """Return a tensor as a feature map of its own; raises NoLayerError if it does not have the shape of a map."""
         shape = self.graph.tensor[name].shape
         if shape is None:
             raise NoLayerError(f"tensor {name!r} has no shape")
@@ -70,24 +71,24 @@ class ShownMaps:
         return FeatureMap(name, prod(shape) // (rows * columns), rows, columns, self._bits(name))
 
     def views_behind(self, names: Iterable[str]) -> frozenset[str]:
-        """The operators by which these tensors are joined, or show what they show of maps that are not."""
+        """Return the operators that join these tensors, or that make them views of maps that are not joined."""
         shown = {name: self.seen[name].whole.name for name in names if name in self.seen}
         views = (whole if whole in self.joined else name for name, whole in shown.items())
         return frozenset(self._views[name] for name in views if name in self._views)
 
     def joining(self, names: Iterable[str]) -> frozenset[str]:
-        """The operators by which these tensors are joined."""
+        """Return the operators that join these tensors."""
         shown = (self.seen[name].whole.name for name in names if name in self.seen)
         return frozenset(self._views[name] for name in shown if name in self.joined)
 
     def views_of_inputs(self, names: Iterable[str]) -> frozenset[str]:
-        """The operators by which these tensors show an input of the network."""
+        """Return the operators that make these tensors views of a network input."""
         given = {tensor.name for tensor in self.graph.with_role(Role.INPUT)}
         shown = (name for name in names if name in self._views and self.seen[name].whole.name in given)
         return frozenset(self._views[name] for name in shown)
 
     def _show(self, name: str, sight: Sight, operator: str) -> None:
-        """Let others see the map through a tensor that the operator writes."""
+        """Enter an output of the operator as a view, so that layers read the map through it."""
         if self._bits(name) != sight.whole.bits:
             raise NoLayerError(f"it has other bits than {sight.whole.name!r}, which it shows")
         if sight.whole.name in self.joined and (sight.channels or max(sight.rows.repeat, sight.columns.repeat) > 1):
@@ -106,7 +107,7 @@ class ShownMaps:
             self._show(part.outputs[0], sight, operator.name)
 
     def _join(self, operator: Operator) -> None:
-        """Maps side by side along the channels, which layers see as the parts of their input."""
+        """Enter a concatenation along the channels, whose parts layers read as parts of one input."""
         name = operator.outputs[0]
         if self.graph.tensor[name].role is Role.OUTPUT:
             raise NoLayerError("its kind is no loop nest of multiply-accumulates")

@@ -1,4 +1,4 @@
-"""A Split as one Slice for each output."""
+"""A Split as one Slice per output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onchip.ir.window import integer
 
 
 def slices_of(graph: Graph, operator: Operator) -> tuple[Operator, ...]:
-    """Return the Slices that write the outputs of a Split, in order; none for other operators or unknown shapes."""
+    """Return the Slices that write the outputs of a Split, in order; empty for other operators or unknown shapes."""
     if operator.kind != "Split" or len(operator.inputs) != 1 or not VIEWS.isdisjoint(operator.attributes):
         return ()
     source = graph.tensor[operator.inputs[0]].shape

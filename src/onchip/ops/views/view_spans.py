@@ -1,7 +1,8 @@
-"""How what an operator sees through a view lies in the tensor as it is stored.
+"""The stored elements that a range of a view needs.
 
-A view shows a tensor's elements in their order, in dimensions of other sizes. Both shapes fall into runs of dimensions
-that hold equally many elements; what a range of an axis needs of a run follows from its outermost dimensions.
+A view has a tensor's elements in their order, in dimensions of other sizes. Both shapes are divided into runs of
+dimensions with equally many elements. The part of a run that a range of an axis needs follows from its outermost
+dimensions.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from onchip.ops.derive.geometry import Span
 def spans_as_stored(
     spans: Sequence[Span], stored: Sequence[int], order: Sequence[int] | None = None
 ) -> tuple[Span, ...]:
-    """Return, for each dimension of `stored`, what ranges of the axes need at least; `spans` are of the seen shape.
+    """Return the least span of each dimension of `stored` that ranges of the axes need; `spans` are of the view.
 
-    `order` are the stored dimensions from the one on whose elements are farthest apart; without it, as they stand.
-    Where an axis says too little of a dimension, all of it is needed; so it is where the sizes do not agree.
+    `order` lists the stored dimensions by descending stride; by default they are in that order already. A dimension is
+    needed whole if the axes do not determine its part, or if the sizes disagree.
     """
     places = range(len(stored)) if order is None else order
     shape = [stored[place] for place in places]
@@ -36,10 +37,10 @@ def spans_as_stored(
 
 
 def spans_of_part(spans: Sequence[Span], stored: Sequence[int], part: Sequence[int]) -> tuple[Span, ...]:
-    """The same for a view that shows a part of the elements, or some of them often; `part` is its first and strides.
+    """Return the spans as `spans_as_stored` does, for a view of a part of the elements, possibly repeated.
 
-    The elements of the map fall into dimensions by the view's strides; it has a range of each. All is needed where
-    they do not fall so.
+    `part` is the first element and the strides. The map's elements form dimensions according to the strides, and the
+    view has a range of each. All elements are needed if they do not.
     """
     first, *strides = part
     if len(strides) != len(spans) or min(part) < 0:
@@ -57,12 +58,12 @@ def spans_of_part(spans: Sequence[Span], stored: Sequence[int], part: Sequence[i
 
 
 def _further_on(span: Span, size: int, place: int) -> Span:
-    """The span in a dimension of so many elements, of which the view has a range from that place on."""
+    """Return the span in a dimension of `size` elements; the view has a range from `place` on."""
     return Span(size) if span.axis is None else replace(span, size=size, offset=span.offset + place)
 
 
 def _runs(seen: Sequence[int], stored: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the shortest runs of dimensions of both that hold equally many elements; those of one element in none."""
+    """Yield the shortest runs of dimensions of both shapes with equally many elements, without dimensions of size 1."""
     left = [at for at, size in enumerate(seen) if size > 1]
     right = [at for at, size in enumerate(stored) if size > 1]
     while left:
@@ -76,16 +77,16 @@ def _runs(seen: Sequence[int], stored: Sequence[int]) -> Iterator[tuple[list[int
 
 
 def _flattened(span: Span, inner: int) -> Span:
-    """A dimension of which each element is `inner` elements, element by element."""
+    """Return the span of a dimension each of whose elements becomes `inner` elements."""
     return replace(
         span, size=span.size * inner, step=span.step * inner, offset=span.offset * inner, extent=span.extent * inner
     )
 
 
 def _in_rows(span: Span, inner: int) -> Span:
-    """A dimension whose elements are put together `inner` at a time: at least those that have one that is needed.
+    """Return the span of a dimension whose elements are grouped `inner` at a time: all groups with a needed element.
 
-    A range begins at a multiple of `step`, whose rest within a row is at most `rest`.
+    A range begins at a multiple of `step`, whose remainder within a row is at most `rest`.
     """
     size = span.size // inner
     if span.axis is None or inner == 1:

@@ -1,4 +1,4 @@
-"""Operators that only take elements of their input, at a steady pace, and zeros beside them: Slice, Pad, Resize."""
+"""Operators that take elements of their input at a regular stride, with zeros around them: Slice, Pad, Resize."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ RESIZES: Final = frozenset({"Resize", "Upsample"})
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Along one dimension: element p is the input's element p * step + first, zero where the input has none.
+    """The stride along one dimension: element p is the input's element p * step + first, or zero outside the input.
 
-    Where the input's elements are repeated, each `repeat` times in a row, it is the element p // repeat.
+    If the input's elements are repeated, each `repeat` times in a row, it is the element p // repeat.
     """
 
     first: int
@@ -25,14 +25,14 @@ class Pace:
     repeat: int = 1
 
     def seen(self, wanted: Range) -> Range:
-        """From the first to behind the last position that so many elements take; it may reach beyond the input."""
+        """Return the range of input positions that a range of outputs needs; it may exceed the input."""
         start, stop = wanted
         first, last = (one * self.step + self.first for one in (start, stop - 1))
         return first // self.repeat, last // self.repeat + 1
 
 
 def paces_of(operator: Operator, source: Shape, written: Shape) -> tuple[Pace, ...] | None:
-    """Of each dimension; None for another kind, and where the attributes do not say it."""
+    """Return the pace of each dimension; None for another kind, or if the attributes do not determine it."""
     if operator.kind == "Pad":
         return _padded(operator, source, written)
     if operator.kind in RESIZES:
@@ -41,13 +41,13 @@ def paces_of(operator: Operator, source: Shape, written: Shape) -> tuple[Pace, .
 
 
 def seen_region(paces: Sequence[Pace], wanted: Region, source: Shape) -> Region:
-    """What a region of the output takes of the input, as far as the input has it."""
+    """Return the region of the input that a region of the output needs, clipped to the input."""
     spans = (pace.seen(each) for pace, each in zip(paces, wanted, strict=True))
     return tuple((max(start, 0), min(stop, size)) for (start, stop), size in zip(spans, source, strict=True))
 
 
 def _repeated(operator: Operator, source: Shape, written: Shape) -> tuple[Pace, ...] | None:
-    """The nearest element, where the output has a whole number of elements for each of the input's."""
+    """Return the paces of a nearest-neighbour resize by whole factors; None otherwise."""
     is_grown = len(source) == len(written) and all(
         size and after % size == 0 for size, after in zip(source, written, strict=False)
     )
@@ -57,7 +57,7 @@ def _repeated(operator: Operator, source: Shape, written: Shape) -> tuple[Pace, 
 
 
 def takes_the_nearest(operator: Operator) -> bool:
-    """Whether each of the output's elements is the input's in whose part of the axis it lies, if these are equal."""
+    """Return True if a resize by whole factors copies each input element to the outputs in its part of the axis."""
     attributes = operator.attributes
     if operator.kind == "Upsample":
         return attributes.get("mode", "nearest") == "nearest"

@@ -1,4 +1,4 @@
-"""Convolutions, transposed convolutions and pools: their entries, and loop nests of two axes that follow from these."""
+"""Convolutions, transposed convolutions and pools: their entries, and the two-axis loop nests derived from them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Shape = tuple[int, ...]
 
 
 class NoLayerError(Exception):
-    """Why an operator is no layer."""
+    """Raised if an operator is not a layer; its text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """A window along one dimension of so many outputs, with the zeros that it sees before and behind the input."""
+    """A window along one dimension of `outputs` outputs, with the zeros that it sees before and behind the input."""
 
     outputs: int
     window: Window
@@ -31,22 +31,22 @@ class Slide:
 
     @classmethod
     def of(cls, window: Window, inputs: int, outputs: int) -> Slide:
-        """Count zeros behind from what the last output touches, whatever the attributes allow for.
+        """Return the slide, with the zeros behind the input counted up to the last position that the last output reads.
 
-        Negative padding cuts off inputs that no window sees; of these a loop nest has none.
+        Negative padding crops inputs that no window sees; a loop nest does not have them.
         """
         touched = (outputs - 1) * window.stride + window.reach
         return cls(outputs, replace(window, pad=max(window.pad, 0)), max(touched - window.pad - inputs, 0))
 
     @property
     def is_plain(self) -> bool:
-        """Whether each output sees the one input at its place."""
+        """Return True if each output reads only the input at its own position."""
         window = self.window
         return window.kernel == window.stride == 1 and window.pad == self.behind == 0
 
 
 def convolution(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of a convolution; K and C are those of one group. Raises NoLayerError if shapes do not fit."""
+    """Return the entry of a convolution, with K and C per group. Raises NoLayerError if the shapes are inconsistent."""
     place = weight_place(shapes)
     output, kernel = shapes[0], integers(operator, "kernel_shape", shapes[place][2:])
     source = _as_read(operator, shapes, kernel, shapes[place][1])
@@ -58,7 +58,7 @@ def convolution(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
 
 
 def pool(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of a pool, which has a group for each channel; raises NoLayerError if shapes do not fit."""
+    """Return the entry of a pool, with a group per channel; raises NoLayerError if the shapes are inconsistent."""
     output, source = shapes[:2]
     kernel = integers(operator, "kernel_shape", (0,) * (len(source) - 2))
     if not len(source) == len(output) > 2 or not all(kernel):
@@ -69,7 +69,7 @@ def pool(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
 
 
 def pool_of_all(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of a pool of all pixels; raises NoLayerError if the input has no channels."""
+    """Return the entry of a global pool; raises NoLayerError if the input has no channels."""
     if len(shapes[1]) < 2:
         raise NoLayerError("its input has no pixels")
     batch, channels, *pixels = shapes[1]
@@ -81,8 +81,8 @@ def pool_of_all(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
 def transposed_convolution(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
     """Return the entry of a ConvTranspose: input pixel i with tap k adds to output i * stride + k * dilation - pad.
 
-    Where attributes leave open how much of the padding stands before, a loop U runs over it. Raises NoLayerError if
-    shapes do not fit.
+    If attributes leave the padding before the input undetermined, a loop U runs over its values. Raises NoLayerError if
+    the shapes are inconsistent.
     """
     place = weight_place(shapes)
     output, source, kernel = shapes[0], shapes[1], integers(operator, "kernel_shape", shapes[place][2:])
@@ -108,10 +108,10 @@ def transposed_convolution(operator: Operator, shapes: Sequence[Shape]) -> Opera
 
 
 def transposed_with_bias(_operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of TFLite's: batch, rows, columns, channels; its file hides stride and padding.
+    """Return the entry of TFLite's transposed convolution (NHWC), whose file does not state stride and padding.
 
     The stride makes the output a multiple of the input (SAME), or as long as the last tap reaches (VALID). Raises
-    NoLayerError if shapes do not fit.
+    NoLayerError if the shapes are inconsistent.
     """
     if len(shapes) < 3 or {*map(len, shapes[:3])} != {4}:
         raise NoLayerError("its operands do not fit its output")
@@ -153,7 +153,7 @@ def loop_nests(entry: OperatorEntry, pixels: Sequence[Range]) -> Mapping[str, La
 
 
 def _phases(entry: OperatorEntry, pixels: Sequence[Range]) -> Mapping[str, Layer]:
-    """A transposed convolution is one of stride 1 for each remainder of an output's place by the stride.
+    """Return a transposed convolution as one of stride 1 per remainder of the output position by the stride.
 
     The outputs of remainder f meet the taps f, f + stride, ...
     """
@@ -175,10 +175,10 @@ def _phases(entry: OperatorEntry, pixels: Sequence[Range]) -> Mapping[str, Layer
 
 
 def window_of_channels(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of a local response normalisation: the nest adds up the squares of a window of channels.
+    """Return the entry of a local response normalisation: the nest sums the squares over a window of channels.
 
-    What is done with the sum element by element costs nothing. A slice has all channels. Raises NoLayerError where
-    shapes do not fit.
+    The element-wise use of the sum costs nothing. A slice has all channels. Raises NoLayerError if the shapes are
+    inconsistent.
     """
     output, source, size = shapes[0], shapes[1], integer(operator, "size", 0)
     if output != source or not source:
@@ -196,7 +196,7 @@ def window_of_channels(operator: Operator, shapes: Sequence[Shape]) -> OperatorE
 
 
 def _phase(remainder: int, kernel: int, stride: int, pad: int, inputs: int, outputs: Range) -> Slide:
-    """The outputs o of a range with (o + pad) % stride == remainder.
+    """Return the slide of the outputs o of a range with (o + pad) % stride == remainder.
 
     With t = (o + pad) // stride, from `first` to `last`, such an output sees the inputs t - taps + 1 to t.
     """
@@ -210,9 +210,9 @@ def _phase(remainder: int, kernel: int, stride: int, pad: int, inputs: int, outp
 
 
 def weight_place(shapes: Sequence[Shape]) -> int:
-    """Where the weight stands: after the input the first that has the output's rank; scales and zero points have not.
+    """Return the position of the weight: the first operand after the input with the output's rank.
 
-    Raises NoLayerError where none has.
+    Scales and zero points have another rank. Raises NoLayerError if there is none.
     """
     rank = len(shapes[0])
     for place, shape in enumerate(shapes[2:], 2):
@@ -222,7 +222,10 @@ def weight_place(shapes: Sequence[Shape]) -> int:
 
 
 def _as_read(operator: Operator, shapes: Sequence[Shape], kernel: Shape, channels_of_group: int) -> Shape:
-    """The input's shape; of a view of a tensor of another rank, what windows touch and no more than a stride skips."""
+    """Return the input's shape; for a view of another rank, the pixels that the windows touch, and skipped ones.
+
+    At most stride - 1 pixels are added per dimension, to match the number of elements. Raises NoLayerError otherwise.
+    """
     output, source = shapes[0], shapes[1]
     if len(source) == len(output):
         return source
@@ -245,7 +248,7 @@ def _as_read(operator: Operator, shapes: Sequence[Shape], kernel: Shape, channel
 
 
 def _channels(operator: Operator, outputs: int, inputs: int) -> tuple[dict[str, int], AffineDimension, AffineDimension]:
-    """Return the loops over channels, and the channels of the output and of the input."""
+    """Return the loops over channels, and the channel dimensions of the output and of the input."""
     groups = integer(operator, "group", 1)
     if groups < 1 or outputs % groups or inputs % groups:
         raise NoLayerError(f"its channels do not make {groups} groups")
@@ -274,7 +277,7 @@ def _spread(at: int, size: int, step: int, dilation: int, pad: int, loops: Mappi
 def _entry(
     operands: Mapping[int, tuple[AffineDimension, ...]], loops: Mapping[str, int], summed: str = ""
 ) -> OperatorEntry:
-    """Loops that make up a dimension alone have its size; C may be cut where it is not that of several groups."""
+    """Return the entry, with loops that make up a dimension alone sized by it; C may be cut if there is one group."""
     summed = "C" if "C" in loops and "G" not in loops else summed
     return OperatorEntry(
         {**lone_loops(operands), **loops}, operands, tuple(place for place in operands if place), summed
@@ -287,10 +290,10 @@ def _nest_of_channels(entry: OperatorEntry) -> Layer:
 
 
 def _layers(channels: Layer, batch: int, slides: Sequence[Slide]) -> Mapping[str, Layer]:
-    """One nest; of a window that slides along three dimensions one for each output along the first of them.
+    """Return one nest, or for a window along three dimensions one nest per output along the first of them.
 
-    Such a slice meets the input's slices that its taps see as further channels. One that sees only zeros has no nest.
-    Raises NoLayerError for a window along more dimensions, and where all see only zeros.
+    Such a nest has the input slices of its taps as further channels; an output that sees only zeros has none. Raises
+    NoLayerError for a window along more dimensions, and if all outputs see only zeros.
     """
     sliding = [slide for slide in slides if not slide.is_plain]
     if len(sliding) < 3:
@@ -310,7 +313,7 @@ def _layers(channels: Layer, batch: int, slides: Sequence[Slide]) -> Mapping[str
 
 
 def _on_two_axes(channels: Layer, batch: int, slides: Sequence[Slide]) -> Layer:
-    """Dimensions along which nothing slides are like a batch; beside at most one that does, they are the other axis."""
+    """Return the nest over two axes; dimensions without a sliding window join the batch, or form the second axis."""
     sliding = [slide for slide in slides if not slide.is_plain]
     plain = [slide.outputs for slide in slides if slide.is_plain]
     if len(sliding) > 2:
@@ -347,4 +350,4 @@ WINDOWS: Final[Mapping[str, Callable[[Operator, Sequence[Shape]], OperatorEntry]
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), pool_of_all),
     "ConvTranspose": transposed_convolution,
 }
-"""Entries of the kinds that are loop nests, from an operator and the shapes of its output and of what it reads."""
+"""Entry functions of the windowed kinds, of an operator and the shapes of its output, inputs and parameters."""

@@ -13,11 +13,11 @@ from onchip.ops.windows.sliding_windows import NoLayerError, transposed_convolut
 
 
 def nest_of_transposed(graph: Graph, operator: Operator, part: Layer, maps: tuple[FeatureMap, FeatureMap]) -> Layer:
-    """Of stride 1, with the outputs that lie over an input as channels; `maps` are its input and its output.
+    """Return the nest of stride 1, with the outputs of one input pixel as channels; `maps` are input and output.
 
-    `part` is the nest of some of these outputs. Along an axis, the outputs from s * q on see the inputs from
-    q + ceil((pad - kernel + 1) / s) on. Raises NoLayerError where it has no rows and columns, where its output is not
-    as many times as large as its input, or where it cuts off more than its kernel.
+    `part` is the nest of some of these outputs. Along an axis, the outputs from s * q on need the inputs from q +
+    ceil((pad - kernel + 1) / s) on. Raises NoLayerError if the operator has no rows and columns, if its output is not a
+    multiple of its input in size, or if it crops more than its kernel.
     """
     source, high = maps
     shapes = shapes_of(graph, operator)

@@ -1,4 +1,4 @@
-"""Operators that run as one: BatchNorm in the convolution before it, an activation in its producer."""
+"""Operator fusion: BatchNorm into the preceding convolution, an activation into its producer."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 
 
 def fuse(graph: Graph, apart: Collection[str] = ()) -> Graph:
-    """The graph with every BatchNorm and activation fused that may be; into no operator of a kind that is `apart`.
+    """Return the graph with every possible BatchNorm and activation fused, but not into kinds listed in `apart`.
 
-    A fused operator keeps its first node's name, kind, attributes and place in the order; `members`
-    lists all its nodes, and its output is the last member's.
+    A fused operator keeps the name, kind, attributes and position of its first node. `members` lists all its nodes, and
+    its output is the last member's.
     """
     if not any(_may_fuse(operator) for operator in graph.operators):
         return graph
@@ -50,10 +50,10 @@ def _may_fuse(operator: Operator) -> bool:
 
 @dataclass
 class _Fusion:
-    """One pass in the given order reaches the fixed point.
+    """A fusion pass in the given order, which reaches the fixed point at once.
 
-    Whether an operator fuses depends on its producer, which is final when its turn comes, and on
-    the readers of its input, which no fusion changes.
+    The fusion of an operator depends on its producer, which is final by then, and on the readers of its input, which no
+    fusion changes.
     """
 
     graph: Graph
@@ -94,7 +94,7 @@ class _Fusion:
         return first if operator.kind == _BATCH_NORM and self._takes_batch_norm(first, operator) else None
 
     def _takes_batch_norm(self, first: Operator, batch_norm: Operator) -> bool:
-        """Scale and shift fold into weight and bias only if both are constant and nothing lies between."""
+        """Return True if scale and shift fold into constant weight and bias, with no other operator in between."""
         return (
             first.kind in CONVOLUTIONS
             and first.name not in self.not_linear
@@ -106,7 +106,7 @@ class _Fusion:
     def _keep(self, operator: Operator) -> None:
         self.operators[operator.name] = operator
         self.producer |= dict.fromkeys(operator.outputs, operator.name)
-        if operator.members:  # fused in the file: one of them may be an activation
+        if operator.members:  # fused in the file: a member may be an activation
             self.not_linear.add(operator.name)
 
     def _fuse_activation(self, first: Operator, activation: Operator) -> None:
@@ -115,7 +115,7 @@ class _Fusion:
         self._fuse(first, activation, parameters)
 
     def _fuse_batch_norm(self, first: Operator, batch_norm: Operator) -> None:
-        """What stays is the weight and one bias; a file that lists no parameters gets none."""
+        """Fuse a BatchNorm, leaving the weight and one bias; a file that lists no parameters gets none."""
         absorbed = tuple(dict.fromkeys(batch_norm.parameters))
         for name in absorbed:
             self.read_times[name] -= 1
@@ -130,7 +130,10 @@ class _Fusion:
         self._fuse(first, batch_norm, parameters)
 
     def _bias(self, convolution: Operator, batch_norm: Operator) -> Tensor | None:
-        """One element an output channel, as wide as the weight's; named as BatchNorm's bias where that is free."""
+        """Return a bias of one element per output channel, as wide as the weight.
+
+        It has BatchNorm's name if that is free.
+        """
         shift = self.tensors[batch_norm.parameters[1]] if len(batch_norm.parameters) > 1 else None
         is_free = shift is not None and not self.read_times[shift.name]
         name = shift.name if shift is not None and is_free else self._fresh_name(f"{batch_norm.name}.bias")

@@ -1,4 +1,4 @@
-"""The transform that takes attention apart: scores, softmax and values are operators, with tensors between."""
+"""The transform that decomposes attention into operators for scores, softmax and values, with tensors in between."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ from onchip.ops.contractions.attention import (
 from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 
 HEAD_PRODUCTS = "HeadProducts"
-"""The kind of `batch` products side by side, of rows x depth times depth x columns; its attributes say how many."""
+"""The kind of `batch` matrix products of rows x depth times depth x columns; its attributes give the numbers."""
 APPENDED = "Appended"
-"""The kind that writes what a cache has, then what is new."""
+"""The kind that writes a cache's contents, then the new elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionApart:
     """The transform from attention to three operators: `NAME (scores)`, `NAME (softmax)` and NAME itself, the values.
 
-    It needs nothing, and leaves alone an attention of which nothing says how it is cut into heads, that has no shape,
-    or that makes its queries itself. It ensures that every other one is two operators of kind HEAD_PRODUCTS, each of
-    one loop nest, with a softmax between, which reads masks and what else there is. Where there is a cache, or all
-    keys and values are written, these are made by `NAME (keys)` and `NAME (cached values)` before. Elements of scores
-    have the bits of the output's.
+    It has no preconditions. It keeps an attention with unknown heads or shapes, or that computes its queries itself.
+    Every other one becomes two operators of kind HEAD_PRODUCTS, each of one loop nest, with a softmax between, which
+    reads masks and other operands. With a cache, or if all keys and values are written, `NAME (keys)` and `NAME (cached
+    values)` make these first. Elements of scores have the output's bits.
     """
 
     def __call__(self, graph: Graph) -> Graph:
-        """The same network; names of tensors and operators that there were keep their meaning."""
+        """Return the same network; existing names of tensors and operators keep their meaning."""
         operators: list[Operator] = []
         tensors = list(graph.tensors)
         for operator in graph.operators:
@@ -53,7 +52,7 @@ class AttentionApart:
 
 
 def _shapes(graph: Graph, operator: Operator) -> Sequence[Shape] | None:
-    """Of the first output and all that is read; None where one is unknown, or where there is not what it takes."""
+    """Return the shapes of the first output and all inputs; None if one is unknown or an operand is missing."""
     names = (operator.outputs[0], *operator.inputs, *operator.parameters)
     known = [shape for name in names if (shape := graph.tensor[name].shape) is not None]
     has_all = len(operator.inputs) >= 3 and len(known) == len(names) and len(operator.outputs) in (1, 3)
@@ -68,7 +67,7 @@ def _heads(graph: Graph, operator: Operator, shapes: Sequence[Shape]) -> Attenti
 
 
 class _Taken:
-    """One attention taken apart; `tensors` are those between its operators."""
+    """An attention that is decomposed; `tensors` are those between its operators."""
 
     def __init__(self, graph: Graph, operator: Operator, heads: AttentionHeads, cache: tuple[str, str] | None) -> None:
         self.graph, self.operator, self.heads = graph, operator, heads
@@ -90,7 +89,7 @@ class _Taken:
         ]
 
     def _with_cache(self, at: int, new: str, cached: str | None) -> str:
-        """All keys (0), or values (1): those of the cache, then the new ones."""
+        """Add the operator that appends new keys (at 0) or values (at 1) to the cached ones; return its output."""
         operator, heads = self.operator, self.heads
         name = f"{operator.name} ({('keys', 'cached values')[at]})"
         width = (heads.query_width, heads.value_width)[at]
@@ -107,7 +106,7 @@ class _Taken:
         return written
 
     def _between(self, what: str) -> Tensor:
-        """A score for each query and key of each head."""
+        """Add a tensor with an element for each query and key of each head."""
         heads = self.heads
         shape = (heads.batch * heads.group, heads.queries, heads.keys)
         bits = self.graph.tensor[self.operator.outputs[0]].bits

@@ -1,7 +1,7 @@
-"""Quantised networks as they run: an operator between dequantisations and a quantisation is one over integers.
+"""Quantised networks as executed: an operator between dequantisations and a quantisation is an integer operator.
 
-Files write an operator over integers as DequantizeLinear, the operator over floating point, QuantizeLinear (QDQ), so
-that any runtime can compute it; those that are made for it run the three as one, and no map is ever in floating point.
+Files write an integer operator as DequantizeLinear, a floating-point operator, QuantizeLinear (QDQ), so that any
+runtime can compute it. Runtimes made for QDQ run the three as one, and no map is ever in floating point.
 """
 
 from __future__ import annotations
@@ -33,31 +33,30 @@ PLAIN_KINDS: Final[Mapping[str, str]] = {
     "com.microsoft::QLinearAveragePool": "AveragePool",
     "com.microsoft::QLinearGlobalAveragePool": "GlobalAveragePool",
 }
-"""What kinds over integers compute; their scales and zero points are parameters beside the weights."""
+"""Map from integer kinds to the kinds that they compute; scales and zero points are further parameters."""
 _OF_INTEGERS: Final = QUANTISE | DEQUANTISE | PLAIN_KINDS.keys()
-"""Kinds without one of which there is nothing to fold."""
+"""Kinds that indicate a quantised network; without any of them there is nothing to fold."""
 _CHANNELS_LAST: Final = "channels_last"
 _WITH_INDICES: Final = frozenset(
     {"Gather", "GatherElements", "GatherND", "Slice", "Pad", "Resize", "Expand", "Tile", "Upsample"}
 )
-"""Kinds whose first input alone holds the network's values: the others say which of them, or how many."""
+"""Kinds whose first input alone holds values of the network; the others are indices or counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantisationFold:
-    """The transform that makes one operator of its dequantisations, itself and its quantisation.
+    """The transform that merges an operator with its dequantisations and its quantisations.
 
-    It needs activations to be fused before, as they stand between an operator and its quantisation. An operator is
-    folded when all maps that it reads are dequantised and each that it writes is quantised, once, and read by nobody
-    else; a quantisation of what was just dequantised, of another scale, is one as well. What stays in floating point
-    stays: the quantisation of a network input, the dequantisation of an output or of what no integer operator takes.
-    It ensures that operators that were folded read and write integers alone, with the scales and zero points as further
-    parameters; that they keep their names, and list all their nodes as members; and that kinds over integers
-    (`PLAIN_KINDS`) bear the name of what they compute.
+    Activations must be fused before, because they stand between an operator and its quantisation. An operator is folded if all
+    maps that it reads are dequantised, and each map that it writes is quantised once and has no other reader. A
+    quantisation of a map just dequantised with another scale is folded too. Remaining floating-point operators stay:
+    the quantisation of a network input, the dequantisation of an output or of a map without an integer reader. Folded
+    operators read and write only integers, with scales and zero points as further parameters; they keep their names and
+    list all their nodes as members. Integer kinds (`PLAIN_KINDS`) get the name of the kind that they compute.
     """
 
     def __call__(self, graph: Graph) -> Graph:
-        """The same network; its inputs, outputs and parameters are those that there were."""
+        """Return the same network, with the same inputs, outputs and parameters."""
         if not any(operator.kind in _OF_INTEGERS for operator in graph.operators):
             return graph
         graph = SameScaleFold()(graph)
@@ -74,7 +73,7 @@ class _Folding:
     graph: Graph
 
     def operators(self) -> Iterator[Operator]:
-        """The operators that are left, in the given order."""
+        """Yield the remaining operators in the given order."""
         over = {one.name: one for operator in self.graph.operators if (one := self._over_integers(operator))}
         written = {name for one in over.values() for name in one.outputs}
         read = {name for operator in self.graph.operators for name in over.get(operator.name, operator).reads}
@@ -87,7 +86,7 @@ class _Folding:
                 yield operator
 
     def _over_integers(self, operator: Operator) -> Operator | None:
-        """The operator with its dequantisations and its quantisations, None for one that is not between them."""
+        """Return the operator merged with its dequantisations and quantisations; None if it is not between them."""
         before = self._dequantisations(operator)
         if before is None:
             return None
@@ -109,7 +108,7 @@ class _Folding:
         )
 
     def _attributes(self, operator: Operator, before: Mapping[str, Operator]) -> Mapping[str, AttributeValue]:
-        """Those of the operator; where a dequantisation reads a view of a map, with the shapes that are seen."""
+        """Return the operator's attributes, with the viewed shapes if a dequantisation reads a view of a map."""
         read = [before[name].inputs[0] if name in before else name for name in operator.inputs]
         seen, stored = ([self.graph.tensor[name].shape for name in names] for names in (operator.inputs, read))
         if SEEN_SHAPES in operator.attributes or seen == stored or None in seen:
@@ -117,7 +116,7 @@ class _Folding:
         return {**operator.attributes, SEEN_SHAPES: [list(shape or ()) for shape in seen]}
 
     def _dequantisations(self, operator: Operator) -> dict[str, Operator] | None:
-        """Those of all maps that it reads, by what it reads; None where one is missing."""
+        """Return the dequantisations of all maps that it reads, by input name; None if one is missing."""
         found = {name: one for name in operator.inputs if (one := self._dequantisation(name)) is not None}
         values = operator.inputs[:1] if operator.kind in _WITH_INDICES else operator.inputs
         is_whole = bool(values) and all(name in found for name in values)
@@ -129,7 +128,7 @@ class _Folding:
         return producer if is_one else None
 
     def _quantisations(self, operator: Operator) -> tuple[Operator, ...] | None:
-        """Those of all that it writes, in order; None where one is missing, or not alone."""
+        """Return the quantisations of all its outputs in order; None if one is missing or is not the only reader."""
         found = []
         for name in operator.outputs:
             readers, tensor = self.graph.readers[name], self.graph.tensor[name]
@@ -144,6 +143,6 @@ class _Folding:
 
 
 def _plain(operator: Operator) -> Operator:
-    """A kind over integers by the name of what it computes; with channels last its axes are others, so it stays."""
+    """Return the operator under the kind that it computes; unchanged with channels last, whose axes differ."""
     kind = PLAIN_KINDS.get(operator.kind)
     return operator if kind is None or operator.attributes.get(_CHANNELS_LAST) else replace(operator, kind=kind)

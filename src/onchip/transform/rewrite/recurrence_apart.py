@@ -1,4 +1,4 @@
-"""The transform that takes recurrences apart: products and gates of every step are operators, with tensors between."""
+"""The transform that decomposes recurrences into products and gates of every step, with tensors in between."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 from onchip.transform.rewrite.attention_apart import APPENDED, HEAD_PRODUCTS
 
 MOST_STEPS: Final = 64
-"""A recurrence of more steps stays one operator, without a loop nest: each step is two operators or more."""
+"""Most steps of a decomposed recurrence; a longer one stays one operator without a loop nest.
+
+Each step is two operators or more.
+"""
 STEPS: Final = "Steps"
-"""The kind that cuts the products of all inputs into those of each step."""
+"""The kind that splits the product of all inputs into the products of each step."""
 GATES_OF_STEP: Final = "Gates"
-"""The kind that computes the next state of the products of a step, element by element."""
+"""The kind that computes the next state from the products of a step, element by element."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecurrenceApart:
     """The transform from an LSTM, GRU or RNN of ONNX to the operators of each of its steps.
 
-    It needs nothing, and leaves alone a recurrence of more than MOST_STEPS steps, of which nothing says the sizes, of
-    another format, or whose weights are computed. It ensures that every other one is `NAME (inputs)`, the product of
-    the inputs of all steps, and for each step `NAME (state 0)` ..., of kind HEAD_PRODUCTS and of one loop nest each,
-    and gates without one; NAME itself writes what the recurrence writes. Tensors between have the bits of the output's
-    elements.
+    It has no preconditions. It keeps a recurrence of more than MOST_STEPS steps, of unknown sizes, of another format,
+    or with computed weights. Every other one becomes `NAME (inputs)`, the product of the inputs of all steps, and for
+    each step `NAME (state 0)` ..., of kind HEAD_PRODUCTS with one loop nest each, and gates without one. NAME itself
+    writes the outputs of the recurrence. Tensors in between have the bits of the output's elements.
     """
 
     def __call__(self, graph: Graph) -> Graph:
-        """The same network; names of tensors and operators that there were keep their meaning."""
+        """Return the same network; existing names of tensors and operators keep their meaning."""
         operators: list[Operator] = []
         tensors = list(graph.tensors)
         for operator in graph.operators:
@@ -63,7 +65,7 @@ def _operands(graph: Graph, operator: Operator) -> CellOperands | None:
 
 
 class _Taken:
-    """One recurrence taken apart; `tensors` are those between its operators."""
+    """A recurrence that is decomposed; `tensors` are those between its operators."""
 
     def __init__(self, graph: Graph, operator: Operator, operands: CellOperands) -> None:
         self.operator, self.operands, self.cell = operator, operands, operands.cell
@@ -97,7 +99,7 @@ class _Taken:
             self.operators.append(self._reading(self.operator.name, APPENDED, read, self.operator.outputs))
 
     def _of_state(self, step: int, state: str | None) -> list[str]:
-        """The products of the state before, where there is one, and of what the gates let through of it."""
+        """Add the products of an existing previous state and of the reset state; return their names."""
         cell, products = self.cell, self.cell.products.layers
         if state is None:
             return []
@@ -112,7 +114,7 @@ class _Taken:
         return made
 
     def _gates(self, step: int, read: list[str]) -> tuple[str, str | None]:
-        """The state after a step, and the memory of an LSTM beside it; the only step writes what the whole writes."""
+        """Add a step's gates; return its state and an LSTM's memory. A single step writes the recurrence's outputs."""
         cell = self.cell
         beside = [*read, *(self._beside if step == 0 else ()), *self._kept]
         if cell.steps == 1:
@@ -133,7 +135,7 @@ class _Taken:
     def _reading(
         self, name: str, kind: str, read: list[str], outputs: tuple[str, ...], attributes: dict[str, int] | None = None
     ) -> Operator:
-        """An operator over tensors of which some are parameters."""
+        """Return an operator whose operands are divided into inputs and parameters."""
         parameters = tuple(one for one in read if self._is_constant.get(one, False))
         inputs = tuple(one for one in read if not self._is_constant.get(one, False))
         return Operator(name, kind, inputs, outputs, parameters, dict(attributes or {}))

@@ -1,4 +1,4 @@
-"""A quantisation by the scale with which its map was just dequantised makes the integers that there were."""
+"""Removal of quantisations with the scale of the preceding dequantisation, which reproduce the same integers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ QUANTISE: Final = frozenset({"QuantizeLinear", "com.microsoft::QuantizeLinear"})
 DEQUANTISE: Final = frozenset({"DequantizeLinear", "com.microsoft::DequantizeLinear"})
 _SCALE: Final = "scale"
 _GREATEST_BITS: Final = 16
-"""Of integers that a float32 gives back as they were, whatever the scale."""
+"""Most bits of integers that survive a round trip through float32 at any scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class SameScaleFold:
-    """The transform that drops such quantisations, which files write around what only views a map.
+    """The transform that removes such quantisations, which files write around views of a map.
 
-    It ensures that their readers read the integers themselves, and list the shapes that they see where those differ.
+    Their readers then read the integers themselves, and list the viewed shapes if these differ.
     """
 
     def __call__(self, graph: Graph) -> Graph:
-        """The same network; its inputs, outputs and parameters are those that there were."""
+        """Return the same network, with the same inputs, outputs and parameters."""
         dropped = {one.outputs[0]: source for one in graph.operators if (source := _source(graph, one)) is not None}
         if not dropped:
             return graph
@@ -38,7 +38,7 @@ class SameScaleFold:
 
 
 def _source(graph: Graph, operator: Operator) -> str | None:
-    """The integers that a quantisation makes once more, None where it makes other ones."""
+    """Return the integers that a quantisation reproduces, or None if it makes other ones."""
     if operator.kind not in QUANTISE or len(operator.inputs) != 1 or len(operator.members) > 1:
         return None
     before = graph.producer.get(operator.inputs[0])
@@ -51,7 +51,7 @@ def _source(graph: Graph, operator: Operator) -> str | None:
 
 
 def _have_one_scale(graph: Graph, before: Operator, after: Operator) -> bool:
-    """Whether both state the same scales; of several, for the same axes."""
+    """Return True if both state the same scales, along the same axes if there are several."""
     stated = [{**one.attributes, SEEN_SHAPES: None} for one in (before, after)]
     if before.parameters != after.parameters or stated[0] != stated[1]:
         return False
@@ -74,7 +74,7 @@ def _origin(name: str, dropped: Mapping[str, str]) -> str:
 
 
 def _reading(graph: Graph, operator: Operator, same: Mapping[str, str]) -> Operator:
-    """The operator with what it read in place of what is dropped."""
+    """Return the operator with the integers in place of the removed tensors."""
     if same.keys().isdisjoint(operator.inputs):
         return operator
     inputs = tuple(same.get(name, name) for name in operator.inputs)

@@ -1,4 +1,4 @@
-"""Which outputs may share bytes with which inputs, from the kinds of operators, shapes and sizes."""
+"""The pairs of inputs and outputs that may share bytes, from kinds of operators, shapes and sizes."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ from onchip.ops.views.views import paces_of
 ELEMENT_BY_ELEMENT: Final = ELEMENTWISE | {
     *("BatchNormalization", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "RELU", "RELU6"),
 }
-"""Kinds each element of whose output follows from the elements in the same place of the inputs that are as large."""
+"""Kinds whose output elements each depend on the elements at the same position in equally large inputs."""
 JOINS: Final = "Concat"
 PARTS: Final = "Split"
 LEAVES: Final = "Slice"
 TURNS: Final = "Transpose"
 ALIASES: Final = (JOINS, PARTS, LEAVES, TURNS)
-"""Kinds that move nothing where what they read and write is the same bytes."""
+"""Kinds that move nothing if input and output share bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedBytes:
-    """Gives each operator its pairs of an input and an output that may share bytes, and takes all others from it.
+    """The transform that gives each operator its pairs of an input and an output that may share bytes, and no others.
 
-    No pair has an input that its operator also reads through another view of it.
-
-    `declared` are the pairs of operators, by name, that a file states itself: they stand in place of what follows from
-    the kind, as far as the operator still reads and writes these tensors.
+    No pair has an input that its operator also reads through another view. `declared` are the pairs, by operator name,
+    that a file states itself. They replace the pairs that follow from the kind, as far as the operator still reads and
+    writes these tensors.
     """
 
     sharing: SharedKinds = NO_SHARING
     declared: Mapping[str, tuple[InPlace, ...]] = field(default_factory=dict, hash=False)
 
     def __call__(self, graph: Graph) -> Graph:
-        """The graph with its pairs."""
+        """Return the graph with its pairs."""
         if self.sharing == NO_SHARING and not graph.shares_bytes:
             return graph
         operators = tuple(
@@ -67,7 +66,7 @@ class SharedBytes:
 
 
 def declared_in(graph: Graph, now: Graph) -> dict[str, tuple[InPlace, ...]]:
-    """Return the pairs of each operator of a graph that has any, by its name, of tensors that are as large `now`."""
+    """Return the pairs of each operator of a graph by its name, for tensors whose size is unchanged in `now`."""
     sizes = now.tensor
 
     def is_as_large(name: str) -> bool:
@@ -81,7 +80,7 @@ def declared_in(graph: Graph, now: Graph) -> dict[str, tuple[InPlace, ...]]:
 
 
 def _as_large_as_the_output(operator: Operator, graph: Graph) -> Iterator[InPlace]:
-    """Yield each input that has an element for every element of the only output, and as many bytes."""
+    """Yield each input with as many elements and bytes as the only output."""
     if len(operator.outputs) > 1:
         return
     written = graph.tensor[operator.outputs[0]]
@@ -96,7 +95,7 @@ def _elements(tensor: Tensor) -> int | None:
 
 
 def _parts_of_a_whole(operator: Operator, graph: Graph) -> Iterator[InPlace]:
-    """Yield the parts of a concatenation, or split, along the first dimension of more than one element."""
+    """Yield the parts of a concatenation or split along the first dimension of more than one element."""
     names, (whole_name, *others) = operator.inputs, operator.outputs
     if operator.kind == PARTS:
         names, (whole_name, *others) = operator.outputs, operator.inputs
@@ -111,7 +110,7 @@ def _parts_of_a_whole(operator: Operator, graph: Graph) -> Iterator[InPlace]:
 
 
 def _lie_behind_one_another(operator: Operator, whole: Tensor, parts: list[Tensor]) -> bool:
-    """Whether the bytes of the whole are those of the parts, one after another."""
+    """Return True if the bytes of the whole are the concatenated bytes of the parts."""
     if whole.shape is None or any(part.shape is None or len(part.shape) != len(whole.shape) for part in parts):
         return False
     axis = integer(operator, "axis", 0) % max(1, len(whole.shape))
@@ -119,7 +118,7 @@ def _lie_behind_one_another(operator: Operator, whole: Tensor, parts: list[Tenso
 
 
 def _band(operator: Operator, graph: Graph) -> Iterator[InPlace]:
-    """Yield what a slice leaves, or a transposition of axes of one element, where that is one stretch of bytes."""
+    """Yield the result of a slice, or of a transposition of size-1 axes, if it is contiguous in the input."""
     read, written = graph.tensor[operator.inputs[0]], graph.tensor[operator.outputs[0]]
     source, target = read.shape, written.shape
     is_one = len(operator.inputs) == len(operator.outputs) == 1 and SEEN_SHAPES not in operator.attributes
@@ -131,7 +130,7 @@ def _band(operator: Operator, graph: Graph) -> Iterator[InPlace]:
 
 
 def _first_left(operator: Operator, source: tuple[int, ...], target: tuple[int, ...]) -> int | None:
-    """Return which element of the input is the first of the output, if all others follow it."""
+    """Return the index of the input element that is the output's first, if the output is contiguous; else None."""
     paces = paces_of(operator, source, target)
     if paces is None:
         return None
@@ -142,7 +141,7 @@ def _first_left(operator: Operator, source: tuple[int, ...], target: tuple[int, 
 
 
 def _first_turned(operator: Operator, source: tuple[int, ...]) -> int | None:
-    """Return 0 where the axes of more than one element stay in their order."""
+    """Return 0 if the axes of more than one element keep their order; else None."""
     order = integers(operator, "perm", tuple(reversed(range(len(source)))))
     kept = [at for at in order if source[at] > 1]
     return 0 if kept == sorted(kept) else None

@@ -1,4 +1,4 @@
-"""The transform that takes a Split apart: each of its outputs is a Slice of its own, through which tiles can see."""
+"""The transform that replaces a Split by a Slice per output, which tiles can read through."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from onchip.ops.views.split_views import slices_of
 
 @dataclass(frozen=True, slots=True)
 class SplitsApart:
-    """The transform from a Split to operators `NAME (0)`, `NAME (1)` and so on of kind Slice, one for each output.
+    """The transform from a Split to operators `NAME (0)`, `NAME (1)` and so on of kind Slice, one per output.
 
-    It leaves alone those that are named as `whole`, those of a map that has no shape or is a view of another one, and
-    those whose parts do not make up the map. It ensures that the Slices of a Split have all elements of its map once.
+    It keeps Splits listed in `whole`, those of a map without a shape or of a view, and those whose parts do not add up
+    to the map. The Slices of a Split together have all elements of its map once.
     """
 
     whole: Collection[str] = ()
 
     def __call__(self, graph: Graph) -> Graph:
-        """The same network; names of tensors, and of other operators, keep their meaning."""
+        """Return the same network; names of tensors, and of other operators, keep their meaning."""
         operators = [
             part
             for operator in graph.operators

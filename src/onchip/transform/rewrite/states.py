@@ -1,4 +1,4 @@
-"""State that whoever reads a network declares: which inputs are outputs of the inference before."""
+"""States declared by the reader of a network: inputs that are outputs of the previous inference."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ UPDATES: Final = frozenset(
         *("index_put", "index_copy", "scatter", "slice_scatter", "select_scatter"),
     }
 )
-"""Kinds, of ONNX and of torch, that write some elements over others of the tensor that they read first."""
+"""Kinds, of ONNX and of torch, that overwrite some elements of their first input."""
 
 
 def state_written_by(writer: Operator, old: str, new: str) -> State:
-    """The state; an operator that updates what it reads first may do so in place."""
+    """Return the state; an operator that updates its first input may do so in place."""
     return State(old, new, in_place=writer.kind in UPDATES and writer.inputs[:1] == (old,))
 
 
 def with_states(graph: Graph, declared: Mapping[str, str], listed: Container[str] | None = None) -> Graph:
-    """The graph with states, by input the output that is its next value, beside those that it has.
+    """Return the graph with the declared states, from each input to the output that is its next value.
 
-    `listed` are the names that the file lists as outputs, None where every name is one. Raises GraphError where
-    one is no network input and the other no network output of as many bytes.
+    States that the graph already has are kept. `listed` are the names that the file lists as outputs, or None if every
+    name is one. Raises GraphError unless each pair is a network input and a network output of equal size.
     """
     states = []
     shown = {alias: tensor.name for tensor in graph.tensors for alias in tensor.aliases}

@@ -1,4 +1,4 @@
-"""Workspaces that operators declare, as tensors that are there while these run."""
+"""Declared workspaces of operators, as tensors that are live while the operators run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from onchip.ir.tensor import Role, Tensor
 
 
 def with_workspaces(graph: Graph) -> Graph:
-    """The graph in which each workspace is an output of its operator that nobody reads: `OPERATOR@workspace`.
+    """Return the graph with each workspace as an output of its operator without readers: `OPERATOR@workspace`.
 
-    So it has an address while the operator runs, and moves nowhere. Raises GraphError where a name is taken.
+    The workspace thus has an address while the operator runs, and is never copied. Raises GraphError if a name is
+    taken.
     """
     if not any(operator.workspace_bytes for operator in graph.operators):
         return graph

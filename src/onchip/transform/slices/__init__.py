@@ -1,1 +1,1 @@
-"""Operators cut into slices along one axis or several."""
+"""Operators cut into slices along one or several axes."""

@@ -1,4 +1,4 @@
-"""Bands of tensors, cut at the boundaries of what operators take at once, and tiles of operators."""
+"""Bands of tensors, cut at the boundaries of operator tiles, and the tiles themselves."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from onchip.ir.tile import Tile
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """A tensor in pieces, which partition it; `edges` are the grid's lines along each dimension, with both ends."""
+    """A tensor partitioned into bands; `edges` are the grid lines along each dimension, including both ends."""
 
     base: Tensor
     edges: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(cls, tensor: Tensor, cuts: Sequence[AbstractSet[int]]) -> Bands:
-        """Cut at the given lines."""
+        """Return the tensor cut at the given lines."""
         shape = tensor.shape or ()
         return cls(tensor, tuple(tuple(sorted(lines | {0, size})) for lines, size in zip(cuts, shape, strict=True)))
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing cuts the tensor."""
+        """Return True if no line cuts the tensor."""
         return all(len(lines) <= 2 for lines in self.edges)
 
     @property
     def all(self) -> tuple[Tensor, ...]:
-        """Every band, the last dimension fastest; the tensor itself where it is whole."""
+        """Return every band, with the last dimension fastest; the tensor itself if it is not cut."""
         if self.is_whole:
             return (self.base,)
         return tuple(
@@ -44,7 +44,7 @@ class Bands:
         )
 
     def within(self, region: Region) -> tuple[str, ...]:
-        """The names of the bands that make up a region, whose boundaries are cuts."""
+        """Return the names of the bands that make up a region, whose boundaries must be grid lines."""
         if self.is_whole:
             return (self.base.name,)
         ranges = [
@@ -55,7 +55,7 @@ class Bands:
 
 
 def band_of_tensor(base: Tensor, region: Region, mark: str = "") -> Tensor:
-    """Return a band, called like `conv1#3[:,:,0:8,0:16]`, `#3` being the mark; unmarked, the whole is the tensor."""
+    """Return a band, named like `conv1#3[:,:,0:8,0:16]` with mark `#3`; without a mark the whole tensor is itself."""
     if not mark and region == whole_region(base.shape or ()):
         return base
     ending = mark + _shown(base, region)
@@ -66,14 +66,14 @@ def band_of_tensor(base: Tensor, region: Region, mark: str = "") -> Tensor:
 
 
 def _shown(base: Tensor, region: Region) -> str:
-    """Name the ranges of a region; a dimension that is not cut is `:`."""
+    """Return the text of a region's ranges; an uncut dimension is `:`."""
     sizes = zip(region, base.shape or (), strict=True)
     shown = [":" if start == 0 and stop == size else f"{start}:{stop}" for (start, stop), size in sizes]
     return f"[{','.join(shown)}]"
 
 
 def tile_of(graph: Graph, operator: Operator, regions: tuple[Region, ...] | None = None) -> Tile:
-    """Return the tile of an operator that computes these regions of its outputs, or all of them."""
+    """Return the tile of an operator that computes these regions of its outputs; by default all of them."""
     names = (*operator.inputs, *operator.parameters, *operator.outputs)
     shapes = tuple(graph.tensor[name].shape or () for name in names)
     whole = map(whole_region, shapes[len(shapes) - len(operator.outputs) :])
@@ -83,5 +83,5 @@ def tile_of(graph: Graph, operator: Operator, regions: tuple[Region, ...] | None
 
 @lru_cache(maxsize=1024)
 def named_bands(bands: Bands) -> Mapping[str, Tensor]:
-    """Return every band by its name."""
+    """Return the bands by name."""
     return {band.name: band for band in bands.all}

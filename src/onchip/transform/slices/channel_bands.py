@@ -1,4 +1,4 @@
-"""Operators as equal bands of their channels, where their files state what such a band costs."""
+"""Operators in equal bands of their channels, for files that state the cost of such a band."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from onchip.transform.slices.tile_choice import TileChoice, cut
 
 @dataclass(frozen=True, slots=True)
 class ChannelBands:
-    """Runs operators, by name, in so many `parts` as their `splits` allow.
+    """The transform that runs operators, by name, in `parts` equal parts that their `splits` allow.
 
-    It ensures that band k of operator OP is the operator `OP#k` with its cycles and its share of the energy, that bands
-    of a tensor partition it, cut at the boundaries of its writer and of every reader, and that operators that are not
-    cut keep their names. The order is that of the operators, band by band.
+    Band k of operator OP is the operator `OP#k` with its cycles and its share of the energy. The bands of a tensor
+    partition it, cut at the boundaries of its writer and of every reader. Operators that are not cut keep their names.
+    The order is that of the operators, band by band.
     """
 
     parts: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     def __call__(self, graph: Graph) -> Graph:
-        """The graph in bands; raises GraphError for an operator that is not there or cannot run in so many parts."""
+        """Return the graph in bands; raises GraphError for an unknown operator, or an unsupported number of parts."""
         channels = Channels(graph)
         for name, parts in self.parts.items():
             if name not in graph.operator:
@@ -51,7 +51,7 @@ class ChannelBands:
         return Graph(graph.name, tensors, tuple(operators), graph.states_among(tensors))
 
     def _with_cost(self, whole: Operator, band: Operator) -> Operator:
-        """The cost that the file of the operator states for such a band; bands share no bytes in place."""
+        """Return the band with the cost that the operator's file states for it; bands share no bytes in place."""
         if band is whole:
             return band
         parts, stated = self.parts.get(whole.name, 1), whole.stated
@@ -75,7 +75,7 @@ def _ensure_it_may_run_in(channels: Channels, operator: Operator, parts: int) ->
 
 
 def _channel_split(channels: Channels, operator: Operator, parts: int) -> TileChoice:
-    """The operator in equal bands of its channels, one tile for each."""
+    """Return the operator in equal bands of its channels, with one tile per band."""
     cut_operands = _cut_operands(operator)
 
     def access(name: str) -> OperandAccess:
@@ -93,7 +93,7 @@ def _channel_split(channels: Channels, operator: Operator, parts: int) -> TileCh
 
 
 def _cut_operands(operator: Operator) -> frozenset[str]:
-    """What each band has a part of: outputs and parameters, and inputs if the operator cuts them."""
+    """Return the operands that each band has a part of: outputs, parameters, and inputs if the operator cuts them."""
     splits = operator.stated.splits
     inputs = operator.inputs if splits is not None and splits.cuts_inputs else ()
     return frozenset((*operator.outputs, *operator.parameters, *inputs))

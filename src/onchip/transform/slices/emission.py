@@ -1,4 +1,4 @@
-"""From the splits of operators to the graph of their tiles and bands."""
+"""The construction of a graph of tiles and bands from the splits of operators."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from onchip.transform.slices.bands import Bands, named_bands, tile_of
 from onchip.transform.slices.tile_choice import TileChoice, cut
 
 BandEdges = Mapping[str, Sequence[AbstractSet[int]]]
-"""Of each tensor and dimension, the inner boundaries of its bands."""
+"""Inner boundaries of the bands, by tensor and dimension."""
 
 
 def emitted(
     problem: Problem, splits: Mapping[str, TileChoice], fits: Callable[[Graph, Collection[str]], bool]
 ) -> Graph:
-    """Return the graph with these operators in tiles, which stand one after the other in the operator's place.
+    """Return the graph with these operators in tiles, which replace the operator at its position.
 
-    The two tensors of a state are cut alike if `fits` says of that graph and these tensors that every operator still
-    fits; then each pair of their bands is a state.
+    The two tensors of a state are cut alike if `fits` returns True for that graph and these tensors: every operator
+    still fits. Then each pair of their bands is a state.
     """
     cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in problem.graph.tensors}
     for split in splits.values():
@@ -53,7 +53,7 @@ def _emitted_with(problem: Problem, splits: Mapping[str, TileChoice], cuts: Band
 def operands_of_tiles(
     problem: Problem, operator: Operator, split: TileChoice | None, cuts: BandEdges
 ) -> Iterator[list[tuple[Operand, int]]]:
-    """Yield the counted operands of each of the operator's tiles (of itself, where `split` is None).
+    """Yield the counted operands of each of the operator's tiles, or of the operator itself if `split` is None.
 
     `cuts` are the boundaries of the bands of its operands.
     """
@@ -68,7 +68,7 @@ def operands_of_tiles(
 
 @dataclass
 class SliceEmission:
-    """The operators of a graph in slices, over the bands of its tensors; `sums` are the partial sums that they pass on.
+    """The operators of a graph in slices, over the bands of its tensors; `sums` are the partial sums between slices.
 
     `is_counted` is False for parameters that slices list whole.
     """
@@ -80,19 +80,19 @@ class SliceEmission:
     sums: list[Tensor] = field(default_factory=list)
 
     def operators(self) -> Iterator[Operator]:
-        """Yield the slices of each operator, or itself over all bands of its operands."""
+        """Yield the slices of each operator, or the unsplit operator over all bands of its operands."""
         for operator in self.graph.operators:
             yield from self.tiles(operator, self.splits.get(operator.name))
 
     def tiles(self, operator: Operator, split: TileChoice | None) -> Iterator[Operator]:
-        """Yield the operator's tiles, or itself if it is not split."""
+        """Yield the operator's tiles, or the operator itself if it is not split."""
         if split is None:
             yield self._with_bands(operator)
         else:
             yield from self._tiles(operator, split)
 
     def _with_bands(self, operator: Operator) -> Operator:
-        """An operator that is not split lists every band of its operands, and is a tile that is all of it."""
+        """Return an unsplit operator that lists every band of its operands, as a single tile."""
         names = (*operator.inputs, *operator.parameters, *operator.outputs)
         if all(self.bands[name].is_whole for name in names):
             return operator
@@ -108,7 +108,7 @@ class SliceEmission:
         return tuple(dict.fromkeys(band.name for name in names for band in self.bands[name].all))
 
     def _tiles(self, operator: Operator, split: TileChoice) -> Iterator[Operator]:
-        """Those that sum up one region pass the sum on from one to the next, in the order in which they run."""
+        """Yield the tiles; those that reduce into one region pass the partial sum on in execution order."""
         geometry, axis = split.geometry, split.reduction
         tiles = split.tiles()
         last = {_output_part(tile, axis): index for index, tile in enumerate(tiles)}
@@ -148,13 +148,16 @@ class SliceEmission:
         )
 
     def _is_read(self, access: OperandAccess, split: TileChoice, part: SumPart) -> bool:
-        """What does not depend on the part of the sum, such as a bias, is read once, by the first."""
+        """Return True if the tile reads the operand.
+
+        Those outside of the sum, such as a bias, are read by the first tile.
+        """
         return not part.adds_to_a_sum or any(span.axis == split.reduction for span in access.spans)
 
     def _bands_of(
         self, accesses: Sequence[OperandAccess], tile: tuple[Range, ...], split: TileChoice
     ) -> dict[str, str]:
-        """Each band that the tile needs, and its base, in the operator's order."""
+        """Return each band that the tile needs, with its base tensor, in the operator's order."""
         found: dict[str, str] = {}
         for access in accesses:
             region = access.region(tile, split.geometry.axes)
@@ -170,16 +173,16 @@ class SliceEmission:
 
 
 def _output_part(tile: tuple[Range, ...], reduction: int | None) -> tuple[Range, ...]:
-    """A tile without its range of what is summed up."""
+    """Return a tile without its range of the reduced axis."""
     return tuple(each for axis, each in enumerate(tile) if axis != reduction)
 
 
 def cuts_of_states_alike(
     graph: Graph, cuts: Mapping[str, Sequence[AbstractSet[int]]]
 ) -> dict[str, Sequence[AbstractSet[int]]]:
-    """Return the cuts of the tensors of states that are not cut alike, each with those of the other one, too.
+    """Return, for each state whose tensors are cut differently, the union of both tensors' cuts for both.
 
-    Tensors of other shapes or elements than their partners are not among them.
+    States whose tensors differ in shape or bits are omitted.
     """
     found: dict[str, Sequence[AbstractSet[int]]] = {}
     for state in graph.states:
@@ -191,7 +194,7 @@ def cuts_of_states_alike(
 
 
 def states_of_bands(graph: Graph, bands: Mapping[str, Bands], operators: Sequence[Operator]) -> tuple[State, ...]:
-    """Return the states whose tensors are whole, and those that bands of both make, which are as many and as large."""
+    """Return the states of uncut tensors, and a state for each pair of bands of tensors that are cut alike."""
     return tuple(each for state in graph.states for each in _states(state, bands, operators))
 
 

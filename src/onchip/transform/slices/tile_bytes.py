@@ -1,4 +1,4 @@
-"""Bytes of bands: cut out of a whole tensor's, and put together to them."""
+"""The bytes of bands, extracted from a whole tensor's bytes and assembled to them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
 def place_of(tensor: Tensor) -> tuple[str, Region]:
-    """Of which tensor it is which region; a tensor that is no band is all of itself."""
+    """Return the tensor and the region that a band is; a tensor that is not a band is all of itself."""
     if tensor.part_of is None or tensor.region is None:
         return tensor.name, whole_region(tensor.shape or ())
     return tensor.part_of, tensor.region
 
 
 def slices(region: Region, within: Region) -> tuple[slice, ...]:
-    """Where a region lies in an array that begins where `within` does."""
+    """Return the slices of a region in an array that begins at the start of `within`."""
     return tuple(slice(start - first, stop - first) for (start, stop), (first, _) in zip(region, within, strict=True))
 
 
 def bytes_of_region(content: Bytes, shape: tuple[int, ...], region: Region) -> Bytes:
-    """Of a whole tensor's bytes, whose elements are bytes or several each."""
+    """Return the bytes of a region of a whole tensor, whose elements have one or several bytes."""
     if region == whole_region(shape):
         return content
     elements = content.reshape(*shape, -1)
@@ -35,7 +35,7 @@ def bytes_of_region(content: Bytes, shape: tuple[int, ...], region: Region) -> B
 
 
 def bytes_put_together(base: Tensor, bands: Iterable[tuple[Tensor, Bytes]]) -> Bytes:
-    """A whole tensor's bytes; zero where there is no band."""
+    """Return a whole tensor's bytes assembled from its bands; zero in gaps between bands."""
     shape, element_bytes = base.shape or (), (base.bits or 0) // 8
     content = np.zeros((*shape, element_bytes), np.uint8)
     for tensor, part in bands:

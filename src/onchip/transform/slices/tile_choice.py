@@ -1,4 +1,4 @@
-"""The chosen tiles of one operator, and where they cut its operands."""
+"""The chosen tiles of an operator, and the boundaries at which they cut its operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network of which a graph's operators are tiles, from what the tiles say of it."""
+"""The network behind a graph of tile operators, reconstructed from the tiles' descriptions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onchip.ir.tile import Tile
 
 
 def untiled(graph: Graph) -> Graph | None:
-    """Operators in the order of their first tiles, with whole tensors; None where no operator is a tile."""
+    """Return the network of whole operators, in the order of their first tiles; None if no operator is a tile."""
     tiles = {operator.name: operator.tile for operator in graph.operators if operator.tile is not None}
     if not tiles:
         return None

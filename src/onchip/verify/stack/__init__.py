@@ -1,1 +1,1 @@
-"""Checks the cost of a fusion strategy, recomputed from its mappings."""
+"""Checks of a fusion strategy's cost, recomputed from its mappings."""

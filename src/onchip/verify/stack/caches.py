@@ -1,4 +1,4 @@
-"""Where the caches of a stack lie, and its weights: the lowest place with room (docs/fused.md, section 2)."""
+"""The memories of a stack's caches and weights: the lowest place with enough capacity (docs/fused.md, section 2)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from onchip.verify.stack.running import RunningStack
 from onchip.verify.stack.strips import Axis1D, TiledLength, tiled_length
 
 RowKind: TypeAlias = tuple[int, int]
-"""Of a row of tiles: the strip that it computes, and the one by which its caches of columns are measured."""
+"""The strip that a row of tiles computes, and the strip that sizes its column caches."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachePlaces:
-    """The memories from which a tile takes cached pixels, and to which it writes them; None where it does not."""
+    """The memories that a tile reads cached pixels from and writes them to; None for a cache that it does not use."""
 
     columns_from: str | None
     columns_to: str | None
@@ -31,7 +31,10 @@ class CachePlaces:
 
 @dataclass(frozen=True, slots=True)
 class AlikeTiles:
-    """So many tiles that compute the same, with caches at the same places; the first of all stands for itself."""
+    """A group of `times` identical tiles with their caches in the same memories.
+
+    The first tile of all forms its own group.
+    """
 
     part: StackPart
     caches: CachePlaces
@@ -41,9 +44,10 @@ class AlikeTiles:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What one tile would choose for itself; `spare_bits` are left of the highest memory of weights on the chip.
+    """The memories that one tile would choose on its own.
 
-    They mean nothing where no memory on the chip holds weights.
+    `spare_bits` are those left in the highest on-chip memory of weights; meaningless if no memory on the chip holds
+    weights.
     """
 
     columns: str
@@ -53,9 +57,9 @@ class _Wish:
 
 
 class TiledStackOnChip:
-    """A stack in its tiles on a chip; raises PaddingAloneError where a tile sees nothing of a map.
+    """A stack in tiles on a chip; raises PaddingAloneError if a tile sees nothing but padding of a map.
 
-    With `as_defines` caches and weights lie where DeFiNES has them (docs/fused.md, section 5).
+    With `as_defines`, caches and weights are placed as in DeFiNES (docs/fused.md, section 5).
     """
 
     def __init__(self, stack: RunningStack, chip: ChipInUse, *, as_defines: bool = False) -> None:
@@ -87,10 +91,11 @@ class TiledStackOnChip:
         return (*self._stack.inputs, *(layer.writes for layer in self._stack.layers))
 
     def tiles(self) -> Iterator[AlikeTiles]:
-        """All tiles; neighbours have the cache of columns between them at the higher of both their places.
+        """Yield groups of identical tiles; together they are all tiles of the stack.
 
-        All rows have theirs at the highest place that any tile wishes. As DeFiNES counts the tile behind chooses alone,
-        and of rows the last of all.
+        The column cache between two neighbours is in the higher of the memories that both choose. The row caches are in
+        the highest memory that any tile chooses. As DeFiNES counts, the later neighbour alone chooses the column cache,
+        and the last tile of all chooses the row caches.
         """
         columns = self._columns.order
         last = self._rows.order[-1], self._measured.order[-1]
@@ -114,10 +119,10 @@ class TiledStackOnChip:
                     yield AlikeTiles(part, caches, is_first=False, times=times)
 
     def weights(self) -> tuple[str, ...]:
-        """Where each layer's weights lie once they have come from DRAM.
+        """Return the memory of each layer's weights once they have been loaded from DRAM.
 
-        Where no place has room for all of them, as many as there is room for, the largest first, are in the highest
-        memory of weights, beside one weight for each unit. As DeFiNES counts they all lie together.
+        If no memory on the chip has capacity for all weights, the largest that fit are in the highest memory of
+        weights, together with one weight per unit. As DeFiNES counts, the weights of all layers are in one memory.
         """
         layers, chip = self._stack.layers, self._chip
         together = chip.farther(wish.weights for wish in self._wishes.values())
@@ -136,7 +141,7 @@ class TiledStackOnChip:
         return tuple(places[number] for number in range(len(layers)))
 
     def _between(self, row: RowKind, at: int) -> str | None:
-        """The place of the cache of columns between a tile and the one before it; None at an edge."""
+        """Return the memory of the column cache between a tile and its predecessor; None at an edge."""
         order = self._columns.order
         if not self._caches_columns or not 0 < at < len(order):
             return None
@@ -145,10 +150,11 @@ class TiledStackOnChip:
         return self._chip.farther(wish.columns for wish in both)
 
     def _wish(self, row: RowKind, column: int, *, begins_row: bool) -> _Wish:
-        """The first tile of a row fills the caches of columns one by one; in all others they are all there.
+        """Return the memories that a tile would choose on its own.
 
-        Caches that the mode has not are empty. As DeFiNES counts the first tile has none, and they are as high as if
-        rows were cached.
+        The first tile of a row fills the column caches one by one; for all other tiles they are full. Caches that the
+        overlap mode lacks are empty. As DeFiNES counts, the first tile has no column caches, and the caches are as high
+        as if rows were cached.
         """
         part, chip, maps = self._parts[row[0], column], self._chip, self._maps
         beside = column_caches_bits(maps, self._measured.strips[row[1]], self._columns)
@@ -168,7 +174,7 @@ class TiledStackOnChip:
         return _Wish(columns, rows, weights, [*left.values()][-2:][0])
 
     def _lowest_for_caches(self, bits: int, saved: Mapping[str, int]) -> str:
-        """What is cached is written as an output, and read as an input; a place may save some of the bits."""
+        """Return the lowest memory of inputs and outputs with capacity for the bits, less those `saved` in a memory."""
         places = self._chip.places(Operand.INPUT, Operand.OUTPUT)
         return next(place for place in places if self._chip.room_bits(place) >= bits - saved.get(place, 0))
 
@@ -178,7 +184,7 @@ class TiledStackOnChip:
 
 
 def most_alive_bits(part: StackPart, caches: Mapping[str, int]) -> int:
-    """The most bits at a time of what layers see and make, of maps that wait, and of the caches of maps made so far."""
+    """Return the peak of live bits: a layer's inputs and output, waiting maps, and caches of maps made before."""
     last_readers = {name: number for number, layer in enumerate(part.layers) for name in layer.sources}
     made = {one.map.name: one.bits for one in part.loaded}
     cached = sum(caches.get(name, 0) for name in made)

@@ -1,4 +1,4 @@
-"""The accelerator while a stack runs: places where operands may lie, and the room that maps between stacks leave."""
+"""The accelerator while a stack runs: the memories for whole operands, and the capacity that whole maps leave."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from onchip.errors import AcceleratorError
 
 
 class ChipInUse:
-    """Single memories nearest the MACs first, then DRAM; `taken_bits` are those of whole maps, by memory."""
+    """The memories on the chip, nearest the MACs first, then DRAM.
+
+    `taken_bits` maps each memory to the bits of whole maps in it. Only memories that serve the whole array hold whole
+    data.
+    """
 
     def __init__(self, accelerator: Accelerator, taken_bits: Mapping[str, int]) -> None:
         self.accelerator = accelerator
@@ -25,38 +29,38 @@ class ChipInUse:
 
     @property
     def levels(self) -> tuple[MemoryLevel, ...]:
-        """All memories on the chip, nearest the MACs first."""
+        """Return all memories on the chip, nearest the MACs first."""
         return self.accelerator.levels
 
     def places(self, *operands: Operand) -> tuple[str, ...]:
-        """Where all of these operands may lie whole."""
+        """Return the memories that may hold all of these operands whole: unshared memories, then DRAM."""
         holding = (one for one in self._single if all(operand in one.memory.holds for operand in operands))
         return (*(one.memory.name for one in holding), DRAM)
 
     def rank(self, memory: str) -> int:
-        """How far a memory is from the MACs; 0 is the nearest."""
+        """Return the distance of a memory from the MACs; 0 is the nearest."""
         return self.names.index(memory)
 
     def farther(self, memories: Iterable[str]) -> str:
-        """The memory that is the farthest from the MACs."""
+        """Return the memory that is farthest from the MACs."""
         return max(memories, key=self.rank)
 
     def nearer(self, memories: Iterable[str]) -> str:
-        """The memory that is the nearest to the MACs."""
+        """Return the memory that is nearest to the MACs."""
         return min(memories, key=self.rank)
 
     def room_bits(self, memory: str) -> float:
-        """What maps between stacks leave of a memory; DRAM has any room."""
+        """Return the bits of a memory that maps between stacks leave free; infinity for DRAM."""
         if memory == DRAM:
             return inf
         return self._levels[memory].memory.capacity_bytes * 8 - self.taken_bits.get(memory, 0)
 
     def lowest(self, operand: Operand, bits: int) -> str:
-        """The nearest place of an operand that has so much room."""
+        """Return the memory nearest the MACs that may hold the operand and has `bits` free."""
         return next(place for place in self.places(operand) if self.room_bits(place) >= bits)
 
     def may_hold(self, memory: str, operand: Operand) -> bool:
-        """Whether data pass a memory as this operand."""
+        """Return True if data of this operand may pass through the memory."""
         return memory == DRAM or operand in self._levels[memory].memory.holds
 
     def access(self, memory: str) -> Access | None:
@@ -65,9 +69,9 @@ class ChipInUse:
         return (dram.access if dram else None) if memory == DRAM else self._levels[memory].access
 
     def port(self, memory: str, direction: Direction, *, towards_macs: bool) -> tuple[int, Port] | None:
-        """The port that a copy takes on that side, with its number: the first serves the MACs, the last DRAM.
+        """Return the number and the port that a copy uses: the first port towards the MACs, the last one towards DRAM.
 
-        None without any ports. Raises AcceleratorError where none has that direction.
+        Returns None if the memory has no ports. Raises AcceleratorError if none of its ports has that direction.
         """
         dram = self.accelerator.dram
         ports = (dram.ports if dram else ()) if memory == DRAM else self._levels[memory].ports
@@ -78,7 +82,7 @@ class ChipInUse:
 
 
 def with_groups_along_all(accelerator: Accelerator) -> Accelerator:
-    """The same, with an array of which every dimension may unroll groups, too, as DeFiNES's rule does."""
+    """Return the accelerator with an array whose dimensions may all unroll groups too, as in DeFiNES."""
     if accelerator.array is None:
         return accelerator
     array = accelerator.array

@@ -1,4 +1,4 @@
-"""What it costs to move parts of maps between memories before a layer runs (docs/fused.md, section 3)."""
+"""The cost of moving parts of maps between memories before a layer runs (docs/fused.md, section 3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onchip.verify.stack.chip import ChipInUse
 
 @dataclass(frozen=True, slots=True)
 class MovedPart:
-    """So many bits, from a memory where they lie as one operand to one where they are wanted as another."""
+    """A copy of `bits` from a memory where they are one operand to a memory where they are another operand."""
 
     bits: int
     source: str
@@ -24,7 +24,7 @@ class MovedPart:
 
 @dataclass(frozen=True, slots=True)
 class MovedTogether:
-    """What copies cost that begin together: pJ by memory, cycles until the last port is done, bits that DRAM moves.
+    """The cost of copies that begin together: pJ by memory, cycles until the last port is idle, bits at DRAM.
 
     The energy of a memory is None if the machine does not state it.
     """
@@ -35,10 +35,11 @@ class MovedTogether:
 
 
 def moved_together(parts: Sequence[MovedPart], chip: ChipInUse) -> MovedTogether:
-    """Every hop of a copy waits for the one before, and keeps a port at both ends busy until the slower end is done.
+    """Return the cost of copies that begin together.
 
-    A port is done when its last hop is, and not before all its hops would be done one after the other. A copy to where
-    the data lie has no hop, and costs nothing.
+    Each hop of a copy follows the hop before it and occupies a port at both ends for the cycles of the slower end. A
+    port is done when its last hop is, and not before the sum of its hops' cycles has passed since its first hop. A copy
+    to the memory that the data are in has no hop and costs nothing.
     """
     energies: list[tuple[str, float | None]] = []
     hops_of_port: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
@@ -64,10 +65,10 @@ def moved_together(parts: Sequence[MovedPart], chip: ChipInUse) -> MovedTogether
 
 
 def _hops(part: MovedPart, chip: ChipInUse) -> Iterator[tuple[str, str, bool]]:
-    """From memory to memory, and whether that is away from the MACs.
+    """Yield each hop of a copy as source, target, and True if it leads away from the MACs.
 
-    Up through memories that hold what it is, to the lowest that holds both, and down through those that hold what it
-    is wanted as.
+    The hops go up through memories that hold the source operand, to the lowest memory that holds both operands, and
+    down through memories that hold the target operand.
     """
     begin, end = chip.rank(part.source), chip.rank(part.target)
     top = next(
@@ -84,7 +85,7 @@ def _hops(part: MovedPart, chip: ChipInUse) -> Iterator[tuple[str, str, bool]]:
 
 
 def _energy_pj(bits: int, memory: str, direction: Direction, chip: ChipInUse) -> float | None:
-    """Return the energy in accesses as short as the memory has them, or None if the machine does not state it."""
+    """Return the energy in pJ, in accesses of the memory's shortest length; None if the machine does not state it."""
     access = chip.access(memory)
     if access is None:
         return None

@@ -1,4 +1,4 @@
-"""By which mapping of a strategy each layer of a tile runs, whether it is legal, and what it costs."""
+"""The mapping of a strategy for each layer of a tile, its legality and its cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onchip.verify.stack.chip import with_groups_along_all
 
 
 class TilePrice(Protocol):
-    """What a loop nest of a tile costs by its mapping: energies in pJ, cycles, and the bits that DRAM moves."""
+    """The cost of a tile's loop nest under its mapping: energies in pJ, cycles, and bits read or written at DRAM."""
 
     @property
     def memory_energy_pj(self) -> Mapping[tuple[str, str], float | None]:
@@ -27,30 +27,30 @@ class TilePrice(Protocol):
 
     @property
     def cycles(self) -> float:
-        """From its beginning to its end, its own preloading and offloading among them."""
+        """Return the cycles from start to end, including preloading and offloading."""
 
     @property
     def dram_bits(self) -> int:
-        """What DRAM reads and writes."""
+        """Return the bits that DRAM reads and writes."""
 
 
 TilePrices: TypeAlias = Callable[[LayerProblem, LayerMapping], TilePrice]
-"""The model that prices a mapping; it is asked once for each that is legal, and raises MappingError for no room."""
+"""A cost model, called once for each legal mapping; raises MappingError if tiles exceed a capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class PricedTile:
-    """What a layer costs in a tile, and by memory the bytes of one instance that others and its own tiles take."""
+    """The price of a layer in a tile, and the bytes that its tiles and other data take of one instance per memory."""
 
     price: TilePrice
     taken_bytes: Mapping[str, int]
 
 
 class MappingsOfStrategy:
-    """The mappings of a strategy by stack, layer, loop nest, homes and room; each is looked at once, where it is used.
+    """The mappings of a strategy by stack, layer, loop nest, homes and capacity; each is checked at its first use.
 
-    With `counts_parts` units work in parts, as DeFiNES has it: its rule lets every dimension of the array unroll
-    groups, loops may run longer than the layer's, and capacities are the cost model's to measure.
+    With `counts_parts` units work in parts, as in DeFiNES: every dimension of the array may unroll groups, loops may
+    iterate beyond the layer's bounds, and the cost model alone checks capacities.
     """
 
     def __init__(self, strategy: FusionStrategy, prices: TilePrices, *, counts_parts: bool) -> None:
@@ -71,15 +71,15 @@ class MappingsOfStrategy:
 
     @property
     def priced(self) -> int:
-        """How many have been priced."""
+        """Return the number of mappings that have been priced."""
         return len({number for (number, _), one in self._priced.items() if one is not None})
 
     def has(self, stack: int, name: str, problem: LayerProblem) -> bool:
-        """Whether there is a mapping for a layer of a tile."""
+        """Return True if there is a mapping for a layer of a tile."""
         return _key_of(stack, name, problem) in self._numbers
 
     def run(self, stack: int, name: str, problem: LayerProblem) -> PricedTile | None:
-        """What a layer costs by the mapping that there is; None, and a violation, where that is not legal."""
+        """Return the price of a layer under its mapping; None, after a violation, if the mapping is illegal."""
         number = self._numbers[_key_of(stack, name, problem)]
         self._used.add((number, name))
         key = number, problem.weight_is_an_input
@@ -88,7 +88,7 @@ class MappingsOfStrategy:
         return self._priced[key]
 
     def unused(self) -> Iterator[Violation]:
-        """Mappings, and names of layers among them, by which nothing has run."""
+        """Yield a violation for each mapping, and each layer that it names, that no tile has used."""
         for number, one in enumerate(self._mappings):
             for name in one.names:
                 if (number, name) not in self._used:
@@ -114,7 +114,7 @@ class MappingsOfStrategy:
 
 
 def taken_bytes(problem: LayerProblem, mapping: LayerMapping) -> Mapping[str, int]:
-    """By memory the bytes of one instance that are not left to tiles, and those that the tiles take."""
+    """Return, for one instance of each memory, the bytes reserved for other data plus those of the tiles."""
     needs = tile_bits(problem, mapping)
     found: dict[str, int] = {}
     for level in problem.accelerator.levels:

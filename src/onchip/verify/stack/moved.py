@@ -1,4 +1,4 @@
-"""What operators cost that run outside of all stacks and only move data, from DRAM and back (docs/fusion.md)."""
+"""The cost of data-movement operators outside of all stacks, from DRAM to DRAM (docs/fusion.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE, AddressedM
 
 @dataclass(frozen=True, slots=True)
 class MovedExpense:
-    """Cost of one such operator: pJ by cause (None if the machine does not state them), whole cycles, bits at DRAM."""
+    """The cost of one data-movement operator: pJ by cause (None if not stated), whole cycles, and bits at DRAM."""
 
     energies_pj: Mapping[EnergyCause, float] | None
     cycles: int
@@ -24,7 +24,7 @@ class MovedExpense:
 
 
 def expense_of_moving(operator: StreamedOperator, accelerator: Accelerator) -> MovedExpense:
-    """Each operand passes DRAM's ports once; what is read and what is written do so one after the other.
+    """Return the cost of an operator whose operands each pass DRAM's ports once, reads before writes.
 
     Raises AcceleratorError for a DRAM that cannot read or write.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 FEMTOJOULES_IN_A_PICOJOULE = 1000
 RELATIVE_TOLERANCE = 1e-12
-"""Energies and cycles are sums of real numbers, which differ in their last digits by the order of adding."""
+"""Tolerance of energies and cycles: sums of real numbers, whose last digits depend on the order of addition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class RunCost:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveRange:
-    """The value as it is rounded here, and the least and greatest that another order of adding leads to."""
+    """The rounded objective value, and the least and greatest value that another order of addition may give."""
 
     nearest: int
     least: int
@@ -31,7 +31,7 @@ class ObjectiveRange:
 def objective_range(objective: str, stacks: Sequence[RunCost]) -> ObjectiveRange:
     """Return the objective value, in fJ, cycles, their product, or bits.
 
-    Raises ValueError for another objective, or one that needs an energy that is unknown.
+    Raises ValueError for an unknown objective, or for one that needs an unknown energy.
     """
     known = [one.energy_pj for one in stacks if one.energy_pj is not None]
     if len(known) < len(stacks) and objective in ("energy", "edp"):

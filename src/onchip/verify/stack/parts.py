@@ -1,4 +1,4 @@
-"""A tile along both axes: the layers that run in it, with their loop nests, and elements of maps that move or wait."""
+"""A tile along both axes: the loop nests of its layers, and the elements of maps that move or wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onchip.verify.stack.strips import PixelsSeen, Strip, TiledLength
 
 @dataclass(frozen=True, slots=True)
 class ComputedPart:
-    """Elements of a map that a tile computes, or loads, and those of them that go to a cache of columns, rows, both."""
+    """The elements of a map that a tile computes or loads, and those that go to the column, row and both caches."""
 
     map: MapInNetwork
     elements: int
@@ -22,15 +22,16 @@ class ComputedPart:
 
     @property
     def bits(self) -> int:
-        """What the tile computes of the map, in bits."""
+        """Return the size in bits of the tile's part of the map."""
         return self.elements * self.map.bits
 
 
 @dataclass(frozen=True, slots=True)
 class SeenPart:
-    """Elements of a map that a layer sees in a tile, in all of its channels; those that it takes of them.
+    """The elements of a map within a layer's windows in a tile, over all channels, and those that the layer takes.
 
-    The latter are also told by where they come from; the corner is the columns' cache's.
+    The elements taken are counted by source: new ones, those from the column cache, and those from the row cache.
+    Elements in both caches count as the column cache's.
     """
 
     map: MapInNetwork
@@ -43,7 +44,7 @@ class SeenPart:
 
 @dataclass(frozen=True, slots=True)
 class LayerPart:
-    """A layer of the stack, by its number there, as it runs in a tile."""
+    """A layer as it runs in a tile; `number` is its index in the stack."""
 
     number: int
     layer: NestInNetwork
@@ -53,18 +54,18 @@ class LayerPart:
 
     @property
     def seen_bits(self) -> int:
-        """What the layer sees of all maps, in bits."""
+        """Return the size in bits of the layer's input footprint, over all maps."""
         return sum(one.elements * one.map.bits for one in self.seen)
 
     @property
     def sources(self) -> frozenset[str]:
-        """The maps that it reads, by name."""
+        """Return the names of the maps that the layer reads."""
         return frozenset(one.map.name for one in self.seen)
 
 
 @dataclass(frozen=True, slots=True)
 class StackPart:
-    """One tile of a stack: what it loads from outside, and the layers that compute something in it."""
+    """A tile of a stack: the maps' parts that it loads from outside, and the layers that compute something in it."""
 
     loaded: tuple[ComputedPart, ...]
     layers: tuple[LayerPart, ...]
@@ -73,7 +74,7 @@ class StackPart:
 def stack_part(
     layers: Sequence[NestInNetwork], inputs: Sequence[MapInNetwork], down: Strip, across: Strip
 ) -> StackPart:
-    """The tile where a row of tiles and a column of them meet."""
+    """Return the tile in one row of tiles and one column of tiles."""
     maps = {one.name: one for one in (*inputs, *(layer.writes for layer in layers))}
     found = []
     for number, layer in enumerate(layers):
@@ -110,7 +111,7 @@ def _seen(one: MapInNetwork, read: ReadInNetwork, rows: PixelsSeen, columns: Pix
 
 
 def _nest(layer: NestInNetwork, down: Strip, across: Strip, sight: tuple[PixelsSeen, ...]) -> Layer:
-    """The layer's loops over the tile's pixels; element by element these are among the groups."""
+    """Return the layer's loop nest over the tile's pixels, which count among the groups if it is element-wise."""
     nest, whole = layer.nest, layer.writes
     if layer.runs_alone:
         return nest
@@ -123,15 +124,15 @@ def _nest(layer: NestInNetwork, down: Strip, across: Strip, sight: tuple[PixelsS
 
 
 def column_caches_bits(maps: Sequence[MapInNetwork], row: Strip, columns: TiledLength) -> Mapping[str, int]:
-    """What waits of each map beside a tile of these rows, in bits, by name."""
+    """Return the size in bits of each map's column cache beside a tile of these rows, by name."""
     return {one.name: columns.kept[one.name] * row.maps[one.name].needed * one.channels * one.bits for one in maps}
 
 
 def row_caches_bits(maps: Sequence[MapInNetwork], rows: TiledLength, columns: TiledLength) -> int:
-    """What waits of all maps below a row of tiles, over the whole width, in bits."""
+    """Return the total size in bits of the row caches of all maps, over the whole width."""
     return sum(rows.kept[one.name] * columns.whole[one.name] * one.channels * one.bits for one in maps)
 
 
 def corner_bits(maps: Sequence[MapInNetwork], rows: TiledLength, columns: TiledLength) -> int:
-    """What is in both caches of all maps, in bits."""
+    """Return the total size in bits of the elements that are in both caches, over all maps."""
     return sum(rows.kept[one.name] * columns.kept[one.name] * one.channels * one.bits for one in maps)

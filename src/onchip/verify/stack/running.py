@@ -1,4 +1,4 @@
-"""The stacks of a strategy, one after the other, with the maps that lie whole on the chip while each runs."""
+"""The stacks of a strategy in order, with the maps that are whole on the chip while each runs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from onchip.arch.memory import DRAM
 
 @dataclass(frozen=True, slots=True)
 class RunningStack:
-    """A stack by its number; `inputs` come from outside, those in `input_homes` from a memory on the chip, by name.
+    """A stack by its number; its `inputs` come from outside, and `input_homes` maps those on chip to their memory.
 
-    `taken_bits` are what whole maps take of each memory: the inputs', the output's, and of those that others read.
+    `taken_bits` are the bits of whole maps in each memory: the inputs, the output, and maps that later stacks read.
     """
 
     number: int
@@ -28,7 +28,7 @@ class RunningStack:
 
 
 def running_stacks(network: FusedNetwork, strategy: FusionStrategy) -> Iterator[RunningStack]:
-    """The stacks of a strategy whose structure is legal, in their order."""
+    """Yield the stacks of a structurally legal strategy in order."""
     layer_named = {layer.name: layer for layer in network.layers}
     maps = network.maps
     lying: dict[str, str] = {}

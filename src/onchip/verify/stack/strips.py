@@ -1,4 +1,4 @@
-"""Which pixels the tiles of a stack compute and see along one axis, tile by tile (docs/fused.md, section 1).
+"""The pixels that the tiles of a stack compute and see along one axis (docs/fused.md, section 1).
 
 All intervals are half-open.
 """
@@ -16,14 +16,14 @@ Interval: TypeAlias = tuple[int, int]
 
 
 class PaddingAloneError(Exception):
-    """A tile sees nothing of a feature map but padding; its text names the map."""
+    """Raised if a tile sees only padding of a feature map; its text names the map."""
 
 
 @dataclass(frozen=True, slots=True)
 class PixelsOfMap:
-    """Of a map along an axis: pixels from the first to the last that is seen, and those that the tile computes.
+    """Pixels of a map along an axis in one tile: `needed` from the first to the last one seen, `computed` in the tile.
 
-    Of what is there when the tile is done `kept` wait in a cache for later tiles; `written` of them are new in it.
+    At the end of the tile, `kept` pixels are in a cache for later tiles; `written` of them are newly cached.
     """
 
     needed: int
@@ -34,7 +34,7 @@ class PixelsOfMap:
 
 @dataclass(frozen=True, slots=True)
 class PixelsSeen:
-    """Of a layer's input along an axis: stored pixels, those of them from a cache, and zeros before and behind."""
+    """A layer's input along an axis in one tile: stored pixels, those from a cache, and zeros before and behind."""
 
     seen: int
     cached: int
@@ -44,7 +44,7 @@ class PixelsSeen:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """One tile along an axis: maps by name, the reads of each layer."""
+    """A tile along an axis: the maps by name, and the reads of each layer."""
 
     maps: Mapping[str, PixelsOfMap]
     reads: tuple[tuple[PixelsSeen, ...], ...]
@@ -52,9 +52,9 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class TiledLength:
-    """All tiles along an axis: the different ones in the order in which they first stand, and which stands where.
+    """The tiles along an axis: the distinct strips in order of first occurrence, and the strip index of each tile.
 
-    `kept` is the most that any tile keeps of each map, `whole` how much of it all tiles compute.
+    `kept` is the most pixels of each map that any tile keeps; `whole` is the number of pixels that all tiles compute.
     """
 
     strips: tuple[Strip, ...]
@@ -65,30 +65,31 @@ class TiledLength:
 
 @dataclass(frozen=True, slots=True)
 class Axis1D:
-    """The layers of a stack along their rows, or their columns; only the last one's output leaves."""
+    """The layers of a stack along rows or columns; only the output of the last layer leaves the stack."""
 
     layers: Sequence[NestInNetwork]
     inputs: Sequence[MapInNetwork]
     is_rows: bool
 
     def length(self, one: MapInNetwork) -> int:
-        """How many pixels a map has along this axis."""
+        """Return the number of pixels of a map along this axis."""
         return one.rows if self.is_rows else one.columns
 
     def window(self, read: ReadInNetwork) -> Window:
-        """Through which a layer sees a map along this axis."""
+        """Return the window of a read along this axis."""
         return read.rows if self.is_rows else read.columns
 
     def readers(self, name: str) -> Iterator[tuple[str, Window]]:
-        """What the layers that read a map write, and their windows."""
+        """Yield, for each reader of a map, the name of its output and its window."""
         for layer in self.layers:
             yield from ((layer.writes.name, self.window(read)) for read in layer.reads if read.source == name)
 
 
 def tiled_length(axis: Axis1D, tile: int, *, is_cached: bool) -> TiledLength:
-    """Tiles of `tile` pixels of the output, a smaller one first; cached, no pixel is computed twice.
+    """Return the tiles of `tile` output pixels along the axis, a smaller one first.
 
-    Raises PaddingAloneError where a tile of a layer sees none of its input.
+    With caching, no pixel is computed twice. Raises PaddingAloneError if a tile of a layer sees only padding of its
+    input.
     """
     output = axis.layers[-1].writes
     length = axis.length(output)
@@ -122,7 +123,7 @@ def tiled_length(axis: Axis1D, tile: int, *, is_cached: bool) -> TiledLength:
 def _of_map(
     axis: Axis1D, one: MapInNetwork, computed: Mapping[str, Sequence[Interval]], *, is_cached: bool
 ) -> tuple[list[Interval], list[PixelsOfMap]]:
-    """What of a map each tile computes, from what its readers compute."""
+    """Return the interval and the pixel counts of a map in each tile, from the intervals that its readers compute."""
     size = axis.length(one)
     readers = [(window, computed[name]) for name, window in axis.readers(one.name)]
     found: list[Interval] = []
@@ -143,7 +144,10 @@ def _of_map(
 
 
 def _look(window: Window, own: Interval, size: int) -> Interval:
-    """The stored pixels that a reader's own take; a reader that computes nothing is where it has ended."""
+    """Return the interval of stored pixels that a reader's interval needs.
+
+    Empty, at its end, if the reader computes nothing.
+    """
     begin, end = window.pixels(_unclipped(window, own), size)
     return (begin if own[0] < own[1] else end), end
 
@@ -153,7 +157,7 @@ def _unclipped(window: Window, own: Interval) -> Interval:
 
 
 def _seen_next(window: Window, own: Sequence[Interval], at: int, size: int) -> int:
-    """The first stored pixel that a reader takes in later tiles; the map's end where it is done."""
+    """Return the first stored pixel that a reader needs in later tiles; the map's size if the reader is finished."""
     end = own[at][1]
     first = end * window.stride - window.pad
     return window.pixels((first, first), size)[0] if end < own[-1][1] else size
@@ -162,7 +166,10 @@ def _seen_next(window: Window, own: Sequence[Interval], at: int, size: int) -> i
 def _seen_by(
     axis: Axis1D, layer: NestInNetwork, read: ReadInNetwork, computed: Mapping[str, Sequence[Interval]]
 ) -> list[PixelsSeen]:
-    """Pixels that a layer sees tile by tile; those before what the tile computes of the map are cached."""
+    """Return the pixels that a layer sees in each tile.
+
+    Pixels before the tile's own interval of the map come from a cache.
+    """
     every = (*axis.inputs, *(each.writes for each in axis.layers))
     size = next(axis.length(one) for one in every if one.name == read.source)
     window, found = axis.window(read), list[PixelsSeen]()

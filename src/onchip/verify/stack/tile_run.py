@@ -1,6 +1,6 @@
-"""The layers of one tile, one after the other: where their operands lie, what is copied, by which mapping they run.
+"""The layers of one tile in order: their operands' memories, the copies, and the mapping of each.
 
-An output, and then an input, lies a level higher where the strategy has no mapping for it below (docs/fused.md,
+If the strategy has no mapping for the lowest memories, the output and then the input move one level up (docs/fused.md,
 sections 2 and 3).
 """
 
@@ -21,16 +21,19 @@ from onchip.verify.stack.parts import ComputedPart, LayerPart, SeenPart
 from onchip.verify.stack.running import RunningStack
 
 LEAST_BYTES = 1
-"""What is left of a memory that others fill."""
+"""Bytes left to tiles in a memory that other data fill."""
 
 
 class MappingMissingError(Exception):
-    """No place of its operands has a mapping of a layer; its text names the layer."""
+    """Raised if a layer has no mapping for any placement of its operands; its text names the layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerRunByMapping:
-    """A layer that runs in a tile; no price where its mapping is not legal. `weights_are_maps`: it adds two maps."""
+    """A layer that runs in a tile; `priced` is None if its mapping is illegal.
+
+    `weights_are_maps` is True for an addition, whose weight operand is a second map.
+    """
 
     priced: PricedTile | None
     weights_are_maps: bool
@@ -39,9 +42,9 @@ class LayerRunByMapping:
 
 @dataclass(frozen=True, slots=True)
 class StackOnChip:
-    """A stack with its chip and mappings; `weights` say where each layer's lie once they have come from DRAM.
+    """A stack with its chip and mappings; `weights` gives the memory of each layer's weights once loaded from DRAM.
 
-    With `as_defines` what waits takes no room, and what comes from outside gets into caches for free.
+    With `as_defines` waiting maps take no capacity, and maps from outside enter caches at no cost.
     """
 
     stack: RunningStack
@@ -52,7 +55,7 @@ class StackOnChip:
 
 
 class TileRunByMappings:
-    """One tile of a stack; raises MappingMissingError where a layer has no mapping."""
+    """A tile of a stack, run by the strategy's mappings; raises MappingMissingError if a layer has no mapping."""
 
     def __init__(self, on_chip: StackOnChip, tile: AlikeTiles) -> None:
         self._on = on_chip
@@ -65,7 +68,7 @@ class TileRunByMappings:
         self.layers = [self._run(at) for at in range(len(tile.part.layers))]
 
     def _load(self, made: ComputedPart) -> MovedTogether:
-        """Into the lowest place with room below where the whole map lies; else it stays there."""
+        """Load a map into the lowest memory with capacity below its home; otherwise it stays in its home."""
         chip, home = self._chip, self._stack.input_homes.get(made.map.name, DRAM)
         place = self._lies[made.map.name] = chip.nearer((chip.lowest(Operand.INPUT, made.bits), home))
         if not self._on.as_defines:
@@ -91,7 +94,7 @@ class TileRunByMappings:
         raise MappingMissingError(part.layer.name)
 
     def _settle(self, part: LayerPart, place: str, output: str) -> None:
-        """Bring what the layer reads to `place`, with what the layer before leaves for caches."""
+        """Copy the layer's inputs to `place`, together with the previous layer's writes to caches."""
         parts = [*self._to_caches]
         for seen in part.seen:
             parts += self._brought(seen, place)
@@ -100,7 +103,10 @@ class TileRunByMappings:
         self._to_caches = list(self._cached(part.made, output, Operand.OUTPUT, None))
 
     def _brought(self, seen: SeenPart, place: str) -> Iterator[MovedPart]:
-        """What comes from outside may stay below the layer's input; what a layer has made is brought there."""
+        """Yield the copies of an input to `place`.
+
+        Maps from outside may stay below the layer's input; maps made in the stack are moved to it.
+        """
         bits, caches = seen.map.bits, self._tile.caches
         lies, was = self._lies.get(seen.map.name, place), Operand.OUTPUT
         if any(seen.map.name == one.name for one in self._stack.inputs):
@@ -111,7 +117,10 @@ class TileRunByMappings:
                 yield MovedPart(elements * bits, cache, Operand.INPUT, place, Operand.INPUT)
 
     def _cached(self, made: ComputedPart, place: str, operand: Operand, home: str | None) -> Iterator[MovedPart]:
-        """To the rows' cache, then to the columns'; the corner goes to that of the rows alone, if it goes there."""
+        """Yield the writes to the row cache, then to the column cache.
+
+        Pixels in both go to the row cache only, if there is one.
+        """
         rows, columns, bits = self._tile.caches.rows_to, self._tile.caches.columns_to, made.map.bits
         elements = made.to_columns
         if rows is not None and rows not in (place, home):
@@ -121,9 +130,9 @@ class TileRunByMappings:
             yield MovedPart(elements * bits, place, operand, columns, operand)
 
     def _input_places(self, at: int) -> list[str]:
-        """From the lowest place with room up to the highest in which a map lies whole, which may have no more room.
+        """Return the memories for the input: from the lowest with capacity up to the highest home of an input map.
 
-        Parts of inner maps may lie in all.
+        That home may have no capacity left. Parts of maps made in the stack may be in any memory.
         """
         part, chip, homes = self._tile.part.layers[at], self._chip, self._stack.input_homes
         top = max(chip.rank(homes.get(name, DRAM)) for name in part.sources)
@@ -131,7 +140,10 @@ class TileRunByMappings:
         return [*dropwhile(lambda one: self._room(one, at) < part.seen_bits, places)] or [places[-1]]
 
     def _output_places(self, at: int, beside: str) -> list[str]:
-        """From the lowest place with room, beside the input where that lies there; the last layer's is given."""
+        """Return the memories for the output, from the lowest with capacity; the last layer's output home is given.
+
+        If input and output are in the same memory, both must fit.
+        """
         part = self._tile.part.layers[at]
         if part.number == len(self._stack.layers) - 1:
             return [self._stack.output_home]
@@ -140,7 +152,7 @@ class TileRunByMappings:
         return [*dropwhile(lambda one: self._room(one, at) < needed.get(one, part.made.bits), places)]
 
     def _room(self, memory: str, at: int) -> float:
-        """Without parts of maps that wait there for later layers of the tile."""
+        """Return the bits free in a memory, less parts of maps that wait there for later layers of the tile."""
         part, room = self._tile.part, self._chip.room_bits(memory)
         if self._on.as_defines:
             return room
@@ -150,7 +162,7 @@ class TileRunByMappings:
         return room - sum(one.bits for one in later if self._lies[one.map.name] == memory)
 
     def _problem(self, part: LayerPart, place: str, output: str) -> LayerProblem | None:
-        """None where a memory has no room for the operands that lie there whole."""
+        """Return the mapping problem of the layer; None if operands that are whole in a memory exceed its capacity."""
         weight = self._weight_place(part, place)
         homes = Homes(*(None if one == DRAM else one for one in (place, weight, output)))
         whole = LayerProblem(part.nest, self._chip.accelerator, homes, weight_is_an_input=part.layer.is_addition)
@@ -166,7 +178,10 @@ class TileRunByMappings:
         return LayerProblem(part.nest, self._chip.accelerator, homes, room, part.layer.is_addition)
 
     def _weight_place(self, part: LayerPart, beside: str) -> str:
-        """An addition's second map lies with its first; the first tile of all finds no weights on the chip."""
+        """Return the memory of the weights: an addition's second map is with its first.
+
+        The first tile loads weights from DRAM.
+        """
         if not part.nest.has_weight:
             return DRAM
         if part.layer.is_addition:
@@ -174,7 +189,11 @@ class TileRunByMappings:
         return DRAM if self._tile.is_first else self._on.weights[part.number]
 
     def _others_bits(self, part: LayerPart, place: str, output: str) -> Mapping[str, int]:
-        """Whole maps, without the layer's own parts of them; weights of other layers where not all have found room."""
+        """Return the bits taken in each memory by whole maps and by other layers' weights that stay on chip.
+
+        Parts of maps that the layer itself reads or writes are excluded. Weights count only if the weights of all layers do not
+        fit.
+        """
         homes, weights = self._stack.input_homes, self._on.weights
         taken = dict(self._chip.taken_bits)
         for seen in part.seen:
@@ -190,6 +209,6 @@ class TileRunByMappings:
 
 
 def _attempts(most: int) -> Iterator[tuple[int, int]]:
-    """By how many places inputs and outputs lie higher than where they have room."""
+    """Yield by how many levels the input and the output are raised above the lowest memories with capacity."""
     for more in range(most):
         yield from ((more, more), (more, more + 1), (more + 1, more))

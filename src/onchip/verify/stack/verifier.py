@@ -1,4 +1,4 @@
-"""What does a fusion strategy cost by its mappings? Tile by tile, as docs/fused.md says, with nothing searched."""
+"""The cost of a fusion strategy under its mappings, tile by tile as docs/fused.md defines it; nothing is searched."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from onchip.verify.stack.strips import PaddingAloneError
 from onchip.verify.stack.tile_run import LayerRunByMapping, MappingMissingError, StackOnChip, TileRunByMappings
 
 MACS = "macs"
-"""Where multiply-accumulates are, beside the memories."""
+"""Label of the multiply-accumulates' energy, used where the other energies name a memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class StrategySetting:
-    """What a strategy is replayed on: its network, an accelerator, what is least, and whether it counts as DeFiNES."""
+    """The inputs of a strategy's replay; `as_defines` selects the counting of DeFiNES."""
 
     network: FusedNetwork
     accelerator: Accelerator
@@ -37,10 +37,10 @@ class StrategySetting:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedStrategy:
-    """What is wrong with a strategy's mappings, and what it costs if that is nothing; `priced` mappings are its own.
+    """The violations of a strategy's mappings, and its cost if there are none; `priced` counts the priced mappings.
 
-    Energies are rounded to femtojoules, and cycles to whole ones, for each stack: where that may go either way, the
-    objective value is anywhere in `objectives`.
+    Energies are rounded to femtojoules and cycles to whole cycles for each stack. If a value is near the middle between
+    two whole numbers, the objective value may be anywhere in `objectives`.
     """
 
     violations: tuple[Violation, ...]
@@ -50,10 +50,10 @@ class ReplayedStrategy:
 
 
 def replay_strategy(setting: StrategySetting, strategy: FusionStrategy, prices: TilePrices) -> ReplayedStrategy:
-    """Run every layer of every tile by the strategy's mappings; the strategy's structure has to be legal.
+    """Run every layer of every tile by the strategy's mappings; the strategy's structure must be legal.
 
-    Raises AcceleratorError for a memory without a port of a direction; nothing for what a strategy says. What `prices`
-    gives is not checked.
+    Raises AcceleratorError for a memory without a port of a needed direction; never raises because of the strategy
+    itself. The values that `prices` returns are not checked.
     """
     mappings = MappingsOfStrategy(strategy, prices, counts_parts=setting.as_defines)
     tallies: list[_Tally] = []
@@ -76,7 +76,7 @@ def replay_strategy(setting: StrategySetting, strategy: FusionStrategy, prices: 
 
 @dataclass(slots=True)
 class _Tally:
-    """Cost of a stack; energies are lists of summands, and unknown as a whole if any of them is."""
+    """The cost of a stack; energies are lists of summands, and the total is unknown if a summand is."""
 
     energies_pj: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     cycles: list[float] = field(default_factory=list)
@@ -87,19 +87,19 @@ class _Tally:
 
     @property
     def cost(self) -> RunCost:
-        """What the objective is made of."""
+        """Return the stack's contribution to the objective."""
         energy_pj = fsum(one for energies in self.energies_pj.values() for one in energies)
         return RunCost(energy_pj if self.energy_is_known else None, fsum(self.cycles), self.dram_bits)
 
     def add_energy(self, place: str, cause: str, energy_pj: float | None, times: int) -> None:
-        """Count an energy that is spent so many times; None if the machine does not state it."""
+        """Count an energy that is spent `times` times; None if the machine does not state it."""
         if energy_pj is None:
             self.energy_is_known = False
         else:
             self.energies_pj[place, cause].append(times * energy_pj)
 
     def add_layer(self, layer: LayerRunByMapping, times: int) -> None:
-        """A layer that has a price, in so many tiles."""
+        """Add the cost of a layer in `times` tiles; a layer without a price adds only its MACs."""
         self.macs += times * layer.macs
         if layer.priced is None:
             return
@@ -125,7 +125,7 @@ def _replayed(stack: RunningStack, setting: StrategySetting, mappings: MappingsO
 
 
 def _moved(operator: StreamedOperator, accelerator: Accelerator) -> _Tally:
-    """An operator outside of all stacks."""
+    """Return the cost of an operator outside of all stacks."""
     expense = expense_of_moving(operator, accelerator)
     energies = {(DRAM, str(cause)): [energy_pj] for cause, energy_pj in (expense.energies_pj or {}).items()}
     is_known = expense.energies_pj is not None
