@@ -13,8 +13,8 @@ Range = tuple[int, int]
 class LiveResidency:
     """A tensor's residency at addresses [start, stop) of one scratchpad, since `start_step`.
 
-    `is_written` is True once the tensor's bytes have been written. `own` lists the address ranges that the tensor does not
-    share with an output that overwrites it in place.
+    `is_written` is True once the tensor's bytes have been written. `own` lists the address ranges that the tensor does
+    not share with an output that overwrites it in place.
     """
 
     start_bytes: int

@@ -1,6 +1,6 @@
-"""What must have ended before an operator's last band begins, and what can only begin when that has ended.
+"""The operators that must have ended before an operator's last band begins, and those that begin only after it.
 
-Both of many operators at once: one pass over the graph, forwards or backwards, of rows with a mark for each of them.
+Both are computed for many operators at once, in one forward or backward pass over rows of marks.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from onchip.answer.problem import Order
 from onchip.bounds.latency.ways_to_run import WaysToRun
 
 MOST_LAST: Final = 8
-"""Of more operators of which any may end last it is not asked what follows the last of them."""
+"""Most candidates for the last of several operators to end; larger sets get no border."""
 
 Marks: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """An operator, all that has ended when its last band begins, and all that begins when its last band has ended.
+    """An operator, those that have ended when its last band begins, and those that begin only when that has ended.
 
-    Of what is `partly_after` some band begins after that. With `others` it is so if it ends last of it and these.
+    For operators in `partly_after` some band begins after that. With `others`, this holds if the operator ends last of
+    itself and these.
     """
 
     operator: int
@@ -37,14 +38,14 @@ class Border:
 
 @dataclass(frozen=True)
 class BandOrders:
-    """Of these operators, in whichever order and bands the problem allows."""
+    """Borders of these operators, valid for every order and every choice of bands that the problem allows."""
 
     ways: WaysToRun
     operators: Sequence[int]
 
     @property
     def borders(self) -> list[Border]:
-        """Return one for each operator."""
+        """Return a border for each operator."""
         count = len(self.ways.operators)
         if self.ways.problem.order is Order.GIVEN:
             return [Border(one, range(one), range(one + 1, count)) for one in self.operators]
@@ -53,7 +54,7 @@ class BandOrders:
 
     @property
     def _before(self) -> Marks:
-        """By any operator and one of these: the first has run when the last band of the second begins."""
+        """Return marks [operator, one of these]: the first has run when the last band of the second begins."""
         found = self._own
         for each in reversed(range(len(found))):  # in a topological order, backwards
             for writer in self._writers(each):
@@ -75,7 +76,7 @@ class BandOrders:
 
     @property
     def _own(self) -> Marks:
-        """By any operator and one of these, whether they are the same."""
+        """Return marks [operator, one of these] that are True if both are the same operator."""
         found = np.zeros((len(self.ways.operators), len(self.operators)), np.bool_)
         found[list(self.operators), range(len(self.operators))] = True
         return found
@@ -86,10 +87,10 @@ class BandOrders:
 
 
 def last_of_several(ways: WaysToRun, borders: Sequence[Border]) -> list[tuple[Border, ...]]:
-    """Return for what reads of several operators, of which none waits for another, each as the last of them to end.
+    """Return, for each set of mutually independent operators with a common reader, a border per candidate for the last.
 
-    The array runs one band at a time: when the last band of the last one begins, all the others have ended. `borders`
-    are those of all operators. In a given order there are none.
+    The array runs one band at a time, so when the last band of the last operator begins, all others have ended.
+    `borders` are those of all operators. For a given order there are none.
     """
     if ways.problem.order is Order.GIVEN:
         return []
@@ -105,7 +106,7 @@ def last_of_several(ways: WaysToRun, borders: Sequence[Border]) -> list[tuple[Bo
 
 
 def groups_of_borders(borders: Sequence[Border]) -> list[list[int]]:
-    """Return the places of borders, together those of which one is the last, in an order of the graph."""
+    """Return the indices of borders in topological order, grouped by the operators that each ends last of."""
     groups: dict[frozenset[int], list[int]] = {}
     for at, one in enumerate(borders):
         groups.setdefault(frozenset((one.operator, *one.others)), []).append(at)

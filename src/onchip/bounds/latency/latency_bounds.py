@@ -1,7 +1,7 @@
-"""Latencies below which no plan can be: whatever the order, the bands, what stays and when transfers begin.
+"""Lower bounds on the latency of every plan, over all orders, bands, residencies and start times of transfers.
 
-docs/latency.md has the arguments. A band takes at least the least cycles of one, all bands at least the least of all;
-a tensor's bands are loaded in no fewer cycles than the tensor.
+docs/latency.md has the proofs. A band takes at least the cycles of the operator's shortest band, and all bands together
+at least the least total. Loading a tensor in bands takes no fewer cycles than loading it whole.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.tensor import Role
 
 MOST_VISITS: Final = 4_000_000
-"""Of operators from operators, about a second: of larger graphs not every operator is taken for a border."""
+"""Most visits of operators from operators, about a second; in larger graphs only some operators have borders."""
 
 _IN_DRAM: Final = (Role.INPUT, Role.PARAMETER)
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyBound:
-    """A proven bound in cycles, by what it comes from."""
+    """A proven lower bound in cycles, with the name of its argument."""
 
     name: str
     cycles: int
@@ -35,23 +35,23 @@ class LatencyBound:
 
 @dataclass(frozen=True)
 class LatencyBounds:
-    """The bounds of one problem of one scratchpad."""
+    """The lower bounds of a problem with one scratchpad."""
 
     ways: WaysToRun
 
     @property
     def greatest(self) -> LatencyBound:
-        """Return the greatest of all."""
+        """Return the greatest bound."""
         return max(self.all(), key=lambda bound: bound.cycles)
 
     def all(self) -> Iterator[LatencyBound]:
-        """Yield each: all transfers, all computing, and for operators what comes before and what after."""
+        """Yield each bound: transfers, computing, and for each border the work before and after it."""
         found = [*self._of_everything(), *self._of_borders()]
         yield from found
         yield LatencyBound("whatever has ended when each operator ends", self._over_prefixes(found))
 
     def least_of_parts(self, loaded: Collection[str], stored: Collection[str]) -> int:
-        """Return the least cycles of all computing, and of these transfers, also if they are made in parts."""
+        """Return a lower bound on the cycles of all computing and of these transfers, even if made in parts."""
         number = {tensor.name: at for at, tensor in enumerate(self.ways.tensors)}
         loads = [number[name] for name in loaded if self.ways.tensors[number[name]].role in _IN_DRAM]
         return max(self._computing, self._busy(loads, [number[name] for name in stored]))
@@ -71,7 +71,10 @@ class LatencyBounds:
             yield LatencyBound(f"{name}, then loads that had no room", min(loaded for _, loaded in around))
 
     def _over_prefixes(self, known: Iterable[LatencyBound]) -> int:
-        """The bound over all orders in which operators may end, from the greatest known on; where all are borders."""
+        """Return the bound over all orders of ends, at least the greatest known bound.
+
+        Needs a border for every operator.
+        """
         floor = max(bound.cycles for bound in known)
         by_operator = {
             border.operator: ends for border, ends in zip(self.borders, self._ends, strict=True) if not border.others
@@ -79,13 +82,13 @@ class LatencyBounds:
         return floor if len(by_operator) < len(self.ways.operators) else self.prefixes(by_operator).bound(floor)
 
     def prefixes(self, ends: Mapping[int, Ends]) -> LatencyPrefixes:
-        """Return what has ended when each operator ends, if they end by their ways no sooner than that."""
+        """Return the prefix search over orders of ends, given each operator's earliest end by number of parts."""
         tail, load = min(self._tails, default=0), self._rate(loads=True)
         return LatencyPrefixes(self.ways, ends, load, self._first_load, self._last_store, tail)
 
     @cached_property
     def _ends(self) -> Sequence[Ends]:
-        """By border when its operator ends at the earliest."""
+        """Return, for each border, the earliest end of its operator by number of parts."""
         borders = self.borders
         ends = [self._ends_alone(border) for border in borders]
         some = range(0, len(borders), 1 + len(borders) // most_borders(self.ways))
@@ -96,9 +99,9 @@ class LatencyBounds:
 
     @cached_property
     def borders(self) -> Sequence[Border]:
-        """Return operators in the order of the graph, with what must come before each and what only after it.
+        """Return the borders of operators in graph order, with the operators that must precede and follow each.
 
-        Behind them stand those of which several are waited for, each as the last to end, where that is not too many.
+        If they are not too many, borders for the last of several operators follow.
         """
         borders = BandOrders(self.ways, self._borders).borders
         if len(borders) < len(self.ways.operators):
@@ -107,7 +110,7 @@ class LatencyBounds:
         return [*borders, *lasts] if len(borders) + len(lasts) < most_borders(self.ways) else borders
 
     def _ends_alone(self, border: Border) -> Ends:
-        """What must have come and run before the last band of an operator ends."""
+        """Return the earliest ends of the last band, by parts, from the loads and operators that must precede it."""
         one = self.ways.operators[border.operator]
         loads = self._loaded((*border.before, border.operator))
         computed = self._first_load + sum(self.ways.operators[each].least_cycles for each in border.before)
@@ -140,15 +143,18 @@ class LatencyBounds:
         return f"up to the last of {last}, {', '.join(others)}" if others else f"up to {last}"
 
     def _loads_after(self, operator: int, parts: int, waited_for: Iterable[int], tail: int) -> int:
-        """What is waited for and has no room beside its last band, and what follows the last of that; 0 of nothing."""
+        """Return the cycles to load awaited tensors that do not fit next to the last band, then to run their readers.
+
+        Returns 0 if all of them fit.
+        """
         missing = sum(self.ways.tensors[tensor].size_bytes for tensor in waited_for)
         missing -= self._most_room(operator, parts, waited_for)
         return self._cycles(missing, loads=True) + tail if missing > 0 else 0
 
     def _waited_for(self, border: Border) -> list[int]:
-        """What is on the chip when its last band ends, or loaded after that: only what comes after it reads it.
+        """Return the tensors that are on chip when the last band ends, or loaded after that, for later operators only.
 
-        These are parameters and inputs, and what has been written for what comes after; but not what it reads itself.
+        These are parameters, inputs, and tensors written before for later operators, without the operator's own inputs.
         """
         reads, later = {*self.ways.operators[border.operator].reads}, {*border.after}
         found = [tensor for tensor in self._loaded(border.after) if {*self.ways.readers[tensor]} <= later]
@@ -166,16 +172,16 @@ class LatencyBounds:
         visits = 1 if is_given else operators + sum(len(one.reads) for one in self.ways.operators)
         return range(0, operators, 1 + operators * visits // MOST_VISITS)
 
-    # What lasts how long
+    # Durations
 
     @property
     def _durations(self) -> Durations:
         return self.ways.problem.known_durations
 
     def _busy(self, loads: Iterable[int], stores: Iterable[int]) -> int:
-        """The least cycles until these tensors have been loaded and stored: DRAM is taken in turns, and so are queues.
+        """Return a lower bound on the cycles to load and store these tensors.
 
-        With a channel for each direction, these are busy side by side.
+        DRAM and queues serve one transfer at a time. If each direction has a channel, the two directions overlap.
         """
         times = [[self._transfer(tensor, loads=True) for tensor in loads]]
         times.append([self._transfer(tensor, loads=False) for tensor in stores])
@@ -199,7 +205,7 @@ class LatencyBounds:
         return rates[DRAM, name] if loads else rates[name, DRAM]
 
     def _loaded(self, operators: Iterable[int]) -> list[int]:
-        """What of DRAM these operators read."""
+        """Return the tensors of DRAM that these operators read."""
         read = dict.fromkeys(tensor for operator in operators for tensor in self.ways.operators[operator].reads)
         return [tensor for tensor in read if self.ways.tensors[tensor].role in _IN_DRAM]
 
@@ -214,22 +220,22 @@ class LatencyBounds:
 
     @property
     def _beside_computing(self) -> int:
-        """What comes before the first band of all and after the last, and what their operators take beyond the least.
+        """Return the least cycles beyond the least computing: before the first band, after the last, excess of bands.
 
-        The same operator may run first and last, in one way.
+        The same operator may run first and last, with the same number of parts.
         """
         pairs = [self._beside(first, last) for first in self._firsts for last in self._lasts]
         return min(pairs, default=self._first_load + self._last_store)
 
     def _beside(self, first: int, last: int) -> int:
-        """What comes before the first band of one operator and after the last band of another, or of the same."""
+        """Return the least cycles before an operator's first band and after another's last, with excess of bands."""
         begun = self._ways_begun(first)
         if first == last:
             return min(beyond + load + self._store_of_band(first, parts) for parts, beyond, load in begun)
         return min(beyond + load for _, beyond, load in begun) + self._least_end(last)
 
     def _ways_begun(self, operator: int) -> list[tuple[int, int, int]]:
-        """Its parts, what they take together beyond the least, and what is loaded before the first of them."""
+        """Return each number of parts, its cycles above the least total, and the load cycles before the first part."""
         one = self.ways.operators[operator]
         return [
             (parts, parts * cycles - one.least_cycles, self._until_first_band(operator, parts))
@@ -245,25 +251,25 @@ class LatencyBounds:
 
     @cached_property
     def _firsts(self) -> tuple[int, ...]:
-        """Those that may run first: they read nothing that is written."""
+        """Return the operators that may run first: they read no written tensor."""
         operators = enumerate(self.ways.operators)
         return tuple(each for each, one in operators if not any(read in self.ways.writer for read in one.reads))
 
     @cached_property
     def _lasts(self) -> tuple[int, ...]:
-        """Those that may run last: nobody reads what they write."""
+        """Return the operators that may run last: their outputs have no readers."""
         operators = enumerate(self.ways.operators)
         return tuple(each for each, one in operators if not any(self.ways.readers.get(each) for each in one.writes))
 
     @cached_property
     def _first_load(self) -> int:
-        """What is loaded at least before any band begins."""
+        """Return the least cycles of loading before any band begins."""
         loads = (self._until_first_band(each, parts) for each in self._firsts for parts in self._parts(each))
         return min(loads, default=0)
 
     @cached_property
     def _last_store(self) -> int:
-        """What is stored at least when the last band of all has ended."""
+        """Return the least cycles of storing after the last band of all operators has ended."""
         stores = (self._store_of_band(each, parts) for each in self._lasts for parts in self._parts(each))
         return min(stores, default=0)
 
@@ -287,7 +293,7 @@ class LatencyBounds:
 
     @cached_property
     def _tails(self) -> tuple[int, ...]:
-        """By operator the least cycles from the beginning of any of its bands to the end of all."""
+        """Return, by operator, the least cycles from the start of any of its bands to the end of the program."""
         tails = [0] * len(self.ways.operators)
         for operator in reversed(range(len(self.ways.operators))):
             one = self.ways.operators[operator]
@@ -299,11 +305,11 @@ class LatencyBounds:
         return tuple(tails)
 
     def _least_tail(self, loads: Iterable[int]) -> int:
-        """What follows the last of these loads at least: all that reads it, whichever it is."""
+        """Return the least cycles after the last of these loads, whichever it is: its readers must still run."""
         return min((max(self._tails[reader] for reader in self.ways.readers[one]) for one in loads), default=0)
 
     def _most_room(self, operator: int, parts: int, waited_for: Iterable[int]) -> int:
-        """The bytes of the scratchpad that its last band leaves for what is waited for."""
+        """Return the bytes of the scratchpad that the last band leaves for awaited tensors."""
         one, others = self.ways.operators[operator], {*waited_for}
         operands = [each for each in (*one.reads, *one.writes) if each not in others]
         taken = sum(self.ways.operand_bytes(operator, each, parts) for each in operands)

@@ -1,13 +1,13 @@
-"""How much later one operator ends than another at least: what runs between, and what comes between for want of room.
+"""Lower bounds on the time between the ends of two operators: operators in between, and loads that had no capacity.
 
-From the end of the last band of an operator to that of one that comes after it (docs/latency.md has the arguments):
+From the end of an operator's last band to that of a later operator (docs/latency.md has the proofs):
 
-* the array runs all bands of what begins wholly after the first and has to end before the last band of the second;
-* what these read is on the chip when the first ends, beside the first's other operands, or is loaded from then on;
-  where each band of the second reads its inputs whole, all of that but the bands of its parameters before its first.
+* the array runs all bands of operators that begin wholly after the first and must end before the second's last band;
+* the inputs of these operators are on chip when the first ends, next to the first's other operands, or are loaded
+  later; if each band of the second reads its inputs whole, all but its parameters' bands precede its first band.
 
-Intervals that follow each other add up, so ends are longest paths over operators: of each operator as many ends as it
-has ways, for of how many bands it has depends how long they take, and how much room the last one leaves.
+Consecutive intervals add up, so ends are longest paths over operators. Each operator has an end for each number of
+bands, because that determines its duration and the capacity that its last band leaves.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.tensor import Role
 
 MOST_WORK: Final = 300_000_000
-"""Of pairs of borders times operators, tensors and ways, a second: of larger graphs not every operator is a border."""
+"""Most work, in pairs of borders times operators, tensors and ways, about a second; larger graphs get fewer borders."""
 NEVER: Final = 2**60
-"""The end of an operator in a way that it cannot run in, in cycles."""
+"""End, in cycles, for a number of parts that an operator cannot run in."""
 
 Counts: TypeAlias = NDArray[np.int64]
 Ends: TypeAlias = Mapping[int, int]
-"""Of an operator: by in how many parts it runs, when its last band ends at the earliest, in cycles."""
+"""Earliest end of an operator's last band in cycles, by number of parts."""
 
 
 def most_borders(ways: WaysToRun) -> int:
-    """Return how many borders there may be: of all of these pairs are looked at."""
+    """Return the most borders allowed, as all pairs of them are examined."""
     most_ways = max((len(one.cycles) for one in ways.operators), default=0)
     each = 1 + len(ways.operators) + len(_shared(ways)) + most_ways
     return max(int((MOST_WORK / each) ** 0.5), 1)
@@ -44,9 +44,9 @@ def most_borders(ways: WaysToRun) -> int:
 
 @dataclass(frozen=True)
 class LatencyChains:
-    """What lies between borders; `load` is the rate of loads.
+    """The intervals between borders; `load` is the rate of loads.
 
-    For each that is the last of several there are one for each of the others, and one of each by itself.
+    For each border that is the last of several, there is one for each of the others, and one for each operator alone.
     """
 
     ways: WaysToRun
@@ -54,10 +54,10 @@ class LatencyChains:
     load: Rate
 
     def ends(self, alone: Sequence[Ends]) -> list[Ends]:
-        """The earliest ends of the borders' last bands, by their ways.
+        """Return the earliest ends of the borders' last bands, by number of parts.
 
-        Each is at least as it is `alone`, as much after that of any before it as lies between, and, of the last of
-        several, at least as without the others.
+        Each end is at least its value `alone`, at least the end of any earlier border plus the interval between them,
+        and, for the last of several, at least the value without the others.
         """
         found = np.full(self._band_cycles.shape, NEVER, np.int64)
         for row, parts, one in zip(found, self.parts, alone, strict=True):
@@ -71,9 +71,9 @@ class LatencyChains:
         return [dict(zip(parts, map(int, row), strict=False)) for parts, row in zip(self.parts, found, strict=True)]
 
     def after(self, at: int, ends: Counts) -> Counts:
-        """By border and way when its last band ends at the earliest, if that of one border ends as is said by its way.
+        """Return, by border and way, the earliest end of its last band after the given ends of border `at` by way.
 
-        0 where the border need not come after that one.
+        The value is 0 if the border need not follow border `at`.
         """
         missing = self._missing(at)
         loaded = (ends[:, None] + self._loading(missing)).min(axis=0)[:, None]
@@ -86,23 +86,23 @@ class LatencyChains:
 
     @cached_property
     def parts(self) -> tuple[tuple[int, ...], ...]:
-        """By border in how many parts it may run."""
+        """Return the possible numbers of parts of each border's operator."""
         return tuple(self.ways.possible_parts(one.operator) for one in self.borders)
 
     @cached_property
     def _own(self) -> Counts:
-        """By border its operator."""
+        """Return the operator of each border."""
         return np.array([one.operator for one in self.borders], np.int64)
 
     @cached_property
     def _reads_whole(self) -> Marks:
-        """By border whether all that is before it has ended when its first band begins."""
+        """Return, by border, True if all earlier operators have ended when its first band begins."""
         wholes = (not one.others and not self.ways.operators[one.operator].cuts_inputs for one in self.borders)
         return np.fromiter(wholes, np.bool_, len(self.borders))
 
     @cached_property
     def _band_cycles(self) -> Counts:
-        """By border and way the cycles of one band; none at all of ways that are not there."""
+        """Return the cycles of one band by border and way; 0 for ways that do not exist."""
         found = np.zeros((len(self.borders), max(map(len, self.parts), default=0)), np.int64)
         for row, operator, parts in zip(found, self._own, self.parts, strict=True):
             row[: len(parts)] = [self.ways.operators[operator].cycles[each] for each in parts]
@@ -110,7 +110,7 @@ class LatencyChains:
 
     @cached_property
     def _all_cycles(self) -> Counts:
-        """The same of all bands together."""
+        """Return the cycles of all bands together by border and way."""
         found = self._band_cycles.copy()
         for row, parts in zip(found, self.parts, strict=True):
             row[: len(parts)] *= parts
@@ -129,7 +129,7 @@ class LatencyChains:
         return self._marks((*one.before, one.operator) for one in self.borders)
 
     def _marks(self, sets: Iterable[Sequence[int]]) -> Marks:
-        """By border and operator."""
+        """Return marks by border and operator."""
         found = np.zeros((len(self.borders), len(self.ways.operators)), np.bool_)
         for row, members in zip(found, sets, strict=True):
             row[list(members)] = True
@@ -137,22 +137,22 @@ class LatencyChains:
 
     @cached_property
     def _between(self) -> Counts:
-        """By pair of borders the cycles of what begins wholly after the first, and before the second's last band."""
+        """Return, by pair of borders, the cycles of operators wholly after the first and before the second."""
         least = np.array([one.least_cycles for one in self.ways.operators], np.float64)
         found: Counts = ((self._after * least) @ self._before.T.astype(np.float64)).astype(np.int64)
         return found
 
     def _loading(self, missing: Counts) -> Counts:
-        """The cycles in which so many bytes are loaded; none for less than one."""
+        """Return the cycles to load `missing` bytes; 0 for negative numbers."""
         found: Counts = np.zeros_like(missing)
         for unit_bits, cycles in self.load.terms:
             found = found + -(-np.maximum(missing, 0) * 8 // unit_bits) * cycles
         return found
 
     def _missing(self, at: int) -> Counts:
-        """Of bytes that are waited for those that have no room beside the last band of a border, by its way and border.
+        """Return, by way and other border, the awaited bytes that do not fit next to the last band of border `at`.
 
-        Below 0 where room is left.
+        Negative if capacity is left.
         """
         missing: Counts = self._waited_for[at] - (self.ways.problem.memories[0].capacity_bytes - self._taken(at))
         return missing
@@ -168,7 +168,7 @@ class LatencyChains:
         return sum(self.ways.tensors[each].size_bytes - self.ways.operand_bytes(operator, each, parts) for each in cut)
 
     def _taken(self, at: int) -> Counts:
-        """By way and border: bytes of what the last band of a border has, and nobody up to the other waits for."""
+        """Return, by way and other border, the bytes of the last band's operands that are not awaited up to it."""
         operator, parts = self.borders[at].operator, self.parts[at]
         one = self.ways.operators[operator]
         found = np.zeros((self._band_cycles.shape[1], len(self.borders)), np.int64)
@@ -179,7 +179,7 @@ class LatencyChains:
 
     @cached_property
     def _waited_for(self) -> Counts:
-        """By pair of borders bytes of what somebody between them reads, and nobody after the first writes."""
+        """Return, by pair of borders, bytes of tensors read between them and not written after the first."""
         found: Counts = ((self._after * self._read_once) @ self._up_to.T.astype(np.float64)).astype(np.int64)
         for tensor in _shared(self.ways):
             found += self._is_waited_for(tensor) * self.ways.tensors[tensor].size_bytes
@@ -187,7 +187,7 @@ class LatencyChains:
 
     @property
     def _read_once(self) -> NDArray[np.float64]:
-        """By operator the bytes of what comes from outside for it alone."""
+        """Return, by operator, the bytes of external tensors that only this operator reads."""
         found = np.zeros(len(self.ways.operators))
         for tensor, readers in self.ways.readers.items():
             if _is_from_outside(self.ways, tensor) and len(readers) == 1:
@@ -195,7 +195,7 @@ class LatencyChains:
         return found
 
     def _is_waited_for(self, tensor: int, border: int | None = None) -> Marks:
-        """By pair of borders, or for one as the first."""
+        """Return marks by pair of borders, or with `border` as the first: the tensor is awaited between them."""
         rows = slice(None) if border is None else slice(border, border + 1)
         readers, writer = list(self.ways.readers.get(tensor, ())), self.ways.writer.get(tensor)
         after, up_to = self._after[rows][:, readers], self._up_to[:, readers]
@@ -210,7 +210,7 @@ def _is_from_outside(ways: WaysToRun, tensor: int) -> bool:
 
 
 def _shared(ways: WaysToRun) -> list[int]:
-    """What is written, and what several operators read."""
+    """Return the tensors that are written, or that several operators read."""
     return [
         tensor for tensor, readers in ways.readers.items() if len(readers) > 1 or not _is_from_outside(ways, tensor)
     ]

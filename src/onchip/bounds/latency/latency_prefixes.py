@@ -1,13 +1,13 @@
-"""What has ended when each operator ends: in whichever order they end, some moment bounds the latency.
+"""A lower bound on the latency from the operators that have ended when each operator ends, over all orders of ends.
 
-The last bands of operators end one after another. When that of one operator ends, those before it are known: a prefix.
-Of every order of ends it holds at each of its moments (docs/latency.md has the arguments):
+The last bands of operators end one after another. When an operator's last band ends, the operators that ended before it
+form a prefix. For every order of ends, this holds at each end (docs/latency.md has the proofs):
 
-* the array has run all bands of the prefix, and whatever it has run of other operators besides;
-* what others still read is on the chip, beside the last band's own operands, or is loaded from then on.
+* the array has run all bands of the prefix, and possibly some bands of other operators;
+* the inputs of the remaining operators are on chip, next to the last band's own operands, or are loaded later.
 
-The order whose worst such moment is soonest is a path over prefixes, found best first; where there are too many of
-them, the soonest of all that are still open bounds the latency, too.
+The order with the least maximum over its ends is a path over prefixes, found by best-first search. If there are too
+many prefixes, the least value of the open ones is a lower bound too.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from onchip.bounds.latency.latency_chains import Ends
 from onchip.bounds.latency.ways_to_run import WaysToRun
 
 MOST_WORK: Final = 3_000_000
-"""Of tensors by labels, about a second."""
+"""Most work, in tensors times labels, about a second."""
 
 
 class Label(NamedTuple):
-    """An order of ends so far: the latency is at least `latency`, its operators compute for `computed` cycles and more.
+    """A partial order of ends: the latency is at least `latency`, and its operators compute at least `computed` cycles.
 
-    Of those that are as good the one that `waiting` operators have not joined comes first where these are fewest.
-    The array begins no sooner than with the first load, which `computed` has, too. `ended` has a bit for each operator
-    that has ended, `last` that of the last of them, which ends in cycle `end` at the earliest.
+    Among equal latencies, labels with the fewest `waiting` (not yet ended) operators come first. The array begins only
+    after the first load, which `computed` includes. `ended` has a bit for each ended operator, `last` for the last of
+    them, whose end is in cycle `end` at the earliest.
     """
 
     latency: int
@@ -46,10 +46,10 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True)
 class EndOfOperator:
-    """The end of the last band of an operator, the last of those that have ended.
+    """The end of an operator's last band, as the latest end so far.
 
-    By its ways `missing_bytes` are those that others read and that have no room beside the operands of that band, if
-    no others have begun; `begun` may have.
+    `missing_bytes` are, by number of parts, the bytes that others still read and that do not fit next to the operands
+    of that band, if no others have begun. The operators in `begun` may have run some bands.
     """
 
     missing_bytes: Mapping[int, int]
@@ -57,7 +57,7 @@ class EndOfOperator:
     _works: dict[int, list[Work]] = field(default_factory=dict)
 
     def works(self, parts: int) -> list[Work]:
-        """Return what others may have run besides when it is one of so many bands."""
+        """Return the optional work of other operators when the ended operator runs in `parts` bands."""
         if parts not in self._works:
             self._works[parts] = self.begun.works(parts)
         return self._works[parts]
@@ -65,10 +65,10 @@ class EndOfOperator:
 
 @dataclass(frozen=True)
 class LatencyPrefixes:
-    """The prefixes of a problem; `ends` says of each operator by its ways when it ends at the earliest.
+    """The prefixes of a problem; `ends` maps each operator to its earliest ends by number of parts.
 
-    `first_load`, `last_store` and `tail` are the least cycles before any band, after all bands, and from the beginning
-    of any band to the end of all; `load` is the rate of loads.
+    `first_load`, `last_store` and `tail` are the least cycles before any band, after all bands, and from the start of
+    any band to the end of the program. `load` is the rate of loads.
     """
 
     ways: WaysToRun
@@ -79,9 +79,9 @@ class LatencyPrefixes:
     tail: int
 
     def bound(self, floor: int, most_labels: int | None = None) -> int:
-        """Return a number of cycles before which no program has ended, at least the floor, before which none has, too.
+        """Return a lower bound on the latency in cycles, at least the valid bound `floor`.
 
-        The fewer labels are looked at, the less it is.
+        With a smaller `most_labels` the bound is weaker.
         """
         start = Label(floor, len(self.ways.operators), self.first_load, self.first_load, 0, 0)
         heap, known = [start], defaultdict[tuple[int, int], list[Label]](list)
@@ -98,7 +98,7 @@ class LatencyPrefixes:
         return heap[0].latency
 
     def _longer(self, label: Label) -> Iterator[Label]:
-        """Yield what an order becomes by each operator that may end next, in each of its ways."""
+        """Yield the labels that extend an order by each operator that may end next, with each number of parts."""
         for operator in self._next(label.ended):
             one, moment = self.ways.operators[operator], self.moment(label.ended, operator)
             is_after_last = self._whole_writers[operator] & label.last
@@ -112,19 +112,19 @@ class LatencyPrefixes:
                 yield Label(latency, label.waiting - 1, computed, end, label.ended | 1 << operator, 1 << operator)
 
     def _next(self, ended: int) -> Iterable[int]:
-        """Those that have not ended, while all that they wait for has."""
+        """Return the operators that have not ended and whose predecessors all have."""
         if self._is_given:
             return (ended.bit_length(),)
         return (one for one in self._reading(ended) if not self._writers[one] & ~ended)
 
     def _reading(self, ended: int) -> set[int]:
-        """Those that have not ended, and of whose inputs one has been written, or comes from outside."""
+        """Return the operators that have not ended and have an input that is written or comes from outside."""
         live = (tensor for tensor, writer, readers, _ in self._read if writer & ended and readers & ~ended)
         reading = self._sources.union(*(self.ways.readers[tensor] for tensor in live))
         return {one for one in reading if not ended >> one & 1}
 
     def moment(self, before: int, operator: int) -> EndOfOperator:
-        """Return what is so when an operator ends after those with a bit in `before`, and before all others."""
+        """Return the state when an operator ends after the operators marked in `before`, and before all others."""
         found = self._moments.get((before, operator))
         if found is None:
             ended = before | 1 << operator
@@ -133,7 +133,7 @@ class LatencyPrefixes:
         return found
 
     def _that_may_have_begun(self, before: int, ended: int) -> list[int]:
-        """Those that have not ended, nor wait for the end of the last one or of one that has not begun."""
+        """Return unfinished operators that depend neither on the last one's end nor on one that cannot have begun."""
         begun, waiting = 0, set[int]() if self._is_given else self._reading(ended)
         while waiting:
             is_free = (
@@ -145,7 +145,7 @@ class LatencyPrefixes:
         return [one for one in range(begun.bit_length()) if begun >> one & 1]
 
     def _missing_bytes(self, ended: int, last: int) -> dict[int, int]:
-        """By ways of the last one."""
+        """Return the missing bytes by number of parts of the last operator."""
         needed = {
             tensor: size_bytes
             for tensor, writer, readers, size_bytes in self._read
@@ -165,17 +165,17 @@ class LatencyPrefixes:
 
     @cached_property
     def _sources(self) -> frozenset[int]:
-        """What reads nothing that is written."""
+        """Return the operators that read no written tensor."""
         return frozenset(one for one, writers in enumerate(self._writers) if not writers)
 
     @cached_property
     def _writers(self) -> tuple[int, ...]:
-        """By operator a bit for each that writes what it reads."""
+        """Return, by operator, a bit mask of the writers of its inputs."""
         return tuple(_bits(self._written_for(one.reads)) for one in self.ways.operators)
 
     @cached_property
     def _whole_writers(self) -> tuple[int, ...]:
-        """The same of those for whose last band its first one waits."""
+        """Return, by operator, a bit mask of the writers whose last band its first band waits for."""
         reads = ([each for each in one.reads if each not in one.cut] for one in self.ways.operators)
         return tuple(_bits(self._written_for(each)) for each in reads)
 
@@ -184,7 +184,7 @@ class LatencyPrefixes:
 
     @cached_property
     def _followers(self) -> tuple[frozenset[int], ...]:
-        """By operator what reads what it writes."""
+        """Return, by operator, the readers of its outputs."""
         readers = self.ways.readers
         return tuple(
             frozenset(each for tensor in one.writes for each in readers.get(tensor, ())) for one in self.ways.operators
@@ -192,7 +192,7 @@ class LatencyPrefixes:
 
     @cached_property
     def _read(self) -> tuple[tuple[int, int, int, int], ...]:
-        """Each tensor that is read, with a bit for what writes it, for each that reads it, and its bytes."""
+        """Return each tensor with readers, the bits of its writer and of its readers, and its size in bytes."""
         return tuple(
             (tensor, _bits(self._written_for([tensor])), _bits(readers), self.ways.tensors[tensor].size_bytes)
             for tensor, readers in self.ways.readers.items()
@@ -211,36 +211,36 @@ def _bits(operators: Iterable[int]) -> int:
 
 
 class Work(NamedTuple):
-    """So many cycles of the array, after which so many bytes less are needed; any share of it may be done.
+    """Optional work: `cycles` of the array that reduce the needed bytes by `saved_bytes`; any share of it may be done.
 
-    An operator that has run a share of its bands, but not the last, no longer needs that share of what it reads band by
-    band, and nobody else reads; what it has written so is there, or is loaded, if somebody reads it whole.
+    An operator that has run a share of its bands, but not the last one, no longer needs that share of inputs that only
+    it reads, band by band. Its written share is on chip, or is loaded later, if an operator reads that tensor whole.
     """
 
     cycles: int
     saved_bytes: int
 
     def part(self, numerator: int, denominator: int) -> Work:
-        """Return a share of it: no fewer bytes, and no more cycles."""
+        """Return a share of the work: saved bytes rounded up, cycles rounded down."""
         return Work(self.cycles * numerator // denominator, -(-self.saved_bytes * numerator // denominator))
 
     def beside(self, other: Work) -> Work:
-        """Return the cycles and the saved bytes of both, added up."""
+        """Return the sum of both works' cycles and saved bytes."""
         return Work(self.cycles + other.cycles, self.saved_bytes + other.saved_bytes)
 
     def saves_more_than(self, other: Work) -> bool:
-        """Whether it saves more bytes a cycle."""
+        """Return True if this work saves more bytes per cycle."""
         return self.saved_bytes * other.cycles > other.saved_bytes * self.cycles
 
     @property
     def bytes_per_cycle(self) -> Fraction:
-        """Return what it saves in a cycle, where it takes any."""
+        """Return the bytes saved per cycle; `cycles` must not be 0."""
         return Fraction(self.saved_bytes, self.cycles)
 
 
 @dataclass(frozen=True)
 class PartlyRun:
-    """Operators of which some bands may have run, not all, when those with a bit in `ended` have ended, `last` last."""
+    """Operators that may have run some bands, not all, when the operators in `ended` have ended, `last` as the last."""
 
     ways: WaysToRun
     ended: int
@@ -248,9 +248,9 @@ class PartlyRun:
     operators: Sequence[int]
 
     def works(self, parts: int) -> list[Work]:
-        """Return what may have been run when the last of so many bands of `last` ends.
+        """Return the optional work possible when the last of `parts` bands of `last` ends.
 
-        Whatever bands have run, shares of these works take no longer and save as much.
+        Whichever bands have run, shares of these works take no longer and save at least as much.
         """
         works, others = dict(self._of_whole_readers), list[Work]()
         for reader, writers in self._run_before.items():
@@ -260,13 +260,13 @@ class PartlyRun:
             if writer is None or not alone.saves_more_than(works[writer]):
                 others.append(alone.part(count - 1, count))
                 continue
-            before = works.pop(writer)  # of which it has run every share that its reader has
+            before = works.pop(writer)  # the writer has run every share that its reader has run
             others += [alone.beside(before).part(count - 1, count), before.part(1, count)]
         return [one for one in (*works.values(), *others) if one.saved_bytes > 0]
 
     @cached_property
     def _run_before(self) -> Mapping[int, Sequence[int]]:
-        """By cut reader the writers that run every share before it does: those that have not ended, and the last."""
+        """Return, for each reader in bands, the unfinished or last writers that run every share before it does."""
         return {
             one: [each for each in cut_writers(self.ways, one) if each == self.last or not self.ended >> each & 1]
             for one in self.operators
@@ -290,9 +290,10 @@ class PartlyRun:
         return Work(one.least_cycles, saved)
 
     def _saver(self, tensor: int) -> int | None:
-        """Of all that reads a tensor band by band and has not ended the longest; None if one reads it whole, or later.
+        """Return the longest unfinished operator that reads a tensor band by band, if all unfinished readers do.
 
-        All of these have run the share that is no longer needed. None also of what has not been written.
+        All of these readers have run the share that is no longer needed. Returns None if a reader reads the tensor
+        whole or cannot have begun, or if the tensor is not written yet.
         """
         readers = [one for one in self.ways.readers[tensor] if not self.ended >> one & 1]
         writer = self.ways.writer.get(tensor)
@@ -304,16 +305,16 @@ class PartlyRun:
 
 
 def cut_writers(ways: WaysToRun, operator: int) -> list[int]:
-    """Return what writes for an operator that cuts its inputs."""
+    """Return the writers of the cut inputs of an operator."""
     one = ways.operators[operator]
     return sorted({ways.writer[tensor] for tensor in one.reads if tensor in one.cut and tensor in ways.writer})
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Bytes that are not there in cycle `end`, when the array has run `computed_cycles`, if it has run nothing else.
+    """Bytes that are missing in cycle `end`, after `computed_cycles` of the array without optional work.
 
-    What reads the last of them takes `tail` cycles or more, up to the end of all.
+    The readers of the last of them take at least `tail` cycles, up to the end of the program.
     """
 
     end: int
@@ -322,9 +323,9 @@ class Missing:
     tail: int
 
     def least_latency(self, works: Iterable[Work], load: Rate) -> int:
-        """Return before which cycle not all has ended, whatever shares of these works have been run besides.
+        """Return a lower bound on the latency over all shares of optional work.
 
-        What saves most in a cycle is best run first; as long as the array would be idle it costs nothing.
+        The work that saves most bytes per cycle is best done first; in idle cycles of the array it is free.
         """
         least, before = self._latency_after(Work(0, 0), load), Work(0, 0)
         for work in _corners(works, self.end - self.computed_cycles):
@@ -343,7 +344,7 @@ class Missing:
 
 
 def _corners(works: Iterable[Work], idle_cycles: int) -> Iterator[Work]:
-    """Yield what has been run at most, work after work, and in as many cycles as are idle."""
+    """Yield cumulative work in the order of savings per cycle, and the work that exactly fills the idle cycles."""
     done = Work(0, 0)
     for work in sorted(works, key=lambda one: (not one.cycles, one.cycles and one.bytes_per_cycle), reverse=True):
         left = idle_cycles - done.cycles

@@ -1,11 +1,11 @@
-"""The least latency of several scratchpads: no program ends before a bound on one that is as large as all together.
+"""A lower bound on the latency with several scratchpads: that of one scratchpad with their total capacity.
 
-*Proof.* A bound on one scratchpad adds up what every program has to do, and nothing else: it loads what is read of DRAM
-once, stores each output once, runs each operator once and one after another; what has no room on the chip while an
-operator runs is loaded after it. With several scratchpads it does all of that, too. DRAM takes its transfers in turns
-as before, whichever scratchpad they go to, each as long as at its fastest or longer; copies over links take queues
-besides. Tensors on the chip lie on different bytes, of which there are as many as in all scratchpads together; where
-they are aligned there is less room. One that is in several takes more of it (docs/latency.md).
+*Proof.* A bound for one scratchpad adds up only work that every program has: each tensor read from DRAM is loaded once,
+each output is stored once, operators run once and one after another, and tensors that do not fit on chip while an
+operator runs are loaded after it. All of this holds with several scratchpads too. DRAM still serves one transfer at a
+time, whichever scratchpad it goes to, and none is faster than the fastest; copies over links use queues in addition.
+Tensors on chip occupy disjoint bytes of the total capacity; alignment only reduces it. A tensor in several scratchpads
+takes more of it (docs/latency.md).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from onchip.model.lifetimes.indexed import IndexedProblem
 
 
 def least_latency_bound(problem: Problem) -> LatencyBound:
-    """Return the greatest bound on the latency of a problem of one scratchpad or several; all operators fit.
+    """Return the greatest lower bound on the latency with one or several scratchpads; all operators must fit.
 
-    What the array can write nowhere where it can read it goes through DRAM, if no link leads on: it ends as a network
-    output does, and comes back as an input. The bounds of both graphs hold. Raises UsageError where nothing says how
-    long an operator lasts.
+    A tensor that the array cannot read from any memory it can write it to goes through DRAM, if no link leads on. It
+    ends as a network output, and returns as an input. The bounds of both graphs hold. Raises UsageError if the duration
+    of an operator is unknown.
     """
     if len(problem.memories) == 1:
         return LatencyBounds(WaysToRun(problem)).greatest
@@ -38,7 +38,7 @@ def least_latency_bound(problem: Problem) -> LatencyBound:
 
 
 def _without_limits_of_size(problem: Problem) -> Problem:
-    """Where operators run in bands, a tensor lies also where it does not fit whole."""
+    """Return the problem with larger memories if operators run in bands, as bands fit where whole tensors do not."""
     if all(operator.stated.splits is None for operator in problem.graph.operators):
         return problem
     total_bytes = sum(tensor.size_bytes for tensor in problem.counted_tensors)
@@ -47,7 +47,7 @@ def _without_limits_of_size(problem: Problem) -> Problem:
 
 
 def merged_problem(problem: Problem) -> Problem:
-    """Return the problem with one scratchpad as large as all, which aligns nothing and is as fast as the fastest."""
+    """Return the problem with one scratchpad of the total capacity, without alignment and with the fastest rates."""
     memories = problem.memories
     name = "+".join(memory.name for memory in memories)
     loaded = _that_hold(problem, Operand.INPUT, Operand.WEIGHT)
@@ -69,10 +69,10 @@ def _that_hold(problem: Problem, *operands: Operand) -> list[str]:
 
 
 def no_slower(rates: Iterable[Rate]) -> Rate:
-    """Return a rate that is nowhere above any of these: the least of all, or one of whole cycles for each unit begun.
+    """Return a rate that is nowhere above any of these: the least of all, or one of whole cycles per unit begun.
 
-    A transfer of b bits takes whole cycles, and at least b times the cycles of a bit at the fastest; so it takes as
-    many as there are units of b bits begun, if in each of the units a cycle is at most what it takes at the fastest.
+    A transfer of b bits takes whole cycles, and at least b times the cycles per bit at the fastest rate. It therefore
+    takes at least one cycle per unit begun, if a unit has at most the bits that the fastest rate transfers in a cycle.
     """
     known = list(dict.fromkeys(rates))
     setup = min(rate.setup for rate in known)
@@ -84,7 +84,7 @@ def no_slower(rates: Iterable[Rate]) -> Rate:
 
 
 def _is_nowhere_above(rate: Rate, other: Rate) -> bool:
-    """Whether it is so term by term: larger units that cost no more."""
+    """Return True if each term of the rate has a unit no smaller and a cost no higher."""
     return len(rate.terms) == len(other.terms) and all(
         unit >= other_unit and cost <= other_cost
         for (unit, cost), (other_unit, other_cost) in zip(rate.terms, other.terms, strict=True)

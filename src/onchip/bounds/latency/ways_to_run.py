@@ -1,4 +1,4 @@
-"""In which ways each operator may run: whole, or in equal bands of its channels where its file says what they cost."""
+"""The ways to run each operator: whole, or in equal channel bands whose cost its file states."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from onchip.ops.derive.channels import Channels
 WHOLE: Final = 1
 
 Parts: TypeAlias = tuple[int, ...]
-"""By operator in how many bands it runs, 1 for whole."""
+"""Number of bands of each operator; 1 means whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorWays:
-    """What an operator reads and writes, by number, which of that each band has a part of, and what a band costs.
+    """An operator's inputs and outputs by number, the operands that bands divide (`cut`), and the cost of a band.
 
-    `cycles` are by number of parts those of one. With `cuts_inputs` its inputs are cut, too.
+    `cycles` maps a number of parts to the cycles of one part. With `cuts_inputs` the inputs are cut too.
     """
 
     reads: tuple[int, ...]
@@ -35,7 +35,7 @@ class OperatorWays:
 
     @property
     def least_cycles(self) -> int:
-        """Return the least cycles of all its bands together."""
+        """Return the least total cycles of all bands, over the numbers of parts."""
         return min(parts * cycles for parts, cycles in self.cycles.items())
 
     @property
@@ -46,21 +46,21 @@ class OperatorWays:
 
 @dataclass(frozen=True)
 class WaysToRun:
-    """The ways of all operators of a problem with durations; operators and tensors by number.
+    """The ways of all operators of a problem with durations; operators and tensors are numbered.
 
-    Raises UsageError where nothing says how long an operator lasts.
+    Raises UsageError if the duration of an operator is unknown.
     """
 
     problem: Problem
 
     @cached_property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The tensors that plans have."""
+        """Return the tensors that plans contain."""
         return self.problem.counted_tensors
 
     @cached_property
     def channels(self) -> tuple[int | None, ...]:
-        """How many channels each tensor has; None for one without a shape."""
+        """Return the number of channels of each tensor; None for a tensor without a shape."""
         return tuple(map(self._channels.count, self.tensors))
 
     @cached_property
@@ -69,18 +69,18 @@ class WaysToRun:
 
     @cached_property
     def operators(self) -> tuple[OperatorWays, ...]:
-        """The ways of each operator."""
+        """Return the ways of each operator."""
         number = {tensor.name: index for index, tensor in enumerate(self.tensors)}
         return tuple(self._ways(operator, number) for operator in self.problem.graph.operators)
 
     @cached_property
     def writer(self) -> Mapping[int, int]:
-        """Return by tensor the operator that writes it."""
+        """Return the operator that writes each tensor."""
         return {tensor: number for number, one in enumerate(self.operators) for tensor in one.writes}
 
     @cached_property
     def readers(self) -> Mapping[int, tuple[int, ...]]:
-        """Return by tensor the operators that read it."""
+        """Return the operators that read each tensor."""
         readers: dict[int, list[int]] = {}
         for number, one in enumerate(self.operators):
             for tensor in one.reads:
@@ -89,37 +89,37 @@ class WaysToRun:
 
     @property
     def capacities_bytes(self) -> tuple[int, ...]:
-        """The scratchpads', up to the next address that a tensor may begin at: sizes are rounded up to these, too."""
+        """Return the capacity of each scratchpad, rounded up to its alignment, as tensor sizes are."""
         memories = self.problem.memories
         return tuple(self.aligned(memory.capacity_bytes, number) for number, memory in enumerate(memories))
 
     def least_need_bytes(self, operator: int, parts: int) -> int:
-        """Return the least bytes of the first scratchpad in which the operands of one band lie together."""
+        """Return the least bytes of the first scratchpad that hold all operands of one band."""
         one = self.operators[operator]
         sizes = (self.operand_bytes(operator, tensor, parts) for tensor in (*one.reads, *one.writes))
         return packed_bytes(sizes, self.problem.memories[0].alignment_bytes)
 
     def possible_parts(self, operator: int) -> tuple[int, ...]:
-        """Return in how many parts it may run: all scratchpads have room for one of them. All if none fits."""
+        """Return the numbers of parts for which one part fits into all scratchpads together; all if none fits."""
         one, room = self.operators[operator], sum(memory.capacity_bytes for memory in self.problem.memories)
         operands = (*one.reads, *one.writes)
         needs = {parts: sum(self.operand_bytes(operator, each, parts) for each in operands) for parts in one.cycles}
         return tuple(parts for parts, need in needs.items() if need <= room) or tuple(one.cycles)
 
     def operand_bytes(self, operator: int, tensor: int, parts: int) -> int:
-        """Return the bytes of an operand that one of so many bands has a part of, or all."""
+        """Return the bytes of an operand that one of `parts` bands needs: a part of a cut operand, else all of it."""
         channels = self.channels[tensor] or 1
         return self.band_bytes(tensor, channels // (parts if tensor in self.operators[operator].cut else 1))
 
     def band_bytes(self, tensor: int, width: int) -> int:
-        """Return the bytes of so many channels of a tensor."""
+        """Return the bytes of `width` channels of a tensor."""
         whole, channels = self.tensors[tensor], self.channels[tensor] or 1
         if width == channels or whole.shape is None or whole.bits is None:
             return whole.size_bytes
         return size_in_bytes((prod(whole.shape) // channels, width), whole.bits)
 
     def aligned(self, size_bytes: int, memory: int = 0) -> int:
-        """Return the bytes up to the next address of a scratchpad, by number, that a tensor may begin at."""
+        """Return the bytes, rounded up to the alignment of the scratchpad with that number."""
         alignment_bytes = self.problem.memories[memory].alignment_bytes
         return -(-size_bytes // alignment_bytes) * alignment_bytes
 
@@ -138,5 +138,5 @@ class WaysToRun:
 
 
 def _numbers(names: Iterable[str], number: Mapping[str, int]) -> tuple[int, ...]:
-    """The numbers of those that plans have, each once."""
+    """Return the distinct numbers of the tensors that plans contain."""
     return tuple(dict.fromkeys(number[name] for name in names if name in number))

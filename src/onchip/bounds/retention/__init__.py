@@ -1,1 +1,1 @@
-"""Gaps and needs that every order of the operators has."""
+"""Idle intervals and capacity needs common to every order of the operators."""

@@ -1,7 +1,7 @@
-"""Which tensor stands in for which: of what is made early or late, as one likes, something waits all the while.
+"""Tensors that stand in for each other: while an operation may run early or late, its input or its output must wait.
 
-A normalisation's gradient subtracts a mean from what a convolution has written. Nothing says whether that is done on
-the way forward or on the way back; but all the time in between either the difference waits or what it is made of.
+A normalisation's gradient subtracts a mean from a convolution's output. The subtraction may run in the forward or in
+the backward pass, but in between either the difference or its inputs wait.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Precedence, uses_of
 
 FEWEST_OPERATORS: Final = 6
-"""While so many more run something surely waits. For fewer it is not worth that two tensors count as one."""
+"""Least number of additional operators during which a tensor surely waits, for two tensors to be counted as one."""
 
 
 @dataclass(frozen=True)
 class Descent:
-    """By tensor the one that it descends from, -1 for none: an input of the operator that writes it.
+    """The parent of each tensor, an input of its producer, or -1 if it has none.
 
-    A *line* is a tensor, what that descends from, and so on to the first of its *family*.
+    A *line* is a tensor, its parent, and so on to the first tensor of its *family*.
     """
 
     parents: tuple[int, ...]
 
     @cached_property
     def firsts(self) -> tuple[int, ...]:
-        """Return by tensor the first of its line, by which its family is known."""
+        """Return the first tensor of each tensor's line, which identifies its family."""
         return tuple(self.line(tensor)[-1] for tensor in range(len(self.parents)))
 
     @cached_property
@@ -42,7 +42,7 @@ class Descent:
         return tuple(map(tuple, members.values()))
 
     def line(self, tensor: int) -> tuple[int, ...]:
-        """Return a tensor and all that it descends from, the first of the family last."""
+        """Return a tensor and its ancestors, ending with the first of the family."""
         line = [tensor]
         while self.parents[line[-1]] >= 0:
             line.append(self.parents[line[-1]])
@@ -50,15 +50,15 @@ class Descent:
 
 
 def no_descent(indexed: IndexedProblem) -> Descent:
-    """Return that in which each tensor is a family of its own."""
+    """Return the descent in which each tensor is a separate family."""
     return Descent((-1,) * len(indexed.tensors))
 
 
 def descent_of(indexed: IndexedProblem, precedence: Precedence) -> Descent:
-    """Let a tensor descend from an input it is made of, no larger, where the two together surely wait for longer.
+    """Choose parents: an input of the producer, not larger, if both together surely wait longer than either.
 
-    They do so while an operator runs that surely follows a use of the one, and surely is before a reader of the other.
-    While both wait surely, two would count as one: that is set against it.
+    They do while an operator runs that surely follows a use of the parent and surely precedes a reader of the child.
+    Operators during which both surely wait count against it, because the two tensors would count as one.
     """
     waits = [_Wait.of(indexed, precedence, tensor) for tensor in range(len(indexed.tensors))]
     parents, firsts, units = [-1] * len(waits), list(range(len(waits))), indexed.room.units
@@ -72,14 +72,14 @@ def descent_of(indexed: IndexedProblem, precedence: Precedence) -> Descent:
 
 
 def _as_written(indexed: IndexedProblem, precedence: Precedence) -> Sequence[int]:
-    """Return the tensors that operators write, each after those that its operator reads."""
+    """Return the written tensors, each after the inputs of its operator."""
     written = (tensor for tensor, producer in enumerate(indexed.producer) if producer >= 0)
     return sorted(written, key=lambda tensor: precedence.before[indexed.producer[tensor]].bit_count())
 
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """Operators (masks) that surely run after a use of a tensor, and those surely before a reader of it."""
+    """Masks of operators that surely run after a use of a tensor, and of those surely before a reader of it."""
 
     begun: int
     awaited: int
@@ -94,6 +94,6 @@ class _Wait:
         return cls(begun, awaited & ~mask_of(uses_of(indexed, tensor)))
 
     def gain_with(self, made: _Wait) -> int:
-        """Return during how many operators more something waits if one stands in for what is made of it."""
+        """Return the additional operators during which one of the two waits, less those during which both do."""
         own, others = self.begun & self.awaited, made.begun & made.awaited
         return (self.begun & made.awaited & ~own & ~others).bit_count() - (own & others).bit_count()

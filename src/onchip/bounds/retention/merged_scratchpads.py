@@ -1,4 +1,4 @@
-"""All scratchpads as one: what no plan for several scratchpads can beat, in any order."""
+"""A relaxation of several scratchpads to one, whose optimum no plan can beat, in any order."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from onchip.model.lifetimes.indexed import IndexedProblem
 
 @dataclass(frozen=True, slots=True)
 class PooledProblem:
-    """Orders of `indexed` are those of the problem; `forced_cost` every plan pays besides."""
+    """The relaxation `indexed`, with the problem's orders; `forced_cost` is an additional cost of every plan."""
 
     indexed: IndexedProblem
     forced_cost: int
 
 
 def pooled(indexed: IndexedProblem) -> PooledProblem:
-    """Return one scratchpad as large as all, in which a tensor lies wherever it is wanted.
+    """Return one scratchpad with the total capacity, in which every operand can be read and written.
 
-    A tensor that the array can read from none of the scratchpads into which it can write it has to go
-    through DRAM, if no link leads on: there it ends as a network output does, and comes as an input.
+    A tensor that the array cannot read from any scratchpad it can write it to goes through DRAM, if no link leads on.
+    It ends as a network output, and returns as an input.
     """
     forced_cost, detours = 0, dict[str, str]()
     for tensor, readers in enumerate(indexed.reader_lists):

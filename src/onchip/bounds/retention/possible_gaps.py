@@ -1,4 +1,4 @@
-"""Which tensors are awaited while an operator runs in some orders: where it is between a use and a reader of them."""
+"""Possible idle intervals: tensors that, in some orders, wait between a use and a reader while an operator runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from onchip.model.lifetimes.precedence import Precedence, uses_of
 
 @dataclass(frozen=True, slots=True)
 class PossibleGap:
-    """A `tensor` is awaited while an `operator` runs that does not use it, if it has been used by then.
+    """A `tensor` waits while an `operator` runs that does not use it, if it has been used before.
 
-    It has been in every order, or else where one of the operators `begins` runs before. It is awaited where one of its
-    `readers` runs after. Its `family` is as in bounds/retention/descent.py.
+    It has been used before in every order, or else if one of the operators `begins` runs before. It waits if one of its
+    `readers` runs after. Its `family` is defined in bounds/retention/descent.py.
     """
 
     tensor: int
@@ -29,15 +29,15 @@ class PossibleGap:
 
     @property
     def tensors(self) -> tuple[int, ...]:
-        """The line of a gap, as a sure one has it: this tensor alone."""
+        """Return the line of the gap, as for a sure gap: this tensor alone."""
         return (self.tensor,)
 
 
 class PossibleGaps:
     """The possible gaps of a problem near an order.
 
-    Of operators of which either may be first, those within so many steps of the order are near one another: `reach`
-    for a tensor that fills the scratchpad, as much less as the tensor is smaller.
+    Two operators that may run in either order are near each other if they are few steps apart in the order: up to
+    `reach` steps for a tensor that fills the scratchpad, and fewer for smaller tensors.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class PossibleGaps:
             self._until.append(self._until[-1] | 1 << operator)
 
     def __iter__(self) -> Iterator[PossibleGap]:
-        """Yield them tensor by tensor, but not those that are sure ones of a line of one tensor."""
+        """Yield the gaps tensor by tensor, without those that are sure gaps of a line of one tensor."""
         room = self._indexed.room
         for tensor, readers in enumerate(self._indexed.reader_lists):
             width = int(self._reach * (room.units[tensor] / max(1, room.capacity_units)) ** 3)
@@ -77,7 +77,7 @@ class PossibleGaps:
                 yield PossibleGap(tensor, self._descent.firsts[tensor], operator, begins, later)
 
     def _near(self, operators: Sequence[int], width: int) -> int:
-        """Return those (a mask) within so many steps of one of some operators."""
+        """Return the mask of operators within `width` steps of one of the given operators."""
         near, last = 0, len(self._order)
         for operator in operators:
             step = self._step_of[operator]
@@ -85,7 +85,7 @@ class PossibleGaps:
         return near
 
     def _open(self, operator: int, others: Sequence[int], sure: int, ruled_out: int, width: int) -> tuple[int, ...]:
-        """Return those of others that are sure, and those near the operator that are not ruled out."""
+        """Return those of `others` that are sure, or near the operator and not ruled out."""
         step = self._step_of[operator]
         return tuple(
             one

@@ -1,4 +1,4 @@
-"""Which tensors are awaited while an operator runs, whatever the order: used before it, and read again after it."""
+"""Mandatory idle intervals: tensors that wait while an operator runs, in every order, for a later reader."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from onchip.model.lifetimes.precedence import Precedence, uses_of
 
 @dataclass(frozen=True, slots=True)
 class SureGap:
-    """Something is awaited while any of the `operators` (a mask) runs, in every order: one of a *line* of `tensors`.
+    """An interval of operators (a mask) during which, in every order, a tensor of a *line* (`tensors`) waits.
 
-    The first of these has readers of which `afters` (a mask) surely run later; it is made of the second, and so on
-    (bounds/retention/descent.py). None of the `operators` uses any. Of all uses of the family `befores` (a mask) surely
-    run earlier, or are the only operator; at least one of those earlier is of the line.
+    The first of the tensors has readers `afters` (a mask) that surely run later; it is made from the second, and so on
+    (bounds/retention/descent.py). None of the `operators` uses any of them. Of all uses of the family, `befores` (a
+    mask) surely run earlier, or are the only operator; at least one of the earlier ones uses the line.
     """
 
     tensors: tuple[int, ...]
@@ -27,12 +27,15 @@ class SureGap:
 
     @property
     def family(self) -> int:
-        """The tensor by which the family is known."""
+        """Return the tensor that identifies the family."""
         return self.tensors[-1]
 
 
 def sure_gaps(indexed: IndexedProblem, precedence: Precedence, descent: Descent | None = None) -> Iterator[SureGap]:
-    """Yield the sure gaps of all lines, without a descent of all tensors; an operator is in at most one of each."""
+    """Yield the sure gaps of all lines, or of all tensors without a descent.
+
+    An operator is in at most one gap of each line.
+    """
     known = no_descent(indexed) if descent is None else descent
     for family in known.families:
         uses = sorted({use for tensor in family for use in uses_of(indexed, tensor)})
@@ -65,9 +68,9 @@ def _split(classes: Iterable[int], mask: int) -> list[int]:
 def groups_of_uses(
     uses: Sequence[int], step_of: Sequence[int], precedence: Precedence, most_idle_steps: int
 ) -> list[int]:
-    """Return the uses of a tensor in groups (masks), each of which runs after all of the one before in every order.
+    """Return the uses of a tensor in groups (masks), each surely running after all uses of the group before.
 
-    Uses that follow one another within so many steps of an order are in one group.
+    Consecutive uses at most `most_idle_steps` apart in the given order are in one group.
     """
     groups: list[int] = []
     last_step = -1

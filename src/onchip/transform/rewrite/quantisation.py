@@ -47,8 +47,8 @@ _WITH_INDICES: Final = frozenset(
 class QuantisationFold:
     """The transform that merges an operator with its dequantisations and its quantisations.
 
-    Activations must be fused before, because they stand between an operator and its quantisation. An operator is folded if all
-    maps that it reads are dequantised, and each map that it writes is quantised once and has no other reader. A
+    Activations must be fused before, because they stand between an operator and its quantisation. An operator is folded
+    if all maps that it reads are dequantised, and each map that it writes is quantised once and has no other reader. A
     quantisation of a map just dequantised with another scale is folded too. Remaining floating-point operators stay:
     the quantisation of a network input, the dequantisation of an output or of a map without an integer reader. Folded
     operators read and write only integers, with scales and zero points as further parameters; they keep their names and

@@ -191,8 +191,8 @@ class TileRunByMappings:
     def _others_bits(self, part: LayerPart, place: str, output: str) -> Mapping[str, int]:
         """Return the bits taken in each memory by whole maps and by other layers' weights that stay on chip.
 
-        Parts of maps that the layer itself reads or writes are excluded. Weights count only if the weights of all layers do not
-        fit.
+        Parts of maps that the layer itself reads or writes are excluded. Weights count only if some layer's weights did
+        not fit.
         """
         homes, weights = self._stack.input_homes, self._on.weights
         taken = dict(self._chip.taken_bits)
