@@ -63,7 +63,7 @@ class BandOrders:
 
     @property
     def _after(self) -> tuple[Marks, Marks]:
-        """By any operator and one of these: no band of the first begins before the end of the second, or only some."""
+        """Return two marks [operator, one of these]: no band, or only some, of the first precedes the second's end."""
         partly = self._own
         wholly = np.zeros_like(partly)
         for each in range(len(partly)):  # in a topological order

@@ -41,7 +41,7 @@ class LatencyBounds:
 
     @property
     def greatest(self) -> LatencyBound:
-        """Return the greatest bound."""
+        """Return the greatest of all these bounds."""
         return max(self.all(), key=lambda bound: bound.cycles)
 
     def all(self) -> Iterator[LatencyBound]:
@@ -123,9 +123,9 @@ class LatencyBounds:
     def _around(self, border: Border, ends: Ends) -> tuple[int, int]:
         """Return two lower bounds on the latency, given the earliest ends of an operator's last band.
 
-        The first adds the operators that can only run after the band. The second adds the loads that had no room beside
-        the band, then the operators that read the last of them; it is 0 if all tensors had room. Only readers that
-        begin after the band count: an earlier reader does not wait for a later load of the same tensor.
+        The first adds the operators that can only run after the band. The second adds the loads of tensors that do not
+        fit next to the band, then the operators that read the last of them; it is 0 if all tensors fit. Only readers
+        that begin after the band count: an earlier reader does not wait for a later load of the same tensor.
         """
         follows = sum(self.ways.operators[each].least_cycles for each in border.after)
         follows += sum(self.ways.operators[each].least_band_cycles for each in border.partly_after)
