@@ -14,6 +14,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.program import Compute
 from onchip.answer.schedule import WORKSPACE, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
@@ -26,6 +27,7 @@ from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
 from onchip.scheduling.moves.improvement import residencies_in
 from onchip.scheduling.program.addresses import BytesInMemory, Offsets, offsets_of
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
+from onchip.scheduling.program.early_loads import with_early_loads
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.scheduling.program.runs import NestPlace
@@ -104,6 +106,41 @@ def test_whatever_the_places_the_schedule_is_legal_and_costs_what_the_verifier_s
         found = addressed(composing, Places())
 
     assert_legal(tiles, accelerator, found)
+
+
+@pytest.mark.parametrize("stacks", STACKS.values(), ids=STACKS)
+@pytest.mark.parametrize("seed", series(range(40), 8))
+def test_where_time_counts_loads_are_early_legal_and_never_make_the_schedule_longer(
+    stacks: tuple[ScheduledStack, ...], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    accelerator = skip_chip(chance.choice((40, 60, 200)), chance.choice((90, 400)))
+    tiles, composing = composer(stacks, accelerator)
+    composing.is_timed = True
+    places = random_places(chance, stacks)
+    try:
+        found = addressed(composing, places)
+    except NoMappingError:
+        return
+    instructions = [one for part in composing.composed(places).composed for one in part.instructions]
+    early = with_early_loads(instructions, found.memories, lambda tensor, _: sizes(tiles, found)[tensor], tiles.graph)
+    monkeypatch.setattr("onchip.scheduling.program.composition.with_early_loads", lambda *_: list(instructions))
+    late = addressed(composing, places)
+
+    assert sorted(map(str, early)) == sorted(map(str, instructions))
+    assert [one for one in early if isinstance(one, Compute)] == [
+        one for one in instructions if isinstance(one, Compute)
+    ]
+    assert_legal(tiles, accelerator, found)
+    assert figures_of(tiles, accelerator, found).latency_cycles <= figures_of(tiles, accelerator, late).latency_cycles
+
+
+def sizes(tiles: TileGraph, found: Composition) -> Mapping[str, int]:
+    """Return the bytes of tensors and of workspaces, which have the same size in every memory of this machine."""
+    workspaces = {
+        f"{name}{WORKSPACE}": max(cost.workspace_bytes.values(), default=0) for name, cost in found.costs.items()
+    }
+    return {one.name: one.size_bytes for one in tiles.graph.tensors} | workspaces
 
 
 def assert_legal(tiles: TileGraph, accelerator: Accelerator, found: Composition) -> None:

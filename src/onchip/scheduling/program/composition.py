@@ -8,7 +8,7 @@ bytes; `addressed` then finds offsets, and maps loop nests again where fragmenta
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -29,10 +29,12 @@ from onchip.model.program.compute_cost import (
 )
 from onchip.model.program.copies import CopyPrices
 from onchip.model.program.figures import energy_and_traffic
+from onchip.model.timeline.schedule_timeline import time_schedule
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
 from onchip.scheduling.mappings.mapped import Edition, KnownMappings, NestKey, key_of
 from onchip.scheduling.mappings.mapped_nest import MappedNest
 from onchip.scheduling.program.addresses import largest_gaps, offsets_of, residencies_of, with_offsets
+from onchip.scheduling.program.early_loads import with_early_loads
 from onchip.scheduling.program.movements import OnChip, StackMovements, movements_of
 from onchip.scheduling.program.places import Places, StackPlaces
 from onchip.scheduling.program.runs import NestPlace, Step
@@ -270,10 +272,25 @@ class Composer:
         """
         instructions = [one for part in composition.composed for one in part.instructions]
         size_of = partial(self._size_of, composition.costs)
+        found = self._placed(composition, instructions, size_of)
+        if found is None:
+            return self._in_gaps(composition)
+        if self.is_timed:
+            graph = self.network.graph
+            early = with_early_loads(instructions, composition.memories, size_of, graph)
+            other = None if early == instructions else self._placed(composition, early, size_of)
+            if other is not None and self._latency_cycles(other) < self._latency_cycles(found):
+                return other
+        return found
+
+    def _placed(
+        self, composition: Composition, instructions: Sequence[Instruction], size_of: Callable[[str, str], int]
+    ) -> Composition | None:
+        """Return the composition with these instructions at offsets; None if none were found."""
         residencies = residencies_of(instructions, composition.memories, size_of)
         offsets = offsets_of(composition.memories, residencies, is_timed=self.is_timed)
         if offsets is None:
-            return self._in_gaps(composition)
+            return None
         placed = with_offsets(instructions, offsets)
         return replace(
             composition,
@@ -282,6 +299,10 @@ class Composer:
                 for part in composition.composed
             ),
         )
+
+    def _latency_cycles(self, composition: Composition) -> int:
+        program = composition.schedule.program
+        return time_schedule(self.network.graph, self.accelerator, program, composition.costs).latency_cycles
 
     def _in_gaps(self, composition: Composition) -> Composition:
         """Pack the tensors alone, and let each workspace have the largest gap beside them."""
