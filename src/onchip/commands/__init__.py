@@ -1,1 +1,1 @@
-"""One file for each verb: arguments, options and exit codes."""
+"""The commands, one file each: arguments, options and exit codes."""

@@ -1,4 +1,4 @@
-"""The files a verb writes beside what it prints: the answer (`-o`) and a page that shows it (`--report`)."""
+"""Files that a command writes in addition to its output: the answer (`-o`) and its HTML page (`--report`)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from onchip.api.phases import phase
 
 @dataclass(frozen=True, slots=True)
 class AnswerFiles:
-    """Where the answer and its page go, None where they are not asked for; `inputs` is what the verb reads."""
+    """The paths of the answer and its page, None if not requested; `inputs` are the files that the command reads."""
 
     inputs: tuple[str, ...]
     output: Path | None
     report: Path | None = None
 
     def ensure_they_can_be_written(self, *, is_folder: bool = False) -> None:
-        """Raise InputError for a file that cannot be written or is read, UsageError where no page can be drawn.
+        """Raise InputError for an unwritable file or an input, UsageError if pages cannot be drawn.
 
-        The answer `is_folder` where it is several files.
+        Set `is_folder` if the answer consists of several files.
         """
         from onchip.formats.files import ensure_folder, ensure_writable
 
@@ -37,13 +37,13 @@ class AnswerFiles:
             ensure_writable(path, inputs=self.inputs)
 
     def write_answer(self, write_to: Callable[[Path], None]) -> None:
-        """Write the answer, if it is asked for; raises OutputError."""
+        """Write the answer if it is requested; raises OutputError if that fails."""
         if self.output is not None:
             with phase("writing"):
                 write_to(self.output)
 
     def write_report(self, page: Callable[[], str]) -> None:
-        """Draw the page and write it, if it is asked for; raises OutputError."""
+        """Draw and write the page if it is requested; raises OutputError if that fails."""
         from onchip.formats.files import write_file
 
         if self.report is not None:
@@ -52,6 +52,6 @@ class AnswerFiles:
 
 
 def command_line(context: typer.Context) -> str:
-    """Return what the user typed."""
+    """Return the command line as the user typed it."""
     arguments = context.find_root().obj or ()
     return shlex.join(("onchip", *arguments))

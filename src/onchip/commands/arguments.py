@@ -1,7 +1,7 @@
-"""Arguments and options that several verbs share, alone or in groups, each said once.
+"""Arguments and options shared by several commands, alone or in groups, each defined once.
 
-A group is a dataclass whose fields stand in its place among a verb's (`commands/verb.py`). A verb that says something
-else of a shared option has a group of its own, derived from the shared one.
+A group is a dataclass whose fields become options of a command (`commands/verb.py`). A command with different help for
+a shared option has its own group, derived from the shared one.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ Detail: TypeAlias = Annotated[Granularity, typer.Option(help="Fuse operators, or
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingOptions:
-    """What stands for the sizes and values that a network file leaves open."""
+    """Options that bind the open sizes and values of a network file."""
 
     dim: Annotated[
         list[str] | None, typer.Option("--dim", metavar="SYMBOL=N", help="Size of a symbolic dimension; repeatable.")
@@ -115,13 +115,13 @@ class BindingOptions:
 
     @property
     def bindings(self) -> Bindings:
-        """What is bound; raises UsageError where a name is bound to nothing, or to two things."""
+        """Return the bindings; raises UsageError if a name has no value, or two values."""
         return Bindings(dims_of(self.dim), shapes_of(self.shape), values_of(self.value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingOptions:
-    """How a network becomes a graph."""
+    """Options for the conversion of a network to a graph."""
 
     count: Annotated[
         Count | None, typer.Option(help="Count all tensors, or all but parameters.", show_default="activations")
@@ -132,14 +132,14 @@ class ReadingOptions:
 
     @property
     def reading(self) -> Reading:
-        """The reading asked for; raises UsageError where a name is bound to nothing, or to two sizes."""
+        """Return the requested reading; raises UsageError if a name has no value, or two values."""
         reading = Reading.of(self.open_sizes.bindings, self.granularity)
         return replace(reading, bits=self.bits, count=self.count or Count.ACTIVATIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerReadingOptions:
-    """How a network becomes layers; bits are those of an element of every operand, and of a sum in the making."""
+    """Options for the conversion of a network to layers: bits of operand elements and of partial sums."""
 
     bits: ElementBits = 8
     partial_bits: PartialBits = None
@@ -149,7 +149,7 @@ class LayerReadingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledElementOptions:
-    """How a network becomes layers of a schedule: as LayerReadingOptions, but that elements may have their own bits."""
+    """Options for the layers of a schedule: as LayerReadingOptions, but elements may keep their own bits."""
 
     bits: Annotated[
         str, typer.Option(metavar="N|model", help="Bits of an element of every operand; model: each tensor's own.")
@@ -160,7 +160,7 @@ class ScheduledElementOptions:
 
     @property
     def element_bits(self) -> int | None:
-        """Bits of an element, None for each tensor's own; raises UsageError."""
+        """Return the bits of an element, None for each tensor's own; raises UsageError for an invalid number."""
         if self.bits == "model":
             return None
         if not self.bits.isdecimal() or len(self.bits) > 9 or not 1 <= int(self.bits) <= GREATEST_BITS:
@@ -171,7 +171,7 @@ class ScheduledElementOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOptions:
-    """Where a network goes: one scratchpad of a size or a budget, or those of an accelerator."""
+    """Options for the target: one scratchpad of a size or a budget, or those of an accelerator."""
 
     sram: Sram = None
     accelerator: AcceleratorName = None
@@ -179,7 +179,7 @@ class MemoryOptions:
 
     @property
     def target(self) -> Target:
-        """What the network is planned for; raises InputError for a size that is none, UsageError for both ways."""
+        """Return the target; raises InputError for an invalid size, UsageError if both are given."""
         from onchip.api.target import Target
 
         return Target.of_text(self.sram, self.accelerator, self.alignment)
@@ -187,20 +187,20 @@ class MemoryOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitOptions:
-    """How long a search may take, with how many workers, and what its choices follow from."""
+    """Options for the limits of a search: time, workers and seed."""
 
     time_limit: TimeLimit = None
     workers: Workers = 1
     seed: Seed = 0
 
     def limits(self, solver: MipSolver = MipSolver.CP_SAT) -> Limits:
-        """Return the limits of a search; raises UsageError for a time that is none."""
+        """Return the limits of a search; raises UsageError for an invalid time."""
         return Limits(seconds_of(self.time_limit), workers=self.workers, seed=self.seed, solver=solver)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackOptions:
-    """Which layers run together, in which tiles, and what these share; what is not said is searched."""
+    """Options for fused layers, tiles and overlap; choices that are not given are searched."""
 
     tile: Annotated[
         str | None, typer.Option(metavar="4x72", help="Columns x rows of a stack's last feature map; else searched.")
@@ -217,7 +217,7 @@ class StackOptions:
 
     @property
     def tile_size(self) -> tuple[int, int] | None:
-        """Columns and rows, None where they are searched; raises UsageError."""
+        """Return the columns and rows of a tile, None if they are searched; raises UsageError for invalid text."""
         try:
             return None if self.tile is None else tile_of_text(self.tile)
         except InputError as error:
@@ -226,7 +226,7 @@ class StackOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackingOptions:
-    """What buffers are packed into, and what is made least; raises UsageError where two things are to be least."""
+    """Options for the capacity and the objective of a packing; raises UsageError for two objectives."""
 
     capacity: Annotated[str | None, typer.Option(metavar="SIZE", help="Bytes to pack into (1048576, 1MiB).")] = None
     alignment: Alignment = None
@@ -241,12 +241,15 @@ class PackingOptions:
 
     @property
     def capacity_bytes(self) -> int | None:
-        """The capacity; raises InputError for a size that is none."""
+        """Return the capacity in bytes; raises InputError for an invalid size."""
         return bytes_of(self.capacity, "--capacity")
 
 
 def seconds_of(time_limit: float | None) -> float | None:
-    """What is left of the value of `--time-limit`, which counts from the verb's start; raises UsageError."""
+    """Return the rest of the value of `--time-limit`, which counts from the start of the command.
+
+    Raises UsageError for an invalid number.
+    """
     if time_limit is None:
         return None
     if not 0 < time_limit < math.inf:
@@ -256,7 +259,7 @@ def seconds_of(time_limit: float | None) -> float | None:
 
 
 def bytes_of(size: str | None, option: str) -> int | None:
-    """Return the value of an option that is a size; raises InputError that names the option."""
+    """Return the value of a size option in bytes; raises InputError that names the option."""
     from onchip.formats.sizes import parse_size
 
     try:

@@ -1,4 +1,4 @@
-"""`onchip audit`: is there anything better than the claimed bound? A second prover is asked."""
+"""`onchip audit`: check a claimed bound with a second, independent prover."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedAsOptions(PackingOptions):
-    """What a packing that is audited claims."""
+    """Options for the claim of an audited packing."""
 
     capacity: Annotated[str | None, typer.Option(metavar="SIZE", help="Of a packing, as `pack` had it.")] = None
     minimize: Annotated[bool, typer.Option("--minimize", help="The packing claims the least capacity.")] = False
@@ -29,7 +29,7 @@ class PackedAsOptions(PackingOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditOptions:
-    """What `onchip audit` is asked."""
+    """Arguments and options of `onchip audit`."""
 
     answer: Annotated[Path, typer.Argument(metavar="ANSWER", help="PLAN.json, OUT.csv of `pack`, or MAPPING.yaml.")]
     network: Annotated[
@@ -52,12 +52,12 @@ class AuditOptions:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Return the names of all that is read; none of them is written to."""
+        """Return the names of all input files, which must not be overwritten."""
         return (str(self.answer), self.network, *filter(None, (self.accelerator,)))
 
     @property
     def request(self) -> AuditRequest:
-        """The question; raises InputError for a size or a time that is none."""
+        """Return the request; raises InputError for an invalid size or time."""
         from onchip.api.audit import AuditRequest
 
         seconds, packed_as = seconds_of(self.time_limit) or 0.0, self.packed_as
@@ -67,13 +67,13 @@ class AuditOptions:
 
 
 def audit_command(options: AuditOptions) -> int:
-    """Ask a second prover, which shares no code with the methods, for anything better than the bound ANSWER claims.
+    """Search with an independent second prover for an answer below the bound that ANSWER claims.
 
-    `confirmed` (ends with 0): there is nothing. `refuted` (1): there is, it is verified, and written with -o.
-    `undecided` (4): neither was found out in time.
+    The prover shares no code with the methods. `confirmed` (exit code 0): no such answer exists. `refuted` (1): one
+    exists; it is verified, and written with -o. `undecided` (4): the time was not sufficient for a decision.
 
-    What was packed without --minimize or --overflow claims only to fit. A plan is audited in the orders that its
-    claim is about: any, the network's own, or, for one of least peak, the plan's own.
+    A packing made without --minimize or --overflow claims only to fit. A plan is audited over the orders that its claim
+    covers: any, the network's own, or, for one of least peak, the plan's own.
     """
     from onchip.api.audit import audit_answer
 

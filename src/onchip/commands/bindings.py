@@ -1,4 +1,4 @@
-"""The values of `--dim`, `--shape`, `--value`, `--state` and `--bands`: a name, `=`, and what it is bound to."""
+"""Parsers of `--dim`, `--shape`, `--value`, `--state` and `--bands`: a name, `=`, and its value."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ _TRUTH: Final = {"true": 1, "false": 0}
 
 
 def dims_of(bindings: Sequence[str] | None) -> dict[str, int]:
-    """Sizes by symbol; raises UsageError for what is no size and for a symbol of two sizes."""
+    """Return a map from symbol to size; raises UsageError for an invalid size or a symbol with two sizes."""
     return _bound(bindings, "--dim", "NAME=N with N at least 0", _size)
 
 
 def shapes_of(bindings: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
-    """Shapes by network input; raises UsageError for what is no size and for an input of two shapes."""
+    """Return a map from network input to shape; raises UsageError for an invalid size or an input with two shapes."""
     return _bound(bindings, "--shape", "INPUT=1x3x224x224 with sizes of at least 0", _shape)
 
 
 def values_of(bindings: Sequence[str] | None) -> dict[str, tuple[float, ...]]:
-    """Values by network input, integers as such; raises UsageError for what is no number and for two values."""
+    """Return a map from network input to values, integers as such.
+
+    Raises UsageError for an invalid number or two values.
+    """
     return _bound(bindings, "--value", "INPUT=N, or INPUT=N,N,...", _numbers)
 
 
 def states_of(bindings: Sequence[str] | None) -> dict[str, str]:
-    """Network outputs by the inputs that they are next; raises UsageError for an input with two."""
+    """Return a map from network input to the output that is its next value; raises UsageError for an input with two."""
     return _bound(bindings, "--state", "INPUT=OUTPUT", lambda text: text or None)
 
 
 def bands_of(bindings: Sequence[str] | None) -> dict[str, int]:
-    """Parts by operator; raises UsageError for fewer than 1 and for an operator with two numbers of them."""
+    """Return a map from operator to number of tiles; raises UsageError for less than 1, or for two numbers."""
     return _bound(bindings, "--bands", "OPERATOR=N with N at least 1", lambda text: _size(text) or None)
 
 

@@ -1,4 +1,4 @@
-"""`onchip capacity`: the least traffic of a network against the size of its scratchpad."""
+"""`onchip capacity`: the minimum traffic of a network as a function of its scratchpad capacity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityOptions:
-    """What `onchip capacity` is asked."""
+    """Arguments and options of `onchip capacity`."""
 
     network: Network
     objective: Annotated[Objective, typer.Option(help="What is least; all but traffic and peak need a machine.")] = (
@@ -49,7 +49,7 @@ class CapacityOptions:
 
     @property
     def request(self) -> CapacityRequest:
-        """The question; raises InputError for a time or a dimension that is none."""
+        """Return the request; raises InputError for an invalid time or dimension."""
         from onchip.api.target import Target
         from onchip.sweeps.capacity import CapacityRequest
 
@@ -60,11 +60,12 @@ class CapacityOptions:
 
 
 def capacity_command(options: CapacityOptions) -> int:
-    """Find the least traffic of NETWORK for every size of its scratchpad: each step, exactly where it begins.
+    """Find the minimum traffic of NETWORK for every scratchpad capacity: the exact start and value of each step.
 
-    From M_R, below which nothing fits, up to the size at which nothing but compulsory traffic is left. Each step is
-    proven. Of an accelerator with one scratchpad also the least DMA cycles and energy, proven as well, and the least
-    latency, from a bound to a plan's. Ctrl-C ends with the curve so far. Exit code 3 where nothing fits at any size.
+    The curve runs from M_R, below which nothing fits, to the capacity at which only compulsory traffic is left. Each
+    step is proven. For an accelerator with one scratchpad also the minimum DMA cycles and energy, proven as well, and
+    the minimum latency, from a lower bound to a plan's. Ctrl-C ends with the curve so far. Exit code 3 if no capacity
+    fits.
     """
     from onchip.sweeps.capacity import capacity_curve
     from onchip.sweeps.pages.capacity import capacity_object

@@ -1,4 +1,4 @@
-"""`onchip check`: an answer of whichever kind held against the rules, and against what it claims."""
+"""`onchip check`: verify an answer of any kind, and its claims."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions:
-    """What `onchip check` is asked."""
+    """Arguments and options of `onchip check`."""
 
     file: Annotated[
         Path,
@@ -71,12 +71,12 @@ class CheckOptions:
 def check_command(options: CheckOptions) -> int:
     """Verify a plan, schedule, strategy or mapping FILE for NETWORK: name each violation, recompute every claim.
 
-    Nothing is searched. NETWORK is read as the file says. --sram, --accelerator and --alignment stand in for a plan's
-    own memories; a mapping or a strategy needs --accelerator unless it names a bundled one; a schedule holds its own.
-    A mapping file must have a mapping for every layer of NETWORK unless --partial is given.
-    A .tflite file as FILE and as NETWORK: the offsets that it holds for TFLite Micro's arena. A .txt file: what Vela
-    prints with --verbose-allocation for the .tflite file NETWORK, or XLA's *-buffer-assignment.txt with its
-    *-live-range.txt as NETWORK. An .onnx file: the plan that it holds in its metadata.
+    Nothing is searched. NETWORK is read as the file says. --sram, --accelerator and --alignment replace a plan's own
+    memories; a mapping or a strategy needs --accelerator unless it names a bundled one; a schedule contains its own. A
+    mapping file must have a mapping for every layer of NETWORK unless --partial is given. With a .tflite file as FILE
+    and as NETWORK, check its offsets for TFLite Micro's arena. With a .txt file, check what Vela prints with
+    --verbose-allocation for the .tflite file NETWORK, or XLA's *-buffer-assignment.txt with its *-live-range.txt as
+    NETWORK. With an .onnx file, check the plan in its metadata.
     """
     from onchip.api.check import CheckRequest, check_file
     from onchip.reports.program.outcome import Check
@@ -101,7 +101,7 @@ def check_command(options: CheckOptions) -> int:
 
 
 def _compared(baseline: Path, file: Path, limits: tuple[GrowthLimit, ...]) -> ExitCode:
-    """How the verb ends whose legal file is held against a baseline; figures that differ go to standard error."""
+    """Return the exit code of a comparison with a baseline; print differing figures to standard error."""
     from onchip.reports.explain.difference import change_words
     from onchip.sweeps.diff import DiffRequest, diff_files
 
@@ -114,7 +114,7 @@ def _compared(baseline: Path, file: Path, limits: tuple[GrowthLimit, ...]) -> Ex
 
 
 def check_of_legal_plan(plan: Path, network: str, *, as_json: bool) -> Check | None:
-    """Return a plan held against its network; None where it is not legal, and what is wrong is printed."""
+    """Return the check of a legal plan; None if it is illegal, after printing its violations."""
     from onchip.api.check_plan import check_plan
     from onchip.api.target import Target
 
@@ -128,7 +128,7 @@ def check_of_legal_plan(plan: Path, network: str, *, as_json: bool) -> Check | N
 def outcome_of_legal_schedule(
     schedule: Path, network: str, accelerator: str | None, *, as_json: bool
 ) -> ScheduleOutcome | None:
-    """Return a schedule file as `schedule` shows it; None where it is not legal, and what is wrong is printed."""
+    """Return a schedule file as `schedule` shows it; None if it is illegal, after printing its violations."""
     from onchip.api.check_schedule import ScheduleFile
     from onchip.api.show_schedule import schedule_to_show
 
@@ -139,21 +139,21 @@ def outcome_of_legal_schedule(
 
 
 def show_check(check: Check, *, as_json: bool) -> None:
-    """Print what the verifier found of a plan."""
+    """Print the verifier's result for a plan."""
     from onchip.reports.program.json_view import check_object
 
     show_tables(check, check_object, _tables, as_json=as_json)
 
 
 def show_schedule_check(check: ScheduleCheck, *, as_json: bool) -> None:
-    """Print what the verifier found of a schedule."""
+    """Print the verifier's result for a schedule."""
     from onchip.reports.schedule.check import schedule_check_object, schedule_check_tables
 
     show_tables(check, schedule_check_object, schedule_check_tables, as_json=as_json)
 
 
 def show_answer_check(check: AnswerCheck, *, as_json: bool) -> None:
-    """Print what the verifier found of a mapping file or a strategy file."""
+    """Print the verifier's result for a mapping file or a strategy file."""
     from onchip.reports.shared.answer_check import answer_check_lines, answer_check_object
 
     show_tables(check, answer_check_object, answer_check_lines, as_json=as_json)

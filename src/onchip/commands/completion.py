@@ -1,22 +1,22 @@
-"""What a shell completes: names that come with onchip; files it knows itself."""
+"""Shell completion of bundled names; shells complete file names themselves."""
 
 from __future__ import annotations
 
 from typing import Final
 
 COMPLETION_VARIABLE: Final = "_ONCHIP_COMPLETE"
-"""Set by the shell's script that `--install-completion` writes."""
+"""Environment variable set by the shell script that `--install-completion` writes."""
 
 
 def network_names(incomplete: str) -> list[str]:
-    """Return the bundled networks whose names begin so."""
+    """Return the bundled networks whose names start with `incomplete`."""
     from onchip.formats.own.bundled import bundled_networks
 
     return [name for name in bundled_networks() if name.startswith(incomplete)]
 
 
 def accelerator_names(incomplete: str) -> list[str]:
-    """Return the bundled accelerators whose names begin so."""
+    """Return the bundled accelerators whose names start with `incomplete`."""
     from onchip.formats.own.accelerator_yaml import bundled_accelerators
 
     return [name for name in bundled_accelerators() if name.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""How the program ends where it contradicts itself: one line, no answer, and the case in a file to be reported."""
+"""Handling of internal errors: one line, no answer, and a ZIP file for a bug report."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from onchip.kept_folder import cache_folder
 from onchip.whole_files import write_whole
 
 WRITTEN_TO: Final = ("-o", "--output", "--report", "--figure", "--emit-graph")
-"""Options whose files are answers, not input."""
+"""Options whose files are outputs, not inputs."""
 GREATEST_COPY_BYTES: Final = 64 * 2**20
 
 
 def contradiction_of(error: Exception) -> InternalError:
-    """Return what is wrong inside as a refusal: whatever was raised is a defect."""
+    """Return an internal error for any exception, since every unexpected exception is a defect."""
     if isinstance(error, OnchipError):
         return InternalError(error.what, file=error.file, place=error.place)
     return InternalError(f"{type(error).__name__}: {error}")
 
 
 def save_case(arguments: Sequence[str], error: Exception) -> Path | None:
-    """Write a ZIP file with all that replays a defect; None where no folder can be written to.
+    """Write a ZIP file with everything that reproduces a defect; None if no folder is writable.
 
-    It goes to `reports` in the cache folder, else below the folder for temporary files. `report.json` in it has the
-    arguments, the same with the names of the copies beside it (`replay`), versions, and the traceback.
+    The file is in `reports` in the cache folder, or below the folder for temporary files. Its `report.json` holds the
+    arguments, the same arguments with the names of the copied inputs (`replay`), versions, and the traceback.
     """
     inputs, left_out = _inputs(arguments)
     copies = {name: f"inputs/{number}-{Path(name).name}" for number, name in enumerate(inputs)}
@@ -70,7 +70,7 @@ def _report_folders() -> Iterator[Path]:
 
 
 def _inputs(arguments: Sequence[str]) -> tuple[dict[str, bytes], list[str]]:
-    """Return the files that arguments name, by these names, and the names of those that are too large or unreadable."""
+    """Return the contents of the files named by arguments, and the names of those too large or unreadable."""
     found, left_out = dict[str, bytes](), list[str]()
     for before, argument in zip(("", *arguments), arguments, strict=False):
         option, _, value = argument.rpartition("=")
@@ -91,7 +91,7 @@ def _with_copy(argument: str, copies: Mapping[str, str]) -> str:
 
 
 def _packed(report: Mapping[str, object], copies: Mapping[str, bytes]) -> bytes:
-    """Without the time of day, so that the same defect makes the same file."""
+    """Return a ZIP file without timestamps, so that the same defect gives the same bytes."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in (("report.json", json.dumps(report, indent=1).encode()), *copies.items()):

@@ -1,4 +1,4 @@
-"""`onchip diff`: what is different between two answers, or two stores."""
+"""`onchip diff`: the differences between two answers or two stores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FailIf = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffOptions:
-    """What `onchip diff` is asked."""
+    """Arguments and options of `onchip diff`."""
 
     context: typer.Context
     before: Annotated[Path, typer.Argument(metavar="A", help="A plan, schedule, strategy, mapping file, or a store.")]
@@ -47,14 +47,14 @@ class DiffOptions:
 
     @property
     def files(self) -> AnswerFiles:
-        """Return the files that are read and written."""
+        """Return the input and output files."""
         return AnswerFiles((str(self.before), str(self.after), self.network or str(self.before)), None, self.report)
 
 
 def diff_command(options: DiffOptions) -> int:
-    """Say what differs between two answers: figures, order, where tensors lie and how they move, mappings.
+    """Compare two answers: figures, order, addresses and moves of tensors, mappings.
 
-    Exit code 0 where they are equal, 1 where they differ; with --fail-if 1 only where a figure has grown too much.
+    Exit code 0 if they are equal, 1 if they differ; with --fail-if 1 only if a figure has grown by more than its limit.
     """
     from onchip.reports.explain.difference import difference_lines, difference_object
     from onchip.reports.explain.difference_page import difference_html
@@ -72,14 +72,14 @@ def diff_command(options: DiffOptions) -> int:
 
 
 def growth_limits(texts: list[str] | None) -> tuple[GrowthLimit, ...]:
-    """By how much figures may grow; raises UsageError for a text that says nothing."""
+    """Return the growth limits of figures; raises UsageError for invalid text."""
     from onchip.reports.explain.difference import GrowthLimit
 
     return tuple(GrowthLimit.of_text(text) for text in texts or ())
 
 
 def code_of_difference(difference: AnswerDifference, limits: tuple[GrowthLimit, ...]) -> ExitCode:
-    """Return how a verb ends that compares; says which limits are exceeded. Raises UsageError for unknown figures."""
+    """Return the exit code of a comparison, and print exceeded limits; raises UsageError for unknown figures."""
     if not limits:
         return code_of_check(difference.is_equal)
     exceeded = [limit for limit in limits if limit.is_exceeded_in(difference)]

@@ -1,4 +1,4 @@
-"""How the program ends, in every verb."""
+"""Exit codes of all commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Answer = TypeVar("Answer")
 
 
 class ExitCode(IntEnum):
-    """The meaning of each: `docs/formats.md`."""
+    """The exit codes, explained in `docs/formats.md`."""
 
     ANSWER = 0
     WRONG = 1
@@ -27,12 +27,12 @@ class ExitCode(IntEnum):
 
 
 def code_of_check(is_right: bool) -> ExitCode:
-    """Return how a verb ends that holds an answer against something."""
+    """Return the exit code of a command that checks an answer."""
     return ExitCode.ANSWER if is_right else ExitCode.WRONG
 
 
 def code_of_result(result: Result[Answer]) -> ExitCode:
-    """Return how a verb ends that searches: with an answer, without one, or with a proof that there is none."""
+    """Return the exit code of a search: an answer, no answer, or a proof that there is none."""
     if result.answer is not None:
         return ExitCode.ANSWER
     if result.status is Status.INFEASIBLE:
@@ -41,7 +41,7 @@ def code_of_result(result: Result[Answer]) -> ExitCode:
 
 
 def code_of_refusal(error: OnchipError) -> ExitCode:
-    """Return how a verb ends that raised an error."""
+    """Return the exit code for an error."""
     if isinstance(error, UnsplitError):
         return ExitCode.INFEASIBLE if error.is_proven else ExitCode.NO_ANSWER
     by_kind = {

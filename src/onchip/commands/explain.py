@@ -1,4 +1,4 @@
-"""`onchip explain`: why a plan spills, or a schedule costs what it costs."""
+"""`onchip explain`: the reasons for a plan's spills, or a schedule's cost."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Shown: TypeAlias = "tuple[Callable[[T], Mapping[str, object]], Callable[[T], Iterable[RenderableType]]]"
-"""How an explanation is an object, and how it is tables."""
+"""Functions that convert an explanation to a JSON object and to tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainOptions:
-    """What `onchip explain` is asked."""
+    """Arguments and options of `onchip explain`."""
 
     file: PlanOrScheduleFile
     network: Network
@@ -56,9 +56,10 @@ class ExplainOptions:
 def explain_command(options: ExplainOptions) -> int:
     """Explain a plan in words: what sets M_R, which steps are full, what each spill costs and what caused it.
 
-    Also what capacity would make each spill vanish, and all of them. Of a schedule: where the energy goes, the most
-    expensive operators, what is copied or streamed and why, and what would have to be smaller for it to stay. Of what
-    is timed: where the time goes, why the array waits, and which more of the machine would help the same program most.
+    Also the capacity at which each spill, and all of them, would vanish. For a schedule: where the energy goes, the
+    most expensive operators, which tensors are copied or streamed and why, and what would have to be smaller for them
+    to stay. For a timed answer: where the time goes, why the array waits, and which larger resources would help the
+    same program most.
     """
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _explain_schedule(options)
@@ -103,7 +104,7 @@ def _explain_schedule(options: ExplainOptions) -> int:
 
 
 def _show(explanation: T, time: TimeExplanation | None, shown: Shown[T], *, as_json: bool) -> None:
-    """Print an explanation, and after it where the time goes, if that is known."""
+    """Print an explanation, followed by the breakdown of the time if it is known."""
     from onchip.reports.shared.time_explanation import time_object, time_tables
 
     as_object, as_tables = shown
@@ -120,7 +121,7 @@ def _show(explanation: T, time: TimeExplanation | None, shown: Shown[T], *, as_j
 
 
 def _least_peak(history: History, seconds: float | None) -> Result[tuple[int, ...]] | None:
-    """M_P; None where the plan's own order needs no spill, so that it does not matter."""
+    """Return M_P; None if the plan's own order needs no spill, so that M_P is irrelevant."""
     from onchip.api.budgets import STATES_TO_ADVISE, budgets_of, roomy_problem
     from onchip.search.budget.limits import Limits
 

@@ -1,4 +1,4 @@
-"""`onchip export`: a plan or a schedule for other tools."""
+"""`onchip export`: convert a plan or a schedule for other tools."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 Traced: TypeAlias = "tuple[tuple[TraceSpan, ...], TracedWaits]"
-"""When each instruction happens, and what the array waits for."""
+"""The times of the instructions, and the reasons why the array waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """What `onchip export` is asked."""
+    """Arguments and options of `onchip export`."""
 
     file: PlanOrScheduleFile
     network: Annotated[
@@ -88,19 +88,19 @@ class ExportOptions:
 
 
 def export_command(options: ExportOptions) -> int:
-    """Write a plan or a schedule, verified, for other tools, and print the names of the files written.
+    """Verify a plan or a schedule, write it for other tools, and print the names of the files written.
 
-    trace: Chrome trace JSON (Perfetto); a millisecond is a step, or a microsecond one of the accelerator's, with what
-    the array waits for; a plan of least latency is in time by itself, a cycle a microsecond.
+    trace: Chrome trace JSON (Perfetto); a millisecond is a step, or a microsecond is one of the accelerator, with the
+    reasons why the array waits; a plan of least latency has its own times, with a microsecond for a cycle.
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
     c-project: FILE is a folder: arenas of the plan's sizes, weights, kernels in C11, and the plan as calls; `make run`.
-    graph: FILE is x.json[.gz], the network as the plan runs it, in tiles and bands: plan, check or time that one.
-    tflite: NETWORK, a .tflite file, with the plan's order and offsets of TFLite Micro's arena, which it obeys;
-    the plan needs --alignment 16. With --replan other offsets are written where the runtime cannot use the plan's.
-    Of a schedule there are traces, in time, C and tables, all with its workspaces as tensors; C has its mappings, too.
-    Of a MAPPING file --to c writes each loop nest as a function that runs: FILE is x.c; of several, x.LAYER.c each.
-    --to cuda (x.cu) and --to opencl (x.cl) write a kernel: blocks, threads, shared memory, registers as it maps them.
+    graph: FILE is x.json[.gz], the network in the tiles of the plan, as input for plan, check or time.
+    tflite: NETWORK, a .tflite file, with the plan's order and offsets for TFLite Micro's arena, which obeys them;
+    the plan needs --alignment 16. With --replan other offsets are written if the runtime cannot use the plan's.
+    A schedule is exported as trace, in time, C and tables, all with its workspaces as tensors; C includes its mappings.
+    For a MAPPING file --to c writes each loop nest as a function that runs: FILE is x.c; for several, x.LAYER.c each.
+    --to cuda (x.cu) and --to opencl (x.cl) write a kernel: blocks, threads, shared memory and registers as mapped.
     """
     plan, accelerator = options.file, options.accelerator
     if format_of_answer(plan) is AnswerFormat.MAPPING:
@@ -207,9 +207,9 @@ def _export_mapping(options: ExportOptions) -> int:
 
 
 def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, Traced | None]:
-    """Return the plan held against its network and, if legal, when its instructions happen.
+    """Return the check of a plan and, if it is legal, the times of its instructions.
 
-    That is on an accelerator, or as the plan itself says; None where neither is known.
+    The times are those on an accelerator, or the plan's own; None if neither is known.
     """
     from onchip.api.time_plan import own_timeline, time_network
     from onchip.reports.trace.spans import spans_of_activities
@@ -232,7 +232,7 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
 
 
 def _show(form: str, files: tuple[Path, ...], check: Check, *, as_json: bool) -> None:
-    """Print which files were written, and what is wrong with a plan of which none were."""
+    """Print the names of the files written, or the violations of an illegal plan."""
     from onchip.reports.program.json_view import check_object
 
     if not check.is_legal and not as_json:

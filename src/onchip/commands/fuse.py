@@ -1,4 +1,4 @@
-"""`onchip fuse`: which layers run together, in which tiles, and what neighbouring tiles share."""
+"""`onchip fuse`: find fused stacks of layers, their tiles, and the overlap that tiles share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ GRAPH_SUFFIXES = (".json", ".json.gz")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FuseSpaceOptions(StackOptions):
-    """Among which strategies the best is sought."""
+    """Options for the space of strategies that is searched."""
 
     tile_sizes: Annotated[TileSizes, typer.Option(help="The sizes that are tried along columns and rows.")] = (
         TileSizes.SWEEP
@@ -54,21 +54,21 @@ class FuseSpaceOptions(StackOptions):
     ] = False
 
     def searched_by(self, workers: int) -> FusionOptions:
-        """Return the space and the processes that search it; raises UsageError for a tile that is none."""
+        """Return the fusion options for that many workers; raises UsageError for an invalid tile."""
         chosen = self.stacks, self.tile_size, self.mode, self.tile_sizes, self.combination
         return FusionOptions(*chosen, not self.maps_in_dram, 2 * workers if workers > 1 else 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FuseLimitOptions(LimitOptions):
-    """How long all of a search may take."""
+    """Options for the limits of the whole search."""
 
     time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds in all; else until proven.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FuseOptions:
-    """What `onchip fuse` is asked."""
+    """Arguments and options of `onchip fuse`."""
 
     context: typer.Context
     network: Network
@@ -122,7 +122,7 @@ class FuseOptions:
 
     @property
     def request(self) -> FusionRequest:
-        """The question; raises InputError for a tile, a time or a dimension that is none."""
+        """Return the request; raises InputError for an invalid tile, time or dimension."""
         from onchip.api.fuse import FusionRequest
 
         options, limits = self.space.searched_by(self.search.workers), self.search.limits()
@@ -137,14 +137,15 @@ class FuseOptions:
 
     @property
     def files(self) -> AnswerFiles:
-        """Return the files that are read and written."""
+        """Return the input and output files."""
         return AnswerFiles((self.network, self.accelerator), self.output, self.report)
 
 
 def fuse_command(options: FuseOptions) -> int:
-    """Run a network depth-first: find the stacks of layers, their tiles and what these share that cost least.
+    """Run a network depth-first: find the stacks of layers, tile sizes and overlap modes of least cost.
 
-    What is not given is searched, with a proof over the space that the answer names. Ctrl-C ends with the best so far.
+    Choices that are not given are searched, with a proof over the space that the answer names. Ctrl-C ends with the
+    best answer so far.
     """
     from onchip.api.fuse import fuse_network
     from onchip.reports.stack.text import fusion_object, fusion_tables
@@ -201,7 +202,7 @@ def _page(outcome: FusionOutcome, typed: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EmittedGraph:
-    """Where the tiles of a network are written; `graph` is the network, named `source`."""
+    """The output path of a tile graph; `graph` is the network, named `source`."""
 
     path: Path
     source: str
@@ -209,7 +210,10 @@ class EmittedGraph:
 
     @classmethod
     def to(cls, path: Path | None, reading: Reading, source: str, *others: str) -> EmittedGraph | None:
-        """None without a path; raises InputError where no strategy's tiles could be written there and read again."""
+        """Return the output of a tile graph, or None without a path.
+
+        Raises InputError if no strategy's tile graph could be written there and read again.
+        """
         from onchip.api.tiles import network_to_tile
         from onchip.formats.files import ensure_writable
 
@@ -222,7 +226,7 @@ class EmittedGraph:
         return cls(path, source, network_to_tile(source, reading))
 
     def write(self, document: StrategyDocument) -> None:
-        """Write the network in the tiles of a legal strategy; raises GraphError where it cannot be cut so."""
+        """Write the network in the tiles of a legal strategy; raises GraphError if it cannot be tiled so."""
         from onchip.api.tiles import tiled_graph
         from onchip.formats.own.graph_json import write_graph
 

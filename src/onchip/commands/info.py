@@ -1,4 +1,4 @@
-"""`onchip info`, `networks` and `accelerators`: what there is to plan, and for what."""
+"""`onchip info`, `networks` and `accelerators`: descriptions of networks, and lists of bundled files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfoOptions:
-    """What `onchip info` is asked."""
+    """Arguments and options of `onchip info`."""
 
     network: Network
     read_as: ReadingOptions
@@ -32,7 +32,7 @@ class InfoOptions:
 
 
 def info_command(options: InfoOptions) -> int:
-    """Say what is in NETWORK: operators, tensors, M_R and the operator that sets it, M_P, the largest tensors."""
+    """Describe NETWORK: operators, tensors, M_R and the operator that sets it, M_P, the largest tensors."""
     from onchip.api.plan import describe_network
     from onchip.reports.program.json_view import description_object
 
@@ -50,7 +50,7 @@ def _description_tables(description: Description) -> tuple[RenderableType, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """What a verb that lists what is bundled is asked."""
+    """Options of the commands that list bundled files."""
 
     as_json: AsJson = False
 

@@ -1,4 +1,4 @@
-"""`onchip map`: which loops of a layer run where, at which memory, in which order."""
+"""`onchip map`: map the loops of layers to array, memories and time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GREATEST_PADDING = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOptions:
-    """What `onchip map` is asked."""
+    """Arguments and options of `onchip map`."""
 
     context: typer.Context
     source: Annotated[
@@ -87,7 +87,7 @@ class MapOptions:
 
     @property
     def request(self) -> MappingRequest:
-        """The question; raises InputError for a time or a dimension that is none."""
+        """Return the request; raises InputError for an invalid time or dimension."""
         from onchip.api.map import MappingRequest
 
         return MappingRequest(
@@ -109,7 +109,7 @@ class MapOptions:
 
     @property
     def files(self) -> AnswerFiles:
-        """Return the files that are read and written."""
+        """Return the input and output files."""
         return AnswerFiles(
             tuple(filter(None, (self.source, self.accelerator, self.mapspace))), self.output, self.report
         )
@@ -118,9 +118,9 @@ class MapOptions:
 def map_command(options: MapOptions) -> int:
     """Map a layer, or each layer of a network, onto the array and the memories of an accelerator.
 
-    Identical layers are searched once. Every mapping is verified before it is shown; its energy and cycles are those
-    of onchip's cost model, whoever found it. What has no loop nest is costed as data movement. Ctrl-C ends with what
-    there is so far.
+    Identical layers are searched once. Every mapping is verified before it is shown; its energy and cycles are those of
+    onchip's cost model for every method. An operator without a loop nest is costed as data movement. Ctrl-C ends with
+    the mappings found so far.
     """
     from onchip.api.map import map_layers
     from onchip.reports.mapping.text import loop_nests, mapping_object, mapping_table
@@ -151,7 +151,7 @@ def _page(outcome: MappingOutcome, typed: str) -> str:
 
 
 def _code_of(outcome: MappingOutcome) -> ExitCode:
-    """An answer only if every layer has one; a schedule that breaks a true limit is wrong."""
+    """Return the exit code: an answer only if every layer has one; an illegal CoSA schedule is wrong."""
     codes = {ExitCode.WRONG if one.why_not else code_of_result(one.result) for one in outcome.mapped}
     order = (ExitCode.INFEASIBLE, ExitCode.INTERRUPTED, ExitCode.NO_ANSWER, ExitCode.WRONG)
     return next((code for code in order if code in codes), ExitCode.ANSWER)

@@ -1,4 +1,4 @@
-"""`onchip measure` and `onchip measure-host`: mappings run on this machine, and what this machine is."""
+"""`onchip measure` and `onchip measure-host`: run mappings on this machine, and describe this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onchip.commands.show import show_tables, show_words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureOptions:
-    """What `onchip measure` is asked."""
+    """Arguments and options of `onchip measure`."""
 
     file: Annotated[Path, typer.Argument(metavar="MAPPING.yaml", help="A mapping file, as `onchip map -o` writes it.")]
     accelerator: Annotated[
@@ -36,8 +36,8 @@ class MeasureOptions:
 def measure_command(options: MeasureOptions) -> int:
     """Compile each mapping of a file as C, run it on one thread of this machine, and compare its time and values.
 
-    Beside the model's prediction stands what numpy (products of floats) or onnxruntime (all others) reaches on the
-    same problem, run in turn with it. Values that differ are exit code 1. Needs a C compiler: gcc, clang, or ziglang.
+    The model's prediction is shown with the time of numpy (products of floats) or onnxruntime (all others) on the same
+    problem, run alternately with the mapping. Exit code 1 if values differ. Needs a C compiler: gcc, clang, or ziglang.
     """
     from onchip.backends.nests.measure import MeasureRequest, measure_mappings
     from onchip.reports.mapping.measured import measured_object, measured_table
@@ -54,7 +54,7 @@ def measure_command(options: MeasureOptions) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureHostOptions:
-    """What `onchip measure-host` is asked."""
+    """Arguments and options of `onchip measure-host`."""
 
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE.yaml", help="Write the accelerator file here, too.")
@@ -63,9 +63,9 @@ class MeasureHostOptions:
 
 
 def measure_host_command(options: MeasureHostOptions) -> int:
-    """Measure one core of this machine, and describe it as an accelerator: that of `--accelerator host` from now on.
+    """Measure one core of this machine, and describe it as the accelerator `--accelerator host` from now on.
 
-    Vector lanes, registers and units, caches from the system, bandwidths from a probe of a few seconds. Needs a C
+    Vector lanes, registers, units and caches come from the system, bandwidths from a probe of a few seconds. Needs a C
     compiler: gcc, clang, or ziglang.
     """
     from onchip.backends.nests.host_yaml import keep_host, kept_host_file, measure_host

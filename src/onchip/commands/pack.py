@@ -1,4 +1,4 @@
-"""`onchip pack`: addresses for buffers with known lives."""
+"""`onchip pack`: assign addresses to buffers with known live ranges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackOptions:
-    """What `onchip pack` is asked."""
+    """Arguments and options of `onchip pack`."""
 
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Buffers as MiniMalloc's CSV has them.")]
     packing: PackingOptions
@@ -36,13 +36,12 @@ class PackOptions:
 def pack_command(options: PackOptions) -> int:
     """Give each buffer of FILE.csv an offset within a capacity, or prove that there are none.
 
-    FILE.csv has columns id, lower, upper and size; a buffer lives over the half-open range [lower, upper).
-    A column offset fixes where a buffer lies; an empty field leaves it open.
-    Ends with 0 if the buffers fit, with 3 if they are proven not to, with 4 if that was not found out in time.
+    FILE.csv has columns id, lower, upper and size; a buffer is live over the half-open range [lower, upper). A column
+    offset fixes the offset of a buffer; an empty field leaves it open. Exit code 0 if the buffers fit, 3 if they
+    provably do not fit, 4 if the time was not sufficient for a decision.
 
-    With --overflow each buffer lies wholly within the capacity for its whole life, or wholly outside: the bytes
-    outside (the sum of the sizes there) are made least. There is always an answer. OUT.csv has no offset for
-    what is outside.
+    With --overflow each buffer is within the capacity for its whole live range, or outside: the bytes outside (the sum
+    of the sizes there) are minimised. There is always an answer. OUT.csv has no offset for buffers outside.
     """
     from onchip.api.pack import overflow_file, pack_file
     from onchip.reports.packing import overflow_object, packing_object
@@ -63,7 +62,7 @@ def pack_command(options: PackOptions) -> int:
 def _handed_out(
     outcome: PackingOutcome | OverflowOutcome, as_object: dict[str, object], files: AnswerFiles, *, as_json: bool
 ) -> int:
-    """Write the file asked for and print what was found."""
+    """Write the requested file and print the result."""
     from onchip.formats.minimalloc import write_packing
 
     packed = outcome.result.answer

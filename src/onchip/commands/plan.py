@@ -1,4 +1,4 @@
-"""`onchip plan`: order, addresses and spills."""
+"""`onchip plan`: find operator order, addresses and spills."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReadingOptions(ReadingOptions):
-    """How a network becomes a graph whose operators fit; raises UsageError for two ways at once."""
+    """Options for the conversion of a network to a graph whose operators fit.
+
+    Raises UsageError for conflicting options.
+    """
 
     count: Annotated[
         Count | None,
@@ -69,7 +72,10 @@ class PlanReadingOptions(ReadingOptions):
             raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
 
     def planned_reading(self, objective: Objective, target: Target) -> Reading:
-        """Return the reading asked for, with what is done to tensors that fit nowhere; raises InputError."""
+        """Return the requested reading, with the treatment of tensors that do not fit.
+
+        Raises InputError for invalid options.
+        """
         count = self.count or target.counted(objective)
         lowered = replace(self.reading, count=count, split=self.split, cap_tensors=self.cap_tensors)
         bound = replace(lowered, states=states_of(self.state), bands=bands_of(self.bands))
@@ -78,7 +84,7 @@ class PlanReadingOptions(ReadingOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """What `onchip plan` is asked."""
+    """Arguments and options of `onchip plan`."""
 
     context: typer.Context
     network: Network
@@ -123,7 +129,7 @@ class PlanOptions:
 
     @property
     def request(self) -> Request:
-        """The question; raises InputError for a size, a time or a dimension that is none."""
+        """Return the request; raises InputError for an invalid size, time or dimension."""
         from onchip.api.plan import Request
 
         target, price = self.memories.target, self.recompute_price
@@ -134,18 +140,18 @@ class PlanOptions:
 
     @property
     def files(self) -> AnswerFiles:
-        """Return the files that are read and written."""
+        """Return the input and output files."""
         return AnswerFiles((self.network, self.memories.accelerator or self.network), self.output, self.report)
 
 
 def plan_command(options: PlanOptions) -> int:
     """Plan order, addresses and spills of NETWORK in one or several scratchpads.
 
-    The budgets m_r, m_h and m_p follow from the network: the greatest need of one operator, half way, the
-    least peak without spills (see `onchip info`).
-    With --objective peak and neither --sram nor --accelerator, the scratchpad is as large as all tensors together.
-    With --recompute allowed operators may run again, in one scratchpad; --objective recomputation makes the cycles of
-    that least, without spills. Ctrl-C ends the search with the best plan so far.
+    The budgets m_r, m_h and m_p are computed from the network: the largest working set of one operator, the mean, and
+    the minimum peak without spills (see `onchip info`). With --objective peak and neither --sram nor --accelerator, the
+    scratchpad holds all tensors together. With --recompute allowed operators may run again, in one scratchpad;
+    --objective recomputation minimises the cycles of these runs, without spills. Ctrl-C ends the search with the best
+    plan so far.
     """
     from onchip.api.plan import plan_network
     from onchip.reports.program.json_view import outcome_object
@@ -176,7 +182,7 @@ def _tables(outcome: Outcome) -> tuple[RenderableType, ...]:
 
 
 def ensure_figure_can_be_written(figure: Path | None, inputs: tuple[str, ...]) -> None:
-    """Raise UsageError for a picture that is not SVG, InputError for a file that cannot be written or is read."""
+    """Raise UsageError for a picture that is not SVG, InputError for an unwritable file or an input."""
     from onchip.formats.files import ensure_writable
 
     if figure is None:
@@ -187,7 +193,7 @@ def ensure_figure_can_be_written(figure: Path | None, inputs: tuple[str, ...]) -
 
 
 def draw_figure(figure: Path | None, outcome: Outcome) -> None:
-    """Draw the memory map of a plan, if it is asked for; raises OutputError where it cannot be written."""
+    """Draw the memory map of a plan if it is requested; raises OutputError if it cannot be written."""
     from onchip.formats.files import write_file
     from onchip.reports.picture import svg_of_plan
 
@@ -197,7 +203,7 @@ def draw_figure(figure: Path | None, outcome: Outcome) -> None:
 
 
 def page_of_plan(outcome: Outcome, accelerator: str | None, typed: str) -> str:
-    """Return the page of a plan just found; raises ValueError where there is none."""
+    """Return the HTML page of a plan just found; raises ValueError if there is none."""
     from onchip.reports.program.html import report_html
 
     return report_html(_findings(outcome, accelerator, typed))

@@ -1,4 +1,4 @@
-"""How commands show what they are at: a line of progress, a time limit, and Ctrl-C for the best so far."""
+"""Progress of commands: a progress line, a time limit, and Ctrl-C for the best answer so far."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _line: ContextVar[ProgressLine | None] = ContextVar("line", default=None)
 
 @contextmanager
 def progress_of_verb() -> Iterator[None]:
-    """Show on a terminal each phase of a verb, and how far its search is."""
+    """Show each phase of a command, and the progress of its search, on a terminal."""
     line = ProgressLine(seconds=seconds_since_start)
     token = _line.set(line)
     try:
@@ -29,13 +29,13 @@ def progress_of_verb() -> Iterator[None]:
 
 
 def show_limit(seconds: float) -> None:
-    """Let the line say how long the verb may take in all."""
+    """Set the time limit shown in the progress line."""
     if (line := _line.get()) is not None:
         line.limit_seconds = seconds
 
 
 def say(text: str) -> None:
-    """Let the line say something else than its phase."""
+    """Replace the phase in the progress line by another text."""
     if (line := _line.get()) is not None:
         line.say(text)
 

@@ -1,4 +1,4 @@
-"""`onchip report`: a plan or a schedule as one page."""
+"""`onchip report`: draw a plan or a schedule as one HTML page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BASELINES = (("belady", "given"), ("belady", "min-peak"), ("greedy", "given"), (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
-    """What `onchip report` is asked."""
+    """Arguments and options of `onchip report`."""
 
     context: typer.Context
     file: Annotated[
@@ -57,10 +57,10 @@ class ReportOptions:
 
 
 def report_command(options: ReportOptions) -> int:
-    """Draw a plan or a schedule as one HTML file that opens offline: memory map, footprint, traffic, timeline, summary.
+    """Draw a plan or a schedule as one HTML file for offline use: memory map, footprint, traffic, timeline, summary.
 
-    Of a schedule also its stacks, energy and mappings, as by `onchip schedule --report`. Of a store of a sweep curves,
-    heat maps, the Pareto front, parallel coordinates and a table. Nothing is searched.
+    For a schedule also its stacks, energy and mappings, as by `onchip schedule --report`. For a store of a sweep
+    curves, heat maps, the Pareto front, parallel coordinates and a table. Nothing is searched.
     """
     if is_store(options.file):
         return _report_store(options)
@@ -119,7 +119,7 @@ def _written(options: ReportOptions, files: AnswerFiles, network: str, page: str
 
 
 def _baselines(problem: Problem, seconds: float) -> tuple[BaselinePlan, ...]:
-    """Run the baselines that are registered; each plan is verified before its figures count."""
+    """Run the registered baseline methods; each plan is verified before its figures count."""
     from dataclasses import replace
 
     from onchip.answer.problem import Objective, Order

@@ -1,4 +1,4 @@
-"""`onchip run` and `onchip time`: what a plan or a schedule computes, and how long it takes."""
+"""`onchip run` and `onchip time`: execute or time a plan or a schedule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What `onchip run` is asked."""
+    """Arguments and options of `onchip run`."""
 
     file: PlanOrScheduleFile
     network: Network
@@ -40,13 +40,13 @@ class RunOptions:
 
 
 def run_command(options: RunOptions) -> int:
-    """Run a plan or a schedule on real bytes: every tensor, and the bytes moved, must be as they should.
+    """Run a plan or a schedule on real data, and check every tensor and the number of bytes moved.
 
     Scratchpads and DRAM are simulated. An .onnx file's operators run in onnxruntime, a .tflite file's in
     ai-edge-litert, a .pt2 file's in torch, and the outputs are compared with those of the whole model; a network
-    without a model runs made-up kernels. Every tensor is compared, bit for bit, with a run without a plan. A schedule
-    runs tile by tile, and its outputs are compared with those of the whole network; a model runs in its runtime where
-    the schedule has its elements' own bits.
+    without a model runs synthetic kernels. Every tensor is compared, bit for bit, with a run without a plan. A schedule
+    runs tile by tile, and its outputs are compared with those of the whole network; a model runs in its runtime if the
+    schedule keeps the bits of its elements.
     """
     from onchip.api.kernels import RunValues
 
@@ -75,7 +75,7 @@ def _run_schedule(options: RunOptions, values: RunValues) -> ExitCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeOptions:
-    """What `onchip time` is asked."""
+    """Arguments and options of `onchip time`."""
 
     file: PlanOrScheduleFile
     network: Network
@@ -99,9 +99,9 @@ class TimeOptions:
 def time_command(options: TimeOptions) -> int:
     """Time a plan on an accelerator, or a schedule on its own: cycles, waiting for DRAM, utilisation, energy.
 
-    A plan has no mappings: an operator takes its multiply-accumulates over the array, or what a plan of least latency
-    says, and what moves within the array and its own memories is not counted. Of a schedule everything is. A mapping
-    file is timed on a network on a chip.
+    A plan has no mappings: an operator takes its multiply-accumulates divided by the array size, or the cycles that a
+    plan of least latency states, and traffic within the array and its own memories is not counted. For a schedule
+    everything is counted. A mapping file is timed on a network on a chip.
     """
     if options.network_on_chip:
         return _time_on_network(options)

@@ -1,4 +1,4 @@
-"""`onchip schedule`: the whole answer, at every level."""
+"""`onchip schedule`: find a complete schedule, from fusion to addresses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class HomesOption(StrEnum):
-    """Where maps and parameters may lie while their operators run."""
+    """The allowed homes of maps and parameters while their operators run."""
 
     SEARCH = "search"
     DRAM = "dram"
@@ -45,7 +45,7 @@ class HomesOption(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleVerbOptions:
-    """What `onchip schedule` is asked."""
+    """Arguments and options of `onchip schedule`."""
 
     context: typer.Context
     network: Network
@@ -86,13 +86,13 @@ class ScheduleVerbOptions:
     as_json: AsJson = False
 
     def was_said(self, option: str) -> bool:
-        """Return whether the user gave an option, be it its default."""
+        """Return True if the user gave an option, even with its default value."""
         source = self.context.get_parameter_source(option)
         return source is not None and source.name == "COMMANDLINE"
 
     @property
     def request(self) -> ScheduleRequest:
-        """The question; raises InputError for a tile, a time, bits or a dimension that is none."""
+        """Return the request; raises InputError for an invalid tile, time, number of bits or dimension."""
         from onchip.api.schedule import ScheduleRequest
 
         stacks, read_as = self.stacks, self.read_as
@@ -114,16 +114,16 @@ class ScheduleVerbOptions:
 
     @property
     def files(self) -> AnswerFiles:
-        """Return the files that are read and written."""
+        """Return the input and output files."""
         read = (self.network, self.accelerator, *([] if self.start is None else [str(self.start)]))
         return AnswerFiles(read, self.output, self.report)
 
 
 def schedule_command(options: ScheduleVerbOptions) -> int:
-    """Schedule a network on an accelerator: stacks, tiles, mappings, addresses and movements in one program.
+    """Schedule a network on an accelerator: stacks, tiles, mappings, addresses and transfers in one program.
 
-    The schedule is verified before it is shown, and can be executed as a whole. Its bound holds for
-    the whole space that it names. Ctrl-C ends with the best so far.
+    The schedule is verified before it is shown, and is executable as a whole. Its bound holds for the whole space that
+    it names. Ctrl-C ends with the best schedule so far.
     """
     from onchip.api.schedule import schedule_network
     from onchip.reports.schedule.text import schedule_object, schedule_tables
@@ -162,7 +162,7 @@ def _front_command(options: ScheduleVerbOptions, axes: str) -> int:
 
 
 def _write_front(front: FrontOutcome, folder: Path) -> None:
-    """Each point as a schedule of its own; earlier ones of the folder are overwritten."""
+    """Write each point as a schedule file; existing files of the same names are overwritten."""
     from onchip.formats.files import make_folder
     from onchip.reports.schedule.front import name_of_point
 

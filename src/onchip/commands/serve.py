@@ -1,4 +1,4 @@
-"""`onchip serve`: the page of a store, live while a sweep runs."""
+"""`onchip serve`: show the page of a store, live while a sweep runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onchip.reports.shared.page import ensure_report_can_be_made
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """What `onchip serve` is asked."""
+    """Arguments and options of `onchip serve`."""
 
     context: typer.Context
     store: Annotated[Path, typer.Argument(metavar="STORE", help="A store of a sweep, which may still run.")]
@@ -30,13 +30,13 @@ class ServeOptions:
 def serve_command(options: ServeOptions) -> int:
     """Show a STORE in a browser, as `onchip report STORE` does, live while a sweep writes it. Ctrl-C ends it.
 
-    It only reads: the store, and the networks of points whose own reports are opened. Pages load nothing else.
+    The server only reads: the store, and the networks of points whose reports are opened. Pages load nothing else.
     """
     from onchip.sweeps.serve_store import StorePages, StoreServer
 
     ensure_report_can_be_made()
     pages = StorePages(options.store, command_line(options.context))
-    pages.state()  # a store that cannot be read is refused before anybody asks
+    pages.state()  # report an unreadable store at once
     with StoreServer(pages, options.host, options.port) as server:
         write(server.url)
         with suppress(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""How a verb shows what it found: as one JSON object, or in words and tables."""
+"""Output of a command's result: as one JSON object, or as text and tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def show_tables(
     *,
     as_json: bool,
 ) -> None:
-    """Print what was found; what tables need is imported for tables alone."""
+    """Print a result as JSON or tables; modules for tables are imported only for tables."""
     if as_json:
         with phase("writing"):
             as_object = object_of(found)
@@ -35,7 +35,7 @@ def show_tables(
 
 
 def show_words(as_object: Mapping[str, object], words: str, *, as_json: bool) -> None:
-    """Print what was found, where a few lines of words are enough."""
+    """Print a result as JSON, or as a few lines of text."""
     if as_json:
         write_json(as_object)
     else:

@@ -1,4 +1,4 @@
-"""When the verb began: a time limit counts from there, Python's own start included."""
+"""Start time of the command: a time limit counts from there, the start of Python included."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _began: ContextVar[Deadline | None] = ContextVar("began", default=None)
 
 
 def verb_begins(seconds_ago: float = 0.0) -> None:
-    """A verb begins, or has so long ago."""
+    """Record that a command begins, or began `seconds_ago`."""
     _began.set(Deadline.after(None, seconds_ago=seconds_ago))
 
 
 def seconds_since_start() -> float:
-    """Since the verb began; 0 where none was asked for."""
+    """Return the seconds since the command began; 0 without a command."""
     began = _began.get()
     return 0.0 if began is None else began.seconds

@@ -1,4 +1,4 @@
-"""A study out of options: what `onchip sweep NETWORK...` is asked without a study file."""
+"""A study defined by options, for `onchip sweep NETWORK...` without a study file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from onchip.sweeps.study import Study
 
 NAME = "sweep"
-"""The study of options has no file to be named by."""
+"""Name of a study defined by options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyFlags:
-    """The parts of a study as options; None where nothing is said."""
+    """Options for the parts of a study; None if not given."""
 
     sram: Annotated[
         str | None, typer.Option(metavar="SIZE..SIZE|SIZE,SIZE", help="Sizes of one scratchpad that holds everything.")
@@ -49,13 +49,13 @@ class StudyFlags:
     ] = None
 
     def ensure_none_is_given(self, expected: str) -> None:
-        """Raise UsageError for an option that says something of a study that is not made of options."""
+        """Raise UsageError if a study option is given for a study that comes from elsewhere."""
         for one in fields(self):
             if getattr(self, one.name):
                 raise UsageError("it is part of a study", place=f"--{one.name}", expected=expected)
 
     def study(self, networks: tuple[str, ...]) -> Study:
-        """The study that the options say; raises UsageError that names the option."""
+        """Return the study that the options define; raises UsageError that names an invalid option."""
         from onchip.sweeps.study_of_fields import study_of
 
         asked: StudyFields = {"format": "onchip-study", "version": 1, "networks": [*networks]}
@@ -87,7 +87,7 @@ class StudyFlags:
 
 
 def _named(texts: Sequence[str] | None, option: str, expected: str) -> list[tuple[str, str]]:
-    """The texts cut at their equals signs; raises UsageError for one without, and for a name that stands twice."""
+    """Return the texts split at their equals signs; raises UsageError without one, and for a duplicate name."""
     found: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
@@ -100,7 +100,7 @@ def _named(texts: Sequence[str] | None, option: str, expected: str) -> list[tupl
 
 
 def _parsed(text: str) -> object:
-    """A value as a study has it: numbers and truths as such, what has commas as a list."""
+    """Return a value as a study has it: numbers and booleans converted, comma-separated text as a list."""
     if "," in text:
         return [_parsed(one) for one in text.split(",")]
     stripped = text.strip()
@@ -115,7 +115,7 @@ def _parsed(text: str) -> object:
 
 
 def _as_option(place: str) -> str:
-    """Where an error stands, as an option instead of a field of a study."""
+    """Return the place of an error as an option instead of a field of a study."""
     first, _, rest = place.partition(".")
     if first == "parameters":
         name, _, _ = rest.partition(".")

@@ -1,4 +1,4 @@
-"""`onchip sweep`: many points, kept in a store."""
+"""`onchip sweep`: compute many points, and keep them in a store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STUDY_SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
-    """What `onchip sweep` is asked."""
+    """Arguments and options of `onchip sweep`."""
 
     sources: Annotated[
         list[str] | None,
@@ -75,7 +75,7 @@ class SweepOptions:
 
     @property
     def study(self) -> Study | None:
-        """The study that is asked for; None where a store alone is looked at. Raises InputError."""
+        """Return the requested study; None if only a store is inspected. Raises InputError for invalid options."""
         from dataclasses import replace
 
         from onchip.sweeps.study import PointLimits
@@ -97,7 +97,7 @@ class SweepOptions:
         return replace(study, limits=limits)
 
     def ensure_output_can_be_written(self) -> None:
-        """Raise UsageError for a format without a file or the reverse, InputError for one that cannot be made."""
+        """Raise UsageError for a format without a file or the reverse, InputError for an unwritable file."""
         from onchip.formats.files import ensure_writable
 
         wanted = [one for one in (self.export, self.answer) if one is not None]
@@ -113,11 +113,11 @@ class SweepOptions:
 
 
 def sweep_command(options: SweepOptions) -> int:
-    """Answer every point of a study, each once, and keep it in a store; look at what is in the store.
+    """Answer every point of a study once, and keep the answers in a store; inspect a store.
 
-    A study is networks x machines x sizes x objectives: a file, or networks with --sram, --accelerator, --parameter
-    and --option. What the store knows is never computed again; a sweep that was stopped or killed goes on. Points that
-    others settle (more capacity never costs more) are not computed. Ctrl-C leaves a store that goes on.
+    A study is networks x machines x sizes x objectives: a file, or networks with --sram, --accelerator, --parameter and
+    --option. Points in the store are never computed again; a sweep that was stopped or killed continues. Points that
+    others settle (more capacity never costs more) are not computed. Ctrl-C leaves a store that can be continued.
     """
     from onchip.sweeps.front import ensure_columns, front_of, names_of_front
     from onchip.sweeps.pages.text import sweep_object, sweep_tables
@@ -147,14 +147,14 @@ def sweep_command(options: SweepOptions) -> int:
 
 
 def _code_of(outcome: SweepOutcome) -> ExitCode:
-    """An answer even where some points failed, but not where all did."""
+    """Return the exit code: an answer even if some points failed, but not if all did."""
     if not outcome.is_over:
         return ExitCode.INTERRUPTED
     return ExitCode.NO_ANSWER if outcome.progress.failed == outcome.progress.points else ExitCode.ANSWER
 
 
 def _answer_written(key: str, store: Path, output: Path, *, as_json: bool) -> int:
-    """Write the file of one point's answer."""
+    """Write the answer file of one point."""
     from onchip.formats.files import write_file
     from onchip.sweeps.store_rows import answer_file
 

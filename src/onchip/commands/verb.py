@@ -1,4 +1,4 @@
-"""How a verb gets what the user asked: the fields of one dataclass are its arguments and options."""
+"""Construction of commands from option dataclasses: each field is an argument or an option."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from onchip.commands.progress import progress_of_verb
 Options = TypeVar("Options")
 
 AS_IT_STANDS: Final = "\b\n"
-"""Before a paragraph of a help text that is not to be wrapped."""
+"""Marker before a paragraph of a help text that must not be wrapped."""
 EXAMPLE: Final = "Example:\n  "
 
 
 def add_verb(
     app: typer.Typer, name: str, options: type[Options], command: Callable[[Options], int], example: str
 ) -> None:
-    """Let `onchip NAME` call `command` with its options; the command's docstring is its help, which ends in an example.
+    """Register `onchip NAME`, which calls `command` with its options.
 
-    A field of `options` is what a parameter of a Typer command is: its type says how it is read, and one of type
-    typer.Context gets the context. A field whose type is a dataclass is a group: the group's fields stand in its
-    place. Raises ValueError where a verb would have two fields of one name.
+    The help is its docstring, followed by an example.
+
+    A field of `options` corresponds to a parameter of a Typer command: its type determines how it is parsed, and a
+    field of type typer.Context gets the context. A field whose type is a dataclass is a group, replaced by its own
+    fields. Raises ValueError if a command would have two fields of one name.
     """
 
-    def call(**given: object) -> int:  # Typer hands over every parameter by its name
+    def call(**given: object) -> int:  # Typer passes every parameter by name
         with progress_of_verb():
             return command(_made(options, given))
 
@@ -39,7 +41,7 @@ def add_verb(
 
 
 def _parameters(options: type) -> Iterator[Parameter]:
-    """Yield a parameter for each field, those of groups included."""
+    """Yield a parameter for each field, including those of groups."""
     for field, kind in _kinds(options):
         if isinstance(kind, type) and is_dataclass(kind):
             yield from _parameters(kind)
@@ -49,7 +51,7 @@ def _parameters(options: type) -> Iterator[Parameter]:
 
 
 def _made(options: type[Options], given: Mapping[str, object]) -> Options:
-    """Return options, their groups included, made of the values of their fields by name."""
+    """Return options, including their groups, from the values of their fields by name."""
     hashable: type = options
     values = {
         field.name: _made(kind, given) if isinstance(kind, type) and is_dataclass(kind) else given[field.name]

@@ -1,4 +1,4 @@
-"""Warnings as lines: what is wrong with the cache of mappings, what to know of a network as it was read."""
+"""Warnings as single lines: problems of the mapping cache, and remarks about the network as read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from onchip.reports.shared.output import write_line
 
 @contextmanager
 def warnings_said_once() -> Iterator[None]:
-    """Write the first CacheWarning, and each NetworkWarning once, to standard error; others are shown as ever."""
+    """Write the first CacheWarning, and each distinct NetworkWarning once, to standard error.
+
+    Other warnings are shown as usual.
+    """
     said: set[str] = set()
     show_others = warnings.showwarning
 
