@@ -1,4 +1,4 @@
-"""The split of one operator: of least traffic, and of these the one that makes the fewest tiles and bands."""
+"""The choice of an operator's split: least traffic, then the fewest tiles and tensor tiles."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _COUNTED_TOGETHER = 64
 
 @dataclass
 class Chooser:
-    """Remembers what operators of one shape have cost."""
+    """Split choices, cached by operator shape."""
 
     known: dict[tuple[Geometry, SplitRoom, bool], tuple[Splits, Integers, list[Order]]] = field(default_factory=dict)
 
     def split_of_least_traffic(self, geometry: Geometry, room: SplitRoom, cuts: Cuts) -> TileChoice | None:
-        """None where no split fits. Axes of last resort stay whole if they can."""
+        """Return the split of least traffic that fits, or None; axes of last resort stay whole if possible."""
         resorts = (False, True) if any(axis.is_last_resort for axis in geometry.axes) else (False,)
         for last_resort in resorts:
             splits, traffic, orders = self._evaluated(geometry, room, last_resort)
@@ -38,11 +38,11 @@ class Chooser:
     def variants_of_splits(
         self, geometry: Geometry, room: SplitRoom, most: int
     ) -> tuple[tuple[tuple[TileChoice, ...], ...], bool]:
-        """Return splits of which all tiles may fit, those of least traffic first, and whether these are all.
+        """Return the splits whose tiles may fit, least traffic first, and True if these are all splits.
 
-        Each split in all the orders of its axes in which tiles may need different room: several where it cuts a
-        sum, the one of least traffic first. Where there are more than `most` they are those of which the greatest
-        regions have room, at most so many, and no axis of last resort is cut.
+        A split that cuts a sum has a variant for each order of its axes, since orders need different capacity; the
+        variant of least traffic is first. If there are more than `most` splits, returns up to `most` whose largest
+        regions fit, without cuts of axes of last resort.
         """
         are_all = prod(len(tile_sizes(axis.size)) for axis in geometry.axes) <= most
         uncut = {access.tensor: [set[int]() for _ in access.spans] for access in (*geometry.reads, *geometry.writes)}
@@ -79,7 +79,7 @@ def _split_at(place: int, splits: Splits, geometry: Geometry, order: Order, traf
 
 
 def _variants(split: TileChoice) -> Iterator[TileChoice]:
-    """Yield the split, and where it cuts a sum, it in every other order of the axes that it cuts."""
+    """Yield the split and, if it cuts a sum, its variants with every other order of the cut axes."""
     yield split
     if split.reduction is None:
         return
@@ -97,7 +97,7 @@ def _every_axis(order: Order, count: int) -> Order:
 
 
 def _from_the_best_on(splits: Splits, traffic: Integers, geometry: Geometry, cuts: Cuts) -> Iterator[int]:
-    """By traffic; of equal traffic by tiles and bands together, then by tiles."""
+    """Yield splits by traffic, then by tiles and tensor tiles together, then by tiles."""
     remaining: npt.NDArray[np.bool_] = np.ones(splits.count, np.bool_)
     while remaining.any():
         least = traffic[remaining].min()
@@ -107,7 +107,7 @@ def _from_the_best_on(splits: Splits, traffic: Integers, geometry: Geometry, cut
 
 
 def _fewest_pieces_first(splits: Splits, geometry: Geometry, cuts: Cuts) -> Iterator[int]:
-    """Yield all splits by number; bands are counted of few at a time, as there are always more pieces than tiles."""
+    """Yield all splits by number; tensor tiles are counted lazily, since they only add to the number of tiles."""
     tiles = splits.tiles()
     waiting = np.argsort(tiles, kind="stable")
     found: list[tuple[int, int, int]] = []
@@ -122,13 +122,13 @@ def _fewest_pieces_first(splits: Splits, geometry: Geometry, cuts: Cuts) -> Iter
 
 
 def _pieces(splits: Splits, geometry: Geometry, cuts: Cuts) -> Integers:
-    """How many tiles and bands there are."""
+    """Return the number of tiles and tensor tiles of each split."""
     accesses = (*geometry.reads, *geometry.writes)
     return splits.tiles() + sum(_bands(access, splits, geometry, cuts) for access in accesses)
 
 
 def _bands(access: OperandAccess, splits: Splits, geometry: Geometry, cuts: Cuts) -> Integers:
-    """How many bands the tensor falls into, with the cuts that others have made."""
+    """Return the number of tiles of the tensor, including the cuts of other operators."""
     bands = np.ones(splits.count, np.int64)
     for span, made in zip(access.spans, cuts[access.tensor], strict=True):
         if span.axis is None:

@@ -1,4 +1,4 @@
-"""Stacks and tiles that a schedule is asked for, by the numbers and names of layers that `fuse` has, too."""
+"""Fused groups and tiles that the user gives, by the layer numbers and names of `fuse`."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from onchip.scheduling.candidates.spaces import ensure_a_tile_fits
 from onchip.transform.groups.stacks import PLACE, given_stacks, single_layers
 
 SEARCHED: Final = frozenset({OPTIMAL, LAYERS, "one", "greedy"})
-"""What may be said of stacks without naming a layer."""
+"""Values of the option that name no layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenStacks:
-    """Stacks of the network's layers, by name, in its order."""
+    """The fused groups that the user gives, as layer names in network order."""
 
     network: str
     stacks: Sequence[Sequence[str]]
 
     def of_run(self, run: FusableNetwork) -> str:
-        """The same for the layers of a run of operators, by their numbers there."""
+        """Return the groups of a run of operators as a string of layer numbers within the run."""
         number = {layer.name: at for at, layer in enumerate(run.layers)}
         own = [[number[name] for name in stack if name in number] for stack in self.stacks]
         return ",".join(f"{min(one)}-{max(one)}" for one in own if one)
 
     def ensure_runs_have_them(self, runs: Sequence[FusableNetwork]) -> None:
-        """Raises UsageError for a stack of several layers that are not in one run of operators."""
+        """Raise UsageError for a group whose layers belong to several runs of operators."""
         of_layer = {layer.name: at for at, run in enumerate(runs) for layer in run.layers}
         for stack in self.stacks:
             if len(stack) > 1 and len({of_layer.get(name, name) for name in stack}) > 1:
@@ -42,9 +42,9 @@ class GivenStacks:
 
 
 def given_of(network: Graph, precision: Precision, options: FusionOptions) -> GivenStacks | None:
-    """The stacks that the options name; None where they leave open which layers run together.
+    """Return the groups that the options name, or None if the options leave the fusion open.
 
-    Raises UsageError for layers or stacks that the network does not have, and for a tile that is larger than every map.
+    Raises UsageError for layers or groups that the network lacks, and for a tile that is larger than every map.
     """
     if options.stacks in SEARCHED and options.tile is None:
         return None

@@ -1,8 +1,8 @@
-"""Fused groups by the schedule's own cost: blocks of the network are merged, and cuts chosen by shortest path.
+"""Fused groups by the schedule's cost: blocks of the network are merged, and a shortest path chooses the cuts.
 
-A block lies between two places of the order that a single tensor crosses. Candidates are blocks, and runs of blocks
-that grow by merging neighbours; each is composed alone, with its inputs and its output in DRAM, in a few tilings. In
-the end the cheapest cuts of the network are chosen among all candidates and all single operators.
+A block lies between two positions of the order that a single tensor crosses. Candidates are blocks, and runs of blocks
+that grow by merging neighbours. Each is composed alone in a few tilings, with its inputs and its output in DRAM. The
+cheapest cuts of the network are then chosen among all candidates and single operators.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from onchip.transform.groups.part_of_network import part_of_network
 
 @dataclass(slots=True)
 class Grouper:
-    """Chooses fused groups of the network that `alone` runs operator by operator."""
+    """The choice of fused groups, starting from the schedule `alone`, which runs operator by operator."""
 
     maker: AttemptMaker
     alone: ScheduleAttempt
     fronts: dict[Operators, StackFront] = field(default_factory=dict, init=False)
     _memory: str | None = field(init=False)
-    """The largest memory for feature maps, in which groups keep theirs."""
+    """The largest memory that holds feature maps, in which groups keep theirs."""
 
     def __post_init__(self) -> None:
         levels = [one for one in self.maker.question.accelerator.addressed if _holds_maps(one.memory.holds)]
@@ -48,7 +48,7 @@ class Grouper:
             self.fronts[stack.operators] = StackFront((StackOption(stack, Places(), figures),))
 
     def chosen(self, run: Run) -> tuple[Sequence[ScheduledStack], Places] | None:
-        """Return the groups of the cheapest cuts that were found in time, and their places; None if there are none."""
+        """Return the groups of the cheapest cuts found in time and their placements, or None if no group is chosen."""
         if self._memory is None:
             return None
         segments = list(self._blocks())
@@ -74,7 +74,7 @@ class Grouper:
         return StackPrices(self.maker.question.objective, composition.energy_fj, composition.cycles)
 
     def _merged(self, segments: Sequence[Operators], run: Run) -> list[Operators]:
-        """Merge neighbouring segments, first those that save most, each at most once."""
+        """Merge pairs of neighbouring segments with positive gain, greatest first, each segment at most once."""
         gains: list[tuple[int, int]] = []
         for at in range(len(segments) - 1):
             if run.stop is not None:
@@ -94,13 +94,13 @@ class Grouper:
         return found
 
     def _cost(self, operators: Operators) -> int:
-        """Return the price of the cheapest cuts of some operators in a row."""
+        """Return the price of the cheapest cuts of consecutive operators."""
         prices = self._prices
         stacks = [ScheduledStack((name,)) for name in operators]
         return sum(prices.of(one.figures) for one in cheapest_cuts(stacks, self.fronts, prices))
 
     def _blocks(self) -> Iterator[Operators]:
-        """Yield the operators between one place that a single tensor crosses and the next."""
+        """Yield the operators between consecutive positions that a single tensor crosses."""
         network = self.maker.question.network
         order = [name for stack in self.alone.stacks for name in stack.operators]
         waiting: dict[str, int] = {}
@@ -123,7 +123,7 @@ class Grouper:
             yield tuple(block)
 
     def _look(self, operators: Operators, run: Run) -> None:
-        """Compose some operators as one group, in tiles that get smaller until they are no better."""
+        """Compose operators as one group, in ever smaller tiles until the price stops falling."""
         if len(operators) < 2 or operators in self.fronts or not self._may_be_one(operators):
             return
         front, best = StackFront(), None
@@ -143,7 +143,7 @@ class Grouper:
             self.fronts[operators] = front
 
     def _alone(self, stack: ScheduledStack, run: Run) -> StackOption | None:
-        """Return what a group takes as a network of its own; None if it is none, or has no mappings."""
+        """Return the group's cost as a separate network; None if it is illegal or has no mappings."""
         maker = self.maker
         part = replace(maker.question, network=part_of_network(maker.question.network, stack.operators), lower_bound=0)
         places = self._inside(stack)
@@ -154,7 +154,7 @@ class Grouper:
         return StackOption(stack, places, StackDemand({}, found.traffic_bytes, found.cycles, found.energy_fj))
 
     def _inside(self, stack: ScheduledStack) -> Places:
-        """Return places that keep all feature maps of a group on chip, but for its output."""
+        """Return placements that keep all feature maps of a group on chip except its output."""
         network: Graph = self.maker.question.network
         read: dict[StackMap, str] = {}
         written: dict[StackMap, str] = {}
@@ -183,7 +183,7 @@ class Grouper:
     def _tilings(self, operators: Operators) -> Iterator[Tiling]:
         """Yield tilings, the largest first: strips of rows, then parts of one row.
 
-        The first is the largest whose share of the maps of every operator fits on chip.
+        The first is the largest whose share of every operator's maps fits on chip.
         """
         network = self.maker.question.network
         shape = network.tensor[network.operator[operators[-1]].outputs[0]].shape
@@ -203,7 +203,7 @@ class Grouper:
                 width = -(-width // 2)
 
     def _largest_share(self, operators: Operators) -> float:
-        """Return the share of every feature map of a group that fits on chip beside those of the same operator."""
+        """Return the share of each operator's feature maps that fits on chip together."""
         network = self.maker.question.network
         capacity = max(one.memory.capacity_bytes for one in self.maker.question.accelerator.addressed)
         needs = (

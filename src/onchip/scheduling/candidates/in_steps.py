@@ -1,8 +1,8 @@
-"""Operators of which no part fits, in steps that can be cut: what all elements are needed for is found first.
+"""Decomposition into steps of operators too large to tile; reductions over all elements come first.
 
-A normalisation has to see everything that it normalises together before it writes an element of it; so its statistics
-become operators, sums that can be taken in parts, and it goes over its input once more. Attention becomes scores,
-their softmax, and sums of values. docs/tiling.md has the steps.
+A normalisation reads everything that it normalises together before it writes an element. So its statistics become
+operators, sums that can be split, and a second pass over the input follows. Attention becomes scores, their softmax,
+and sums of values. docs/tiling.md lists the steps.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from onchip.ops.registry.outline import Outline, Shape
 
 ATTENTION: Final = "Attention"
 _LEAST_BITS: Final = 32
-"""Of a statistic: the sum of many elements."""
+"""Minimum width of a statistic, the sum of many elements."""
 _FIRST_PIXELS: Final = 2
 _VALUES: Final = 2
-"""Where the values stand among the inputs of an attention."""
+"""Index of the values among the inputs of an attention."""
 _CHANGED_SCORES: Final = ("is_causal", "softcap", "qk_matmul_output_mode")
-"""Attributes of an attention that does more with its scores than to add a mask."""
+"""Attributes of an attention that changes its scores other than by a mask."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The operators that one is taken apart into, in their order, and the tensors between them."""
+    """The operators into which one operator is decomposed, in order, and the tensors between them."""
 
     operators: tuple[Operator, ...]
     tensors: tuple[Tensor, ...]
 
 
 def with_steps(graph: Graph, steps: dict[str, Steps]) -> Graph:
-    """The graph with steps in place of the operators of these names."""
+    """Return the graph with steps in place of the named operators."""
     operators = (
         step
         for operator in graph.operators
@@ -57,9 +57,9 @@ def with_steps(graph: Graph, steps: dict[str, Steps]) -> Graph:
 
 
 def steps_of(operator: Operator, graph: Graph, *, is_model: bool) -> Steps | None:
-    """The operator in steps; None where its kind has none, or shapes and attributes say too little.
+    """Return the operator in steps; None if its kind has none, or shapes and attributes are insufficient.
 
-    What a file states of its cost or its workspace says nothing of steps: such an operator is left as it is.
+    Costs or workspaces that a file states do not apply to steps: an operator that has them is not decomposed.
     """
     has_own_cost = operator.stated != NOTHING_STATED or operator.workspace_bytes
     tensors = [graph.tensor[name] for name in (*operator.reads, *operator.outputs)]
@@ -78,7 +78,7 @@ def steps_of(operator: Operator, graph: Graph, *, is_model: bool) -> Steps | Non
 
 
 def _normalisation(outline: Outline) -> Steps | None:
-    """A mean, then a variance about it, or the mean of squares; then what is normalised with them."""
+    """Return the steps of a normalisation: mean and variance, or the mean square; then the normalisation."""
     operator, source = outline.operator, outline.shapes()[0]
     grouped = _grouped(operator, source) if source == outline.written else None
     if grouped is None:
@@ -100,7 +100,7 @@ def _normalisation(outline: Outline) -> Steps | None:
 
 
 def _grouped(operator: Operator, source: Shape) -> tuple[Shape, int] | None:
-    """The source with its groups as dimensions of their own, and the first dimension of what is put together."""
+    """Return the source shape with groups as separate dimensions, and the first reduced dimension."""
     if operator.kind in BY_CHANNEL and len(source) <= _FIRST_PIXELS:
         return None
     if operator.kind == "InstanceNormalization":
@@ -115,7 +115,7 @@ def _grouped(operator: Operator, source: Shape) -> tuple[Shape, int] | None:
 
 
 def _last(outline: Outline, found: list[Tensor]) -> Operator:
-    """The step that writes what the operator writes, with all that was fused behind it."""
+    """Return the step that writes the operator's output, including everything fused behind it."""
     operator, shapes = outline.operator, outline.shapes()
     between = [(None, tensor.shape or ()) for tensor in found]
     others = [(at, shapes[at]) for at in range(1, len(operator.inputs))]
@@ -125,10 +125,10 @@ def _last(outline: Outline, found: list[Tensor]) -> Operator:
 
 
 def _seen(outline: Outline, operands: Sequence[tuple[int | None, Shape]]) -> dict[str, AttributeValue]:
-    """The operator's attributes as they are of a step, which say how its operands are seen.
+    """Return the operator's attributes for a step, with the views of its operands.
 
-    An operand of the operator is given by its place and the shape of its elements, in their order; one between, which
-    is seen as it is stored, by its shape.
+    An operand of the operator is given by its index and its shape in element order; an intermediate tensor, which has
+    no view, by its shape.
     """
     listed = outline.operator.attributes
     attributes = {name: each for name, each in listed.items() if name not in (SEEN_SHAPES, SEEN_ORDERS, SEEN_PARTS)}
@@ -148,7 +148,7 @@ def _seen(outline: Outline, operands: Sequence[tuple[int | None, Shape]]) -> dic
 
 
 def _attention(outline: Outline) -> Steps | None:
-    """Of operands with an axis of heads, and a mask at most, which is added to the scores."""
+    """Return the steps of an attention whose operands have a head axis and at most one additive mask."""
     operator, shapes, written = outline.operator, outline.shapes(), outline.written
     if (
         len(operator.inputs) not in (3, 4)
@@ -173,7 +173,7 @@ def _attention(outline: Outline) -> Steps | None:
 
 
 def _steps_of_attention(outline: Outline, scores: Tensor, weights: Tensor) -> Iterator[Operator]:
-    """Yield the three of them; what lies between is in no view."""
+    """Yield the three steps; intermediate tensors have no view."""
     operator, shapes = outline.operator, outline.shapes()
     queries, keys, values, *masks = operator.inputs
     scored = [(at, shapes[at]) for at in range(len(shapes)) if at != _VALUES]

@@ -1,6 +1,6 @@
-"""Searches a combination of splits, one for each operator, in which every tile fits in the bands that all of them make.
+"""Search for a combination of splits, one per operator, in which every tile fits given all operators' cuts.
 
-docs/tiling.md says which combinations there are, and in which order they are tried.
+docs/tiling.md lists the combinations and the order in which they are tried.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onchip.transform.slices.emission import operands_of_tiles
 from onchip.transform.slices.tile_choice import TileChoice, cut
 
 Option = tuple[TileChoice | None, ...]
-"""Splits that cut alike and differ in the order of their tiles; (None,) leaves the operator whole."""
+"""Splits with equal cuts and different orders of tiles; (None,) leaves the operator whole."""
 WHOLE: Option = (None,)
 _Lines = tuple[frozenset[int], ...]
 _MOST_OPTIONS = 4096
@@ -28,15 +28,15 @@ _MOST_WORK = 200_000
 
 
 class OutOfWorkError(Exception):
-    """The search has looked at as many operands of tiles as it may: a number, so that every run ends alike."""
+    """The search has exhausted its work limit, a count that makes every run end alike."""
 
 
 @dataclass
 class CombinationSearch:
-    """Backtracks over the operators near a misfit, then over their neighbours too, in the end over all connected.
+    """A backtracking search over the operators near a misfit, then their neighbours, and finally all connected ones.
 
-    `chosen` has an option for each operator to begin with. Operators that fit stay whole if `leaves_whole`.
-    `is_complete` says whether no option of any operator has been left out so far.
+    `chosen` has the initial option of each operator. Operators that fit stay whole if `leaves_whole`. `is_complete` is
+    True while no option of any operator has been omitted.
     """
 
     problem: Problem
@@ -51,9 +51,9 @@ class CombinationSearch:
     _lines: dict[tuple[str, tuple[int, ...]], Mapping[str, _Lines]] = field(default_factory=dict)
 
     def find(self, misfits: Collection[str]) -> dict[str, TileChoice] | None:
-        """Return the splits of a combination of which every tile fits; None where there is none.
+        """Return the splits of a combination in which every tile fits, or None if there is none.
 
-        `misfits` are the operators that do not fit in the combination to begin with. Raises OutOfWorkError.
+        `misfits` are the operators that do not fit in the initial combination. Raises OutOfWorkError.
         """
         if not all(map(self.may_fit_alone, misfits)):
             return None
@@ -78,7 +78,7 @@ class CombinationSearch:
 
     @cached_property
     def _touching(self) -> Mapping[str, Sequence[Operator]]:
-        """The operators that read or write a tensor."""
+        """Return the operators that read or write each tensor."""
         touching: dict[str, list[Operator]] = {}
         for operator in self.problem.graph.operators:
             for tensor in self.problem.operands(operator):
@@ -86,7 +86,7 @@ class CombinationSearch:
         return touching
 
     def _neighbours(self, name: str) -> Iterator[Operator]:
-        """Yield the operators that share a tensor with one, itself first."""
+        """Yield the operators that share a tensor with an operator, itself first."""
         operator = self.problem.graph.operator[name]
         yield operator
         found = {name}
@@ -100,14 +100,14 @@ class CombinationSearch:
         return frozenset(other.name for name in names for other in self._neighbours(name))
 
     def _in_turn(self, region: Collection[str]) -> list[str]:
-        """Those without a choice first, so that the others see what they cut."""
+        """Return the region's operators, those without a choice first, so that the others respect their cuts."""
         names = [operator.name for operator in self.problem.graph.operators if operator.name in region]
         return sorted(names, key=lambda name: len(self._options_of(name)) > 1)
 
     # The options
 
     def _options_of(self, name: str) -> Sequence[Option]:
-        """Whole first where the operator fits; where it does not, last if others' bands may make it fit."""
+        """Return the options of an operator; whole is first if it fits, else last if others' cuts may make it fit."""
         if name not in self._options:
             self._options[name] = self._made_options(name)
         return self._options[name]
@@ -127,13 +127,13 @@ class CombinationSearch:
 
     @property
     def _is_monotone(self) -> bool:
-        """Whether a further cut never makes operands fit: where they cannot be spread over scratchpads."""
+        """Return True if a further cut never makes operands fit, that is, with a single scratchpad."""
         return len(self.problem.memories) == 1
 
     # The search
 
     def _place(self, names: Sequence[str]) -> bool:
-        """Choose an option for each; if that cannot be, all is as before."""
+        """Choose an option for each operator; restore the earlier choices if that fails."""
         before = {name: self.chosen.pop(name) for name in names}
         if self._place_from(0, names):
             return True
@@ -152,7 +152,7 @@ class CombinationSearch:
         return False
 
     def _all_fit_around(self, name: str) -> bool:
-        """Whether the operator and its neighbours may fit yet: only those of which that can be said."""
+        """Return True if the operator and its neighbours may still fit; undetermined operators are skipped."""
         return all(
             self._fitting(other) != ()
             for other in self._neighbours(name)
@@ -160,11 +160,11 @@ class CombinationSearch:
         )
 
     def _is_settled(self, name: str) -> bool:
-        """Whether all that cut the operator's operands have been chosen."""
+        """Return True if every operator that cuts this operator's operands has a choice."""
         return all(other.name in self.chosen for other in self._neighbours(name))
 
     def _fitting(self, operator: Operator) -> Option:
-        """Return the first of the chosen splits that fits, in the bands that have been chosen; () if none does."""
+        """Return the first of the chosen splits that fits with the cuts chosen so far; () if none does."""
         cuts = {tensor.name: self._cuts_of(tensor.name) for tensor in self.problem.operands(operator)}
         option = self.chosen[operator.name]
         key = (operator.name, _sizes(option), *cuts.values())
@@ -178,7 +178,7 @@ class CombinationSearch:
 
     def _tiles(self, operator: Operator, split: TileChoice | None, cuts: Mapping[str, _Lines]) -> Iterator[list[Item]]:
         if split is not None and prod(map(_tiles_along, split.geometry.axes, split.sizes)) > self._work_left:
-            raise OutOfWorkError  # before all of them are listed
+            raise OutOfWorkError  # stop before listing all tiles
         uncounted = {name: self._uncut(name) for name in operator.parameters if name not in cuts}
         for items in operands_of_tiles(self.problem, operator, split, {**uncounted, **cuts}):
             self._work_left -= len(items)
@@ -189,7 +189,7 @@ class CombinationSearch:
     # Why nothing fits
 
     def may_fit_alone(self, name: str) -> bool:
-        """Whether any option may fit if nobody else cuts the operator's operands; True where that is not known."""
+        """Return True if an option may fit without cuts by other operators, or if that is unknown."""
         if not self._is_monotone:
             return True
         before, self.chosen = self.chosen, {}
@@ -205,7 +205,7 @@ class CombinationSearch:
         return self._fitting(self.problem.graph.operator[name]) != ()
 
     def need_in_bands(self, name: str) -> int | None:
-        """Return the bytes of the operator's greatest tile as it has been chosen; None where that takes too long."""
+        """Return the bytes of the operator's largest tile in the chosen option; None above the work limit."""
         try:
             return self._need(name, self.chosen[name])
         except OutOfWorkError:
@@ -221,7 +221,7 @@ class CombinationSearch:
         )
 
     def _cuts_of(self, tensor: str) -> _Lines:
-        """Of the tensor, along each dimension, where those that have been chosen cut it."""
+        """Return the tensor's cuts along each dimension by the options chosen so far."""
         chosen = [
             self._lines_of(other.name).get(tensor) for other in self._touching[tensor] if other.name in self.chosen
         ]
@@ -229,7 +229,7 @@ class CombinationSearch:
         return tuple(frozenset().union(*each) for each in zip(self._uncut(tensor), *lines, strict=True))
 
     def _lines_of(self, name: str) -> Mapping[str, _Lines]:
-        """Where the option chosen for an operator cuts its operands."""
+        """Return the cuts of an operator's operands by its chosen option."""
         split = self.chosen[name][0]
         if split is None:
             return {}
@@ -250,5 +250,5 @@ def _tiles_along(axis: TileAxis, size: int) -> int:
 
 
 def _sizes(option: Option) -> tuple[int, ...] | None:
-    """What tells an operator's options apart."""
+    """Return the key that distinguishes an operator's options."""
     return None if option[0] is None else option[0].sizes

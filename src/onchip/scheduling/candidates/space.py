@@ -1,7 +1,7 @@
-"""All strategies that are looked at: where stacks are cut, in which tiles they run, where maps between them lie.
+"""The search space of fusion strategies: cuts into groups, their tilings, and the homes of maps between them.
 
-A place of the search is a cut and where each feature map that is alive there lies; docs/fusion.md says why that is
-enough.
+A node of the search graph is a cut together with the home of each live feature map; docs/fusion.md proves that this
+suffices.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from onchip.transform.groups.tilings import TileBox
 
 TilingsOf: TypeAlias = Callable[[LayerSpan], Sequence[Tiling | TileBox]]
 MOST_HOMES: Final = 256
-"""Ways to place the maps alive at a cut, at most: they multiply with each of them."""
+"""Maximum number of home assignments of the maps live at a cut; it multiplies the number of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackSpace:
-    """Stacks out of `spans`, each in the tilings that are tried for it.
+    """The fused groups from `spans`, each in its candidate tilings.
 
-    With `may_stay` a map between stacks may lie in any memory that holds inputs and outputs, is one, and has room for
-    it beside the maps that lie there at the same time. An output of the network lies in DRAM, whoever reads it; and so
-    do maps that wait longest, where else there would be more than `most_homes` ways to place those alive at a cut.
+    With `may_stay` a map between groups may reside in any single-instance memory that holds inputs and outputs and has
+    capacity for it and the other maps there. Network outputs are in DRAM, even if they are read. So are the maps
+    that wait longest, if otherwise the maps live at a cut had more than `most_homes` assignments.
     """
 
     network: FusableNetwork
@@ -42,11 +42,11 @@ class StackSpace:
     may_stay: bool = True
     most_homes: int = MOST_HOMES
     in_dram: frozenset[str] = field(init=False, repr=False, compare=False)
-    """Maps that would have room on the chip, and lie in DRAM as too many others are alive."""
+    """Maps that would fit on the chip, but are in DRAM because too many others are live."""
     _alive: dict[int, list[FeatureMap]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _homes: dict[int, list[Homes]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _room_bits: Mapping[str, int] = field(init=False, repr=False, compare=False)
-    """Of the memories in which maps may lie, the lowest first."""
+    """Capacity of the memories that may hold maps, the lowest first."""
 
     def __post_init__(self) -> None:
         homes = [level.memory for level in self.accelerator.levels if is_home(level, self.accelerator)]
@@ -55,9 +55,9 @@ class StackSpace:
         object.__setattr__(self, "in_dram", waiting_longest(self.network, ways, self.most_homes))
 
     def arcs(self, run: Run | None = None) -> tuple[list[Arc[StackChoice]], int]:
-        """From the beginning of the network (place 0) to its end, the place that is returned.
+        """Return the arcs from the start of the network (node 0) to its end, and the end node.
 
-        Raises NoBoundError where the run has to stop first.
+        Raises NoBoundError if the run stops first.
         """
         places = [(cut, homes) for cut in range(len(self.network.layers) + 1) for homes in self._homes_at(cut)]
         numbers = {place: number for number, place in enumerate(places)}
@@ -76,13 +76,13 @@ class StackSpace:
         return arcs, len(places) - 1
 
     def in_all_tiles(self, choice: StackChoice) -> Iterator[StackChoice]:
-        """Yield the stack of a choice in each tiling that is tried, but for those of lists of many."""
+        """Yield a choice's group in each candidate tiling, except for long lists."""
         for tiling in self.tilings(choice.span):
             if isinstance(tiling, Tiling) or tiling.count <= FEW_TILINGS:
                 yield from choice_of(choice.span, tiling, choice.homes, choice.output_home).singly()
 
     def _alive_at(self, cut: int) -> list[FeatureMap]:
-        """Maps that layers before the cut write and layers behind it read."""
+        """Return the maps that layers before the cut write and layers after it read."""
         if cut not in self._alive:
             outputs, until = (layer.output for layer in self.network.layers[:cut]), self.network.last_readers
             self._alive[cut] = [one for one in outputs if until.get(one.name, 0) >= cut]
@@ -104,7 +104,7 @@ class StackSpace:
         return self._memories_for(output) if output in self._alive_at(span.stop) else [DRAM]
 
     def _after(self, span: LayerSpan, homes: Homes, output_home: str) -> Homes | None:
-        """What lies where behind the stack; None if there is no room for its output beside what is there before."""
+        """Return the homes of live maps after the group; None if its output does not fit together with earlier ones."""
         maps, output = self.network.maps, self.network.layers[span.stop - 1].output
         own = [(output, output_home)] if output_home != DRAM else []
         if not self._have_room([*((maps[name], memory) for name, memory in homes), *own]):
@@ -130,9 +130,9 @@ class StackSpace:
 
 
 def waiting_longest(network: FusableNetwork, ways: Mapping[str, int], most: int) -> frozenset[str]:
-    """Return maps without which those alive at any cut have at most so many `ways` together.
+    """Return maps to exclude so that the maps live at any cut have at most `most` assignments.
 
-    Of maps that wait equally long the later one is left out, and the others stay as long as there is room for them.
+    Maps that wait longest are excluded first, later ones in a tie; others stay while the limit allows.
     """
     until = network.last_readers
     waits = [(until.get(one.output.name, at) - at, at, one.output.name) for at, one in enumerate(network.layers)]
@@ -149,7 +149,7 @@ def waiting_longest(network: FusableNetwork, ways: Mapping[str, int], most: int)
 
 
 def is_home(level: MemoryLevel, accelerator: Accelerator) -> bool:
-    """Whether feature maps may lie whole in a memory: there is one of it, and it holds what layers read and write."""
+    """Return True if feature maps may reside whole in a memory: single-instance, for inputs and outputs."""
     dimensions = accelerator.array.dimensions if accelerator.array else {}
     is_one = level.serves is None or set(dimensions) <= set(level.serves)
     return is_one and {Operand.INPUT, Operand.OUTPUT} <= set(level.memory.holds)

@@ -1,4 +1,4 @@
-"""Which stacks in which tiles are looked at: all that was asked for, and some of it for a good answer early."""
+"""The candidate groups and tilings: all that the options allow, and a few for a good first answer."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from onchip.transform.groups.stacks import (
 from onchip.transform.groups.tilings import TileBox, boxes_of, whole
 
 MANY_SIZES: Final = 4
-"""So many that are all up to the greatest are not listed."""
+"""Lists of sizes longer than this that contain every size are printed as a range."""
 MANY_TILINGS: Final = 400
-"""Of so many of a box only some are looked at for a good answer early."""
+"""Above this number of tilings, only some of a box are used for a first answer."""
 BEST_OF_DEFINES: Final = Tiling(4, 72, OverlapMode.FULLY_CACHED)
-"""The best tiles of its case study 1."""
+"""The best tiles in DeFiNES's case study 1."""
 
 
 def spans_of_option(network: FusableNetwork, accelerator: Accelerator, stacks: str) -> tuple[LayerSpan, ...]:
-    """Stacks that may be used: for `optimal` all, else those that are used."""
+    """Return the candidate groups: all legal ones for `optimal`, else those of the given partition."""
     match stacks:
         case "optimal":
             return legal_spans(network)
@@ -53,15 +53,15 @@ def spans_of_option(network: FusableNetwork, accelerator: Accelerator, stacks: s
 def space_of(
     network: FusableNetwork, accelerator: Accelerator, spans: Sequence[LayerSpan], options: FusionOptions
 ) -> StackSpace:
-    """Return the space in which each stack has a tiling of its own."""
+    """Return the space in which each group has a separate tiling."""
     return StackSpace(network, accelerator, spans, _Tilings(network, options), options.maps_stay)
 
 
 def shared_spaces(space: StackSpace, options: FusionOptions) -> Iterator[StackSpace]:
-    """Yield the parts of the space in each of which all stacks of several layers have one tiling, cut to their maps.
+    """Yield subspaces in which all groups of several layers share one tiling, clipped to their maps.
 
-    What is shared is the tiling as no map cuts it; two that come to the same in every stack are one part. Where a
-    tiling, once it is cut, is not tried for a stack, that stack is not in the part: so no part leaves the space.
+    The shared tiling is the unclipped one; two that are equal in every group form one subspace. A group is excluded
+    from a subspace if the clipped tiling is not a candidate for it. So no subspace leaves the space.
     """
     tried = {span: space.tilings(span) for span in space.spans}
     outputs = {span: stack_of(space.network, span).output for span in space.spans}
@@ -78,7 +78,7 @@ def shared_spaces(space: StackSpace, options: FusionOptions) -> Iterator[StackSp
 
 
 def _before_cutting(options: FusionOptions, outputs: Sequence[FeatureMap]) -> Iterator[Tiling]:
-    """Yield what all stacks may share: the tile given, or columns and rows that are tried for any of the maps."""
+    """Yield the tilings that groups may share: the given tile, or candidate sizes of any of the maps."""
     if options.tile is not None:
         yield from (Tiling(*options.tile, mode) for mode in options.modes)
         return
@@ -90,16 +90,16 @@ def _before_cutting(options: FusionOptions, outputs: Sequence[FeatureMap]) -> It
 def _cut_to_map(
     shared: Tiling, span: LayerSpan, output: FeatureMap, tried: Sequence[Tiling | TileBox]
 ) -> tuple[Tiling, ...]:
-    """Return what of the shared tiling is tried for a stack; a layer alone may run as one tile besides."""
+    """Return the shared tiling's candidates for a group; a single layer may also run as one tile."""
     own = dict.fromkeys((*([whole(output)] if span.length == 1 else []), shared.within(output.columns, output.rows)))
     return tuple(one for one in own if any(_has(tilings, one) for tilings in tried))
 
 
 @dataclass(frozen=True, slots=True)
 class _Tilings:
-    """Of each stack those that are tried, in boxes; a stack of one layer may run as one tile, and in a tile given.
+    """The candidate tilings of each group, in boxes; a single layer may run as one tile, or in a given tile.
 
-    A layer that runs alone is one tile.
+    A layer with `runs_alone` is one tile.
     """
 
     network: FusableNetwork
@@ -117,7 +117,7 @@ class _Tilings:
 
 
 def few_stacks(space: StackSpace) -> StackSpace:
-    """Layers alone and greedy stacks."""
+    """Return the space with single layers and greedy groups only."""
     greedy = greedy_stacks(space.network, weight_capacity_bits(space.accelerator))
     spans = dict.fromkeys([*single_layers(space.network), *greedy])
     own = frozenset(space.spans)
@@ -131,7 +131,7 @@ class FewTilings:
     space: StackSpace
 
     def __call__(self, span: LayerSpan) -> tuple[Tiling, ...]:
-        """Return those of a stack, at most two."""
+        """Return the tilings of a group, at most two."""
         output = stack_of(self.space.network, span).output
         some = dict.fromkeys((BEST_OF_DEFINES.within(output.columns, output.rows), whole(output)))
         return tuple(one for one in some if any(_has(tiling, one) for tiling in self.space.tilings(span)))
@@ -144,14 +144,14 @@ def _has(tilings: Tiling | TileBox, one: Tiling) -> bool:
 
 
 def thinned(choice: StackChoice) -> StackChoice:
-    """Return it with only some of the tilings of a box of many: sizes of the sweep, and the least and the greatest."""
+    """Return the choice with a large box of tilings thinned to the sweep's sizes and the extremes."""
     if choice.box is None or choice.box.count <= MANY_TILINGS:
         return choice
     return replace(choice, box=choice.box.thinned(frozenset((*SWEEP_COLUMNS, *SWEEP_ROWS))))
 
 
 def ensure_a_tile_fits(network: FusableNetwork, spans: Sequence[LayerSpan], options: FusionOptions) -> None:
-    """Raises UsageError for a tile given that is larger than every map that it might be of."""
+    """Raise UsageError for a given tile that is larger than every map to which it could apply."""
     lasts = [layer for span in spans if not (layer := network.layers[span.stop - 1]).runs_alone]
     if options.tile is None or not lasts:
         return
@@ -169,7 +169,7 @@ def ensure_a_tile_fits(network: FusableNetwork, spans: Sequence[LayerSpan], opti
 
 
 def space_described(space: StackSpace, options: FusionOptions, count: int | None = None) -> str:
-    """The strategies among which the answer is the best; `count` is of all spans, if not all are listed."""
+    """Return a description of the strategies covered; `count` is the number of all spans if only some are listed."""
     network, spans = space.network, space.spans
     if not spans:
         return "the one strategy without stacks: every operator runs outside of them"

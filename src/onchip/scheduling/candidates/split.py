@@ -1,6 +1,6 @@
-"""Splits operators that are larger than the scratchpads into tiles, so that the planner needs no special case.
+"""Splits operators larger than the scratchpads into tiles, so that the planner needs no special case.
 
-A tile is an operator on bands of the original's tensors; docs/tiling.md says which splits there are and which is taken.
+A tile is an operator on tiles of the original's tensors; docs/tiling.md lists the splits and the choice among them.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from onchip.transform.slices.tile_choice import Cuts, TileChoice, cut
 FULL, HALF = 16, 8
 _MOST_ROUNDS = 8
 Geometries = Mapping[str, Geometry | None]
-"""Of each operator, by its name; None where it cannot be split."""
+"""Geometry of each operator by name; None if it cannot be split."""
 
 
 def split_operators(problem: Problem, when: When, *, is_model: bool = False) -> Graph:
-    """The graph with operators in tiles: where they do not fit (AUTO), or not in half of every scratchpad (ALWAYS).
+    """Return the graph with operators in tiles if they do not fit (AUTO), or not in half of every scratchpad (ALWAYS).
 
-    With ALWAYS an operator that fits and that no split brings below half stays. The operators of a graph that
-    `is_model` are run as nodes of an ONNX model: no sums are split, and layouts are those of ONNX. Raises
-    UnsplitError where no combination of splits is found of which every tile fits.
+    With ALWAYS an operator that fits stays whole if no split brings it below half. If `is_model`, the operators run as
+    nodes of an ONNX model: no sums are split, and layouts are those of ONNX. Raises UnsplitError if no combination of
+    splits is found in which every tile fits.
     """
     if when is When.NEVER:
         return problem.graph
@@ -55,7 +55,7 @@ def can_split(problem: Problem, *, is_model: bool = False) -> bool:
 
 
 def cap_tensors(graph: Graph, capacity_bytes: int) -> Graph:
-    """Every larger tensor is given the size of the scratchpad instead of its own, and no shape (Jang, 2023)."""
+    """Return the graph with larger tensors clamped to the scratchpad's size and without shapes (Jang, 2023)."""
     return replace(
         graph,
         tensors=tuple(
@@ -69,9 +69,9 @@ def cap_tensors(graph: Graph, capacity_bytes: int) -> Graph:
 
 @dataclass
 class _Splitting:
-    """Rounds of one choice after the other, which do for most networks, then a search over combinations.
+    """The splitting: rounds of independent choices, which suffice for most networks, then a search over combinations.
 
-    Operators that fit are left whole if any combination that is found leaves them all whole.
+    Operators that fit are left whole if a combination is found that leaves all of them whole.
     """
 
     problem: Problem
@@ -79,7 +79,7 @@ class _Splitting:
     chooser: Chooser = field(default_factory=Chooser)
 
     def in_steps(self) -> Problem:
-        """The problem with operators of which no part fits taken apart, if some part of each of their steps does."""
+        """Return the problem with operators decomposed if none of their tiles fits, but a tile of each step does."""
         graph = self.problem.graph
         too_large = (operator for operator in graph.operators if not self._has_a_part_that_fits(operator))
         apart = {each.name: steps_of(each, graph, is_model=self.is_model) for each in too_large}
@@ -91,7 +91,7 @@ class _Splitting:
         return replace(self.problem, graph=with_steps(graph, fitting))
 
     def _has_a_part_that_fits(self, operator: Operator) -> bool:
-        """Whether the operator fits, or a smallest part of it does where it is cut."""
+        """Return True if the operator fits, or its smallest tile does if it can be cut."""
         room, geometry = SplitRoom.of(self.problem.memories), self._geometries[operator.name]
         if geometry is None or room.holds(items_of(self.problem, operator)):
             return room.holds(items_of(self.problem, operator))
@@ -114,7 +114,7 @@ class _Splitting:
         raise self._unfound(search, misfits)
 
     def _hopeless(self) -> Operator | None:
-        """Return, of the operators of which no part fits in the only scratchpad, the one whose smallest is largest."""
+        """Return the operator with the largest minimum tile that exceeds the only scratchpad, or None."""
         room = SplitRoom.of(self.problem.memories)
         if len(self.problem.memories) > 1:
             return None
@@ -143,7 +143,7 @@ class _Splitting:
         return CombinationSearch(self.problem, self._geometries, self.chooser, chosen, leaves_whole), misfits
 
     def _unfound(self, search: CombinationSearch, misfits: tuple[str, ...]) -> UnsplitError:
-        """Name the first operator of which no split fits alone, else the first that others' bands make too large."""
+        """Return an error for the first misfit without a fitting split, else the first enlarged by other cuts."""
         named = next((name for name in misfits if not search.may_fit_alone(name)), misfits[0])
         more, why = "", "no split of it fits"
         if search.may_fit_alone(named):
@@ -188,8 +188,8 @@ def _found(search: CombinationSearch, misfits: tuple[str, ...]) -> dict[str, Til
 def smallest_part_bytes(problem: Problem, operator: Operator, geometry: Geometry | None) -> int:
     """Return the bytes that some tile of the operator needs in every split of it, packed in the first scratchpad.
 
-    In one scratchpad a further cut never makes operands need more, but for a sum that is passed on: so it is some tile
-    of those of one element along each axis, with the sum in parts or not. All of it where it is cut along no axis.
+    In one scratchpad a further cut never increases the need, except for a sum that is passed on. So the bound is over
+    tiles of one element along each axis, with the sum split or not. Without a cut axis it is the whole operator.
     """
     if geometry is None:
         return operator_need(problem, operator).need_bytes
@@ -198,9 +198,9 @@ def smallest_part_bytes(problem: Problem, operator: Operator, geometry: Geometry
 
 
 def _needs_of_some_tiles(problem: Problem, geometry: Geometry, *, in_parts: bool) -> Iterator[int]:
-    """Yield what tiles of one element need: at the beginning of each axis, in its middle, and at its end.
+    """Yield the needs of one-element tiles: at the start, the middle and the end of each axis.
 
-    With a sum in parts a tile may be the first of its sum, or a later one: whichever needs less.
+    With a split sum a tile may be the first of its sum, or a later one: the smaller need counts.
     """
     axes, summed = geometry.axes, geometry.reduction
     for number in (0, 1, 2):
@@ -229,7 +229,7 @@ def _packed(
 def _bytes_of(
     problem: Problem, geometry: Geometry, accesses: Sequence[OperandAccess], tile: Sequence[Range]
 ) -> tuple[int, ...]:
-    """The bytes of the regions of counted tensors; of one that is read in several places, of the largest."""
+    """Return the bytes of the regions of counted tensors; for a tensor read in several places, of the largest."""
     found: dict[str, int] = {}
     for access in accesses:
         region = access.region(tile, geometry.axes)
@@ -241,11 +241,12 @@ def _bytes_of(
 
 @dataclass
 class Rounds:
-    """Bands are rounded up to the alignment, so that an operator may need more than its regions' bytes.
+    """Rounds of independent split choices that converge on the sizes of aligned tensor tiles.
 
-    Where that is too much, the next round gives the operator a sixteenth of every scratchpad less. `shares` are the
-    sixteenths in which an operator is to fit, whole or in tiles: the first in which it does. With `leaves_whole`
-    operators that fit are not split, whatever the others' bands make of them.
+    Tensor tiles are rounded up to the alignment, so an operator may need more than its regions' bytes. If that exceeds
+    the capacity, the next round gives the operator a sixteenth of every scratchpad less. An operator must fit, whole or
+    in tiles, in the first possible of `shares` (in sixteenths). With `leaves_whole` operators that fit are not split,
+    even if others' cuts enlarge them.
     """
 
     problem: Problem
@@ -256,7 +257,7 @@ class Rounds:
     withheld: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> Graph | None:
-        """Return the graph in tiles, None if no round brings all of them to fit."""
+        """Return the graph in tiles, or None if no round makes all operators fit."""
         for _ in range(_MOST_ROUNDS):
             splits, rooms = self._chosen()
             if len(rooms) < len(self.problem.graph.operators):
@@ -273,14 +274,14 @@ class Rounds:
         return None
 
     def first(self) -> tuple[dict[str, TileChoice], tuple[str, ...]]:
-        """Return the first round's splits, and the operators that have none that fits or do not fit in the bands."""
+        """Return the first round's splits, and the operators without a fitting split or too large with all cuts."""
         splits, rooms = self._chosen()
         roomy = {operator.name: SplitRoom.of(self.problem.memories) for operator in self.problem.graph.operators}
         misfits = self._misfits(graph_in_tiles(self.problem, splits), roomy)
         return splits, tuple(name for name in roomy if name in misfits or name not in rooms)
 
     def _chosen(self) -> tuple[dict[str, TileChoice], dict[str, SplitRoom]]:
-        """Return the split of each operator that is given one, and the room of each for which there is a choice."""
+        """Return the split of each split operator, and the capacity share of each operator that has a choice."""
         cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in self.problem.graph.tensors}
         splits: dict[str, TileChoice] = {}
         rooms: dict[str, SplitRoom] = {}
@@ -294,7 +295,7 @@ class Rounds:
         return splits, rooms
 
     def _choice(self, operator: Operator, cuts: Cuts) -> tuple[TileChoice | None, SplitRoom | None]:
-        """Return the split, None to leave it whole, and the room that it has been given, None if nothing fits."""
+        """Return the split, None to leave it whole, and its capacity share, None if nothing fits."""
         withheld, items = self.withheld[operator.name], items_of(self.problem, operator)
         geometry = self.geometries[operator.name]
         for share in self.shares:
@@ -309,7 +310,7 @@ class Rounds:
         return None, room if room.holds(items) else None
 
     def _misfits(self, graph: Graph, rooms: Mapping[str, SplitRoom]) -> tuple[str, ...]:
-        """Return the original operators of which a tile does not fit."""
+        """Return the original operators with a tile that does not fit."""
         banded = replace(self.problem, graph=graph)
         found = dict[str, None]()
         for operator in graph.operators:
@@ -321,12 +322,12 @@ class Rounds:
 
 
 def graph_in_tiles(problem: Problem, splits: Mapping[str, TileChoice]) -> Graph:
-    """Return the graph with these operators in tiles; tensors of a state are cut alike if every operator then fits."""
+    """Return the graph with these operators in tiles; a state's tensors get equal cuts if every operator then fits."""
     return emitted(problem, splits, partial(_fits, problem))
 
 
 def _fits(problem: Problem, graph: Graph, cut_further: Collection[str]) -> bool:
-    """Return True if all operators fit that read or write bands of these tensors."""
+    """Return True if all operators fit that read or write tiles of these tensors."""
     banded, room = replace(problem, graph=graph), SplitRoom.of(problem.memories)
     named = {tensor.name for tensor in graph.tensors if (tensor.part_of or tensor.name) in cut_further}
     around = (each for each in graph.operators if not named.isdisjoint((*each.reads, *each.outputs)))

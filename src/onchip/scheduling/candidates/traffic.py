@@ -1,7 +1,7 @@
-"""What an operator's tiles load and write when they run one after the other, for all tile sizes at once.
+"""Traffic of an operator's tiles that run one after the other, for all tile sizes at once.
 
-Tiles stand in the order of `tiles_in_order`. What two tiles that follow each other share stays; all else is
-loaded anew, but for operands that are held whole beside the tiles (docs/tiling.md has the formulas).
+Tiles run in the order of `tiles_in_order`. Elements that two consecutive tiles share stay resident; everything else is
+loaded again, except operands held whole (docs/tiling.md has the formulas).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _MOST_HELD_TOGETHER = 3
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Of one axis and an operand, per tile size (or split): how the operand's ranges along the axis add up.
+    """Length sums of an operand's ranges along one axis, by tile size (or split).
 
-    `total` sums their lengths, `shared` what each has in common with the next, `alternating` the same with
-    alternating signs; `first`, `last` and `greatest` are lengths of single tiles; `count` is the tiles'.
+    `total` sums the lengths, `shared` the overlaps of consecutive ranges, `alternating` the overlaps with alternating
+    signs. `first`, `last` and `greatest` are lengths of single tiles; `count` is the number of tiles.
     """
 
     count: Integers
@@ -42,14 +42,14 @@ class Lengths:
     greatest: Integers
 
     def at(self, indices: Integers) -> Lengths:
-        """Those of some sizes, or the same size many times."""
+        """Return the entries of some sizes, possibly repeated."""
         fields = (self.count, self.total, self.shared, self.alternating, self.first, self.last, self.greatest)
         return Lengths(*(values[indices] for values in fields))
 
 
 @lru_cache(maxsize=4096)
 def lengths(axis: TileAxis, sizes: tuple[int, ...], span: Span | None) -> Lengths:
-    """For every size of tiles along the axis; `span` None: the operand does not depend on it."""
+    """Return the lengths for every tile size along the axis; `span` is None if the operand does not depend on it."""
     rows = [_lengths_of_size(axis.size, size, span) for size in sizes]
     return Lengths(*np.array(rows, np.int64).reshape(-1, 7).T)
 
@@ -71,10 +71,10 @@ def _lengths_of_size(axis_size: int, size: int, span: Span | None) -> tuple[int,
 
 
 def elements_loaded(order: Order, by_axis: Mapping[int, Lengths]) -> Integers:
-    """Elements of an operand taken by all tiles, less what each tile has in common with the one before.
+    """Return the elements of an operand in all tiles, minus the overlap of each tile with the one before.
 
-    Two tiles that follow each other differ along one axis: those outside it are anywhere, those inside it at
-    an end, the first or the last by the parity of the passes made over them.
+    Two consecutive tiles differ along one axis. Axes outside it are at any index. Axes inside it are at an end, the
+    first or the last by the parity of the passes over them.
     """
     outside = np.ones_like(by_axis[order[0]].count)
     shared_twice = np.zeros_like(outside)
@@ -86,7 +86,7 @@ def elements_loaded(order: Order, by_axis: Mapping[int, Lengths]) -> Integers:
 
 
 def partial_sums_passed_on(order: Order, by_axis: Mapping[int, Lengths], reduction: int) -> Integers:
-    """Elements of partial sums that the very next tile adds to: of the output, on each step of the reduction."""
+    """Return the elements of partial sums that the next tile adds to, over all reduction steps."""
     place = order.index(reduction)
     outside = np.ones_like(by_axis[reduction].count)
     for outer in order[:place]:
@@ -96,7 +96,7 @@ def partial_sums_passed_on(order: Order, by_axis: Mapping[int, Lengths], reducti
 
 
 def _shared_twice(order: Order, by_axis: Mapping[int, Lengths]) -> Integers:
-    """Twice what tiles share that differ along the first axis of `order`, all outside it being one element long."""
+    """Return twice the overlap of tiles that differ along the first axis of `order`, per element outside it."""
     here = by_axis[order[0]]
     even = odd = is_odd = np.ones_like(here.count)
     for inner in order[1:]:
@@ -109,7 +109,7 @@ def _shared_twice(order: Order, by_axis: Mapping[int, Lengths]) -> Integers:
 
 @dataclass(frozen=True)
 class Splits:
-    """Splits of one operator that may fit: sizes of tiles along each axis, as indices into `sizes`."""
+    """Candidate splits of an operator: tile sizes along each axis, as indices into `sizes`."""
 
     geometry: Geometry
     room: SplitRoom
@@ -118,13 +118,13 @@ class Splits:
 
     @classmethod
     def of(cls, geometry: Geometry, room: SplitRoom, *, last_resort: bool) -> Splits:
-        """Return all whose operands' greatest regions, as bytes that can be spread over scratchpads, have room."""
+        """Return the splits whose largest operand regions have capacity, with bytes spread freely over scratchpads."""
         every = cls.every(geometry, room, last_resort=last_resort)
         return every.only(every._have_room(every.items()))
 
     @classmethod
     def every(cls, geometry: Geometry, room: SplitRoom, *, last_resort: bool) -> Splits:
-        """Return all, whether their tiles fit or not."""
+        """Return all splits, without a capacity check."""
         sizes = tuple(
             tile_sizes(axis.size) if last_resort or not axis.is_last_resort else (axis.size,) for axis in geometry.axes
         )
@@ -132,23 +132,23 @@ class Splits:
         return cls(geometry, room, sizes, tuple(grid.reshape(-1) for grid in grids))
 
     def only(self, chosen: npt.NDArray[np.bool_] | Integers) -> Splits:
-        """The splits that are chosen, by a mask over all of them or by number."""
+        """Return the splits selected by a mask or by numbers."""
         return Splits(self.geometry, self.room, self.sizes, tuple(each[chosen] for each in self.indices))
 
     @property
     def count(self) -> int:
-        """Return how many splits there are."""
+        """Return the number of splits."""
         return len(self.indices[0])
 
     def tiles(self) -> Integers:
-        """How many tiles each makes."""
+        """Return the number of tiles of each split."""
         made = np.ones(self.count, np.int64)
         for axis, sizes, indices in zip(self.geometry.axes, self.sizes, self.indices, strict=True):
             made = made * np.array([-(-axis.size // size) for size in sizes])[indices]
         return made
 
     def items(self) -> list[tuple[Operand, Integers]]:
-        """The bytes of each operand of the largest tile, a partial sum that is added to included."""
+        """Return the bytes of each operand of the largest tile, including an accumulated partial sum."""
         taken = [(access.operand, self._greatest(access)) for access in self.geometry.reads]
         for access in self.geometry.writes:
             taken.append((access.operand, self._greatest(access)))
@@ -158,10 +158,10 @@ class Splits:
         return taken
 
     def that_may_fit(self) -> Splits:
-        """Return those of which the first and the last tile have room, their bytes spread over scratchpads at will.
+        """Return the splits whose first and last tile have capacity, with bytes spread freely over scratchpads.
 
-        No other fits, however bands are rounded up: what only some tiles of a sum read or write is left out, and of
-        what a tile reads of one tensor in several places the most counts, for they may be the same bands.
+        No other split fits, whatever the rounding of tensor tiles. Operands that only some tiles of a sum read or write
+        are omitted. For several reads of one tensor only the largest counts, since they may be the same tensor tiles.
         """
         may_fit = np.ones(self.count, np.bool_)
         for end in ("first", "last"):
@@ -174,7 +174,7 @@ class Splits:
         return self.only(may_fit)
 
     def _taken_at(self, end: str, access: OperandAccess) -> Integers:
-        """The bytes that the first or the last tile takes for certain: none that only some tiles of a sum take."""
+        """Return the bytes that the first or last tile surely takes, without operands of only some tiles of a sum."""
         taken, reduction = np.full(self.count, self._whole(access)), self.geometry.reduction
         for each in self._lengths(access, range(len(self.sizes))).values():
             taken = taken * getattr(each, end)
@@ -183,11 +183,11 @@ class Splits:
         return np.where(self.indices[reduction] > 0, 0, taken)
 
     def items_at(self, place: int) -> list[tuple[Operand, int]]:
-        """The same, of one split."""
+        """Return the bytes of each operand of the largest tile of one split."""
         return [(operand, int(taken[0])) for operand, taken in self.only(np.array([place])).items() if taken[0]]
 
     def least_traffic(self) -> tuple[Integers, list[Order]]:
-        """The bytes that each loads and writes in the order that is best for it, and that order of its axes."""
+        """Return the bytes of DRAM traffic of each split in its best order of axes, and that order."""
         cut = [axis for axis, sizes in enumerate(self.sizes) if len(sizes) > 1]
         orders = list(permutations(cut)) or [()]
         best = np.full(self.count, np.iinfo(np.int64).max)
@@ -211,7 +211,7 @@ class Splits:
         return best, [orders[number] for number in chosen]
 
     def traffic_in(self, order: Order) -> Integers:
-        """The bytes that each loads and writes with these axes from the outermost in, nothing held whole."""
+        """Return the bytes of DRAM traffic of each split with this axis order, outermost first, nothing held whole."""
         traffic = np.zeros(self.count, np.int64)
         for access in self.geometry.reads:
             traffic = traffic + self._loaded(access, self._lengths(access, order), order)
@@ -227,7 +227,7 @@ class Splits:
         }
 
     def _whole(self, access: OperandAccess) -> int:
-        """Bytes for each element along the axes that are cut."""
+        """Return the bytes per element along the cut axes."""
         return access.element_bytes * prod(span.size for span in access.spans if span.axis is None)
 
     def _greatest(self, access: OperandAccess) -> Integers:
@@ -237,7 +237,7 @@ class Splits:
         return greatest
 
     def _uncut(self, access: OperandAccess) -> int:
-        """Bytes for each element along the axes that have several tile sizes here."""
+        """Return the bytes per element along the axes that have several tile sizes."""
         return access.element_bytes * prod(
             span.size for span in access.spans if span.axis is None or len(self.sizes[span.axis]) == 1
         )
@@ -248,7 +248,7 @@ class Splits:
         return self._uncut(access) * elements_loaded(order, by_axis)
 
     def _written(self, access: OperandAccess, by_axis: Mapping[int, Lengths], order: Order) -> Integers:
-        """The output once; each partial sum written and read again, unless the next tile adds to it."""
+        """Return the output's bytes, plus a write and read of each partial sum unless the next tile adds to it."""
         written = np.full(self.count, access.size_bytes)
         reduction = self.geometry.reduction
         if reduction is None or reduction not in order:
@@ -260,7 +260,7 @@ class Splits:
         return np.asarray(written + 2 * steps * access.size_bytes, np.int64)
 
     def _holdings(self) -> Iterator[tuple[frozenset[int], npt.NDArray[np.bool_]]]:
-        """Sets of read operands held whole, and for which splits there is room for them beside the others."""
+        """Yield sets of inputs held whole, and the splits with capacity for them and the other operands."""
         items = self.items()
         reads = [index for index, access in enumerate(self.geometry.reads) if self._is_worth_holding(access)]
         most = len(reads) if len(reads) <= _MOST_HELD_TOGETHER else 1
@@ -276,14 +276,14 @@ class Splits:
             yield frozenset(held), self._have_room(beside, spread=held)
 
     def _is_worth_holding(self, access: OperandAccess) -> bool:
-        """Whether tiles may load any of it twice."""
+        """Return True if tiles may load a part of the operand twice."""
         used = {span.axis for span in access.spans if span.extent <= span.step and span.per == 1}
         return any(len(sizes) > 1 and axis not in used for axis, sizes in enumerate(self.sizes))
 
     def _have_room(
         self, items: Sequence[tuple[Operand, Integers]], spread: Sequence[int] = ()
     ) -> npt.NDArray[np.bool_]:
-        """Necessary for a packing: operands of any kinds together, and each but those that are `spread`, fit."""
+        """Return a necessary condition of a packing: all operands together, and each unless in `spread`, fit."""
         fit = np.ones(self.count, np.bool_)
         for kinds, limit in self.room.limits:
             together = sum((taken for operand, taken in items if operand in kinds), np.zeros(self.count, np.int64))

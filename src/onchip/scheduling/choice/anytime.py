@@ -1,8 +1,8 @@
-"""The best strategy that there is time for.
+"""The best fusion strategy within a time limit.
 
-With a time limit there is first an answer, whatever the time: every layer alone, mapped by a method that takes
-milliseconds. Estimates lead from there to good strategies by the same method; the method asked for maps these, and goes
-on. Its strategy is the answer, unless there was too little time for one as good.
+With a time limit the first answer comes at once: every layer alone, mapped by a method that takes milliseconds.
+Estimates by the same method then lead to good strategies. The requested method maps these and continues the search. Its
+strategy is the answer unless time was too short for one as good.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from onchip.transform.groups.stacks import single_layers, stack_of
 from onchip.transform.groups.tilings import whole
 
 AHEAD: Final = 2
-"""Stacks that are costed together for each worker of a pool."""
+"""Groups costed together per worker of a pool."""
 VERIFYING: Final = 2.0
-"""For each second that layers alone have taken, to check and to show what is found: layers of tiles are more."""
+"""Seconds reserved for checks and output per second that single layers took, since tiles have more layers."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundInTime:
-    """`mapper` has mapped the layers of the strategy; `why_not` says why there is none, if something does not fit."""
+    """A fusion result; `mapper` mapped its layers, and `why_not` is the reason if some layer does not fit."""
 
     found: FusionResult
     mapper: str
@@ -41,7 +41,7 @@ class FoundInTime:
 def solve_in_time(costing: Costing, options: FusionOptions, run: Run, pool: TaskPool | None = None) -> FoundInTime:
     """Solve as `solve_fusion` does, with a first answer at once; raises UsageError for bad options.
 
-    Layers of tiles are mapped by the pool, or by as many processes as the run has workers.
+    Layers of tiles are mapped by the pool, or by one process per worker of the run.
     """
     options = costing.within(options)
     if pool is not None:
@@ -61,9 +61,9 @@ def solve_in_time(costing: Costing, options: FusionOptions, run: Run, pool: Task
 
 
 def _quick_start(costing: Costing, options: FusionOptions, run: Run) -> tuple[QuickStart | None, float]:
-    """Map every layer alone, maps between layers in DRAM, whatever the time; return how many seconds that took, too.
+    """Map every layer alone, with maps between layers in DRAM, without a time limit; also return the seconds taken.
 
-    None for a layer that is refused.
+    The result is None if a layer is refused.
     """
     limits = replace(run.limits, time_limit_seconds=None, workers=1)
     untimed = Run(limits, interrupt=run.interrupt, deadline=run.deadline.unlimited, watch=run.watch)

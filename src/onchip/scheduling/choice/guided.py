@@ -1,7 +1,7 @@
-"""A good way early: by estimates of what choices cost, above their bounds by as much as others turned out to be.
+"""Heuristic search for a good path early: estimates scale bounds by the ratios of costs to bounds seen so far.
 
-The cheapest way by estimates is found and costed, and so on until it has nothing left that is only estimated. Then
-estimates are lowered, step by step down to the bounds: from there on `search` goes on and proves.
+The cheapest path by estimates is found and costed, until it has no estimated choice left. Then estimates are lowered
+step by step towards the bounds, where `search` continues with the proof.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from onchip.search.budget.limits import Run
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
 SHARES: Final = (1.0, 0.95, 0.9, 0.85)
-"""Of the estimates, one after the other: below 1 for ways that estimates are too high for."""
+"""Factors on the estimates, in order: values below 1 find paths that estimates overrate."""
 FIRST_RATIO: Final = 1.3
-"""Of cost to bound where nothing is known; what is taken for too low is costed, and then known."""
+"""Initial ratio of cost to bound; an underestimated choice is costed, and its cost is then known."""
 SECONDS_OF_AN_ESTIMATE: Final = 1e-5
-"""Of a choice on an arc, where work is counted."""
+"""Work of an estimate of a choice on an arc, in seconds."""
 CLOSE: Final = "close"
-"""The kind of all choices of which the bound has been brought closer."""
+"""The kind of all choices whose bound has been tightened."""
 MOST_ROUNDS: Final = 8
-"""So often in succession bounds are brought closer before a way is costed: others are mostly estimated lower then."""
+"""Maximum number of consecutive tightening rounds before a path is costed; most paths are then estimated lower."""
 NEWS: Final = 0.125
-"""Ratios change when so large a part of all costs is new."""
+"""Ratios are updated when this share of all costs is new."""
 
 
 @dataclass(slots=True)
 class Estimates(Generic[ChoiceT]):
-    """Of a choice: its cost, or its bound times what choices of its kind cost more than theirs."""
+    """Estimates of choices: the cost if known, else the bound times the ratio of its kind."""
 
     ledger: Ledger[ChoiceT]
     kind_of: Callable[[ChoiceT], Hashable]
@@ -50,7 +50,7 @@ class Estimates(Generic[ChoiceT]):
     _ratios: dict[Hashable, tuple[float, ...]] = field(default_factory=dict)
 
     def learn(self) -> None:
-        """Estimate anew, by all costs that are known by now; closer bounds are a kind of their own."""
+        """Update the ratios from all known costs; tightened bounds are a separate kind."""
         sums: dict[Hashable, list[list[int]]] = {}
         for choice, cost in self.ledger.known.items():
             kinds: list[tuple[Criteria | None, tuple[Hashable, ...]]] = [
@@ -68,7 +68,7 @@ class Estimates(Generic[ChoiceT]):
         self._ratios = {kind: tuple(more / less for more, less in own) for kind, own in sums.items()}
 
     def of(self, choice: ChoiceT) -> Criteria | None:
-        """None if it cannot be."""
+        """Return the estimate of a choice, or None if it is infeasible."""
         bound = self.ledger.at_least(choice)
         if bound is None or choice in self.ledger.known:
             return bound
@@ -82,7 +82,7 @@ class Estimates(Generic[ChoiceT]):
 
 @dataclass(slots=True)
 class _Waiting(Generic[ChoiceT]):
-    """What one choice stands for and is not costed, the least bound first."""
+    """An uncosted choice from a group of choices, and an iterator over the others, least bound first."""
 
     first: ChoiceT | None
     others: Iterator[ChoiceT]
@@ -90,10 +90,9 @@ class _Waiting(Generic[ChoiceT]):
 
 @dataclass(slots=True)
 class GuidedSearch(Generic[ChoiceT]):
-    """Ways from place 0 to `last`, which begin with the cost `begun`.
+    """A search for paths from node 0 to `last` that begin with the cost `begun`.
 
-    So many choices are costed at a time (`ahead`), where there are as many. Of those for which one stands only the one
-    of least bound that is not costed is looked at.
+    Up to `ahead` choices are costed at a time. Of a group of choices only the uncosted one of least bound is examined.
     """
 
     arcs: Sequence[Arc[ChoiceT]]
@@ -105,20 +104,20 @@ class GuidedSearch(Generic[ChoiceT]):
     shares: Sequence[float] = SHARES
     _fronts: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
     _known: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
-    """By arc the front of the choices that are costed."""
+    """Front of the costed choices by arc."""
     _leading: list[tuple[ChoiceT, ...]] = field(init=False)
     _waiting: list[list[_Waiting[ChoiceT]]] = field(init=False)
     _seen: list[list[ChoiceT]] = field(init=False)
     _arcs_of: dict[ChoiceT, set[int]] = field(default_factory=dict)
 
     def improve(self, run: Run, phase: str) -> PathToPlace[ChoiceT] | None:
-        """The best way that is costed, of those given as `best` and those that are looked at."""
+        """Return the best costed path among `best` and those found."""
         self._fronts = [() for _ in self.arcs]
         self._known = [() for _ in self.arcs]
         self._leading = [() for _ in self.arcs]
         self._waiting = [[] for _ in self.arcs]
         self._seen = [[] for _ in self.arcs]
-        with suppress(NoBoundError):  # what is found until then is an answer
+        with suppress(NoBoundError):  # an early stop leaves a valid answer
             for at, arc in enumerate(self.arcs):
                 ensure_time(run)
                 in_order = (self.estimates.ledger.costs.by_bound(choice) for choice in arc.choices)
@@ -130,7 +129,7 @@ class GuidedSearch(Generic[ChoiceT]):
         return self.best
 
     def _descend(self, run: Run, phase: str) -> None:
-        """Until no way is cheaper by estimates than the best, or the run has to stop."""
+        """Cost paths until none is cheaper by estimates than the best, or the run stops."""
         self._look_at(None, run)
         costed = rounds = 0
         while run.stop is None:
@@ -159,7 +158,7 @@ class GuidedSearch(Generic[ChoiceT]):
             self._take_best_of_known()
 
     def _led_on(self, choices: Sequence[ChoiceT]) -> set[int]:
-        """Return the arcs of choices of which more is known, others of which lead now."""
+        """Return the arcs of these choices, after updating their leading choices."""
         concerned = {at for choice in choices for at in self._arcs_of[choice]}
         for at in concerned:
             self._lead(at)
@@ -169,14 +168,14 @@ class GuidedSearch(Generic[ChoiceT]):
         self._look_at(self._led_on(choices), run)
 
     def _take_best_of_known(self) -> None:
-        """Take the cheapest way over choices that are costed, whichever ways they were costed for."""
+        """Update the best path with the cheapest over all costed choices."""
         at_most = self.best.value if self.best else None
         found = cheapest_way(self.arcs, self._known, self.last, self.begun, at_most)
         if found is not None and (self.best is None or found.value < self.best.value):
             self.best = found
 
     def _look_at(self, some: Iterable[int] | None, run: Run) -> None:
-        """At these arcs or, with ratios as they are now, at all, as long as the run does not have to stop."""
+        """Update the fronts of these arcs or, with new ratios, of all, until the run stops."""
         if some is None:
             self.estimates.learn()
         for at in range(len(self.arcs)) if some is None else some:
@@ -186,7 +185,7 @@ class GuidedSearch(Generic[ChoiceT]):
             self._fronts[at] = front_of(self._leading[at], self.estimates.of)
 
     def _lead(self, at: int) -> None:
-        """Of the choices of an arc keep those that are known and, of each kind, those of least bound."""
+        """Keep the known choices of an arc and, for each kind, the unknown ones of least bound."""
         ledger, kinds = self.estimates.ledger, dict[Hashable, list[ChoiceT]]()
         for waiting in self._waiting[at]:
             while waiting.first is not None and (waiting.first in ledger.known or ledger.is_close(waiting.first)):

@@ -1,8 +1,8 @@
-"""The cheapest way through a network of choices whose true costs are dear to learn.
+"""Shortest path through a graph of choices whose true costs are expensive.
 
-Every choice has a bound that is cheap. The cheapest way by bounds is found; its choices are costed; and so on until
-the cheapest way has none that is only a bound. It is then the best of all, and a choice whose bound is too high has
-never been costed (lazy shortest paths, Dellin and Srinivasa, ICAPS 2016).
+Every choice has a cheap lower bound. The search finds the cheapest path by bounds and costs its choices, until the
+cheapest path has only true costs. That path is optimal, and choices with high bounds are never costed (lazy shortest
+paths, Dellin and Srinivasa, ICAPS 2016).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from onchip.search.budget.limits import Run
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
 FAR: Final = 1.13
-"""Times the bound: as long as the best way known is above that, ways are costed as a whole."""
+"""While the best known path exceeds the bound by this factor, whole paths are costed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundWay(Generic[ChoiceT]):
-    """The best way, or the best so far; `lower_bound` is of any way."""
+    """The best path found; `lower_bound` holds for every path."""
 
     status: Status
     way: PathToPlace[ChoiceT] | None
@@ -46,14 +46,12 @@ class FoundWay(Generic[ChoiceT]):
 
 @dataclass(slots=True)
 class LazySearch(Generic[ChoiceT]):
-    """Ways from place 0 to `last`, which begin with the cost `begun`.
+    """A lazy search for paths from node 0 to `last` that begin with the cost `begun`.
 
-    So many choices are costed at a time (`ahead`), where there are as many.
-
-    Where one stands for many choices these are looked at only when the cheapest way leads over it. An arc is looked at
-    only where its floor says that a way to its end might be cheaper over it, and not once `listing` has to stop; the
-    floors of the others stand for them until the cheapest way leads there. NoBoundError is raised where the `run` has
-    to stop before there is any bound.
+    Up to `ahead` choices are costed at a time. A group of choices is expanded only when the cheapest path uses it. An
+    arc is expanded only if its lower bound may give a cheaper path to its end, and until `listing` stops; lower bounds
+    represent the other arcs until the cheapest path uses them. Raises NoBoundError if the `run` stops before there is a
+    bound.
     """
 
     arcs: Sequence[Arc[ChoiceT]]
@@ -72,7 +70,7 @@ class LazySearch(Generic[ChoiceT]):
     _choices: list[list[ChoiceT]] = field(init=False)
     _not_looked_at: set[int] = field(init=False, default_factory=set)
     _into: list[list[int]] = field(init=False)
-    """By place the arcs that lead there, the shortest first."""
+    """Incoming arcs by node, the shortest first."""
 
     def __post_init__(self) -> None:
         self._known = [() for _ in self.arcs]
@@ -91,17 +89,17 @@ class LazySearch(Generic[ChoiceT]):
         self._find_ways()
 
     def look_farther(self, run: Run) -> None:
-        """Look at all arcs where the cheapest ways may be, also at far ones, until the run stops."""
+        """Expand all arcs, including far ones, that the cheapest paths may use, until the run stops."""
         self._look_where_cheaper(run)
         self._find_ways()
 
     @property
     def looked_at(self) -> list[bool]:
-        """Return of each arc whether it has been looked at."""
+        """Return for each arc True if it has been expanded."""
         return [at not in self._not_looked_at for at in range(len(self.arcs))]
 
     def refresh(self) -> None:
-        """Take note of what the ledger has learned elsewhere, if there is time."""
+        """Update the fronts with costs that the ledger learned elsewhere, if there is time."""
         with suppress(NoBoundError):
             for at in range(len(self.arcs)):
                 ensure_time(self.run)
@@ -110,10 +108,10 @@ class LazySearch(Generic[ChoiceT]):
             self._find_ways()
 
     def advance(self, run: Run, at_most: int | None = None) -> None:
-        """Look at what is new on the cheapest way; divide what stands for several choices; bring its bounds closer.
+        """Advance the search by a step on the cheapest path: expand arcs, split groups of choices, or tighten bounds.
 
-        Where nothing of that is left to do, cost some, the dearest first; all of it, as long as no way is known
-        that costs `at_most` so much, or only one that is FAR above it.
+        If nothing of that is left, cost the most expensive choices of the path. The whole path is costed while no known
+        path costs at most `at_most`, or only one that is FAR above the bound.
         """
         own = self.way.choices if self.way else ()
         if unseen := {at for choice in own for at in self._arcs_of[choice]} & self._not_looked_at:
@@ -141,7 +139,7 @@ class LazySearch(Generic[ChoiceT]):
         self._find_ways()
 
     def _look_where_cheaper(self, run: Run, far: Callable[[ChoiceT], bool] | None = None) -> None:
-        """Look at arcs over which a way to their ends may be the cheapest, from place to place, until the run stops."""
+        """Expand the arcs over which a path to their ends may be cheapest, node by node, until the run stops."""
         reached: list[Criteria | None] = [self.begun] + [None] * self.last
         for place in range(1, self.last + 1):
             for at in self._into[place]:
@@ -162,7 +160,7 @@ class LazySearch(Generic[ChoiceT]):
         return known is None or any(map(int.__lt__, sum_of([before, _least_of(self._fronts[at])]), known))
 
     def _raise_floor(self, at: int) -> bool:
-        """Of an arc that is not looked at, by what is known now of others; return whether it is higher now."""
+        """Raise the lower bound of an unexpanded arc from new knowledge; return True if it rose."""
         choices, before = self._choices[at], self._fronts[at][0].cost
         floor = tuple(map(max, before, self.ledger.costs.least(choices)))
         self._fronts[at] = (PathToPlace(floor, choices[0]),)
@@ -200,7 +198,7 @@ class LazySearch(Generic[ChoiceT]):
         self._known[at] = front_of(self._choices[at], self.ledger.true)
 
     def _beside(self, unknown: Sequence[ChoiceT]) -> list[ChoiceT]:
-        """What is next best on the same arcs, where the way has fewer choices than are costed at a time."""
+        """Return the next best choices on the same arcs, if the path has fewer than `ahead` uncosted ones."""
         room = self.ahead - len(unknown)
         if not unknown or room <= 0:
             return []
@@ -218,16 +216,16 @@ class LazySearch(Generic[ChoiceT]):
 
 
 def _least_of(front: Sequence[PathToPlace[ChoiceT]]) -> Criteria:
-    """Each criterion for itself."""
+    """Return the minimum of each criterion separately."""
     return front[0].cost if len(front) == 1 else tuple(map(min, *(way.cost for way in front)))
 
 
 def best_of(
     searches: Sequence[LazySearch[ChoiceT]], run: Run, phase: str, start: PathToPlace[ChoiceT] | None = None
 ) -> FoundWay[ChoiceT]:
-    """The cheapest way of all searches, which share a ledger: always the one of the least bound goes on.
+    """Return the cheapest path over searches that share a ledger; the search of least bound advances.
 
-    `start` is a way, all of it costed, to improve on.
+    `start` is a fully costed path to improve on.
     """
     proven = 0
     while True:
@@ -244,5 +242,5 @@ def best_of(
         run.spend(SECONDS_OF_A_LOOK)
         run.report(None if best is None else best.value, proven, phase)
         least = next(search for search in searches if search.way is not None and search.way.value == min(bounds))
-        with suppress(NoBoundError):  # the run has to stop, as is seen next
+        with suppress(NoBoundError):  # the run stops, which the next iteration detects
             least.advance(run, None if best is None else best.value)

@@ -1,4 +1,4 @@
-"""From what is asked to the best fusion strategy: where to cut, in which tiles, in which mode."""
+"""The solver of fusion strategies: cuts, tilings, and overlap modes."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ from onchip.transform.groups.stack_choice import StackChoice
 from onchip.transform.groups.stacks import LayerSpan, single_layers, stack_count
 
 FEW_HOMES: Final = 8
-"""Ways to place the maps alive at a cut, for a good answer early."""
+"""Limit of home assignments per cut for a first answer."""
 SECONDS_OF_A_STACK: Final = 2e-5
-"""To list each that there may be, whatever it costs, which cannot be cut off."""
+"""Estimated seconds to list each possible group; listing cannot be interrupted."""
 SHARE_OF_LISTING: Final = 0.4
-"""Of the time that is left, to look at all stacks and homes before more of them are tried."""
+"""Share of the remaining time to expand groups and homes before more of them are tried."""
 NEAR_LAYERS: Final = 4
-"""Of groups of more layers bounds are looked at later: most is gained by what neighbours pass on to each other."""
+"""Bounds of longer groups are examined later: fusing neighbours gains the most."""
 SHARE_OF_QUICK: Final = 0.8
-"""Of the time that is left, for ways that estimates lead to by the quick mapper; mostly these take a few seconds."""
+"""Share of the remaining time for the guided search with the quick mapper; it mostly takes a few seconds."""
 SHARE_OF_GUIDED: Final = 0.5
-"""Of the time that is left then, for ways that estimates lead to by the mapper asked for, before the proof."""
+"""Share of the time remaining then for the guided search with the requested mapper, before the proof."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusionResult:
-    """The strategy, its stacks with what they cost, and how many stacks have been costed for it.
+    """The strategy, its groups with their costs, and the number of groups costed.
 
-    `is_quick`: the quick mapper has mapped its layers. `values` are those of its stacks in all tiles, calculated when
-    they are asked for: in the unit of the objective, and whether that is the cost or only a bound.
+    `is_quick` is True if the quick mapper mapped its layers. `values` returns, on demand, the value of its groups in
+    all tilings in the objective's unit, and True if the value is a cost, False if it is a bound.
     """
 
     result: Result[FusionStrategy]
@@ -73,9 +73,9 @@ class FusionResult:
 
 @dataclass(frozen=True, slots=True)
 class QuickStart:
-    """Costs by a mapper that takes milliseconds, and a way by these, if one is known.
+    """Costs by a mapper that takes milliseconds, and a path by these costs, if known.
 
-    `is_within`: all of its mappings are among those that the mapper asked for chooses the best of.
+    `is_within` is True if its mappings are a subset of those over which the requested mapper optimises.
     """
 
     costs: StackCosts
@@ -92,9 +92,9 @@ def solve_fusion(
     run: Run,
     quick: QuickStart | None = None,
 ) -> FusionResult:
-    """The strategy of least objective value in the space that the options span; raises UsageError for bad ones.
+    """Return the best strategy in the space that the options span; raises UsageError for bad options.
 
-    Where the run has to stop, the bound is at least the floor of all layers, and the strategy may be a quick one.
+    If the run stops early, the bound is at least the lower bound over all layers, and the strategy may be a quick one.
     """
     start = None if quick is None else quick.way
     count = stack_count(network) if start is not None and options.stacks == OPTIMAL else 0
@@ -142,22 +142,21 @@ def solve_fusion(
 
 
 def least_value(costs: StackCosts) -> int:
-    """Return what no strategy costs less than, in the unit of the objective: the floor of its layers and what moves."""
+    """Return a lower bound on every strategy in the objective's unit, from its layers and data-movement operators."""
     return value_of(sum_of([cost_of_moved(costs.network, costs.accelerator, costs.objective), costs.floor()]))
 
 
 def cost_of_moved(network: FusableNetwork, accelerator: Accelerator, objective: FusionObjective) -> Criteria:
-    """Return what the operators cost that run beside the stacks, whatever these are."""
+    """Return the cost of the operators outside fused groups, which is the same for every strategy."""
     moved = moved_sums(network.moved, accelerator)
     return sum_of([objective.zero, *(criteria_of(objective, one) for one in moved)])
 
 
 @dataclass(frozen=True, slots=True)
 class Solver:
-    """Good strategies first, then the proof; all of it shares what is costed. Each begins with the cost `begun`.
+    """The two phases of the solver, heuristic and proof, on a shared ledger; all paths begin with the cost `begun`.
 
-    With a `guide`, which costs quickly, estimates lead to ways by its costs first. One that `is_quick` goes where the
-    estimates lead, and no further.
+    A `guide` with cheap costs finds paths by estimates first. A solver that `is_quick` skips the proof.
     """
 
     ledger: Ledger[StackChoice]
@@ -170,9 +169,9 @@ class Solver:
     def best(
         self, space: StackSpace, start: PathToPlace[StackChoice] | None = None
     ) -> tuple[FoundWay[StackChoice], PathToPlace[StackChoice] | None]:
-        """Return the best way, and the best one by the costs of the guide, which is no worse than `start`.
+        """Return the best path, and the guide's best path, which is no worse than `start`.
 
-        Begins with few stacks in few tiles. Where there is no time to list all stacks, nothing is proven of them.
+        Starts with few groups in few tilings. If the time does not suffice to list all groups, no bound is proven.
         """
         guide = self.guide or self
         few = few_stacks(space)
@@ -204,7 +203,7 @@ class Solver:
     def best_shared(
         self, parts: Callable[[], Iterator[StackSpace]], start: PathToPlace[StackChoice] | None = None
     ) -> tuple[FoundWay[StackChoice], PathToPlace[StackChoice] | None]:
-        """Return as `best` the best of the parts of a space, in each of which all stacks share a tiling."""
+        """Return the best over subspaces with a tiling shared by all groups, as `best` does."""
         if self.guide is None:
             return self._best_of_parts(parts(), start), start
         by_guide = self.guide._within(SHARE_OF_QUICK)
@@ -217,7 +216,7 @@ class Solver:
     ) -> FoundWay[StackChoice]:
         searches: list[LazySearch[StackChoice]] = []
         try:
-            searches.extend(  # those before an error stay
+            searches.extend(  # subspaces before an error are kept
                 LazySearch(*part.arcs(self.run), self.begun, self.ledger, self.ahead, self.run) for part in parts
             )
         except NoBoundError:
@@ -226,11 +225,11 @@ class Solver:
         return best_of(searches, self.run, "strategies", start)
 
     def _within(self, share: float) -> Solver:
-        """Return the same solver with a share of the time that is left, if that is limited."""
+        """Return the solver with a share of the remaining time, if time is limited."""
         return replace(self, run=self.run.within(share * self.run.seconds_left)) if self.run.deadline.is_set else self
 
     def _knowing(self, way: PathToPlace[StackChoice] | None) -> Solver:
-        """Return the same solver, which tells the value of a way until there is a better one."""
+        """Return the solver with reports that include the value of `way` until a better path is found."""
         if way is None:
             return self
         value, run = way.value, self.run
@@ -242,7 +241,7 @@ class Solver:
         return replace(self, run=replace(run, listener=listen))
 
     def _costed(self, way: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
-        """Return the same choices at their costs, None without a way, or if there is no time to cost them."""
+        """Return the same choices at their costs; None without a path, or without time to cost them."""
         found: PathToPlace[StackChoice] = PathToPlace(self.begun)
         choices = () if way is None else way.choices
         for at in range(0, len(choices), self.ahead):
@@ -255,12 +254,12 @@ class Solver:
         return None if way is None else found
 
     def unproven(self, way: PathToPlace[StackChoice] | None) -> FoundWay[StackChoice]:
-        """Return the way, if there is one, as an answer of which nothing is proven."""
+        """Return the path or None as an answer without a proof."""
         status = Status.UNKNOWN if way is None else Status.FEASIBLE
         return FoundWay(status, way, 0, self.run.stop or Stop.TIME_LIMIT)
 
     def _better(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
-        """The best that estimates lead to, or that there is."""
+        """Return the best of `best` and the path found by estimates in a space."""
         try:
             arcs, last = space.arcs(self.run)
         except NoBoundError:
@@ -270,7 +269,7 @@ class Solver:
     def _better_over(
         self, arcs: Sequence[Arc[StackChoice]], last: int, best: PathToPlace[StackChoice] | None
     ) -> PathToPlace[StackChoice] | None:
-        """Over these arcs, in only some of many tilings."""
+        """Return the best path over these arcs, with large boxes of tilings thinned."""
         some = [replace(arc, choices=tuple(map(thinned, arc.choices))) for arc in arcs]
         shares = SHARES[:1] if self.is_quick else SHARES
         search = GuidedSearch(some, last, self.begun, Estimates(self.ledger, _kind), self.ahead, best, shares)
@@ -282,7 +281,7 @@ def _is_long(choice: StackChoice) -> bool:
 
 
 def _some_of(search: LazySearch[StackChoice], spans: Container[LayerSpan]) -> list[Arc[StackChoice]]:
-    """Return the arcs that have been looked at, and those of some spans."""
+    """Return the expanded arcs, and the arcs of some spans."""
     pairs = zip(search.arcs, search.looked_at, strict=True)
     return [arc for arc, is_looked_at in pairs if is_looked_at or (arc.choices and arc.choices[0].span in spans)]
 
@@ -290,7 +289,7 @@ def _some_of(search: LazySearch[StackChoice], spans: Container[LayerSpan]) -> li
 def _values_beside(
     choices: Sequence[StackChoice], space: StackSpace, ledger: Ledger[StackChoice]
 ) -> Mapping[StackChoice, tuple[int, bool]]:
-    """Of the stacks that are chosen, in whatever tiles: values, or bounds of them, and whether they are costed."""
+    """Return values of the chosen groups in all tilings, and True for a cost, False for a bound."""
     every = dict.fromkeys(one for choice in choices for one in (choice, *space.in_all_tiles(choice)))
     least = ((one, ledger.at_least(one)) for one in every)
     found = {one: (value_of(criteria), one in ledger.known) for one, criteria in least if criteria is not None}
@@ -302,14 +301,14 @@ def _values_beside(
 
 
 def _kind(choice: StackChoice) -> tuple[OverlapMode, int]:
-    """Bounds of choices of a kind are about equally far below costs."""
+    """Return the kind of a choice; within a kind, ratios of cost to bound are similar."""
     return choice.tiling.mode, choice.span.length.bit_length()
 
 
 def strategy_of(
     network: FusableNetwork, choices: Sequence[StackChoice], costs: Sequence[StackCost] = ()
 ) -> FusionStrategy:
-    """Return the stacks that were chosen, layers by name, with the mappings that their costs are of."""
+    """Return the chosen groups, layers by name, with the mappings that their costs use."""
     stacks = tuple(
         StackStrategy(
             tuple(layer.name for layer in network.layers[one.span.start : one.span.stop]),
@@ -322,7 +321,7 @@ def strategy_of(
 
 
 def choices_of(network: FusableNetwork, strategy: FusionStrategy, spans: Sequence[LayerSpan]) -> Iterator[StackChoice]:
-    """The stacks of a strategy, which are `spans`, each with the maps that lie on chip while it runs."""
+    """Yield the groups of a strategy, which are `spans`, each with the maps resident during it."""
     homes: dict[str, str] = {}
     for span, stack in zip(spans, strategy.stacks, strict=True):
         read = {read.source for layer in network.layers[span.start :] for read in layer.reads}
@@ -334,10 +333,7 @@ def choices_of(network: FusableNetwork, strategy: FusionStrategy, spans: Sequenc
 
 
 def tile_mappings(costs: Sequence[StackCost]) -> tuple[TileMapping, ...]:
-    """Return how the layers of stacks run, by the mappings that their costs are of; alike layers of a stack share one.
-
-    Mappings stand in the order in which they are first run by.
-    """
+    """Return the mappings of the groups' layers in order of first use; equal layers of a group share one."""
     return tuple(one for number, cost in enumerate(costs) for one in _of_stack(number, cost))
 
 

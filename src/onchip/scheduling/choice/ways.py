@@ -1,4 +1,4 @@
-"""The cheapest ways through a network of choices: shortest paths, or Pareto fronts of them."""
+"""Shortest paths through a graph of choices, or Pareto fronts of them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from onchip.answer.options.fusion_objective import Criteria, value_of
 from onchip.search.budget.limits import Run
 
 SECONDS_OF_A_LOOK: Final = 1e-4
-"""At a choice, or some, where work is counted."""
+"""Work of examining one or several choices, in seconds."""
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
 
 class NoBoundError(Exception):
-    """There was no time to look at everything, so that nothing is proven."""
+    """Time ran out before every choice was examined, so no bound is proven."""
 
 
 def ensure_time(run: Run) -> None:
-    """Raises NoBoundError where the run has to stop."""
+    """Raise NoBoundError if the run must stop."""
     run.spend(SECONDS_OF_A_LOOK)
     if run.stop is not None:
         raise NoBoundError
@@ -27,7 +27,7 @@ def ensure_time(run: Run) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Arc(Generic[ChoiceT]):
-    """From one place to a later one (places are numbered), in any of several ways."""
+    """An arc from a node to a later one (nodes are numbered), with alternative choices."""
 
     source: int
     target: int
@@ -36,7 +36,7 @@ class Arc(Generic[ChoiceT]):
 
 @dataclass(frozen=True, slots=True)
 class PathToPlace(Generic[ChoiceT]):
-    """From the first place: its last choice and the way before that; without a choice it is where ways begin."""
+    """A path from the first node: its last choice and the path before; without a choice it is the start."""
 
     cost: Criteria
     choice: ChoiceT | None = None
@@ -44,7 +44,7 @@ class PathToPlace(Generic[ChoiceT]):
 
     @property
     def value(self) -> int:
-        """Return what the path costs, in the unit of the objective."""
+        """Return the cost of the path in the objective's unit."""
         return value_of(self.cost)
 
     @property
@@ -61,13 +61,13 @@ class PathToPlace(Generic[ChoiceT]):
 def front_of(
     choices: Iterable[ChoiceT], cost_of: Callable[[ChoiceT], Criteria | None]
 ) -> tuple[PathToPlace[ChoiceT], ...]:
-    """The choices that no other is at least as good as in every criterion."""
+    """Return the Pareto front of the choices over all criteria."""
     costs = ((choice, cost_of(choice)) for choice in choices)
     return pareto(PathToPlace(cost, choice) for choice, cost in costs if cost is not None)
 
 
 def pareto(ways: Iterable[PathToPlace[ChoiceT]]) -> tuple[PathToPlace[ChoiceT], ...]:
-    """Of equal ones the first; with one criterion, the least."""
+    """Return the Pareto front; the first of equal paths, and with one criterion the minimum."""
     kept: list[PathToPlace[ChoiceT]] = []
     for way in sorted(ways, key=lambda way: way.cost):
         if not kept or way.cost[-1] < kept[-1].cost[-1]:
@@ -85,9 +85,9 @@ def cheapest_way(
     at_most: int | None = None,
     run: Run | None = None,
 ) -> PathToPlace[ChoiceT] | None:
-    """From place 0 to `last`, by the fronts of the arcs; None without a way, or without one of at most that value.
+    """Return the cheapest path from node 0 to `last` over the arcs' fronts; None without one of at most `at_most`.
 
-    Arcs lead to higher places. Every way begins with the cost `begun`. Raises NoBoundError where the run has to stop.
+    Arcs lead to higher nodes. Every path begins with the cost `begun`. Raises NoBoundError if the run must stop.
     """
     leaving: list[list[int]] = [[] for _ in range(last + 1)]
     for at, arc in enumerate(arcs):
@@ -117,7 +117,7 @@ def _least_from(
     leaving: Sequence[Sequence[int]],
     nothing: Criteria,
 ) -> list[Criteria | None]:
-    """From each place to the last, the least of each criterion for itself; None where no way leads there."""
+    """Return for each node the minimum of each criterion to the last node; None without a path."""
     last = len(leaving) - 1
     least: list[Criteria | None] = [None] * last + [nothing]
     for place in range(last - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""What is known of choices: bounds of all, true costs of those that have been costed."""
+"""The table of known costs of choices: lower bounds for all, true costs for the costed ones."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from onchip.search.budget.limits import Run
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
 SECONDS_OF_A_CLOSER_LOOK: Final = 0.012
-"""At a stack in its tiles, with floors of its mappings, where work is counted."""
+"""Work of tightening the bound of a tiled group, in seconds."""
 
 
 class ChoiceCosts(Protocol[ChoiceT]):
-    """What says the costs of choices; all have equally many criteria."""
+    """The cost oracle of choices; all costs have equally many criteria."""
 
     def bound(self, choice: ChoiceT, /) -> Criteria | None:
-        """At most the cost, in each criterion; cheap. None for a choice that cannot be."""
+        """Return a cheap lower bound in each criterion, or None for an infeasible choice."""
 
     def closer(self, choice: ChoiceT, /) -> Criteria | None:
-        """A bound nearer the cost of a single choice, not as cheap; None for a choice that cannot be.
+        """Return a tighter, more expensive bound of a single choice; None for an infeasible choice.
 
-        Raises UnsureError where none is known.
+        Raises UnsureError if no bound is known.
         """
 
     def least(self, choices: Sequence[ChoiceT], /) -> Criteria:
-        """At most the cost of each choice of an arc, by what bounds of others have shown so far; known at once."""
+        """Return a lower bound over all choices of an arc, from bounds known so far; fast."""
 
     def parts(self, choice: ChoiceT, /) -> Sequence[ChoiceT]:
-        """What it stands for, if that is several choices, of each of which it has a bound: these are never costed."""
+        """Return the parts of a group of choices, each with a bound; groups are never costed."""
 
     def by_bound(self, choice: ChoiceT, /) -> Iterator[ChoiceT]:
-        """Itself, or each single one that it stands for: that of least bound first, by the product of criteria."""
+        """Yield the choice, or the single choices of a group, least bound first (by the product of criteria)."""
 
     def costs(self, choices: Sequence[ChoiceT], /) -> Sequence[Criteria | None]:
-        """The true ones; None for a choice that cannot be. Raises CostingStoppedError where the run has to stop."""
+        """Return the true costs, None for an infeasible choice; raises CostingStoppedError if the run must stop."""
 
 
 class CostingStoppedError(Exception):
-    """A cost has not been found in time."""
+    """The time ran out before a cost was found."""
 
 
 class UnsureError(Exception):
-    """Nothing is known of a choice beyond its cheap bound."""
+    """The cheap bound is the only knowledge about a choice."""
 
 
 @dataclass(slots=True)
 class Ledger(Generic[ChoiceT]):
-    """Every choice is costed at most once."""
+    """The ledger of bounds and costs; every choice is costed at most once."""
 
     costs: ChoiceCosts[ChoiceT]
     known: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
@@ -61,22 +61,22 @@ class Ledger(Generic[ChoiceT]):
     _bounds: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
     _closer: dict[ChoiceT, Criteria] = field(default_factory=dict)
     _closer_by: dict[ChoiceT, int] = field(default_factory=dict)
-    """How many had been costed when a closer bound was looked for."""
+    """Number of costed choices at the last attempt to tighten the bound."""
     _costed: int = 0
 
     def bound(self, choice: ChoiceT) -> Criteria | None:
-        """Of its cost, the closest so far; None if it is known to be impossible."""
+        """Return the tightest bound so far, or None if the choice is infeasible."""
         return self._closer.get(choice) or self.cheap_bound(choice)
 
     def is_close(self, choice: ChoiceT) -> bool:
-        """Whether its bound has been brought nearer its cost."""
+        """Return True if the choice has a tightened bound."""
         return choice in self._closer
 
     def bring_closer(self, choices: Sequence[ChoiceT], run: Run) -> bool:
-        """Look for closer bounds of those that are not costed, unless nothing has been costed since that was done.
+        """Tighten the bounds of uncosted choices, unless nothing was costed since the last attempt.
 
-        Return whether any is known to be close, or closer, or impossible, now. Raises NoBoundError where the run has to
-        stop.
+        Returns True if a choice has its first tightened bound, a higher one, or is infeasible. Raises NoBoundError if
+        the run must stop.
         """
         is_any = False
         for choice in dict.fromkeys(choices):
@@ -100,21 +100,21 @@ class Ledger(Generic[ChoiceT]):
         return is_first or self._closer[choice] != before
 
     def cheap_bound(self, choice: ChoiceT) -> Criteria | None:
-        """Of its cost, without looking closer; None if it is known to be impossible."""
+        """Return the cheap bound, or None if the choice is infeasible."""
         if choice not in self._bounds:
             self._bounds[choice] = self.costs.bound(choice)
         return self._bounds[choice]
 
     def at_least(self, choice: ChoiceT) -> Criteria | None:
-        """Its cost, or else its bound; None if it cannot be."""
+        """Return the cost if known, else the bound; None if the choice is infeasible."""
         return self.known[choice] if choice in self.known else self.bound(choice)
 
     def true(self, choice: ChoiceT) -> Criteria | None:
-        """Its cost, if it is known and can be."""
+        """Return the cost if it is known and the choice is feasible."""
         return self.known.get(choice)
 
     def values(self) -> dict[ChoiceT, tuple[int, bool]]:
-        """Of every choice that has been looked at and can be: its value, or a bound of it, and whether it is costed."""
+        """Return for every examined feasible choice its value or a bound, and True if it is costed."""
         found = {}
         for choice in self._bounds:
             criteria = self.at_least(choice)
@@ -123,7 +123,7 @@ class Ledger(Generic[ChoiceT]):
         return found
 
     def learn(self, choices: Sequence[ChoiceT]) -> None:
-        """Cost those that have not been, if there is time; raises InternalError for one cheaper than its bound."""
+        """Cost the uncosted choices, if there is time; raises InternalError for a cost below its bound."""
         unknown = [choice for choice in dict.fromkeys(choices) if choice not in self.known]
         try:
             costs = self.costs.costs(unknown)

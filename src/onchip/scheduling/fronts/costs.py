@@ -1,4 +1,4 @@
-"""The cost model of fused stacks, as the search asks it."""
+"""The cost model of fused groups as an oracle for the search."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from onchip.transform.groups.stack_choice import StackChoice
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 
 PROVEN: Final = (OURS, DEFINES)
-"""Conventions for which bounds are."""
+"""Conventions with proven bounds."""
 
 
 @dataclass(slots=True)
 class StackCosts:
-    """Costs that have been asked for are kept, and why others cannot be; `mapper` is to remember its answers.
+    """The costs of choices, cached, with the reasons why others are infeasible; `mapper` must cache its answers.
 
-    `sharing` is what is known of these; without it they may be any mappings, counted as the interpreter does. With a
-    `rehearsal` of the mapper single choices have closer bounds.
+    `sharing` restricts the unrollings of the mapper; by default any mapping is possible, in the interpreter's
+    accounting. With a `rehearsal` of the mapper, single choices have tighter bounds.
     """
 
     network: FusableNetwork
@@ -57,14 +57,14 @@ class StackCosts:
 
     @property
     def bounds(self) -> StackBounds:
-        """The lower bounds of choices: those that are known, or new ones when they are first asked for."""
+        """Return the lower bounds of choices: the given ones, or new ones on first use."""
         if self.known_bounds is None:
             sharing = self.sharing or AnyUnrolling(self.accelerator)
             self.known_bounds = StackBounds(self.network, self.accelerator, self.objective, sharing)
         return self.known_bounds
 
     def bound(self, choice: StackChoice) -> Criteria | None:
-        """Nothing for conventions of which it is not proven: it is for ours, and for DeFiNES's."""
+        """Return a lower bound; zero for conventions without a proof (ours and DeFiNES's have one)."""
         try:
             bound = self.bounds.bound(choice)
         except InputError as error:
@@ -73,9 +73,9 @@ class StackCosts:
         return bound if self.conventions in PROVEN else self.objective.zero
 
     def closer(self, choice: StackChoice) -> Criteria | None:
-        """Return a bound nearer the cost, of the stack run with floors of its mappings; None where nothing fits.
+        """Return a tighter bound: the group's cost with lower bounds in place of mappings; None if nothing fits.
 
-        Raises UnsureError where none is known.
+        Raises UnsureError if no bound is known.
         """
         if self.rehearsal is None or choice.box is not None or self.network.layers[choice.span.start].runs_alone:
             raise UnsureError
@@ -87,7 +87,7 @@ class StackCosts:
         return self.bounds.rounded_down(sums.energy_pj, sums.cycles, dram_bits_of(sums))
 
     def floor(self) -> Criteria:
-        """Return what any strategy costs at least, each of its stacks rounded; nothing for other conventions."""
+        """Return a lower bound on any strategy, with a rounding allowance per group; zero for other conventions."""
         layers = self.network.layers
         if self.conventions not in PROVEN or not layers:
             return self.objective.zero
@@ -95,15 +95,15 @@ class StackCosts:
         return tuple(max(part - len(layers), 0) for part in together)
 
     def least(self, choices: Sequence[StackChoice]) -> Criteria:
-        """Return a floor of stacks that differ in their tiles alone; nothing for other conventions."""
+        """Return a lower bound over groups that differ only in their tiles; zero for other conventions."""
         return self.bounds.least(choices) if self.conventions in PROVEN else self.objective.zero
 
     def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
-        """Those of a box of tilings."""
+        """Return the parts of a box of tilings."""
         return choice.parts()
 
     def by_bound(self, choice: StackChoice) -> Iterator[StackChoice]:
-        """Itself, or all choices of its box, the least bound first."""
+        """Yield the choice itself, or all choices of its box, least bound first."""
         if choice.box is None:
             yield choice
             return
@@ -115,7 +115,7 @@ class StackCosts:
         yield from (one for _, one in sorted(bounds, key=lambda pair: value_of(pair[0])))
 
     def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
-        """Return the cost of each choice, None for one that cannot be, one after the other."""
+        """Return the cost of each choice, None for an infeasible one, computed serially."""
         return [self._criteria(choice) for choice in choices]
 
     def _criteria(self, choice: StackChoice) -> Criteria | None:
@@ -129,7 +129,7 @@ class StackCosts:
         return criteria_of(self.objective, self.found[choice].sums)
 
     def cost(self, choice: StackChoice) -> StackCost:
-        """Raises InputError where nothing fits."""
+        """Return the cost of a choice; raises InputError if nothing fits."""
         return self._run(choice, self.mapper)
 
     def _run(self, choice: StackChoice, mapper: Mapper) -> StackCost:
@@ -157,40 +157,39 @@ class StackCosts:
 
 
 def criteria_of(objective: FusionObjective, sums: FusedSums) -> Criteria:
-    """Return what one stack costs in whole numbers, one for each criterion of the objective."""
+    """Return the cost of a group in whole numbers, one per criterion of the objective."""
     return objective.criteria(sums.stated_energy_pj, sums.cycles, dram_bits_of(sums))
 
 
 def dram_bits_of(sums: FusedSums) -> int:
-    """What DRAM reads and writes."""
+    """Return the bits that DRAM reads and writes."""
     return sums.moved_bits.get(DRAM, 0)
 
 
 @dataclass(slots=True)
 class Rehearsal:
-    """Answers what is `known` as it is, anything else with the least energy and no cycles; raises UnsureError.
+    """A dry-run mapper: known costs unchanged, otherwise a lower bound on energy and zero cycles.
 
-    What is known costs the least energy `by_energy`: then with less room nothing costs less.
-
-    The places of maps, caches and weights, and the copies, depend on no mapping as long as every tile has one. A stack
-    that runs with floors instead of the costs of its mappings therefore has a bound much nearer to its cost than the
-    bound of its layers, in a fiftieth of the time: it knows the room that the maps on the chip leave.
+    With `by_energy`, `known` has minimum energies; then less capacity never costs less. The placement of maps, caches
+    and weights, and the copies, do not depend on the mappings, provided that every tile has one. So a group costed with
+    lower bounds has a much tighter bound than the sum over its layers, in a fiftieth of the time: it accounts for the
+    capacity that on-chip maps leave. Raises UnsureError if a tile's feasibility is unknown.
     """
 
     floors: ProblemFloors
     known: Mapping[LayerProblem, LayerCost | None]
     by_energy: bool
     _floors_pj: dict[LayerProblem, float | None] = field(default_factory=dict)
-    """Without what is known; infinite where there is surely no mapping, None where there may be none."""
+    """Lower bounds without `known`; infinite if surely unmappable, None if unknown."""
     _roomier: Roomier = field(init=False)
 
     def __post_init__(self) -> None:
         self._roomier = Roomier(self.known)
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """Return a cost whose energy in pJ no mapping is below, None where there is no mapping.
+        """Return a cost whose energy in pJ is a lower bound over mappings, or None if there is no mapping.
 
-        Raises UnsureError where that is not known: then its operands may lie elsewhere.
+        Raises UnsureError if feasibility is unknown: then its operands may have other homes.
         """
         if problem in self.known:
             return self.known[problem]
@@ -210,7 +209,7 @@ class Rehearsal:
         return self.floors.energy_pj(problem) if surely_maps(problem) else None
 
     def _with_more_room_pj(self, problem: LayerProblem) -> float:
-        """Return the most that the same layer costs, its operands at the same homes, where its tiles have more room."""
+        """Return the greatest known cost of the same layer at the same homes with more capacity for tiles."""
         if not self.by_energy:
             return 0.0
         return max((inf if one is None else one.energy_pj for one in self._roomier.of(problem)), default=0.0)

@@ -1,4 +1,4 @@
-"""What a layer's tile costs by its best mapping, for the cost model of fused stacks."""
+"""The mappers of tile layers, for the cost model of fused groups."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from onchip.verify.rules import Rule
 
 EXACT, DIVE, LOMA, UNEVEN = "exact", "dive", "loma", "uneven"
 SECONDS_OF_A_TILE: Final = 2e-3
-"""To ask for the layer of a tile, known or not, and to price it, where work is counted."""
+"""Work of a mapper call and its costing, known or not, in seconds."""
 MAPPERS: Final[Mapping[AccountingName, tuple[str, ...]]] = {
     AccountingName.INTERPRETER: (EXACT, LOMA, "hybrid", "random", DIVE),
     AccountingName.DEFINES: (UNEVEN, LOMA),
 }
-"""Methods that map tiles, the default first; of other accountings no bounds of stacks are proven."""
+"""Methods that map tiles, the default first; other accountings have no proven bounds of groups."""
 
 
 class UnmappableError(UsageError):
-    """A method cannot map a layer that may well have mappings: nothing would be proven without it."""
+    """A method cannot map a layer that may have mappings: without it no bound is proven."""
 
 
 def mapper_named(name: str | None, accounting: AccountingName, objective: MappingObjective) -> str:
-    """The method, without a name the accounting's default; raises UsageError for what does not go together."""
+    """Return the method, by default the accounting's first; raises UsageError for an incompatible combination."""
     if accounting not in MAPPERS:
         what = f"bounds of stacks are not proven for {accounting}"
         raise UsageError(what, place="--accounting", expected=" or ".join(MAPPERS))
@@ -65,7 +65,7 @@ def mapper_named(name: str | None, accounting: AccountingName, objective: Mappin
 
 
 def check_rule_unrolls(accelerator: Accelerator) -> None:
-    """Raises AcceleratorError for an array on which DeFiNES's rule unrolls nothing, or what may not stand there."""
+    """Raise AcceleratorError for an array on which DeFiNES's rule unrolls no loop, or a forbidden one."""
     array = array_of(unrolling_groups(accelerator))
     named = {name: OTHER_NAMES.get(name, name) for name in array.sizes}
     for name, loop in named.items():
@@ -79,7 +79,7 @@ def check_rule_unrolls(accelerator: Accelerator) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LayerMapper:
-    """One method, asked within the run's limits; what it has proven may be kept between runs."""
+    """A mapper that uses one method within the run's limits; proofs may be cached between runs."""
 
     method: MappingMethod
     objective: MappingObjective
@@ -87,9 +87,9 @@ class LayerMapper:
     cache: MappingCache | None = None
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """The best mapping and its cost, None where nothing fits; where the method finds none, one product by one.
+        """Return the cost of the best mapping, or None if none fits; the serial mapping if the method finds none.
 
-        Raises CostingStoppedError where the run has to stop first, UnmappableError for a layer that the method refuses.
+        Raises CostingStoppedError if the run stops first, UnmappableError for a layer that the method refuses.
         """
         try:
             result = self._result(problem)
@@ -109,14 +109,14 @@ class LayerMapper:
 
 @dataclass(frozen=True, slots=True)
 class RuleMapper:
-    """As DeFiNES has it: its rule says what stands on the array, its accounting what a mapping costs."""
+    """A mapper with DeFiNES's unrolling rule and accounting."""
 
     method: TemporalMethod
     objective: MappingObjective
     run: Run
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """As `LayerMapper`."""
+        """Return the cost of the best mapping, or None if none fits; raises as `LayerMapper` does."""
         widened = with_groups_unrolled(problem)
         by_rule = FixedUnrolling(self.method, DEFINES, self.objective, run=self.run)
         try:
@@ -130,7 +130,7 @@ class RuleMapper:
         return layer_cost(widened, mapping, DEFINES)
 
     def _ensure_legal(self, problem: LayerProblem, mapping: LayerMapping) -> None:
-        """Whole units may need more room than the parts that are counted, so that is left to the cost model."""
+        """Raise InternalError for an illegal mapping; capacity is excluded: whole units need more than fractions."""
         for violation in verify_mapping(problem, mapping, may_pad=True):
             if violation.rule is not Rule.CAPACITY_EXCEEDED:
                 raise InternalError(f"its mapping is not legal: {violation}", place=f"--method {self.method}")
@@ -138,13 +138,13 @@ class RuleMapper:
 
 @dataclass(frozen=True, slots=True)
 class MapperInTime:
-    """A mapper that is asked as long as the run need not stop: a stack may have thousands of layers in its tiles."""
+    """A mapper that raises once the run must stop: a tiled group may have thousands of layers."""
 
     mapper: Mapper
     run: Run
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """As the mapper itself; raises CostingStoppedError where the run has to stop."""
+        """Return the mapper's answer; raises CostingStoppedError if the run must stop."""
         if self.run.stop is not None:
             raise CostingStoppedError
         self.run.spend(SECONDS_OF_A_TILE)
@@ -152,7 +152,7 @@ class MapperInTime:
 
 
 def _makeshift(problem: LayerProblem) -> LayerMapping | None:
-    """For a layer of which a method neither finds a mapping nor says that there is none."""
+    """Return the serial mapping, for a layer without a mapping or proof of infeasibility."""
     mapping = one_by_one(problem)
     return None if verify_mapping(problem, mapping) else mapping
 
@@ -162,9 +162,9 @@ def _unmappable(error: InputError, method: str) -> UnmappableError:
 
 
 def _completed(result: Result[LayerMapping], run: Run) -> LayerMapping | None:
-    """None where nothing fits; raises CostingStoppedError where that may be so because the run has to stop.
+    """Return the mapping, None if none fits; raises CostingStoppedError if the search was cut short.
 
-    Of several unrollings one that is looked at in time may have none where a later one would.
+    With several unrollings, the first may have no mapping although a later one does.
     """
     if result.stopped_by is not Stop.COMPLETED or (result.answer is None and run.stop is not None):
         raise CostingStoppedError

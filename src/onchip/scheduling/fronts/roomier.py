@@ -1,6 +1,6 @@
-"""What is known of a layer whose operands lie at the same homes, and whose tiles have more room.
+"""Dominance by capacity: known mappings of a layer at the same homes with more capacity for tiles.
 
-Its best mapping costs no more than the best with less room; where it fits there, it is the best.
+The best mapping with more capacity costs no more; if it fits in less capacity, it is optimal there.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from onchip.model.group.mapper import Mapper
 from onchip.model.layer.cost import LayerCost, layer_cost
 
 _Place: TypeAlias = tuple[Layer, Homes, bool]
-"""All of a problem but its room, on one machine."""
+"""A problem on a given machine without its capacities."""
 
 
 @dataclass(slots=True)
 class Roomier:
-    """Best mappings that are `known` on one machine, None where there is none, by all but the room of tiles."""
+    """The best mappings `known` on one machine, None for infeasible problems, indexed without the tiles' capacity."""
 
     known: Mapping[LayerProblem, LayerCost | None]
     _by_place: dict[_Place, list[tuple[Mapping[str, int], LayerCost | None]]] = field(default_factory=dict)
     _taken_note_of: int = 0
 
     def of(self, problem: LayerProblem) -> Iterator[LayerCost | None]:
-        """Yield what the same layer costs where no memory has less room for its tiles, None where nothing fits."""
+        """Yield the costs of the same layer with at least as much capacity in every memory, None if nothing fits."""
         for known, cost in islice(self.known.items(), self._taken_note_of, None):
             self._by_place.setdefault(_place(known), []).append((known.room_bytes, cost))
         self._taken_note_of = len(self.known)
@@ -41,13 +41,13 @@ class Roomier:
 
 @dataclass(frozen=True, slots=True)
 class RoomierFirst:
-    """A mapper that proves its mappings best, asked only where none of those with more room fits."""
+    """A mapper with proofs, called only if no known mapping with more capacity fits."""
 
     mapper: Mapper
     roomier: Roomier
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """As the mapper itself; of mappings that cost the same it may be another."""
+        """Return the mapper's answer, possibly another mapping of equal cost."""
         for cost in self.roomier.of(problem):
             if cost is None:
                 return None
@@ -57,7 +57,7 @@ class RoomierFirst:
 
 
 def _fitting(problem: LayerProblem, known: LayerCost) -> LayerCost | None:
-    """The same mapping, if it fits and costs as much."""
+    """Return the cost of the same mapping here, if it fits and costs as much."""
     try:
         found = layer_cost(problem, known.mapping)
     except MappingError:
@@ -70,5 +70,5 @@ def _place(problem: LayerProblem) -> _Place:
 
 
 def _is_within(room: Mapping[str, int], other: Mapping[str, int]) -> bool:
-    """Whether there is no more room in any memory; what is not listed is all of it."""
+    """Return True if no memory has more capacity; unlisted memories have all of theirs."""
     return all(name in room and room[name] <= most for name, most in other.items())

@@ -1,7 +1,7 @@
-"""The front of a run of operators as one stack: tilings of which none is at most as much as another in all that counts.
+"""The Pareto front of a run of operators as one fused group, over its tilings.
 
-What counts is what the stack's own schedule takes: as a network of its own, which reads from DRAM and writes there what
-its places do not keep.
+Costs are those of the group's own schedule as a separate network, which reads from and writes to DRAM everything that
+its placements do not keep.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from onchip.model.program.figures import ScheduleFigures
 from onchip.scheduling.program.places import Places
 
 Operators: TypeAlias = tuple[str, ...]
-"""A run of operators, by name."""
+"""Names of consecutive operators."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackDemand:
-    """What a stack takes alone; `held_bytes` are the most that it has resident at once, by memory."""
+    """The cost of a group alone; `held_bytes` is its peak of resident bytes by memory."""
 
     held_bytes: Mapping[str, int]
     traffic_bytes: int
@@ -30,12 +30,12 @@ class StackDemand:
 
     @classmethod
     def of(cls, figures: ScheduleFigures) -> StackDemand:
-        """Those of a schedule that has this stack alone."""
+        """Return the demand from the figures of a schedule with this group alone."""
         held = {name: one.peak_bytes for name, one in figures.memories.items()}
         return cls(held, figures.traffic_bytes, figures.latency_cycles, figures.energy_fj)
 
     def is_no_more_than(self, other: StackDemand) -> bool:
-        """Whether none of its figures is above the other's."""
+        """Return True if none of its figures exceeds the other's."""
         return (
             self.traffic_bytes <= other.traffic_bytes
             and self.cycles <= other.cycles
@@ -46,7 +46,7 @@ class StackDemand:
 
 @dataclass(frozen=True, slots=True)
 class StackOption:
-    """A stack in its tiles, and where its maps lie; in its places it has the number 0."""
+    """A tiled group and its placements, in which it has the number 0."""
 
     stack: ScheduledStack
     places: Places
@@ -55,9 +55,9 @@ class StackOption:
 
 @dataclass(frozen=True, slots=True)
 class StackPrices:
-    """What a stack adds to the objective of a schedule that takes `energy_fj` and `latency_cycles` as a whole.
+    """The marginal price of a group in a schedule with `energy_fj` and `latency_cycles` in total.
 
-    The product of both grows by the stack's energy times the latency, and by its cycles times the energy.
+    The energy-delay product grows by the group's energy times the latency, and by its cycles times the energy.
     """
 
     objective: ScheduleObjective
@@ -65,7 +65,7 @@ class StackPrices:
     latency_cycles: int = 1
 
     def of(self, figures: StackDemand) -> int:
-        """The price of a stack."""
+        """Return the price of a group."""
         return {
             ScheduleObjective.ENERGY: figures.energy_fj,
             ScheduleObjective.LATENCY: figures.cycles,
@@ -76,29 +76,29 @@ class StackPrices:
 
 @dataclass(frozen=True, slots=True)
 class StackFront:
-    """Options for the same operators, in the order in which they were found."""
+    """The options of the same operators, in the order found."""
 
     options: tuple[StackOption, ...] = ()
 
     def with_option(self, found: StackOption) -> StackFront:
-        """Return the front of these and another; of two that are alike the first stays."""
+        """Return the front with another option; the first of equal ones stays."""
         if any(one.figures.is_no_more_than(found.figures) for one in self.options):
             return self
         kept = (one for one in self.options if not found.figures.is_no_more_than(one.figures))
         return StackFront((*kept, found))
 
     def least(self, prices: StackPrices) -> StackOption | None:
-        """The option of the least price, the first of several; None where there is none."""
+        """Return the first option of least price; None if there is none."""
         return min(self.options, key=lambda one: prices.of(one.figures), default=None)
 
 
 def cheapest_cuts(
     stacks: Sequence[ScheduledStack], fronts: Mapping[Operators, StackFront], prices: StackPrices
 ) -> tuple[StackOption, ...]:
-    """Options of least price together, of operators in the order of the stacks, cut anywhere that fronts allow.
+    """Return the options of least total price that partition the operators, cut anywhere that fronts allow.
 
-    A stack whose operators have no front stays as it is, and counts nothing: what has a front with some of its
-    operators has to have all of them, and then it has to have one itself. Of what stays nothing is returned.
+    A stack whose operators have no front stays unchanged, has price 0 and is not returned. An option with some of its
+    operators must cover all of them, and then it must have a front itself.
     """
     order = tuple(name for stack in stacks for name in stack.operators)
     best: list[tuple[int, tuple[StackOption, ...]] | None] = [(0, ()), *(None for _ in order)]

@@ -1,4 +1,4 @@
-"""Stacks costed with the help of several workers, which map layers; this process remembers all that is mapped."""
+"""Costs of fused groups with worker processes that map layers; this process caches all mappings."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from onchip.transform.groups.stack_choice import StackChoice
 
 SECONDS_BETWEEN_LOOKS: Final = 0.1
 KEEPING: Final = (EXACT, DIVE, LOMA)
-"""Methods whose mappings leave out no memory that holds an operand."""
+"""Methods whose mappings use every memory that holds an operand."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileMethod:
-    """Which method maps the layers of tiles for what, and how these are counted."""
+    """A mapping method for tile layers, with its objective and accounting."""
 
     method: str
     objective: MappingObjective
@@ -50,21 +50,21 @@ class TileMethod:
     accounting: AccountingName
 
     def mapper(self, run: Run) -> Mapper:
-        """Return what maps as long as the run need not stop; as DeFiNES counts nothing is kept for a later run."""
+        """Return a mapper that stops with the run; in DeFiNES's accounting nothing is cached between runs."""
         if self.accounting is AccountingName.DEFINES:
             return RuleMapper(TemporalMethod(self.method), self.objective, run)
         cache = MappingCache.opened() if self.use_cache else None
         return LayerMapper(composing_method(self.method), self.objective, run, cache)
 
     def answer(self, question: tuple[LayerProblem, Limits]) -> LayerCost | None:
-        """Return the cost of a layer within limits that begin now; raises what the mapper raises."""
+        """Return the cost of a layer within limits that start now; raises the mapper's errors."""
         problem, limits = question
         return self.mapper(Run(limits))(problem)
 
 
 @dataclass(frozen=True, slots=True)
 class Costing:
-    """What is costed, which method maps the layers of tiles, and how these are counted."""
+    """The question to cost: network, machine and objective, with the mapping method and accounting."""
 
     network: FusableNetwork
     accelerator: Accelerator
@@ -74,18 +74,18 @@ class Costing:
     accounting: AccountingName = AccountingName.INTERPRETER
 
     def within(self, options: FusionOptions) -> FusionOptions:
-        """Return the options without what these conventions do not know: DeFiNES has maps between stacks in DRAM."""
+        """Return the options that the conventions allow: DeFiNES keeps maps between groups in DRAM."""
         always_dram = conventions_of(self.accounting).maps_between_stacks_are_in_dram
         return replace(options, maps_stay=options.maps_stay and not always_dram)
 
     @property
     def quick(self) -> Costing:
-        """The same question by a mapper that takes milliseconds, of which the same bounds hold."""
+        """Return the same question with a mapper that takes milliseconds and has the same bounds."""
         mapper = DIVE if self.accounting is AccountingName.INTERPRETER and self.mapper != LOMA else LOMA
         return replace(self, mapper=mapper, use_cache=False)
 
     def costs(self, run: Run, known_bounds: StackBounds | None = None) -> StackCosts:
-        """Return what costs stacks in this process, each mapping searched once, as long as the run need not stop."""
+        """Return the costs of groups in this process, each mapping searched once, until the run stops."""
         known: dict[LayerProblem, LayerCost | None] = {}
         mapper = self.mapping.mapper(run)
         memory = Memoized(RoomierFirst(mapper, Roomier(known)) if self._proves else mapper, known)
@@ -101,7 +101,7 @@ class Costing:
         )
 
     def rehearsal(self, memory: Memoized) -> Rehearsal | None:
-        """Return what bounds stacks closely, knowing what is remembered; None for mappers of which it is not proven."""
+        """Return a rehearsal for tight bounds from cached costs; None for mappers without a proof."""
         if self.mapper not in (EXACT, DIVE) or self.accounting is not AccountingName.INTERPRETER:
             return None
         by_energy = self._proves and self.objective.of_layers is MappingObjective.ENERGY
@@ -109,12 +109,12 @@ class Costing:
 
     @property
     def _proves(self) -> bool:
-        """Whether mappings are the best of their mapspace, which less room makes smaller."""
+        """Return True if mappings are optimal in a mapspace that shrinks with less capacity."""
         return self.mapper == EXACT and self.accounting is AccountingName.INTERPRETER
 
     @property
     def mapping(self) -> TileMethod:
-        """Return how layers of tiles are mapped."""
+        """Return the mapping method for tile layers."""
         return TileMethod(self.mapper, self.objective.of_layers, self.use_cache, self.accounting)
 
     @property
@@ -128,7 +128,7 @@ class Costing:
 def costs_of(
     costing: Costing, run: Run, pool: TaskPool | None = None, known_bounds: StackBounds | None = None
 ) -> Iterator[StackCosts]:
-    """Layers are mapped by the pool, or in as many processes as the run has workers; these end with the context."""
+    """Yield the costs; the pool, or one process per worker of the run, maps layers until the context ends."""
     costs = costing.costs(run, known_bounds)
     if pool is None and run.limits.workers == 1:
         yield costs
@@ -153,7 +153,7 @@ def costs_of(
 
 @dataclass(slots=True)
 class _CostsByPool(StackCosts):
-    """As `StackCosts`; what has to be mapped for some stacks is found out first, and mapped several at a time."""
+    """The costs of groups that first collect the layers to map and then map several at a time."""
 
     memory: Memoized = field(kw_only=True)
     mapping: TileMethod = field(kw_only=True)
@@ -161,7 +161,7 @@ class _CostsByPool(StackCosts):
     run: Run = field(kw_only=True)
 
     def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
-        """Raises CostingStoppedError where the run has to stop first."""
+        """Return the costs of choices; raises CostingStoppedError if the run stops first."""
         limits = replace(self.run.limits_left, workers=1)
         asked = self._asked(choices)
         pending = [self.pool.submit(self.mapping.answer, (problem, limits)) for problem in asked]
@@ -174,7 +174,7 @@ class _CostsByPool(StackCosts):
         return StackCosts.costs(self, choices)
 
     def _asked(self, choices: Sequence[StackChoice]) -> list[LayerProblem]:
-        """What is not known yet, if everything fits where it is tried first."""
+        """Return the unknown layers, assuming that everything fits at its first level."""
         recorder = _Recorder(self.memory)
         rehearsal = StackCosts(self.network, self.accelerator, self.objective, recorder, self.conventions)
         rehearsal.costs(choices)
@@ -183,7 +183,7 @@ class _CostsByPool(StackCosts):
 
 @dataclass(slots=True)
 class _Recorder:
-    """A mapper that remembers what it is asked, and answers nothing of use unless it is known."""
+    """A mapper that records its questions and returns a dummy for unknown ones."""
 
     memory: Memoized
     asked: dict[LayerProblem, None] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The least cycles of a nest, whatever its mapping and wherever its operands lie: what it may gain by another one."""
+"""Lower bound on the cycles of a loop nest over all mappings and operand homes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from onchip.ir.layer import Layer
 
 @dataclass(slots=True)
 class CycleFloors:
-    """The floors of nests on one machine; each is reckoned once, as they are asked for again and again."""
+    """The cycle bounds of nests on one machine, cached."""
 
     accelerator: Accelerator
     _known: dict[tuple[Layer, bool], float] = field(default_factory=dict, init=False)
 
     def least_cycles(self, layer: Layer, *, weight_is_an_input: bool) -> float:
-        """Return its work over the units that can be at work, or what has to pass a port, whichever takes longer."""
+        """Return the maximum of work over units at work, and the traffic of the busiest port."""
         key = layer, weight_is_an_input
         if key not in self._known:
             ports, work = PortFloors(self.accelerator), work_of_all(layer)

@@ -1,7 +1,7 @@
-"""Tiles of a layer in which units divide its loops more evenly than in the whole: sizes that are worth a look.
+"""Tilings in which units divide a layer's loops more evenly than in the whole layer.
 
-Searches of schedules look for mappings whose loops are whole factors of bounds. Of a map of 55 x 55 pixels an array of
-4 x 4 has one at a time so, of 52 x 52 of them all 16.
+Schedule search uses mappings with whole factors of loop bounds. On a map of 55 x 55 pixels an array of 4 x 4 then has
+one unit at work, on 52 x 52 all 16.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onchip.scheduling.program.runs import NestPlace
 
 @dataclass(frozen=True, slots=True)
 class EvenTiling:
-    """A tiling, and the cycles that all its tiles together take at least in mappings of whole factors."""
+    """A tiling, and the lower bound on the cycles of all its tiles in even mappings."""
 
     tiling: Tiling
     least_cycles: float
@@ -29,7 +29,7 @@ class EvenTiling:
 
 @dataclass(slots=True)
 class EvenTiles:
-    """Of the machine of the floors; what is reckoned of a layer is kept."""
+    """The tilings of layers on the machine of the bounds, cached."""
 
     floors: CycleFloors
     _sharing: AnyUnrolling = field(init=False)
@@ -39,7 +39,7 @@ class EvenTiles:
         self._sharing = AnyUnrolling(self.floors.accelerator, every_memory_keeps=True, divides_loops=True)
 
     def of(self, layer: Layer) -> Sequence[EvenTiling]:
-        """Tilings of P x Q that may take fewer cycles than the whole does at least, the fewest first."""
+        """Return tilings of P x Q with a lower cycle bound than the whole layer, the fewest cycles first."""
         if layer not in self._known:
             whole = self.least_cycles(layer, layer.p, layer.q)
             found = [EvenTiling(one, self.least_cycles_in(layer, one)) for one in self._tilings(layer)]
@@ -48,19 +48,19 @@ class EvenTiles:
         return self._known[layer]
 
     def least_cycles_in(self, layer: Layer, tiling: Tiling) -> float:
-        """What all tiles of P x Q take at least: their work over the units that whole factors can keep at work."""
+        """Return the cycle bound of all tiles of P x Q: work over the units that even mappings can keep at work."""
         sizes = product(_tiles_along(layer.p, tiling.rows), _tiles_along(layer.q, tiling.columns))
         return sum(down * across * self.least_cycles(layer, p, q) for (p, down), (q, across) in sizes)
 
     def least_cycles(self, layer: Layer, rows: int, columns: int) -> float:
-        """The same of one tile, whose own padding does not matter."""
+        """Return the cycle bound of one tile, without padding."""
         tile = replace(layer, p=rows, q=columns, padding=(0, 0, 0, 0))
         return tile.macs / self._sharing.of_tiles(tile, {}).at_work
 
     def least_cycles_at_ports(self, nest: NestPlace, tiling: Tiling) -> float:
-        """What all tiles of a nest take at least for what has to pass the busiest port in each.
+        """Return the cycle bound of all tiles of a nest from the traffic of each tile's busiest port.
 
-        Of a tile's input everything that is padding anywhere is taken for padding.
+        In a tile's input, every position that is padding in some tile counts as padding.
         """
         layer, found = nest.layer, 0.0
         for (p, down), (q, across) in product(
@@ -74,7 +74,7 @@ class EvenTiles:
         return found
 
     def _tilings(self, layer: Layer) -> Iterator[Tiling]:
-        """Along each axis all of it, or the most that a number of units divides; not all of both."""
+        """Yield tilings with, along each axis, the whole or the largest multiple of some units; not both whole."""
         rows, columns = self._sizes(layer.p), self._sizes(layer.q)
         for down, across in product(rows, columns):
             if (down, across) != (layer.p, layer.q):
@@ -86,7 +86,7 @@ class EvenTiles:
 
 
 def _tiles_along(size: int, tile: int) -> Iterator[tuple[int, int]]:
-    """Sizes of tiles along an axis, and how many there are of each."""
+    """Yield the tile sizes along an axis, with their counts."""
     yield tile, size // tile
     if size % tile:
         yield size % tile, 1

@@ -1,4 +1,4 @@
-"""A longer look for the mappings of a schedule that are not proven."""
+"""Longer searches for the unproven mappings of a schedule."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
 
 SECONDS_OF_A_LONGER_LOOK: Final = 0.1
-"""At least, for the mapping of a nest."""
+"""Minimum seconds for the mapping of a nest."""
 LONGER: Final = 1.5
-"""Times as long as a nest's layer was searched for before: in less than that nothing new is found."""
+"""Minimum ratio to the layer's earlier search time; a shorter search finds nothing new."""
 MappedAtPlace: TypeAlias = tuple[NestPlace, NestRoom, MappedNest]
 
 
 @dataclass(frozen=True, slots=True)
 class LongerLook:
-    """Asks again, those nests first that may gain most.
+    """Repeated mapping searches, nests with the greatest potential gain first.
 
-    With `counts_cycles` that is by their cycles, and they have as much more time; else by their energy, and all have
-    the same. Nests of several stacks that are alike at their homes are asked for once, in the room of any of them where
-    what is found for a larger one does not fit.
+    With `counts_cycles` the gain is in cycles, and time is allotted in proportion; otherwise it is in energy, with
+    equal time for all. Nests of several groups with the same layer and homes are searched once, and again for a
+    capacity in which the result does not fit.
     """
 
     mappings: KnownMappings
     mapper: BestMapper
     counts_cycles: bool
     is_wide: bool = False
-    """True if mappings beyond even ones are asked for."""
+    """True to search beyond even mappings."""
     most_seconds: float = inf
-    """For one search, unless its layer was searched for as long as that before; then those alone are asked for that
-    were never searched for."""
+    """Time limit of one search, at least the earlier search time of its layer; if finite, only nests never searched are
+    included.
+    """
 
     def improve(self, best: ScheduleAttempt, left: Run) -> None:
-        """The best schedule has what is found, if it is better with that."""
+        """Improve the best schedule with the mappings found."""
         groups = [(sum(map(self._to_gain, alike)), alike) for alike in self._alike(best)]
         waiting = sorted((one for one in groups if one[0] > 0), key=lambda one: -one[0])
         if left.deadline.is_set and waiting and not self.is_wide:
@@ -56,11 +57,11 @@ class LongerLook:
             share = gain / sum(gain for gain, _ in waiting[at:]) if self.counts_cycles else 1 / (len(waiting) - at)
             is_mapped |= self._look(alike, share, left)
         if is_mapped:
-            with self.mapper.quick():  # those for which there was no time stay as they are
+            with self.mapper.quick():  # nests without time keep their mappings
                 best.compose_again()
 
     def _alike(self, best: ScheduleAttempt) -> Iterable[Sequence[MappedAtPlace]]:
-        """The nests to ask for, those together that are the same layer at the same homes, the most room first."""
+        """Return the nests to search, grouped by layer and homes, most capacity first."""
         is_first = self.most_seconds < inf
         found: dict[NestKey, list[MappedAtPlace]] = {}
         for one in best.improver.best.composition.nests:
@@ -70,9 +71,9 @@ class LongerLook:
         return [sorted(alike, key=lambda one: -sum(one[1].room.values())) for alike in found.values()]
 
     def _look(self, alike: Sequence[MappedAtPlace], share: float, left: Run) -> bool:
-        """Whether anything is found for nests that are alike, the one with most room first, in a share of the time.
+        """Search for equal nests, most capacity first, in a share of the time; return True if a search succeeded.
 
-        Each has as much as a search needs that may find anything new; where less is left it is not begun.
+        Each search gets enough time to find something new; it is skipped if less time is left.
         """
         found: list[tuple[Room, MappedNest]] = []
         for at, (nest, room, known) in enumerate(alike):
@@ -94,7 +95,7 @@ class LongerLook:
         return bool(found)
 
     def _to_gain(self, one: MappedAtPlace) -> float:
-        """How much less it may take at most: of its cycles those beyond the least of any mapping, else its energy."""
+        """Return the maximum gain: cycles above the lower bound, or the energy."""
         nest, room, known = one
         if not self.counts_cycles:
             return room.times * known.cost.energy_pj

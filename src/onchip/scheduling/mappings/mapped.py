@@ -1,4 +1,4 @@
-"""The mappings of a schedule: one for each nest at its homes, within the room that every step leaves for it."""
+"""The mappings of a schedule: one per nest at its homes, within the capacity that every step leaves."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from onchip.scheduling.mappings.mapping_front import MappingFront, OptionPrices
 from onchip.scheduling.program.runs import NestPlace
 
 Edition = tuple[int, bool]
-"""How often known mappings were replaced, or weighed otherwise, and whether quick ones will do."""
+"""Number of replacements and reweighings of known mappings, and True if quick mappings suffice."""
 
 
 class NestMapper(Protocol):
-    """Finds mappings of nests; a quick one takes the first that it has."""
+    """A mapper of nests; a quick one returns its first mapping."""
 
     is_quick: bool
 
     def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping]) -> MappedNest | None:
-        """The best mapping of a nest within a room; None if none fits. `similar` are of its layer at other homes."""
+        """Return the best mapping of a nest within a capacity, None if none fits; `similar` are from other homes."""
 
     def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
-        """These nests in these rooms are asked for next."""
+        """Announce the nests and capacities of the next calls."""
 
 
 @dataclass(slots=True)
 class KnownMappings:
-    """Remembers what a mapper found.
+    """The cache of a mapper's answers.
 
-    A mapping that is best in a room is best in every smaller one in which it fits; where none fits in a room, none
-    fits in a smaller one. With `prices` the best is that of the least price of all that was ever found of the nest at
-    its homes and fits; or one that is preferred, if it fits.
+    A mapping that is optimal in a capacity is optimal in every smaller one in which it fits. If none fits in a
+    capacity, none fits in a smaller one. With `prices` the answer is the cheapest mapping ever found for the nest at
+    its homes that fits, or a preferred one.
     """
 
     mapper: NestMapper
@@ -47,11 +47,11 @@ class KnownMappings:
 
     @property
     def edition(self) -> Edition:
-        """Return what stays the same as long as what was best in a room still is."""
+        """Return a value that changes whenever a best mapping may have changed."""
         return self._replaced, self.mapper.is_quick
 
     def best(self, nest: NestPlace, room: Room) -> MappedNest | None:
-        """Of a nest in a room; None if none fits."""
+        """Return the best mapping of a nest in a capacity; None if none fits."""
         known = self._known(nest, room)
         if known is not None:
             return self._chosen(nest, room, known.mapped)
@@ -63,12 +63,12 @@ class KnownMappings:
         return self._chosen(nest, room, found)
 
     def learn(self, nest: NestPlace, others: Iterable[MappedNest]) -> None:
-        """Mappings of a nest that were found otherwise are weighed, too, from now on."""
+        """Add mappings of a nest that were found elsewhere to its options."""
         self._fronts[key_of(nest)] = self._front(nest).with_options(others)
         self._replaced += 1
 
     def options(self, nest: NestPlace, room: Room) -> Sequence[MappedNest]:
-        """All on the nest's front that fit in the room, those of the least price first; none where none are weighed."""
+        """Return the options of the nest that fit, cheapest first; empty without prices."""
         prices = self.prices
         if prices is None:
             return ()
@@ -76,7 +76,7 @@ class KnownMappings:
         return sorted(fitting, key=lambda one: prices.of(one.cost))
 
     def weigh(self, prices: OptionPrices) -> None:
-        """From now on options are weighed so: all that was ever found, and what will be."""
+        """Set the prices of options, for all mappings found before and later."""
         if self.prices is None:
             for key, found in self._found.items():
                 known = (one.mapped for one in reversed(found) if one.mapped is not None)
@@ -85,7 +85,7 @@ class KnownMappings:
         self._replaced += 1
 
     def prefer(self, nest: NestPlace, mapping: LayerMapping | None) -> LayerMapping | None:
-        """From now on this option is taken wherever it fits (None: the cheapest); return the one before."""
+        """Prefer an option wherever it fits (None: the cheapest); return the earlier preference."""
         before = self._preferred.pop(key_of(nest), None)
         if mapping is not None:
             self._preferred[key_of(nest)] = mapping
@@ -93,24 +93,24 @@ class KnownMappings:
         return before
 
     def announce(self, asked: Iterable[tuple[NestPlace, Room]]) -> None:
-        """Say which nests in which rooms are asked for next, so that the mapper can share its time among new ones."""
+        """Announce the nests and capacities of the next calls: the mapper divides its time among new ones."""
         self.mapper.expect([(nest, room) for nest, room in asked if self._known(nest, room) is None])
 
     def replace(self, nest: NestPlace, room: Room, better: MappedNest) -> None:
-        """From now on this one is the best of the nest in the room, and wherever it fits in a smaller one."""
+        """Replace the best mapping of the nest in the capacity, and in smaller ones where it fits."""
         self._doubt_quick(nest)
         self._found.setdefault(key_of(nest), []).insert(0, _FoundInRoom(room, better, better.is_quick))
         self._remember(nest, better)
         self._replaced += 1
 
     def _doubt_quick(self, nest: NestPlace) -> None:
-        """What was found at once of its layer, at any homes, is found anew: better may be made of what is known now."""
+        """Mark quick mappings of the layer at any homes for a new search, which may use the new knowledge."""
         for key, found in self._found.items():
             if (key[0], key[2]) == (nest.layer, nest.weight_is_an_input):
                 self._found[key] = [replace(one, is_doubted=one.is_quick) for one in found]
 
     def _remember(self, nest: NestPlace, found: MappedNest | None) -> None:
-        """Its options join the front."""
+        """Add its options to the front."""
         if self.prices is not None and found is not None:
             self._fronts[key_of(nest)] = self._front(nest).with_options((replace(found, others=()), *found.others))
 
@@ -118,7 +118,7 @@ class KnownMappings:
         return self._fronts.get(key_of(nest), MappingFront())
 
     def _chosen(self, nest: NestPlace, room: Room, found: MappedNest | None) -> MappedNest | None:
-        """Of all options the preferred, or the cheapest; it is as well known as what was found in the room."""
+        """Return the preferred or cheapest option, with the proof state of the answer for the capacity."""
         if self.prices is None or found is None or found.is_makeshift:
             return found
         wanted = self._preferred.get(key_of(nest))
@@ -132,14 +132,14 @@ class KnownMappings:
         )
 
     def _known(self, nest: NestPlace, room: Room) -> _FoundInRoom | None:
-        """What was found in a larger room, if it is what would be found in this one."""
+        """Return the answer for a larger capacity, if it is also the answer for this one."""
         is_quick = self.mapper.is_quick
         found = self._found.get(key_of(nest), [])
         usable = (one for one in found if not one.is_doubted and (is_quick or not one.is_quick))
         return next((one for one in usable if one.holds_within(room)), None)
 
     def _similar(self, nest: NestPlace) -> list[LayerMapping]:
-        """The last that was found of the same layer at each choice of homes, and what is doubted at its own."""
+        """Return the latest mappings of the same layer at each choice of homes, and doubted ones at its own."""
         doubted = [one.mapped for one in self._found.get(key_of(nest), []) if one.is_doubted]
         mapped = [
             next((one.mapped for one in found if one.mapped is not None), None)
@@ -151,9 +151,9 @@ class KnownMappings:
 
 @dataclass(frozen=True, slots=True)
 class _FoundInRoom:
-    """What was found in a room, quickly or not; None: nothing fits.
+    """An answer for a capacity, quick or not; None if nothing fits.
 
-    It is doubted where it was found quickly, before something better was known of its layer.
+    It is doubted if it was found quickly, before something better was known of its layer.
     """
 
     room: Room
@@ -169,10 +169,10 @@ NestKey = tuple[Layer, Homes, bool]
 
 
 def key_of(nest: NestPlace) -> NestKey:
-    """What nests have in common that have the same mappings."""
+    """Return the key shared by nests with the same mappings."""
     return nest.layer, nest.homes, nest.weight_is_an_input
 
 
 def is_within(room: Room, larger: Room) -> bool:
-    """Whether no memory has more of it than of the larger one."""
+    """Return True if no memory has more capacity than in the larger one."""
     return all(size <= larger.get(memory, 0) for memory, size in room.items())

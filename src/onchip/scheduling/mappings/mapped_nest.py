@@ -1,4 +1,4 @@
-"""A mapping of a nest of a schedule, with what it costs."""
+"""A mapping of a schedule's nest, with its cost."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.model.program.compute_cost import NestCost
 
 Room = Mapping[str, int]
-"""Bytes that tiles may take, by addressed memory."""
+"""Bytes available for tiles, by addressed memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class MappedNest:
-    """A mapping, and what the nest costs with it. A wide one was searched for beyond even mappings, too.
+    """A mapping and the cost of the nest with it.
 
-    A makeshift one was not searched for, since the time was over; for a quick one only what is known and LOMA were
-    asked. Beside one that is not proven there may be better ones. `others` were seen beside it, and are less in
-    something.
+    `is_makeshift`: built without a search, for lack of time. `is_quick`: only known mappings and LOMA were used.
+    Without `is_proven` there may be better ones. `is_wide`: the search included uneven mappings. `others` are mappings
+    met in the same search that are better in some criterion.
     """
 
     mapping: LayerMapping
@@ -30,5 +30,5 @@ class MappedNest:
     others: tuple[MappedNest, ...] = field(default=(), compare=False, repr=False)
 
     def fits(self, room: Room) -> bool:
-        """Whether its workspaces are within the room."""
+        """Return True if its workspaces fit the capacity."""
         return all(room.get(memory, 0) >= size for memory, size in self.cost.workspace_bytes.items())

@@ -1,4 +1,4 @@
-"""The front of a nest: mappings of which none is at most as much as another in all that a schedule counts of it."""
+"""The Pareto front of a nest's mappings over all costs that a schedule counts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
 
 @dataclass(frozen=True, slots=True)
 class MappingFront:
-    """Options for one nest at its homes, in the order in which they were found."""
+    """The options of one nest at its homes, in the order found."""
 
     options: tuple[MappedNest, ...] = ()
 
     def with_options(self, found: Iterable[MappedNest]) -> MappingFront:
-        """Return the front of these and others; of two that are alike the first stays."""
+        """Return the front with other options; the first of equal ones stays."""
         options = self.options
         for one in found:
             if not any(is_no_more(known.cost, one.cost) for known in options):
@@ -28,14 +28,14 @@ class MappingFront:
         return MappingFront(options)
 
     def least(self, room: Room, prices: OptionPrices) -> MappedNest | None:
-        """Of the options whose workspaces are within the room the one of the least price; None where none is."""
+        """Return the cheapest option whose workspaces fit the capacity; None if none does."""
         return min((one for one in self.options if one.fits(room)), key=lambda one: prices.of(one.cost), default=None)
 
 
 def is_no_more(one: NestCost, other: NestCost) -> bool:
-    """Whether it has at most the other's energy, cycles, bits at DRAM each way, and workspace in each memory.
+    """Return True if energy, cycles, DRAM bits each way, and workspaces are at most the other's.
 
-    Then it may take the other's place in any schedule, which is no worse for it (docs/schedule.md, section 9).
+    Then it can replace the other in any schedule, which becomes no worse (docs/schedule.md, section 9).
     """
     return (
         one.energy_pj <= other.energy_pj
@@ -48,10 +48,10 @@ def is_no_more(one: NestCost, other: NestCost) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OptionPrices:
-    """How options are weighed for a schedule: by what each adds to the objective, the rest being as it is.
+    """The marginal prices of options in a schedule, all else equal.
 
-    Energy times latency grows by the option's energy times the schedule's `latency_cycles`, and by its cycles times
-    the schedule's `energy_fj`; while these are not known (None) the option's own product stands for that.
+    Energy times latency grows by the option's energy times the schedule's `latency_cycles`, and by its cycles times the
+    schedule's `energy_fj`. While these are unknown (None), the option's own product is the price.
     """
 
     rates: MemoryRates
@@ -60,7 +60,7 @@ class OptionPrices:
     latency_cycles: int | None = None
 
     def of(self, cost: NestCost) -> tuple[float, float]:
-        """The price of an option, and what decides between options of equal price."""
+        """Return the price of an option, and a tie-breaker."""
         energy_fj = cost.energy_pj * FEMTOJOULES_PER_PICOJOULE
         match self.objective:
             case ScheduleObjective.ENERGY:
@@ -75,6 +75,6 @@ class OptionPrices:
                 return energy_fj * self.latency_cycles + self._cycles(cost) * float(self.energy_fj), energy_fj
 
     def _cycles(self, cost: NestCost) -> int:
-        """While the array, or DRAM, is busy with it."""
+        """Return the cycles in which the array or DRAM is busy with it."""
         turn = dram_cycles(self.rates, cost.dram_read_bits, cost.dram_written_bits)
         return max(cost.cycles, turn)

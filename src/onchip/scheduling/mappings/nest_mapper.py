@@ -1,4 +1,4 @@
-"""The best mapping of a nest at its homes in the room that is left: proven, or the best that is found in time."""
+"""The mapper of nests at their homes in a given capacity: proven optima, or the best found in time."""
 
 from __future__ import annotations
 
@@ -45,31 +45,31 @@ SECONDS_BETWEEN_LOOKS: Final = 0.05
 NestQuestion: TypeAlias = tuple[LayerProblem, MappingObjective]
 
 PICOJOULES_OF_A_DRAM_BIT: Final = 1e7
-"""Far above that of any path on chip, and far below the largest energy that an accelerator may state."""
+"""Energy far above that of any on-chip path, and far below the largest that an accelerator may state."""
 SECONDS_OF_A_MAKESHIFT: Final = 0.0045
-"""Of a processor, to make it, to price it and to compose what runs so."""
+"""Processor seconds to build and cost a makeshift mapping and to compose its schedule."""
 _NestInRoom: TypeAlias = tuple[Layer, Homes, bool, tuple[tuple[str, int], ...]]
 
 SHARE_OF_A_COMPOSITION: Final = 0.25
-"""Of the time that is left, for all nests of a schedule that are not mapped yet."""
+"""Share of the remaining time for all unmapped nests of a schedule."""
 SHARE_OF_A_NEST: Final = 0.1
-"""Of the time that is left, at most for one nest."""
+"""Maximum share of the remaining time for one nest."""
 SHARE_OF_A_FIRST_COMPOSITION: Final = 0.6
-"""The same where none of them was mapped before."""
+"""Share of the remaining time for a schedule of which no nest was mapped before."""
 LEAST_SECONDS: Final = 0.1
-"""Of a nest, while there is any time: LOMA's mapping is found in it, and mostly the proof."""
+"""Minimum seconds per nest while there is time: enough for LOMA's mapping, and mostly for the proof."""
 SECONDS_OF_AN_ADAPTED: Final = 7e-4
-"""To check and to price a mapping of another place, where work is counted."""
+"""Work to check and cost a mapping adapted from other homes, in seconds."""
 SECONDS_OF_A_FIRST_LOOK: Final = 0.015
-"""Of a nest: where less is left for each, what the first dive finds will do at first."""
+"""Seconds per nest below which the mapping of the first dive suffices at first."""
 
 
 @dataclass(slots=True)
 class BestMapper:
-    """Asks for the best mapping of each nest, within its share of the time.
+    """A mapper that searches for the best mapping of each nest, within its share of the time.
 
-    Once the time is over a nest has a greedy mapping: it is a schedule, mostly within a few times of a good one.
-    Workers that map `ahead` find together what is asked for next; the answers are the same.
+    After the time limit a nest gets a greedy mapping, so there is a schedule, mostly within a small factor of a good
+    one. Workers that map `ahead` search for the next nests in parallel; the answers are the same.
     """
 
     accelerator: Accelerator
@@ -77,19 +77,19 @@ class BestMapper:
     run: Run
     cache: MappingCache | None = None
     shows_others: bool = False
-    """Whether beside the best mapping of a nest those are handed out that are less in energy or in cycles."""
+    """True to return mappings of less energy or fewer cycles along with the best."""
     ahead: MappedAhead | None = None
     prices: Accelerator | None = None
-    """The machine with the energies by which mappings are searched, if these are not its own (`dram_first`)."""
+    """Machine with the energies used in mapping searches, if these are not its own (`dram_first`)."""
     floors: CycleFloors = field(init=False)
     is_quick: bool = field(default=False, init=False)
-    """Whether what is known, and LOMA, will do for now."""
+    """True if known mappings and LOMA suffice for now."""
     _is_sure: bool = field(default=False, init=False)
     _is_hurried: bool = field(default=False, init=False)
     seconds: float = field(default=0.0, init=False)
-    """How long all mappings have taken."""
+    """Total seconds of all mapping searches."""
     _took: dict[Layer, float] = field(default_factory=dict, init=False)
-    """Of a layer the longest search so far, in seconds: a shorter one at other homes would be in vain."""
+    """Longest search so far of each layer, in seconds: a shorter one at other homes would find nothing new."""
     _until: float = field(default=float("inf"), init=False)
     _waiting: int = field(default=1, init=False)
     _makeshifts: Makeshifts = field(init=False)
@@ -100,9 +100,9 @@ class BestMapper:
 
     @contextmanager
     def quick(self, *, is_quick: bool = True, is_sure: bool = False, is_hurried: bool = False) -> Iterator[None]:
-        """Within it what is known, and LOMA, will do; with `is_sure` what neither maps is searched for.
+        """Within the context, known mappings and LOMA suffice; with `is_sure`, nests without one are searched.
 
-        With `is_hurried` what the first dive finds will do, however much time there is.
+        With `is_hurried` the first dive's mapping suffices, even if there is more time.
         """
         before = self.is_quick, self._is_sure, self._is_hurried
         self.is_quick, self._is_sure, self._is_hurried = is_quick, is_sure, is_hurried
@@ -112,7 +112,7 @@ class BestMapper:
             self.is_quick, self._is_sure, self._is_hurried = before
 
     def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
-        """Share the time among the nests that are asked for next; workers look for all of them now."""
+        """Divide the time among the nests of the next calls; workers search all of them now."""
         self._waiting = max(1, len(asked))
         self._makeshifts.expect([nest for nest, _ in asked])
         of_time = SHARE_OF_A_FIRST_COMPOSITION if self._is_first else SHARE_OF_A_COMPOSITION
@@ -124,7 +124,7 @@ class BestMapper:
     def look_ahead(
         self, asked: Sequence[tuple[NestPlace, Room]], objectives: Sequence[MappingObjective], seconds: float
     ) -> None:
-        """Let workers, if there are any, search nests for each objective, each in so many seconds of limited time."""
+        """Let the workers search nests for each objective, each within `seconds` if time is limited."""
         if self.ahead is not None:
             begun, problems = self.run.seconds, [self._problem(nest, room) for nest, room in asked]
             questions = [
@@ -134,18 +134,18 @@ class BestMapper:
             self.seconds += self.run.seconds - begun
 
     def _problem(self, nest: NestPlace, room: Room) -> LayerProblem | None:
-        """None where a parameter that is the nest's input lies where only weights may."""
+        """Return the mapping problem; None if a parameter that is the nest's input is where only weights may be."""
         try:
             return LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
         except AcceleratorError:
             return None
 
     def _priced(self, problem: LayerProblem) -> LayerProblem:
-        """Return the problem by whose energies mappings are searched."""
+        """Return the problem with the energies used in mapping searches."""
         return problem if self.prices is None else replace(problem, accelerator=self.prices)
 
     def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping] = ()) -> MappedNest | None:
-        """None where nothing fits, or nothing was found in time."""
+        """Return the best mapping, or None if nothing fits or nothing was found in time."""
         begun, problem = self.run.seconds, self._problem(nest, room)
         if problem is None:
             return None
@@ -180,26 +180,26 @@ class BestMapper:
 
     @property
     def _is_first(self) -> bool:
-        """Whether a schedule in other stacks is composed for the first time."""
+        """Return True for the first composition of a schedule with other groups."""
         return self.is_quick and self._is_sure
 
     @property
     def _is_over(self) -> bool:
-        """Whether no more is searched for: the time is over, or what is left of it is for makeshifts."""
+        """Return True if searches have ended: the time is over, or the rest is reserved for makeshifts."""
         return self.run.stop is not None or (self._is_first and self._makeshifts.is_late)
 
     @property
     def _may_hurry(self) -> bool:
-        """Whether all work is done, and there would be time for a first dive."""
+        """Return True if the work limit is reached, but there is time for a first dive."""
         is_sure = self._is_sure and not self._makeshifts.is_late
         return is_sure and self.run.deadline.has_time_beyond_work and not self.run.interrupt.is_set()
 
     def seconds_of(self, layer: Layer) -> float:
-        """How long the longest search for a mapping of this layer took, at whatever homes; 0 before the first."""
+        """Return the seconds of the longest mapping search of this layer at any homes; 0 before the first."""
         return self._took.get(layer, 0.0)
 
     def longer(self, nest: NestPlace, room: Room, seconds: float) -> MappedNest | None:
-        """What is found in so much time, at most all that is left; None where that is nothing."""
+        """Return the mapping found within `seconds`, at most the remaining time; None if there is none."""
         begun = self.run.seconds
         problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
         found = self._searched(problem, seconds)
@@ -207,7 +207,7 @@ class BestMapper:
         return found if isinstance(found, MappedNest) else None
 
     def wider(self, nest: NestPlace, room: Room, seconds: float) -> MappedNest | None:
-        """Return what is found among all mappings without bypass, uneven ones included; None if that is nothing."""
+        """Return the best mapping found among all without bypass, uneven ones included; None if there is none."""
         begun, objective, method = self.run.seconds, self.objective, METHODS["exact"]
         problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
         asked, run = self._priced(problem), self._run(seconds)
@@ -223,16 +223,16 @@ class BestMapper:
         return replace(mapped, is_proven=True, is_wide=True) if isinstance(mapped, MappedNest) else None
 
     def priced(self, nest: NestPlace, room: Room, mapping: LayerMapping) -> MappedNest | None:
-        """Return a mapping of an earlier schedule with its cost here; None where it is not legal here."""
+        """Return a mapping of an earlier schedule with its cost here; None if it is illegal here."""
         problem = self._problem(nest, room)
         if problem is None or verify_mapping(problem, mapping):
             return None
         return MappedNest(mapping, nest_cost(problem, mapping), is_quick=True)
 
     def otherwise(self, nest: NestPlace, room: Room, seconds: float) -> Iterator[MappedNest]:
-        """LOMA's front, and what is best by other objectives, each found in its part of so many seconds.
+        """Yield LOMA's front, and the best mappings by other objectives, each within its part of `seconds`.
 
-        What there is too little time for is left out.
+        Searches with too little time are skipped.
         """
         begun = self.run.seconds
         problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
@@ -246,18 +246,18 @@ class BestMapper:
 
     @property
     def others(self) -> Sequence[MappingObjective]:
-        """All objectives but its own."""
+        """Return all objectives except its own."""
         return [one for one in MappingObjective if one is not self.objective]
 
     def value_of(self, mapped: MappedNest) -> tuple[float, float]:
-        """Return what the mapper makes least, and what decides between equals."""
+        """Return the minimised value of a mapping, and a tie-breaker."""
         cost = mapped.cost
         if self.prices is not None:
             return cost.dram_read_bits + cost.dram_written_bits, cost.energy_pj
         return self.objective.of(cost.energy_pj, cost.cycles), cost.energy_pj
 
     def _quickly(self, problem: LayerProblem, seconds: float) -> MappedNest | Status:
-        """What is kept of an earlier run, or what a search finds by its first steps, fewer where seconds are few."""
+        """Return the cached result of an earlier run, or a short search's; shorter if `seconds` are few."""
         run = self._run(SECONDS_OF_LOMA)
         asked = self._priced(problem)
         kept = known_mapping_at(asked, self.objective, run, self.cache) if self.cache is not None else None
@@ -271,7 +271,7 @@ class BestMapper:
         return _mapped(problem, found)
 
     def _front(self, problem: LayerProblem) -> tuple[MappedNest, ...]:
-        """LOMA's mappings of which none is at most as much as another in energy and in cycles."""
+        """Return the Pareto front in energy and cycles of LOMA's mappings."""
         try:
             found = mappings_of_front_at(problem, self._run(SECONDS_OF_LOMA))
         except InputError:
@@ -281,9 +281,9 @@ class BestMapper:
     def _searched(
         self, problem: LayerProblem, seconds: float, objective: MappingObjective | None = None
     ) -> MappedNest | Status:
-        """What is found in so much time, if there is a limit; else INFEASIBLE, or UNKNOWN, says why there is none.
+        """Return the mapping found within `seconds`, if time is limited; else INFEASIBLE or UNKNOWN.
 
-        By the mapper's own objective, if no other is given.
+        The default objective is the mapper's own.
         """
         asked, begun = (self._priced(problem), objective or self.objective), self.run.seconds
         try:
@@ -295,13 +295,13 @@ class BestMapper:
         return _mapped(problem, found)
 
     def _run(self, seconds: float) -> Run:
-        """A run of its own, of so many seconds if there is a limit."""
+        """Return a separate run, of `seconds` if time is limited."""
         return self.run.apart(max(0.0, seconds))
 
     def _best(
         self, problem: LayerProblem, found: MappedNest | Status, similar: Sequence[LayerMapping], *, is_quick: bool
     ) -> MappedNest | None:
-        """What was found if that is proven, else it or the best of the same layer at other homes that is legal here."""
+        """Return a proven mapping, else the best of it and mappings adapted from the same layer at other homes."""
         if isinstance(found, MappedNest) and found.is_proven:
             return found
         best = found if isinstance(found, MappedNest) else None
@@ -319,9 +319,9 @@ class BestMapper:
         return None if mapping is None else MappedNest(mapping, nest_cost(problem, mapping))
 
     def _to_search_later(self, nest: NestPlace, problem: LayerProblem, room: Room) -> MappedNest | None:
-        """A makeshift mapping that is remembered as one that was found at once: the next longer look is for it.
+        """Return a makeshift mapping, stored as a quick one: the next longer search includes its nest.
 
-        A search for a nest that no quick one maps may take as long as all others together.
+        A search for a nest that no quick method maps may take as long as all others together.
         """
         found = self._makeshifts.of(nest, problem, room)
         return None if found is None else replace(found, is_makeshift=False, is_quick=True)
@@ -330,8 +330,7 @@ class BestMapper:
 def dram_first(accelerator: Accelerator) -> Accelerator:
     """Return the machine with DRAM bits so expensive that a mapping of least energy has least DRAM traffic.
 
-    Of mappings with equal traffic it is one of least energy on chip. Traffic counts bits, whatever the width of an
-    access.
+    Among mappings with equal traffic it has least on-chip energy. Traffic counts bits, independent of the access width.
     """
     dram = accelerator.dram
     if dram is None or dram.access is None:
@@ -341,7 +340,7 @@ def dram_first(accelerator: Accelerator) -> Accelerator:
 
 
 def _mapped(problem: LayerProblem, found: Result[LayerMapping]) -> MappedNest | Status:
-    """With what it costs; without a mapping, why there is none."""
+    """Return the mapping with its cost; without a mapping, the status."""
     if found.answer is None:
         return found.status
     return MappedNest(found.answer, nest_cost(problem, found.answer), is_proven=found.status is Status.OPTIMAL)
@@ -350,9 +349,9 @@ def _mapped(problem: LayerProblem, found: Result[LayerMapping]) -> MappedNest | 
 def best_adapted(
     problem: LayerProblem, similar: Iterable[LayerMapping], objective: MappingObjective
 ) -> LayerMapping | None:
-    """The best of those that are legal once they are adapted, the first of equals; None where none is.
+    """Return the best mapping that is legal after adaptation, the first of equals; None if none is.
 
-    Raises AcceleratorError where the accelerator says too little, InputError for loops of more than 65,535.
+    Raises AcceleratorError if the accelerator's description is incomplete, InputError for loops of more than 65,535.
     """
     executed: defaultdict[Layer, list[LayerMapping]] = defaultdict(list)
     for mapping in dict.fromkeys(adapted(other, problem) for other in similar):
@@ -369,9 +368,9 @@ def best_adapted(
 
 
 def adapted(mapping: LayerMapping, problem: LayerProblem) -> LayerMapping:
-    """The same loops; every memory of the problem keeps what it holds, a new one the tile of the memory below it.
+    """Return the same loops with every memory of the problem in use; a new one keeps the tile of the memory below.
 
-    The tiles may be larger than the room: whether it is legal is for the verifier.
+    The tiles may exceed the capacity: the verifier decides on legality.
     """
     return replace(
         mapping,
@@ -394,10 +393,10 @@ def _kept(mapping: LayerMapping, problem: LayerProblem, operand: Operand) -> tup
 
 @dataclass(slots=True)
 class Makeshifts:
-    """The array and the memories filled without a search; one multiply-accumulate after the other where that fails.
+    """Fallback mappings without a search: greedy, or serial if that fails.
 
-    Each is made once for all nests that are alike: without time there is none to make it again. `is_late` says that a
-    first composition needs all time that is left for makeshifts of the nests that have no mapping yet.
+    Each is built once for all equal nests, since there is no time to rebuild it. `is_late` is True if a first
+    composition needs all remaining time for makeshifts of its unmapped nests.
     """
 
     objective: MappingObjective
@@ -406,7 +405,7 @@ class Makeshifts:
     _waiting: set[NestKey] = field(default_factory=set, init=False)
 
     def of(self, nest: NestPlace, problem: LayerProblem, room: Room) -> MappedNest | None:
-        """The nest's own, or that of one which is alike; None where it does not fit."""
+        """Return the makeshift of the nest or of an equal one; None if it does not fit."""
         key = nest.layer, nest.homes, nest.weight_is_an_input, tuple(problem.room_bytes.items())
         if key not in self._made:
             self._made[key] = _made_at_once(problem, self.objective)
@@ -414,13 +413,13 @@ class Makeshifts:
         return found if found is not None and found.fits(room) else None
 
     def expect(self, asked: Sequence[NestPlace]) -> None:
-        """A composition begins, of which these nests have no mapping yet."""
+        """Begin a composition in which these nests have no mapping yet."""
         self._waiting, self.is_late = {key_of(nest) for nest in asked}, False
 
     def look(self, nest: NestPlace, deadline: Deadline) -> None:
-        """See whether there is time to search for this nest, which is next; once there is none, for no other either.
+        """Check that there is time to search for the next nest; once there is none, no other nest is searched.
 
-        What is searched for less than it would be with more time is cut.
+        Then searches that the deadline shortens count as cut.
         """
         if not self.is_late and deadline.is_too_short_for(SECONDS_OF_A_MAKESHIFT * len(self._waiting)):
             self.is_late = True
@@ -441,12 +440,12 @@ def _made_at_once(problem: LayerProblem, objective: MappingObjective) -> MappedN
 
 @dataclass(frozen=True, slots=True)
 class NestSearch:
-    """What a worker does: it looks for the best mapping of a nest, and keeps what it proves where it is."""
+    """A worker's task: search for the best mapping of a nest, and cache a proof."""
 
     uses_cache: bool
 
     def answer(self, question: tuple[NestQuestion, Limits]) -> Result[LayerMapping] | InputError:
-        """Return what is found within limits that begin now, or what is wrong with a nest that is refused."""
+        """Return the result within limits that start now, or the error of a refused nest."""
         (problem, objective), limits = question
         cache = MappingCache.opened() if self.uses_cache else None
         try:
@@ -457,17 +456,17 @@ class NestSearch:
 
 @dataclass(slots=True)
 class MappedAhead:
-    """Asks a pool for mappings, and hands each out once; of what no worker has answered in time there is none."""
+    """A pool of mapping searches whose answers are each used once; late answers are missing."""
 
     pool: TaskPool
     search: NestSearch
     _answers: dict[NestQuestion, Result[LayerMapping] | InputError] = field(default_factory=dict, init=False)
 
     def ask(self, questions: Iterable[NestQuestion], run: Run, seconds: float) -> None:
-        """Wait until all are answered, or the run is to stop; what was answered before is forgotten.
+        """Wait until all questions are answered, or the run must stop; discards earlier answers.
 
-        In limited time each may take so many seconds of one worker, more where few are asked, at most what is left.
-        A single question is not asked: it is answered as soon here.
+        If time is limited, each question gets `seconds` of one worker, more if there are few, at most the remaining
+        time. A single question is skipped: the caller answers it as fast.
         """
         self._answers.clear()
         distinct = list(dict.fromkeys(questions))
@@ -480,14 +479,14 @@ class MappedAhead:
             self._take(pending)
 
     def taken(self, question: NestQuestion) -> Result[LayerMapping] | None:
-        """Return what a worker has found; None where none has answered. Raises InputError for a nest it refuses."""
+        """Return a worker's result, or None if there is none; raises InputError for a nest it refuses."""
         found = self._answers.pop(question, None)
         if isinstance(found, InputError):
             raise found
         return found
 
     def _take(self, pending: dict[NestQuestion, Pending[Result[LayerMapping] | InputError]]) -> None:
-        """Take the answers that there are, waiting a moment for one."""
+        """Store the available answers, after a short wait for one."""
         for question in [question for question, one in pending.items() if one.ready()]:
             self._answers[question] = pending.pop(question).get()
         for one in [*pending.values()][:1]:

@@ -1,4 +1,4 @@
-"""Which of the mappings on its front each nest of a schedule has: chosen by the figures of the whole schedule."""
+"""The choice among the mappings on each nest's front, by the figures of the whole schedule."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
 
 SHARE_OF_ASKING: Final = 0.7
-"""Of the time that there is to weigh mappings, to find what is best by other objectives."""
+"""Share of the time to find the best mappings by other objectives."""
 MOST_OPTIONS_TRIED: Final = 3
-"""Of a nest, beside the cheapest: those of the next prices. So many timelines are reckoned for each nest."""
+"""Maximum number of options tried per nest after the cheapest, each with a timeline."""
 
 
 @dataclass(slots=True)
 class Weigher:
-    """Makes schedules better, everything where it is, by other options of their nests; none is asked for twice."""
+    """The improvement of schedules by other options of their nests, at fixed placements; options are searched once."""
 
     mappings: KnownMappings
     mapper: BestMapper
     _asked: set[tuple[Layer, Homes, bool, tuple[tuple[str, int], ...]]] = field(default_factory=set, init=False)
 
     def weigh(self, attempt: ScheduleAttempt, run: Run) -> None:
-        """The best schedule of an attempt has the options that are best for the whole of it.
+        """Give the best schedule of an attempt the options that are best for the whole schedule.
 
-        First what is best by other objectives joins the fronts. Then all are priced by what the schedule takes as a
-        whole; then one nest after the other, those first that take longest, has options that use DRAM or a memory
-        less, and keeps what ends sooner.
+        First the best mappings by other objectives join the fronts. Then all options are priced by the schedule's
+        totals. Finally each nest, longest first, tries options that use DRAM or a memory less, and keeps those that end
+        sooner.
         """
         objective = attempt.question.objective
         if objective.is_timed:
@@ -68,7 +68,7 @@ class Weigher:
 
 
 def _price_by_the_whole(attempt: ScheduleAttempt, mappings: KnownMappings) -> None:
-    """The product of two sums: what an option adds to it depends on both. Again, until that changes nothing."""
+    """Reprice options by the schedule's totals, as the product's growth depends on both, until nothing changes."""
     is_better = True
     while is_better and mappings.prices is not None:
         figures, before = attempt.figures, mappings.prices
@@ -80,7 +80,7 @@ def _price_by_the_whole(attempt: ScheduleAttempt, mappings: KnownMappings) -> No
 
 
 def _try_what_delays_others_less(attempt: ScheduleAttempt, mappings: KnownMappings, run: Run) -> None:
-    """Only where the array waits for anything: else cycles alone count, and they are the least already."""
+    """Try options that use DRAM or a memory less, if the array stalls; otherwise the cycles are minimal already."""
     parts = attempt.figures.latency
     if parts.total == parts.computing:
         return
@@ -97,7 +97,7 @@ def _try_what_delays_others_less(attempt: ScheduleAttempt, mappings: KnownMappin
 
 
 def _options(attempt: ScheduleAttempt, mappings: KnownMappings) -> Iterator[tuple[NestPlace, list[MappedNest]]]:
-    """Nests, those that take longest first, with options that use DRAM or a memory less than what they have."""
+    """Yield nests, longest first, with their options that use DRAM or a memory less."""
     nests = sorted(attempt.improver.best.composition.nests, key=_longest_first)
     for nest, room, known in nests:
         less = [one for one in mappings.options(nest, room.room) if _delays_less(one.cost, known.cost)]
@@ -111,7 +111,7 @@ def _longest_first(one: tuple[NestPlace, NestRoom, MappedNest]) -> int:
 
 
 def _delays_less(one: NestCost, other: NestCost) -> bool:
-    """Whether it moves fewer bits at DRAM, or takes fewer bytes in some memory."""
+    """Return True if it moves fewer DRAM bits, or takes fewer bytes in some memory."""
     bits = one.dram_read_bits + one.dram_written_bits, other.dram_read_bits + other.dram_written_bits
     memories = other.workspace_bytes
     return bits[0] < bits[1] or any(one.workspace_bytes.get(name, 0) < size for name, size in memories.items())
