@@ -175,3 +175,12 @@ def test_without_time_no_move_is_tried() -> None:
     start: ScheduleAttempt = making.made(ALONE, Places())
     assert Merger(making, 32, True).improved(start, Run(Limits(1e-6))) is start
     assert Reorderer(making).improved(start, Run(Limits(1e-6))) is start
+
+
+def test_an_output_that_nobody_reads_may_leave_the_chip_in_one_copy() -> None:
+    start = maker(skip_network(), skip_chip(40, 400)).made(ALONE, Places())
+    outputs = {one.name for one in skip_network().with_role(Role.OUTPUT) if not skip_network().readers[one.name]}
+
+    found = {(one.tensor, one.writer[1]) for one in start.improver._residencies if one.writer and not one.readers}
+
+    assert found == {(name, memory) for name in outputs for memory in ("near", "far")}

@@ -177,7 +177,10 @@ class Improver:
             self._longest = max(self._longest, run.seconds - begun)
 
     def _all_residencies(self) -> Iterator[ResidencyMove]:
-        """Yield, for every tensor that is used, DRAM alone and each run of readers in each memory that may hold it."""
+        """Yield, for every tensor that is used, its residencies: none, and those in each memory that may hold it.
+
+        In a memory it is there for each run of its readers; if nobody reads it, to leave in one copy.
+        """
         stacks = self.composer.stacks
         stack_of = {name: number for number, one in enumerate(stacks) for name in one.operators}
         joined = joined_maps(self.network, self.views)
@@ -194,7 +197,11 @@ class Improver:
             yield ResidencyMove(tensor.name, span, parts=tuple((part, None) for part in writers))
             is_whole = all(stacks[number].tiling is None for number in users)
             for level in self.composer.accelerator.addressed:
-                if _may_hold(level, tensor) and not (is_whole and tensor.size_bytes > level.memory.capacity_bytes):
+                if is_whole and tensor.size_bytes > level.memory.capacity_bytes:
+                    continue
+                if writer is not None and not readers and Operand.OUTPUT in level.memory.holds:
+                    yield _with_parts(ResidencyMove(tensor.name, span, (writer, level.memory.name)), writers)
+                if readers and _may_hold(level, tensor):
                     for one in residencies_in(tensor.name, span, writer, readers, level.memory.name):
                         yield _with_parts(one, writers)
 
