@@ -1,1 +1,1 @@
-"""Searches for an answer below a claimed bound, with models that share no code with the engines."""
+"""The second prover: searches for an answer below a claimed bound, sharing no code with the engines."""

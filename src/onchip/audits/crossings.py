@@ -1,13 +1,13 @@
-"""A relaxation without steps and addresses: what crosses an operator is on the chip beside it, or out and comes back.
+"""A relaxation without steps and addresses: tensors that cross an operator are resident, or are reloaded later.
 
 A tensor crosses an operator o, which does not use it, if one of its uses runs before o and another one after. While o
-runs, its operands and whatever crosses it are on the chip, all scratchpads taken as one; or what crosses is out: then a
-load follows before its next use, and an activation has been stored. Every plan satisfies all of it, whatever its
-addresses, scratchpads, links and moments.
+runs, its operands and all resident crossing tensors are on the chip, with all scratchpads merged into one. A crossing
+tensor that is not resident needs a load before its next use, and an activation must have been stored. Every plan
+satisfies these constraints, whatever its addresses, scratchpads, links and moments.
 
-`CrossingsModel` with `orders=False` knows only what crosses in every order, and counts loads between neighbours of a
-chain of uses that follow each other in every order. With `orders=True` the solver decides for each pair of operators
-who runs first, and loads are counted before uses. In a given order both are exact in bytes for one scratchpad.
+`CrossingsModel` with `orders=False` considers only tensors that cross in every order, and counts loads between
+neighbours of a chain of uses that follow each other in every order. With `orders=True` the solver decides the order of
+each pair of operators, and loads are counted before uses. In a given order both are exact in bytes for one scratchpad.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from onchip.ir.tensor import Role
 from onchip.search.budget.clock import Deadline
 
 Literal: TypeAlias = Any
-"""A boolean of a model, or its negation; ortools gives them no type with an index."""
+"""A boolean of a model, or its negation; ortools has no type with an index for them."""
 GREATEST_TRIANGLES = 300_000
-"""More are left out: then some solutions are no orders, and only that there is none says something."""
+"""Limit of the transitivity clauses; beyond it some solutions are no orders, and only infeasibility is conclusive."""
 
 
 class CrossingsModel:
-    """Literals of what is here and what is out at each operator, and of the loads. Raises OutOfTimeError."""
+    """A model with literals for the resident and the evicted tensors at each operator, and for the loads.
+
+    Raises OutOfTimeError if the deadline passes during construction.
+    """
 
     def __init__(self, facts: ProblemFacts, bound: int, deadline: Deadline, *, orders: bool) -> None:
         self.model = cp_model.CpModel()
@@ -58,14 +61,20 @@ class CrossingsModel:
 
     @cached_property
     def _memory(self) -> Memory | None:
-        """The scratchpad in whose units room is counted; None: in bytes, for several alignments or arenas."""
+        """Return the scratchpad whose alignment is the unit of capacity.
+
+        None for bytes (several alignments or arenas).
+        """
         memories = self._facts.problem.memories
         same = len({memory.alignment_bytes for memory in memories}) == 1
         return memories[0] if same and (len(memories) == 1 or not self._is_peak) else None
 
     @cached_property
     def _room(self) -> int:
-        """Return the units of all scratchpads together, or, for the smallest arena, of an arena below the bound."""
+        """Return the capacity of all scratchpads together in units.
+
+        For the peak objective, of an arena below the bound.
+        """
         memories = self._facts.problem.memories
         if self._is_peak:
             return self._bound - 1 if self._memory is None else units_of(self._bound - 1, self._memory)
@@ -86,7 +95,7 @@ class CrossingsModel:
         return tuple(map(tuple, found))
 
     def _operands_and_what_crosses_have_room(self, operator: int) -> None:
-        """Nothing is asked where all that may cross has room."""
+        """Constrain operands and resident crossing tensors to the capacity, unless all of them fit anyway."""
         crossing = [tensor for tensor in range(len(self._facts.tensors)) if self._may_cross(tensor, operator)]
         left = self._room - sum(map(self._size, self._operands[operator]))
         if sum(map(self._size, crossing)) <= left:
@@ -113,7 +122,7 @@ class CrossingsModel:
     def _what_crosses_is_here_or_out(
         self, tensor: int, operator: int, places: cp_model.IntVar | tuple[cp_model.IntVar, cp_model.IntVar]
     ) -> None:
-        """For each use that may run before the operator and each other one that may run after it."""
+        """Require residency or eviction for each pair of a use that may run before the operator and one after it."""
         uses, producer = self._facts.uses[tensor], self._facts.producer[tensor]
         ways = list(places) if isinstance(places, tuple) else [places]
         for first in uses if producer is None else (producer,):
@@ -123,7 +132,7 @@ class CrossingsModel:
                     self.model.add_bool_or([~pair[0], ~pair[1], *ways])
 
     def _knows(self, first: int, second: int) -> bool:
-        """Whether the model can say that the first runs before the second."""
+        """Return True if the model can express that the first operator runs before the second."""
         return self._sequence.may_precede(first, second) if self._orders else self._sequence.is_sure(first, second)
 
     def _what_is_out_comes_back(self, tensor: int, operator: int, is_out: cp_model.IntVar) -> None:
@@ -138,7 +147,7 @@ class CrossingsModel:
     def _a_load_falls_between_neighbours_of_the_chain(
         self, tensor: int, operator: int, is_out: cp_model.IntVar, loads: list[cp_model.IntVar]
     ) -> None:
-        """After its last use that is surely before the operator, and before its first that is surely after."""
+        """Require a load between the last use certainly before the operator and the first certainly after it."""
         chain, sure = self._facts.chains[tensor], self._sequence.is_sure
         first = max((k + 1 for k, use in enumerate(chain) if sure(use, operator)), default=0)
         last = min((k for k, use in enumerate(chain) if sure(operator, use)), default=len(chain))
@@ -147,7 +156,7 @@ class CrossingsModel:
     def _a_load_precedes_the_next_use(
         self, tensor: int, operator: int, is_out: cp_model.IntVar, loads: list[cp_model.IntVar]
     ) -> None:
-        """For each use after the operator with no other one between them."""
+        """Require a load before each use after the operator without another use between them."""
         uses, sequence = self._facts.uses[tensor], self._sequence
         for number, use in enumerate(uses):
             if not sequence.may_precede(operator, use):
@@ -157,7 +166,7 @@ class CrossingsModel:
             self.model.add_bool_or([is_out.negated(), ~sequence.precedes(operator, use), *between, loads[number]])
 
     def _both(self, first: Literal, second: Literal) -> Literal:
-        """A literal that is true only if both are."""
+        """Return a literal that is true only if both are."""
         pair = first.index, second.index
         if pair not in self._pairs:
             self._pairs[pair] = self.model.new_bool_var("")
@@ -166,7 +175,7 @@ class CrossingsModel:
         return self._pairs[pair]
 
     def _loads_of(self, tensor: int) -> list[cp_model.IntVar]:
-        """One before each use; without orders one before each use of the chain, and one after all."""
+        """Return one literal per use; without orders one before each use of the chain, and one after all uses."""
         if tensor not in self._loads:
             one = self._facts.tensors[tensor]
             loads = len(self._facts.uses[tensor]) if self._orders else len(self._facts.chains[tensor]) + 1
@@ -179,7 +188,7 @@ class CrossingsModel:
 
 
 class Sequence:
-    """A literal for each pair of operators, and clauses that make an order of them."""
+    """A literal for each pair of operators, and clauses that make these literals an order."""
 
     def __init__(self, model: cp_model.CpModel, facts: ProblemFacts) -> None:
         self._model = model
@@ -188,15 +197,15 @@ class Sequence:
         self._decided: dict[tuple[int, int], cp_model.IntVar] = {}
 
     def is_sure(self, first: int, second: int) -> bool:
-        """Whether the first runs before the second in every order that is allowed."""
+        """Return True if the first operator runs before the second in every allowed order."""
         return bool(self._facts.before[second] >> first & 1)
 
     def may_precede(self, first: int, second: int) -> bool:
-        """Whether the first runs before the second in some order that is allowed."""
+        """Return True if the first operator runs before the second in some allowed order."""
         return first != second and not self.is_sure(second, first)
 
     def precedes(self, first: int, second: int) -> Literal:
-        """Whether the first runs before the second."""
+        """Return the literal of the first operator running before the second."""
         if self.is_sure(first, second):
             return self._true
         if self.is_sure(second, first):
@@ -207,12 +216,15 @@ class Sequence:
         return self._decided[pair] if first < second else self._decided[pair].negated()
 
     def undecided_of(self, operator: int) -> list[int]:
-        """The operators that run before it in some orders and after it in others."""
+        """Return the operators that run before this one in some orders and after it in others."""
         sure = self._facts.before[operator] | self._facts.after[operator] | 1 << operator
         return bits_of(~sure & (1 << len(self._facts.operators)) - 1)
 
     def make_it_an_order(self, deadline: Deadline) -> None:
-        """Of three operators none comes round again: i before j before k is i before k. Raises OutOfTimeError."""
+        """Add transitivity for triples of operators, up to GREATEST_TRIANGLES.
+
+        Raises OutOfTimeError past the deadline.
+        """
         triangles = 0
         for middle in range(len(self._facts.operators)):
             in_time(deadline)
@@ -224,7 +236,7 @@ class Sequence:
                 self._none_comes_round(last, middle, first)
 
     def _none_comes_round(self, first: int, middle: int, last: int) -> None:
-        """Of two undecided pairs that meet in the middle, the third pair follows."""
+        """Require the third pair to follow from two undecided pairs with a common middle operator."""
         if not self.is_sure(first, last):
             pairs = (self.precedes(first, middle), self.precedes(middle, last))
             self._model.add_bool_or([*(~pair for pair in pairs), self.precedes(first, last)])

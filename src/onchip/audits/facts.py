@@ -1,4 +1,4 @@
-"""What the second prover knows of a planning problem: who must run before whom, who uses what, what moving costs."""
+"""The second prover's facts about a planning problem: precedences, uses, and transfer costs."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from onchip.ir.tensor import Role, Tensor
 
 @dataclass(frozen=True)
 class ProblemFacts:
-    """Operators are numbered in the given order, tensors in the graph's; only counted tensors are here."""
+    """Facts about a problem; operators are numbered in the given order, counted tensors in the graph's order."""
 
     problem: Problem
 
     @cached_property
     def operators(self) -> tuple[Operator, ...]:
-        """The operators, in the given order."""
+        """Return the operators, in the given order."""
         return self.problem.graph.operators
 
     @cached_property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The tensors that appear in a plan."""
+        """Return the tensors that appear in a plan."""
         return self.problem.counted_tensors
 
     @cached_property
     def before(self) -> tuple[int, ...]:
-        """For each operator, as a set of bits, those that run before it in every order that is allowed."""
+        """Return for each operator the bit set of the operators that run before it in every allowed order."""
         if self.problem.order is Order.GIVEN:
             return tuple((1 << at) - 1 for at in range(len(self.operators)))
         number = {operator.name: at for at, operator in enumerate(self.operators)}
@@ -45,7 +45,7 @@ class ProblemFacts:
 
     @cached_property
     def after(self) -> tuple[int, ...]:
-        """For each operator, as a set of bits, those that run after it in every order that is allowed."""
+        """Return for each operator the bit set of the operators that run after it in every allowed order."""
         found = [0] * len(self.operators)
         for later, earlier in enumerate(self.before):
             for at in bits_of(earlier):
@@ -54,7 +54,7 @@ class ProblemFacts:
 
     @cached_property
     def positions(self) -> tuple[range, ...]:
-        """The positions at which each operator may run: all that must be before it are, and none that must be after."""
+        """Return the positions at which each operator may run, given its predecessors and successors."""
         last = len(self.operators) - 1
         return tuple(
             range(before.bit_count(), last - after.bit_count() + 1)
@@ -63,7 +63,7 @@ class ProblemFacts:
 
     @cached_property
     def uses(self) -> tuple[tuple[int, ...], ...]:
-        """For each tensor the operators that write or read it, in the given order: the writer is the first."""
+        """Return for each tensor the operators that write or read it, in the given order, the writer first."""
         number = {tensor.name: at for at, tensor in enumerate(self.tensors)}
         found: list[list[int]] = [[] for _ in self.tensors]
         for at, operator in enumerate(self.operators):
@@ -73,12 +73,12 @@ class ProblemFacts:
 
     @cached_property
     def use_sets(self) -> tuple[int, ...]:
-        """The same as sets of bits."""
+        """Return the uses of each tensor as bit sets."""
         return tuple(sum(1 << use for use in uses) for uses in self.uses)
 
     @cached_property
     def chains(self) -> tuple[tuple[int, ...], ...]:
-        """For each tensor the most uses that follow each other in every order."""
+        """Return for each tensor a longest chain of uses that follow each other in every order."""
         return tuple(map(self._longest_chain, self.uses))
 
     def _longest_chain(self, uses: tuple[int, ...]) -> tuple[int, ...]:
@@ -90,32 +90,32 @@ class ProblemFacts:
 
     @cached_property
     def producer(self) -> tuple[int | None, ...]:
-        """For each tensor the operator that writes it; None for network inputs and parameters."""
+        """Return for each tensor the operator that writes it; None for network inputs and parameters."""
         return tuple(
             None if self.is_source(tensor) else uses[0] for tensor, uses in zip(self.tensors, self.uses, strict=True)
         )
 
     @staticmethod
     def is_source(tensor: Tensor) -> bool:
-        """Whether DRAM has a copy of the tensor from the start."""
+        """Return True if DRAM has a copy of the tensor from the start."""
         return tensor.role in (Role.INPUT, Role.PARAMETER)
 
     def holders(self, operator: Operator, tensor: Tensor) -> tuple[int, ...]:
-        """The scratchpads, by number, in which the operator may read or write the tensor."""
+        """Return the indices of the scratchpads in which the operator may read or write the tensor."""
         operand: Operand = self.problem.operand(operator, tensor)
         return tuple(at for at, memory in enumerate(self.problem.memories) if operand in memory.holds)
 
     def load_cost(self, tensor: Tensor) -> int:
-        """The least cost of a load of the tensor, into whichever scratchpad."""
+        """Return the minimum cost of a load of the tensor, into any scratchpad."""
         return min(self.problem.transfer_cost(tensor, DRAM, memory.name) for memory in self.problem.memories)
 
     def store_cost(self, tensor: Tensor) -> int:
-        """The least cost of a write to DRAM of the tensor, from whichever scratchpad."""
+        """Return the minimum cost of a write of the tensor to DRAM, from any scratchpad."""
         return min(self.problem.transfer_cost(tensor, memory.name, DRAM) for memory in self.problem.memories)
 
     @cached_property
     def compulsory_cost(self) -> int:
-        """One load of each network input and parameter that is read, one write of each output, at their cheapest."""
+        """Return the minimum cost of loading each used network input and parameter, and writing each output, once."""
         loads = sum(
             self.load_cost(tensor)
             for tensor, uses in zip(self.tensors, self.uses, strict=True)
@@ -125,7 +125,7 @@ class ProblemFacts:
 
 
 def bits_of(numbers: int) -> list[int]:
-    """The members of a set of bits, ascending."""
+    """Return the members of a bit set, ascending."""
     found = []
     while numbers:
         lowest = numbers & -numbers
@@ -135,5 +135,5 @@ def bits_of(numbers: int) -> list[int]:
 
 
 def units_of(size_bytes: int, memory: Memory) -> int:
-    """The units of its alignment that a tensor touches in a scratchpad: no two residencies share one."""
+    """Return the alignment units that a tensor occupies in a scratchpad; no two residencies share a unit."""
     return -(-size_bytes // memory.alignment_bytes)

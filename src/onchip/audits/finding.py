@@ -1,4 +1,4 @@
-"""What a second prover says of a claimed bound."""
+"""The finding of a second prover about a claimed bound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onchip.answer.program import Plan
 
 
 class Ruling(StrEnum):
-    """Whether nothing better than the claimed bound exists, something does, or neither was found out in time."""
+    """The ruling on a bound: no better answer exists, one exists, or the time was not sufficient for a decision."""
 
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
@@ -22,9 +22,9 @@ class Ruling(StrEnum):
 class Finding:
     """The ruling on `claimed_bound`, a lower bound in the unit of the objective.
 
-    REFUTED comes with `better`, an answer that has been verified, and with `better_value`, its objective value, which
-    is below the bound. `detail` says in a few words what decided: a proof, a model, or what ran out. `seconds` are
-    those that the prover took.
+    REFUTED comes with `better`, a verified answer, and with `better_value`, its objective value, which is below the
+    bound. `detail` names the deciding fact in a few words: a proof, a model, or an exhausted resource. `seconds` is the
+    time that the prover took.
     """
 
     ruling: Ruling

@@ -1,7 +1,7 @@
-"""Is there a mapping below a claimed bound? Every way to use the array, and for each every chain of tiles.
+"""Audit of a mapping's bound: search all spatial mappings, and for each all tile hierarchies, for a better mapping.
 
-What costs more than the bound by the sums of `mapping_terms` is ruled out; what is left is made a mapping in every
-order of its loops, and costed by the cost model. docs/mapping.md says why nothing is lost.
+Tile hierarchies whose lower bound by `mapping_terms` is above the claimed bound are pruned. The others become mappings
+in every loop order, priced by the cost model. docs/mapping.md proves that no better mapping is lost.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from onchip.verify.mapping import verify_mapping
 Bounds = dict[str, int]
 
 SAME = 1e-9
-"""Values that differ by a smaller part count as equal, as the claim says."""
+"""Relative tolerance within which values count as equal, as in the claim."""
 ENERGY, LATENCY, PRODUCT = "energy", "latency", "edp"
 
 
 def audit_mapping(problem: LayerProblem, claim: Claim, seconds: float) -> Finding:
-    """Say whether an even mapping is below the claimed bound, or fits where none was said to.
+    """Rule on whether a uniform mapping is below the claimed bound, or fits although the claim is INFEASIBLE.
 
-    Raises AcceleratorError where the accelerator has no array or does not say what an access costs.
+    Raises AcceleratorError if the accelerator has no array or states no access energies.
     """
     return _MappingAudit(problem.without_memories_of_no_use(), claim, Deadline.after(seconds)).finding()
 
 
 class _OutOfTimeError(Exception):
-    """The time is over."""
+    """Raised when the deadline has passed."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class _MappingAudit:
     deadline: Deadline
 
     def finding(self) -> Finding:
-        """Look through all ways, those with the least floor first."""
+        """Search all spatial mappings in order of their lower bounds."""
         if self.claim.objective not in (ENERGY, LATENCY, PRODUCT):
             return self._ruled(Ruling.UNDECIDED, f"no model of the objective {self.claim.objective}")
         array = self.problem.accelerator.array
@@ -71,7 +71,7 @@ class _MappingAudit:
 
     @property
     def _limit(self) -> float:
-        """What is below it refutes the bound."""
+        """Return the value below which a mapping refutes the bound."""
         if self.claim.status is Status.INFEASIBLE:
             return float("inf")
         return self.claim.lower_bound - max(0.5, SAME * self.claim.lower_bound)
@@ -89,7 +89,7 @@ class _MappingAudit:
         return None
 
     def _energy_limit(self, terms: Terms, cycles: int) -> int:
-        """Energy, in the terms' unit, from which on a way with so many cycles of loops is no better."""
+        """Return the energy, in the terms' unit, from which a spatial mapping with that many cycles is no better."""
         most = self._limit
         if most == float("inf"):
             return NEVER
@@ -124,7 +124,7 @@ class _MappingAudit:
         return None
 
     def _value(self, mapping: LayerMapping) -> float | None:
-        """What the cost model says, None of a mapping that is not legal."""
+        """Return the value by the cost model; None for an illegal mapping."""
         try:
             cost = layer_cost(self.problem, mapping)
         except MappingError:
@@ -147,9 +147,9 @@ class _MappingAudit:
 def mappings_of(
     problem: LayerProblem, beside: Sequence[Loop], tiles: Sequence[Bounds], *, is_timed: bool
 ) -> Iterator[LayerMapping]:
-    """Yield the mappings whose memories' tiles, the units' first and DRAM's last, span these loops in time.
+    """Yield the mappings whose memories' tiles, nearest the MACs first and DRAM last, span the given temporal loops.
 
-    Unless time counts, what of an order counts is which class is innermost.
+    Without a timed objective only the innermost class of an order matters.
     """
     parts = []
     for inner, outer in pairwise(tiles):
@@ -171,7 +171,7 @@ def _orders(loops: Sequence[Loop], *, is_timed: bool) -> Iterator[list[Loop]]:
 
 
 def _mapping(problem: LayerProblem, beside: Sequence[Loop], orders: Sequence[Sequence[Loop]]) -> LayerMapping:
-    """Loops beside each other stand right above the last tile of the input that does not span them."""
+    """Build a mapping in which spatial loops are directly above the last input tile that does not span them."""
     inputs = problem.keepers(Operand.INPUT)
     above: dict[Loop, int] = {}
     for loop in beside:
@@ -199,7 +199,7 @@ def _mapping(problem: LayerProblem, beside: Sequence[Loop], orders: Sequence[Seq
 
 
 def _settled(nest: Sequence[Loop], cut: int, changing: str) -> int:
-    """The cut, moved above the loops in time right above it along which the operand does not change."""
+    """Return the level boundary, moved above the adjacent temporal loops that are irrelevant for the operand."""
     found = cut
     for at in range(cut, len(nest)):
         if nest[at].along is None:

@@ -1,9 +1,9 @@
-"""For one way to use the array: the least energy of any chain of cuts, and all chains below a limit.
+"""Tile hierarchies of one spatial mapping: the least energy of any, and all those below a limit.
 
-A nest is laid from the units outwards, one loop after another, and the memories' cuts between them. When a cut is laid
-its tiles begin to be used again; they move, and are paid for, as soon as a loop comes that changes them. At most one
-operand is not changed by the next loop, so all others are paid for at once: a state is who is still unpaid, and for
-which memories. `least` is what the rest of the nest costs at least from each tile in each state.
+A nest is built from the MACs outwards, loop by loop, with the level boundaries of the memories between the loops. The
+tiles of a new level boundary are reused until a loop changes them; then they move and are paid for. The next loop
+leaves at most one operand unchanged, so that all other operands are paid for at once: a state is the unpaid operand and
+its boundaries. `least` is the least cost of the rest of the nest from each tile in each state.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from onchip.audits.mapping_tiles import CHANGES, Grid, Whole
 from onchip.ir.layer import LOOPS
 
 Unpaid = tuple[str, tuple[int, ...]] | None
-"""An operand and the numbers of its boundaries that are still to be paid for, or nobody."""
+"""An operand with the indices of its unpaid boundaries, or None."""
 
 
 @dataclass(slots=True)
 class Chains:
-    """Of one way; energies are in the terms' unit and leave out `fixed`, what no tile changes."""
+    """The tile hierarchies of one spatial mapping; energies are in the terms' unit, without `fixed`."""
 
     terms: Terms
     grid: Grid
@@ -42,7 +42,7 @@ class Chains:
             self._fits.append((self._fitting(level, sums_go_on=False), self._fitting(level, sums_go_on=True)))
 
     def _fitting(self, level: int, *, sums_go_on: bool) -> Whole:
-        """0 where the tiles of all operands fit in a memory together, NEVER elsewhere."""
+        """Return 0 for tiles whose operands fit in a memory together, NEVER for others."""
         bits = np.full(self.grid.number, self.terms.room_at_home(level))
         for operand, chain in self.terms.chains.items():
             if level in chain:
@@ -50,26 +50,26 @@ class Chains:
         return np.where(bits > self.terms.usable_bits(level), NEVER, 0)
 
     def fixed(self) -> int:
-        """Return what the units take and give, which no tile changes."""
+        """Return the energy at the MACs, which is independent of tiles."""
         one = {loop: np.ones(1, np.int64) for loop in LOOPS}
         turns = {loop: size[-1:] for loop, size in self.grid.sizes.items()}
         tiling = NestTiling(one, turns, self.tiling.beside)
         return sum(int(self.terms.boundary(operand, 0, tiling)[0]) for operand in self.terms.chains)
 
     def floor(self) -> int:
-        """Return the least of each boundary by itself."""
+        """Return the sum of the least energy of each boundary."""
         return sum(int(found.min()) for found in self._paid.values())
 
     def least(self) -> int:
-        """Return the least energy of all chains of cuts that fit; NEVER or more where none does."""
+        """Return the least energy of all fitting tile hierarchies; NEVER or more if none fits."""
         return int(self._from(0, None)[0])
 
     def below(self, limit: int) -> Iterator[tuple[int, ...]]:
-        """Yield each chain of tiles, one for each memory, that some order of loops may bring below the limit."""
+        """Yield each tile hierarchy, one tile per memory, that some loop order may bring below the limit."""
         yield from dict.fromkeys(self._chains(0, None, 0, 0, limit))
 
     def _from(self, level: int, unpaid: Unpaid) -> Whole:
-        """What the rest costs at least after the cuts of so many memories are laid, the last one at each tile."""
+        """Return the least cost of the rest with the boundaries of `level` memories set, the last at each tile."""
         key = level, unpaid
         if key not in self._least:
             if unpaid is None:
@@ -84,12 +84,12 @@ class Chains:
         return self._least[key]
 
     def _laid(self, level: int, unpaid: Unpaid) -> Whole:
-        """The same if the next memory's cut is laid at this very tile."""
+        """Return that cost if the next memory's boundary is at this same tile."""
         options = [due + self._from(level + 1, after) for due, after in self._options(level, unpaid)]
         return np.asarray(np.minimum(np.min(np.stack(options), axis=0), NEVER))
 
     def _options(self, level: int, unpaid: Unpaid) -> Iterator[tuple[Whole, Unpaid]]:
-        """Who may be unpaid after the next memory's cut, and what the others pay at once."""
+        """Yield the possible unpaid operands after the next memory's boundary, with the cost of the others."""
         held = {operand: chain.index(level) + 1 for operand, chain in self.terms.chains.items() if level in chain}
         for operand in (None, *held) if unpaid is None else (unpaid[0],):
             due = self._fits[level][operand == Operand.OUTPUT]
@@ -122,5 +122,5 @@ class Chains:
 
 
 def _same(operand: str) -> str:
-    """The loops along which an operand does not change."""
+    """Return the loops that are irrelevant for an operand."""
     return "".join(loop for loop in LOOPS if loop not in CHANGES[operand])

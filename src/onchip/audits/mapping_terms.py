@@ -1,8 +1,8 @@
-"""What every boundary between two memories costs, restated from docs/layer_cost.md for the second prover.
+"""The cost of each boundary between two memories, restated from docs/layer_cost.md for the second prover.
 
-Energies are whole numbers of a unit of 2^-k fJ, each rounded down, so that a sum of them is never above the true one;
-what is taken off is rounded up. The words of a transfer are counted with the part of an access that each moment needs
-where all tiles are alike, else without: again never too many. Sums that come back are counted by their bits alone.
+Energies are integers in units of 2^-k fJ, each rounded down, so that their sum is never above the true one; subtracted
+terms are rounded up. The words of a transfer include the unused part of an access if all tiles are equal, and exclude
+it otherwise: never too many. Returning partial sums are counted by their bits alone.
 """
 
 from __future__ import annotations
@@ -20,28 +20,31 @@ from onchip.errors import AcceleratorError
 from onchip.ir.layer import LOOPS, Layer
 
 NEVER = 1 << 59
-"""The energy of what does not fit; sums of energies stay below it."""
+"""Energy of a tile that does not fit; sums of energies stay below it."""
 FEMTO = 1000.0
 DOWN, UP = 1 - 2.0**-49, 1 + 2.0**-49
-"""More than what four roundings of real numbers can be off."""
+"""Margins larger than the error of four roundings of floating-point numbers."""
 UNITS, HOME = -1, -2
-"""Where a level's number would stand: the array's units, the place where an operand lies whole."""
+"""Pseudo-levels: the MACs, and the home of an operand."""
 
 
 @dataclass(frozen=True, slots=True)
 class NestTiling:
-    """Many tiles at once: loops in time inside each, all loops in time, and those beside each other, by dimension."""
+    """Many tiles at once: temporal iterations inside each, all temporal iterations, and spatial loops.
+
+    Each is a map by dimension.
+    """
 
     inside: Sizes
     turns: Sizes
     beside: dict[tuple[str, str], Whole]
 
     def within(self, serves: frozenset[str], loop: str) -> Whole:
-        """Return how many iterations run beside each other below one instance that serves these dimensions."""
+        """Return the number of spatial iterations below one instance that serves these dimensions."""
         return self._product([size for (dim, own), size in self.beside.items() if own == loop and dim in serves])
 
     def apart(self, serves: frozenset[str], loop: str) -> Whole:
-        """Return over how many instances that serve these dimensions the loop runs."""
+        """Return the number of instances serving these dimensions over which the loop is distributed."""
         return self._product([size for (dim, own), size in self.beside.items() if own == loop and dim not in serves])
 
     def _product(self, sizes: list[Whole]) -> Whole:
@@ -53,18 +56,18 @@ class NestTiling:
 
 @dataclass(frozen=True)
 class Terms:
-    """Of one layer's problem; `unit` parts make a femtojoule."""
+    """The cost terms of one layer's problem; `unit` parts make a femtojoule."""
 
     problem: LayerProblem
 
     @property
     def layer(self) -> Layer:
-        """The layer, with its bounds as they are executed."""
+        """Return the layer with its executed bounds."""
         return self.problem.layer
 
     @cached_property
     def unit(self) -> int:
-        """As fine as the greatest sum that there may be leaves room for."""
+        """Return the finest resolution at which the largest possible sum stays below NEVER."""
         greatest = max(1.0, self.layer.macs * 3 * 64 * 8 * max(self._price(level, True, 1) for level in self._places))
         unit = 1 << 12
         while unit > 1 and greatest * unit > NEVER:
@@ -73,7 +76,7 @@ class Terms:
 
     @cached_property
     def chains(self) -> dict[str, tuple[int, ...]]:
-        """The levels that keep each operand, nearest the units first."""
+        """Return the levels that keep each operand, nearest the MACs first."""
         levels = list(self.problem.levels)
         return {
             operand: tuple(levels.index(level) for level in self.problem.keepers(operand))
@@ -82,7 +85,7 @@ class Terms:
 
     @cached_property
     def counters(self) -> tuple[RowCounter, RowCounter]:
-        """Return what counts the rows, and what counts the columns, of the input."""
+        """Return the counters of the input's rows and columns."""
         height, width = self.layer.axes
         return RowCounter(height, self.layer.p, self.layer.r), RowCounter(width, self.layer.q, self.layer.s)
 
@@ -94,26 +97,25 @@ class Terms:
         return int(self.layer.macs * each_pj * FEMTO * self.unit * DOWN)
 
     def boundary(self, operand: str, number: int, tiling: NestTiling, *, is_floor: bool = False) -> Whole:
-        """Return what the operand's boundary of that number costs with each tile below it; 0 is that at the units.
+        """Return the cost of an operand's boundary `number` with each tile below it; boundary 0 is at the MACs.
 
-        A floor leaves aside that sums on their way are wider than finished ones, and takes each row of the input that
-        is needed once.
+        With `is_floor` the cost ignores the additional width of partial sums, and counts each needed input row once.
         """
         if operand == Operand.OUTPUT:
             return self._of_sums(number, tiling, is_floor=is_floor)
         return self._of_reads(operand, number, tiling, is_floor=is_floor)
 
     def constant(self) -> int:
-        """What is taken off for outputs that begin: they have nothing to come back."""
+        """Return the deduction for the first partial sum of each output, which needs no read of an earlier one."""
         if Operand.OUTPUT not in self.layer.operands:
             return 0
         each = sum(self._returning(number) for number in range(len(self.chains[Operand.OUTPUT]) + 1))
         return -int(self.layer.elements(Operand.OUTPUT) * each * self.unit * UP) - 1
 
     def room(self, level: int, operand: str, tiling: NestTiling, *, goes_on: bool) -> Whole:
-        """Return the bits that tiles take at least in one instance of a level.
+        """Return the least bits that tiles occupy in one instance of a level.
 
-        Where an operand's tile goes on to be used by the loops right above, its sums may be complete after them.
+        If an operand's tile is reused by the loops directly above it, its sums may be complete after these loops.
         """
         serves = self.serves(level)
         if operand == Operand.INPUT:
@@ -130,7 +132,7 @@ class Terms:
         return elements * bits
 
     def room_at_home(self, level: int) -> int:
-        """Return the bits of operands that lie whole in a level."""
+        """Return the bits of the operands stored whole in a level."""
         name = self.problem.levels[level].memory.name
         return sum(
             self.layer.elements(one) * self.layer.bits(one)
@@ -139,7 +141,7 @@ class Terms:
         )
 
     def usable_bits(self, level: int) -> int:
-        """Return the bits that tiles and operands that lie whole in a level may take together."""
+        """Return the capacity of a level for tiles and whole operands together, in bits."""
         memory = self.problem.levels[level].memory
         room = self.problem.room_bytes.get(memory.name, memory.capacity_bytes)
         return 8 * room + self.room_at_home(level)
@@ -153,7 +155,7 @@ class Terms:
         return names if served is None else frozenset(served)
 
     def _ends(self, operand: str, number: int) -> tuple[int, int]:
-        """The levels below and above a boundary."""
+        """Return the levels below and above a boundary."""
         chain = (UNITS, *self.chains[operand], HOME)
         return chain[number], chain[number + 1]
 
@@ -174,7 +176,7 @@ class Terms:
     def _moved(
         self, operand: str, tiling: NestTiling, below: frozenset[str], above: frozenset[str], *, is_floor: bool
     ) -> tuple[Whole, Whole, Whole]:
-        """Elements over all places of a tile, those of one, and whether all are alike."""
+        """Return the elements of a tile over all its positions, those at one position, and whether all are equal."""
         if operand != Operand.INPUT:
             one = prod_of([tiling.inside[loop] * tiling.within(above, loop) for loop in CHANGES[operand]])
             return np.full_like(one, self.layer.elements(operand)), one, np.ones_like(one)
@@ -221,7 +223,7 @@ class Terms:
         return found
 
     def _bits(self, tiling: NestTiling, serves: frozenset[str], *, is_floor: bool) -> Whole:
-        """Of an output where it arrives: narrow if nothing is added to it after these tiles."""
+        """Return the width of an arriving output: final width if no later iteration adds to it."""
         are_left = self._are_left(tiling, serves)
         if is_floor:
             are_left = np.zeros_like(are_left)
@@ -237,7 +239,7 @@ class Terms:
         return found
 
     def _returning(self, number: int) -> float:
-        """Femtojoules of an element of a sum that comes back over a boundary, by its bits alone."""
+        """Return the energy in fJ of a partial sum that crosses a boundary back, by its bits alone."""
         lower, upper = self._ends(Operand.OUTPUT, number)
         found = self._price(self._place(Operand.OUTPUT, upper), False, self.layer.partial_bits)
         return found + (0.0 if lower == UNITS else self._price(self._name(lower), True, self.layer.partial_bits))
@@ -245,7 +247,7 @@ class Terms:
     def _energy(
         self, place: str, is_write: bool, elements: Whole, size: Whole, alike: Whole, bits: Whole | int
     ) -> Whole:
-        """Of all moves: so many elements, `size` at a moment where they are `alike`."""
+        """Return the energy of moving `elements`, by whole words of moves of `size` if the tiles are `alike`."""
         access = self._access(place)
         shortest = access.shortest_access_bits or access.access_bits
         moments = elements // np.maximum(size, 1)
@@ -285,10 +287,10 @@ def prod_of(factors: list[Whole]) -> Whole:
 
 
 def down(energies: NDArray[np.floating]) -> Whole:
-    """Return whole numbers that are not above the true ones."""
+    """Return integers that are not above the true values."""
     return np.asarray(np.floor(energies * DOWN), np.int64)
 
 
 def up(energies: NDArray[np.floating]) -> Whole:
-    """Return whole numbers that are not below the true ones."""
+    """Return integers that are not below the true values."""
     return np.asarray(np.ceil(energies * UP), np.int64)

@@ -1,4 +1,4 @@
-"""Tiles of the loops in time as a grid, and how many rows of the input tiles touch: restated for the second prover."""
+"""A grid of temporal tiles, and the number of input rows that tiles touch: restated for the second prover."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from onchip.ir.layer import LOOPS, Axis
 
 Whole: TypeAlias = NDArray[np.int64]
 Sizes: TypeAlias = dict[str, Whole]
-"""By loop: how many of its iterations are inside, for each of many tiles."""
+"""Map from loop to its number of iterations inside each of many tiles."""
 CHANGES = {"input": "NCPQRSG", "weight": "KCRSG", "output": "NKPQG"}
-"""The loops along which an operand has other elements."""
+"""The relevant loops of each operand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All tiles that loops of these bounds can make, one prime factor of one loop along each axis of the grid.
+    """The tiles of the given loop bounds, with one axis for each prime factor of a loop.
 
-    `sizes` has for each loop the size of each tile, tiles numbered in the order of the flattened grid; the first
-    tile has nothing inside, the last everything.
+    `sizes` maps each loop to its size in each tile, in the order of the flattened grid; the first tile contains
+    nothing, the last one everything.
     """
 
     loops: tuple[str, ...]
@@ -33,11 +33,11 @@ class Grid:
 
     @property
     def number(self) -> int:
-        """How many tiles there are."""
+        """Return the number of tiles."""
         return prod(self.shape)
 
     def least_of_larger(self, values: Whole, loops: str) -> Whole:
-        """Return for each tile the least value of all that have the same or more of these loops inside."""
+        """Return for each tile the minimum over all tiles with at least its iterations of these loops."""
         found = values.reshape(self.shape)
         for axis, loop in enumerate(self.loops):
             if loop in loops:
@@ -45,7 +45,7 @@ class Grid:
         return found.reshape(-1)
 
     def larger(self, tile: int, loops: str) -> Whole:
-        """Return the tiles that have the same or more of these loops inside, and the same of all others."""
+        """Return the tiles with at least these iterations of the given loops, and the same of all others."""
         place = np.unravel_index(tile, self.shape)
         ranges = [
             np.arange(at, size) if loop in loops else np.array([at])
@@ -73,7 +73,7 @@ def grid_of(bounds: tuple[int, ...]) -> Grid:
 
 
 def divisors(bound: int) -> list[int]:
-    """Return all of them, ascending."""
+    """Return all divisors of a bound, ascending."""
     return [one for one in range(1, bound + 1) if bound % one == 0]
 
 
@@ -91,7 +91,7 @@ def _primes(bound: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Stored rows that tiles touch: of all of them together, of the largest; whether all touch equally many."""
+    """Stored input rows that tiles touch: in total, of the largest tile, and whether all tiles touch equally many."""
 
     total: int
     largest: int
@@ -100,7 +100,7 @@ class Rows:
 
 @dataclass(slots=True)
 class RowCounter:
-    """Counts along one axis of the input, tile by tile, from the first row of each to its last."""
+    """A counter of rows along one axis of the input, from each tile's first row to its last."""
 
     axis: Axis
     outputs: int
@@ -109,7 +109,7 @@ class RowCounter:
 
     @property
     def needed(self) -> int:
-        """How many different rows any output needs."""
+        """Return the number of different rows that outputs need."""
         axis = self.axis
         found = {
             output * axis.stride + tap * axis.dilation - axis.padding
@@ -119,7 +119,7 @@ class RowCounter:
         return sum(0 <= row < axis.size for row in found)
 
     def of(self, inside: Whole, beside: Whole, taps_inside: Whole, taps_beside: Whole) -> tuple[Whole, Whole, Whole]:
-        """Return `Rows` as three arrays; `beside` neighbours are taken at once, what they share counted once."""
+        """Return `Rows` as three arrays; neighbouring tiles are read at once, with shared rows counted once."""
         keys = np.stack(np.broadcast_arrays(inside, beside, taps_inside, taps_beside), axis=-1)
         flat, back = np.unique(keys.reshape(-1, 4), axis=0, return_inverse=True)
         rows = [self._rows(*(int(one) for one in key)) for key in flat]

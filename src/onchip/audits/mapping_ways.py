@@ -1,4 +1,4 @@
-"""All ways to use the array, and a floor for each: the units' own traffic, everything else moved once."""
+"""Spatial mappings, with a lower bound for each: the traffic at the MACs, and one move of all other data."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from onchip.ir.layer import LOOPS, Layer
 
 MOST_WAYS = 2_000_000
 Way = tuple[tuple[int, ...], ...]
-"""For each dimension of the array how many iterations of each loop run along it, in the order of LOOPS."""
+"""Spatial iterations by array dimension and loop, in the order of LOOPS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Those of one layer: `sizes` is way, dimension, loop."""
+    """The spatial mappings of one layer; `sizes` is indexed by mapping, dimension, loop."""
 
     dimensions: tuple[str, ...]
     sizes: Whole
@@ -29,7 +29,7 @@ class Ways:
 
     @classmethod
     def of(cls, layer: Layer, array: ComputeArray) -> Ways | None:
-        """Return all, None for more than MOST_WAYS."""
+        """Return all spatial mappings, or None for more than MOST_WAYS."""
         bounds = tuple(layer.bounds[loop] for loop in LOOPS)
         found: list[Way] = []
         for way in _listed(array, tuple(array.sizes), bounds):
@@ -40,7 +40,7 @@ class Ways:
         return cls(tuple(array.sizes), sizes, np.array(bounds) // sizes.prod(axis=1))
 
     def floors(self, terms: Terms) -> Whole:
-        """Return what no mapping with each way costs less energy than, in the terms' unit."""
+        """Return a lower bound on the energy of each spatial mapping, in the terms' unit."""
         turns: Sizes = {loop: self.turns[:, at] for at, loop in enumerate(LOOPS)}
         nothing: Sizes = {loop: np.ones_like(size) for loop, size in turns.items()}
         outputs: Sizes = {loop: turns[loop] if loop in CHANGES["output"] else nothing[loop] for loop in LOOPS}
@@ -54,14 +54,14 @@ class Ways:
             total = total + terms.boundary(operand, 0, NestTiling(nothing, turns, beside))
             for number in range(1, len(chain) + 1):
                 least = terms.boundary(operand, number, NestTiling(turns, turns, beside), is_floor=True)
-                if operand == Operand.OUTPUT:  # linear in how often sums come again: least at one of both ends
+                if operand == Operand.OUTPUT:  # linear in the number of revisits: the minimum is at one end
                     other = terms.boundary(operand, number, NestTiling(outputs, turns, beside), is_floor=True)
                     least = np.minimum(least, other)
                 total = total + least
         return total
 
     def loops_in_time(self) -> Whole:
-        """Return the cycles that the loops of each way take at least."""
+        """Return the least cycles of the loops of each spatial mapping."""
         return np.asarray(self.turns.prod(axis=1))
 
 

@@ -1,14 +1,14 @@
-"""The exact model of a plan: who runs when, and what lies in which scratchpad, and where, at each moment.
+"""The exact model of a plan: operator order, and residencies with addresses at each moment.
 
-A moment is a step, or one of `transits` between two steps, in which nothing runs but copies from scratchpad to
-scratchpad may be on their way. At each moment the residents of a scratchpad fit; between two moments residencies end,
-go on or begin: with a load (DRAM has a copy), with a copy along a link (its source stays), or with the operator that
-writes the tensor into one scratchpad. A store takes what was resident at the moment before. Residencies nobody reads,
-copies nobody needs and bytes nobody wrote are left out: a plan without them costs no more.
+A moment is a step, or one of `transits` between two steps, in which only copies between scratchpads take place. At each
+moment the residents of a scratchpad fit. Between two moments residencies end, continue or begin: with a load (DRAM has
+a copy), with a copy along a link (its source stays), or with the operator that writes the tensor into one scratchpad. A
+store needs residency at the preceding moment. Residencies without readers, unneeded copies and unwritten bytes are
+omitted: a plan without them costs no more.
 
-Without links no transits are needed: nothing can happen between two steps that could not happen at the next. With
-links `transits` bound how many copies follow each other between two steps, so that only solutions speak; unless
-transits take no room (`room_between=False`): then as many as a chain of copies can be long are a relaxation.
+Without links no transits are needed: every event between two steps can also happen at the next step. With links
+`transits` limits the number of consecutive copies between two steps, so that only solutions are conclusive. If transits
+need no capacity (`room_between=False`), transits for the longest chain of copies make the model a relaxation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from onchip.search.budget.clock import Deadline
 class MomentsModel(MomentsVariables):
     """The variables with constraints and the objective; `onchip.audits.program` reads a solution.
 
-    Raises OutOfTimeError where the deadline comes before all of it is made.
+    Raises OutOfTimeError if the deadline passes during construction.
     """
 
     def __init__(self, facts: ProblemFacts, shape: MomentModel, deadline: Deadline) -> None:
@@ -56,7 +56,7 @@ class MomentsModel(MomentsVariables):
         self._what_is_needed_is_somewhere()
 
     def _one_operator_runs_in_each_step_after_those_it_needs(self) -> None:
-        """Done stays done; step + 1 operators are done after a step; a reader is not done before what it needs."""
+        """Constrain `done`: monotone, step + 1 operators done after a step, producers done before their readers."""
         for (operator, step), is_done in self.done.items():
             self.model.add(is_done >= self.is_done(operator, step - 1))
         for step in range(self.steps):
@@ -71,7 +71,7 @@ class MomentsModel(MomentsVariables):
                     self.model.add(self.is_done(reader, step) <= self.is_done(uses[0], step - 1))
 
     def _a_residency_goes_on_or_begins_once(self, place: MomentPlace) -> None:
-        """It was there before at the same offset, or is loaded, copied, or written: exactly one of these."""
+        """Require exactly one origin: residency at the preceding moment and offset, a load, a copy, or a write."""
         ways = [self.loaded[place]]
         ways += [self.goes_on[place]] if place in self.goes_on else []
         ways += [self.written[place]] if place in self.written else []
@@ -87,7 +87,7 @@ class MomentsModel(MomentsVariables):
         return [source for source in range(len(self.memories)) if (source, place) in self.moved]
 
     def _what_begins_has_a_source(self, place: MomentPlace) -> None:
-        """A load has a copy in DRAM; a copy's source was there before and, where room counts, is there still."""
+        """Require a DRAM copy for a load, and for a copy a source resident before and, if capacity counts, still."""
         self.model.add(self.loaded[place] <= self.has_copy(place.tensor, place.moment))
         for source in self._sources(place):
             other = MomentPlace(place.tensor, source, place.moment)
@@ -106,7 +106,7 @@ class MomentsModel(MomentsVariables):
                 self.model.add(sum(ways) == self.runs(producer or 0, step))
 
     def _dram_has_a_copy_since_a_store(self) -> None:
-        """Of a resident of the moment before; once; of a network output for certain."""
+        """Require at most one store of a tensor, from a resident of the preceding moment; outputs must be stored."""
         for (tensor, moment), is_there in self.in_dram.items():
             before = self.in_dram.get((tensor, moment - 1), 0)
             stores = []
@@ -132,7 +132,7 @@ class MomentsModel(MomentsVariables):
                     self.model.add(sum(there) >= self.runs(use, step))
 
     def _at(self) -> dict[tuple[int, int], list[MomentPlace]]:
-        """The places by scratchpad and moment, of moments at which room counts."""
+        """Return the places by scratchpad and moment, for moments at which capacity counts."""
         found: dict[tuple[int, int], list[MomentPlace]] = {}
         for place in self.resident:
             if self.shape.room_between or self.step_of(place.moment) is not None:
@@ -140,7 +140,7 @@ class MomentsModel(MomentsVariables):
         return found
 
     def _residents_fit(self) -> None:
-        """In units of the alignment, of which a residency shares none; the last one may lie partly outside."""
+        """Limit residents in alignment units, which residencies do not share; the last unit may be partly outside."""
         for (number, _), places in self._at().items():
             memory = self.memories[number]
             units = [units_of(self.facts.tensors[place.tensor].size_bytes, memory) for place in places]
@@ -158,7 +158,7 @@ class MomentsModel(MomentsVariables):
             self.model.add_no_overlap(intervals)
 
     def _a_tensor_stays_or_is_anew_for_each_operator(self) -> None:
-        """Static placement: a single residency, or none that goes on from one step into another."""
+        """Require for static placement a single residency, or none that continues from one step to another."""
         for tensor, uses in enumerate(self.facts.uses):
             if not uses:
                 continue
@@ -172,7 +172,7 @@ class MomentsModel(MomentsVariables):
             self._none_goes_on_into_another_step(tensor, stays)
 
     def _none_goes_on_into_another_step(self, tensor: int, stays: cp_model.IntVar) -> None:
-        """From the moment of a step through all moments up to the next step's."""
+        """Forbid residencies from the moment of a step through all moments up to the next step's, unless `stays`."""
         for place in self.resident:
             if place.tensor == tensor and self.step_of(place.moment) is not None:
                 moments = range(place.moment - self.stride + 1, place.moment + 1)
@@ -181,7 +181,7 @@ class MomentsModel(MomentsVariables):
                     self.model.add_bool_or([stays, *(one.negated() for one in chain if one is not None)])
 
     def _nothing_is_loaded_twice_or_spilled(self) -> None:
-        """Least arenas: only first loads of what must be loaded, and the writes of outputs."""
+        """Allow for the peak objective only first loads of network inputs and parameters, and writes of outputs."""
         for tensor, one in enumerate(self.facts.tensors):
             loads = [var for place, var in self.loaded.items() if place.tensor == tensor]
             self.model.add(sum(loads) <= (1 if self.facts.is_source(one) else 0))
@@ -190,7 +190,7 @@ class MomentsModel(MomentsVariables):
                 self.model.add(is_stored == 0)
 
     def _what_is_needed_is_somewhere(self) -> None:
-        """Written and still to be read: in DRAM or on the chip at each step. It follows; the solver is told."""
+        """Add the implied constraint that a written tensor with later readers is in DRAM or on the chip."""
         for tensor, uses in enumerate(self.facts.uses):
             producer = self.facts.producer[tensor]
             for reader in uses[1:] if producer is not None else ():
@@ -212,7 +212,7 @@ class MomentsModel(MomentsVariables):
         self.model.minimize(total)
 
     def _transfers(self) -> Expression:
-        """What all loads, stores and copies cost."""
+        """Return the cost of all loads, stores and copies."""
         problem, names = self.facts.problem, [memory.name for memory in self.memories]
 
         def cost(place: MomentPlace, source: str, target: str) -> int:
@@ -225,7 +225,7 @@ class MomentsModel(MomentsVariables):
         return sum(terms)
 
     def _arenas(self) -> Expression:
-        """The highest end addresses; without addresses the bytes that are resident, but for the last padding."""
+        """Return the highest end addresses; without addresses the resident bytes less the last padding."""
         arenas = [self.model.new_int_var(0, memory.capacity_bytes, "") for memory in self.memories]
         for (number, _), places in self._at().items():
             alignment = self.memories[number].alignment_bytes

@@ -1,4 +1,4 @@
-"""The variables of the exact model of a plan, and what follows from them."""
+"""The variables of the exact model of a plan, and expressions derived from them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from onchip.ir.tensor import Role
 from onchip.search.budget.clock import Deadline
 
 Expression: TypeAlias = Any
-"""A linear expression or a number; ortools gives them no type that adds up."""
+"""A linear expression or a number; ortools has no common type for these."""
 
 
 @dataclass(frozen=True, slots=True)
 class MomentModel:
-    """Which of the models it is: see the module. `bound`: solutions cost less."""
+    """The variant of the model (see `onchip.audits.moments`); solutions cost less than `bound`."""
 
     bound: int
     with_addresses: bool
@@ -29,7 +29,7 @@ class MomentModel:
 
 @dataclass(frozen=True, slots=True)
 class MomentPlace:
-    """A tensor in a scratchpad at a moment, each by number."""
+    """A tensor in a scratchpad at a moment, each by index."""
 
     tensor: int
     memory: int
@@ -37,14 +37,14 @@ class MomentPlace:
 
     @property
     def before(self) -> MomentPlace:
-        """The same place at the moment before."""
+        """Return the same place at the preceding moment."""
         return MomentPlace(self.tensor, self.memory, self.moment - 1)
 
 
 class MomentsVariables:
-    """A boolean for each thing that may be so at a place or in a step, and an offset for each place.
+    """Boolean variables for the possible events at each place and step, and an offset for each place.
 
-    Raises OutOfTimeError where the deadline comes before all of them are made.
+    Raises OutOfTimeError if the deadline passes during construction.
     """
 
     def __init__(self, facts: ProblemFacts, shape: MomentModel, deadline: Deadline) -> None:
@@ -111,7 +111,7 @@ class MomentsVariables:
             self.offset_units[place] = self.model.new_int_var(0, spare // memory.alignment_bytes, "")
 
     def life(self, tensor: int) -> range:
-        """The moments at which it may be worth being on the chip: to its last use, and until then."""
+        """Return the moments at which residency of a tensor can be useful: up to its last use."""
         uses, positions = self.facts.uses[tensor], self.facts.positions
         first = min(positions[use].start for use in uses) * self.stride
         if self.facts.producer[tensor] is not None:
@@ -126,7 +126,7 @@ class MomentsVariables:
         return self.moment_of(max(self.facts.positions[use].stop - 1 for use in self.facts.uses[tensor]))
 
     def memories_for(self, tensor: int) -> list[int]:
-        """The scratchpads, by number, that are large enough for a tensor."""
+        """Return the indices of the scratchpads that are large enough for a tensor."""
         size_bytes = self.facts.tensors[tensor].size_bytes
         return [at for at, memory in enumerate(self.memories) if size_bytes <= memory.capacity_bytes]
 
@@ -134,30 +134,30 @@ class MomentsVariables:
         """Return a new variable of the model."""
         return self.model.new_bool_var("")
 
-    # What follows from variables
+    # Expressions
 
     def moment_of(self, step: int) -> int:
-        """The moment in which the operator of a step runs."""
+        """Return the moment in which the operator of a step runs."""
         return step * self.stride + self.shape.transits
 
     def step_of(self, moment: int) -> int | None:
-        """The step whose operator runs at a moment; None between two steps."""
+        """Return the step whose operator runs at a moment; None between two steps."""
         step, between = divmod(moment, self.stride)
         return step if between == self.shape.transits and step < self.steps else None
 
     def is_done(self, operator: int, step: int) -> Expression:
-        """Whether an operator runs in a step or has run before it."""
+        """Return an expression that is 1 if an operator runs in a step or has run before it."""
         positions = self.facts.positions[operator]
         if step < positions.start:
             return 0
         return 1 if step >= positions.stop - 1 else self.done[operator, step]
 
     def runs(self, operator: int, step: int) -> Expression:
-        """Whether an operator runs in a step."""
+        """Return an expression that is 1 if an operator runs in a step."""
         return self.is_done(operator, step) - self.is_done(operator, step - 1)
 
     def has_copy(self, tensor: int, moment: int) -> Expression:
-        """Whether DRAM has a copy of a tensor before a moment begins."""
+        """Return an expression that is 1 if DRAM has a copy of a tensor before a moment."""
         if self.facts.is_source(self.facts.tensors[tensor]):
             return 1
         return self.in_dram.get((tensor, moment), 0)

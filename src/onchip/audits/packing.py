@@ -1,4 +1,4 @@
-"""Is there a packing below a claimed bound? Offsets of buffers with known lives, in one model for CP-SAT."""
+"""Audit of a packing's bound: a CP-SAT model of the offsets of buffers with known live ranges."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from onchip.verify.packing import verify_overflow, verify_packing
 
 
 def audit_arena(problem: PackingProblem, bound: int, seconds: float, workers: int = 1) -> Finding:
-    """Say whether the buffers pack into less than `bound` bytes; the problem's capacity does not count."""
+    """Rule on whether the buffers pack into less than `bound` bytes; the problem's capacity is ignored."""
     audit = _PackingAudit(problem, bound, Deadline.after(seconds), workers)
     return audit.in_time(audit.of_the_arena)
 
 
 def audit_overflow(problem: PackingProblem, bound: int, seconds: float, workers: int = 1) -> Finding:
-    """Say whether less than `bound` bytes can be left outside the problem's capacity, each buffer wholly in or out."""
+    """Rule on whether less than `bound` bytes can be left outside the capacity, with each buffer entirely in or out."""
     audit = _PackingAudit(problem, bound, Deadline.after(seconds), workers)
     return audit.in_time(audit.of_the_overflow)
 
 
 @dataclass
 class _PackingAudit:
-    """Audit of one packing: a relaxation to sizes of live buffers, which can only confirm the bound, then offsets."""
+    """An audit of one packing: first a relaxation to live bytes, which can only confirm the bound, then offsets."""
 
     problem: PackingProblem
     bound: int
@@ -37,14 +37,14 @@ class _PackingAudit:
     workers: int
 
     def in_time(self, finding: Callable[[], Finding]) -> Finding:
-        """What is found, undecided where there is no time even to make a model."""
+        """Return the finding, or an undecided one if there is no time to build a model."""
         try:
             return finding()
         except OutOfTimeError:
             return self._by(Answered.OPEN, "")
 
     def of_the_arena(self) -> Finding:
-        """At each step the buffers that live are beside each other, all but one of them padded."""
+        """Rule on the arena; live buffers are disjoint at each step, and all but one of them are padded."""
         if self.bound <= self._live_bytes():
             return self._ruled(Ruling.CONFIRMED, "so many bytes live at one step")
         model = _PackingModel(self.problem, self.bound - 1, self.deadline)
@@ -72,7 +72,7 @@ class _PackingAudit:
         return self._refuted(packing, arena)
 
     def of_the_overflow(self) -> Finding:
-        """First only what lives at a time has to fit; then it also has offsets."""
+        """Rule on the bytes outside: first with the total size of live buffers, then with offsets."""
         if self.bound <= 0:
             return self._ruled(Ruling.CONFIRMED, "nothing less than 0 bytes can be outside")
         for with_offsets in (False, True):
@@ -108,9 +108,9 @@ class _PackingAudit:
 
 
 class _PackingModel:
-    """For each buffer whether it is kept and, unless sizes alone are asked about, at which unit it begins.
+    """A model with a literal for each kept buffer and, unless only sizes count, its first unit.
 
-    Raises OutOfTimeError where the deadline comes before all of it is made.
+    Raises OutOfTimeError if the deadline passes during construction.
     """
 
     def __init__(
@@ -126,25 +126,25 @@ class _PackingModel:
             self._no_two_share_bytes_and_a_step()
 
     def everything_is_kept(self) -> None:
-        """Nothing may be outside."""
+        """Require that no buffer is outside."""
         for is_kept in self._is_kept:
             self.model.add(is_kept == 1)
 
     def less_is_outside_than(self, bound: int) -> None:
-        """The sizes of what is not kept add up to less."""
+        """Require that the total size of the buffers outside is less than `bound`."""
         pairs = zip(self._problem.buffers, self._is_kept, strict=True)
         outside = sum(buffer.size_bytes * (1 - is_kept) for buffer, is_kept in pairs)
         self.model.add(outside <= bound - 1)
         self.model.minimize(outside)
 
     def offset_bytes(self, solver: cp_model.CpSolver, buffer: int) -> int | None:
-        """Where a buffer begins; None outside."""
+        """Return the offset of a buffer in bytes; None outside."""
         if not solver.boolean_value(self._is_kept[buffer]):
             return None
         return solver.value(self._begin[buffer]) * self._problem.alignment_bytes
 
     def _what_lives_at_a_time_fits(self, deadline: Deadline) -> None:
-        """In units of the alignment, of which two buffers share none; the last one may lie partly outside."""
+        """Limit live buffers in alignment units, which buffers do not share; the last unit may be partly outside."""
         alignment = self._problem.alignment_bytes
         room = _units(self._capacity_bytes, alignment)
         for live in _crowds(self._problem, deadline):
@@ -170,7 +170,7 @@ class _PackingModel:
 
 
 def _crowds(problem: PackingProblem, deadline: Deadline) -> Iterator[list[int]]:
-    """Who lives at each step at which some buffer begins: what lives at any other step lives at one of these, too.
+    """Yield the live buffers at each step at which a buffer begins; other steps have subsets of these.
 
     Raises OutOfTimeError once the deadline is past.
     """

@@ -1,4 +1,4 @@
-"""Is there a plan below a claimed bound? Relaxations first, which can only confirm; then the exact model."""
+"""Audit of a plan's bound: relaxations first, which can only confirm, then the exact model."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from onchip.search.budget.clock import Deadline
 from onchip.verify.verifier import verify
 
 GREATEST_PLACES = 60_000
-"""A tensor, a scratchpad and a moment each; an exact model of more would not be decided."""
+"""Limit of (tensor, scratchpad, moment) triples; larger exact models would not be decided."""
 GREATEST_TRANSITS = 2
 SHARE_OF_A_STAGE = 0.5
 
 
 def audit_plan(problem: Problem, bound: int, seconds: float, workers: int = 1) -> Finding:
-    """Say whether any plan of the problem has an objective value below the bound.
+    """Rule on whether any plan of the problem has an objective value below the bound.
 
-    The order is free or given; for an order of least peak hand in the problem with that order given. CONFIRMED comes
-    from a proof that there is none, REFUTED with a plan that has been verified; UNDECIDED after so many seconds.
+    The order is free or given; for Order.MIN_PEAK pass the problem with the plan's order given. CONFIRMED comes from a
+    proof of infeasibility, REFUTED with a verified plan; UNDECIDED is the ruling after `seconds`.
     """
     return PlanAudit(problem, bound, Deadline.after(seconds), workers).finding()
 
 
 @dataclass
 class PlanAudit:
-    """One audit: each stage confirms, refutes, or leaves it to the next."""
+    """An audit of one plan: each stage confirms, refutes, or defers to the next."""
 
     problem: Problem
     bound: int
@@ -42,7 +42,7 @@ class PlanAudit:
     workers: int
 
     def finding(self) -> Finding:
-        """Go through the stages until one decides."""
+        """Run the stages until one of them decides."""
         if self.bound <= 0:
             return self._ruled(Ruling.CONFIRMED, "nothing costs less than 0")
         if self.problem.graph.shares_bytes:
@@ -63,7 +63,7 @@ class PlanAudit:
         return self.deadline.seconds_left
 
     def _by_crossings(self) -> Finding | None:
-        """What must cross each operator: first in every order, then with the order left to the solver."""
+        """Run the crossings relaxation, first over all orders, then with the order as a decision of the solver."""
         for orders in (False, True) if self.problem.order is Order.FREE else (False,):
             model = CrossingsModel(self._facts, self.bound, self.deadline, orders=orders).model
             seconds = self._seconds_left * (SHARE_OF_A_STAGE if self._may_go_on else 1)
@@ -73,7 +73,7 @@ class PlanAudit:
         return None
 
     def _by_moments(self) -> Finding | None:
-        """Residencies at each moment in bytes, then with addresses."""
+        """Run the exact model, first with residencies in bytes, then with addresses."""
         if not self._may_go_on:
             return None
         links = bool(self.problem.transfers.links)
@@ -99,12 +99,12 @@ class PlanAudit:
 
     @property
     def _may_go_on(self) -> bool:
-        """Whether the exact model may be made."""
+        """Return True if the exact model may be built."""
         return self._seconds_left > 0 and self._places <= GREATEST_PLACES
 
     @cached_property
     def _places(self) -> int:
-        """How many of the model without addresses and transits there are, about."""
+        """Return the approximate number of places in the model without addresses and transits."""
         lives = (
             max(self._facts.positions[use].stop for use in uses) - min(self._facts.positions[use].start for use in uses)
             for uses in self._facts.uses
@@ -113,7 +113,7 @@ class PlanAudit:
         return sum(lives) * len(self.problem.memories)
 
     def _with_addresses(self, facts: ProblemFacts, transits: int, seconds: float) -> Finding | None:
-        """A solution is a plan; that there is none is a proof where nothing can happen between two steps."""
+        """Run the model with addresses: a solution is a plan, infeasibility is a proof if there are no links."""
         if seconds <= 0:
             return None
         model = MomentsModel(facts, MomentModel(self.bound, with_addresses=True, transits=transits), self.deadline)
@@ -125,7 +125,7 @@ class PlanAudit:
         return None
 
     def _refuted(self, plan: Plan) -> Finding | None:
-        """A plan that the verifier passes, and below the bound; any other says nothing."""
+        """Return the refutation by a verified plan below the bound; None for any other plan."""
         verdict = verify(self.problem, plan)
         value = verdict.figures.objective_value(self.problem.objective)
         if verdict.violations or value >= self.bound:

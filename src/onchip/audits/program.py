@@ -1,4 +1,4 @@
-"""A solution of the exact model, with addresses, as the straight-line program that it stands for."""
+"""Conversion of a solution of the exact model, with addresses, to a plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onchip.audits.moments_variables import MomentPlace
 
 
 class Solution:
-    """What a solver found for a model that has addresses."""
+    """A solution of a model with addresses."""
 
     def __init__(self, moments: MomentsModel, solver: cp_model.CpSolver) -> None:
         self._moments = moments
@@ -24,7 +24,7 @@ class Solution:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The operators as they run."""
+        """Return the operators in execution order."""
         moments, last = self._moments, {}
         for operator, positions in enumerate(moments.facts.positions):
             undone = [at for at in positions[:-1] if not self._solver.boolean_value(moments.done[operator, at])]
@@ -32,7 +32,7 @@ class Solution:
         return tuple(sorted(last, key=last.__getitem__))
 
     def plan(self) -> Plan:
-        """At each moment: stores, ends of residencies, beginnings, loads and copies, then the operator."""
+        """Return the plan: at each moment stores, frees, allocations, loads and copies, then the operator."""
         return Plan(self._moments.memories, tuple(self._instructions()))
 
     def _instructions(self) -> Iterator[Instruction]:
@@ -60,7 +60,7 @@ class Solution:
         return goes_on is not None and bool(self._solver.boolean_value(goes_on))
 
     def _beginnings(self, moment: int) -> Iterator[Instruction]:
-        """Every place first, then what is copied there; what an operator writes is written as it runs."""
+        """Yield all allocations, then the copies into them; outputs are written by their operators."""
         begun = [place for place in self._residents if place.moment == moment and not self._goes_on(place)]
         for place in begun:
             alignment = self._moments.memories[place.memory].alignment_bytes
@@ -72,7 +72,7 @@ class Solution:
                 yield Copy(self._names[place.tensor], source, self._memories[place.memory])
 
     def _source(self, place: MomentPlace) -> str | None:
-        """DRAM, or the scratchpad that it is copied from; None if an operator writes it."""
+        """Return DRAM or the source scratchpad of a copy; None if an operator writes the tensor."""
         if self._solver.boolean_value(self._moments.loaded[place]):
             return DRAM
         for (source, target), is_moved in self._moments.moved.items():

@@ -1,4 +1,4 @@
-"""Asking CP-SAT whether a model has any solution at all."""
+"""Satisfiability queries to CP-SAT."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEAST_SECONDS = 0.05
 
 
 class Answered(Enum):
-    """Whether there is a solution, there is proven to be none, or neither was found out in time."""
+    """The answer of the solver: a solution, a proof of infeasibility, or no decision in time."""
 
     SOLUTION = "solution"
     NONE = "none"
@@ -20,17 +20,17 @@ class Answered(Enum):
 
 
 class OutOfTimeError(Exception):
-    """The time was over before a model was made."""
+    """Raised when the time is over before a model is complete."""
 
 
 def in_time(deadline: Deadline) -> None:
-    """Raise OutOfTimeError once the deadline is past: for whoever makes a large model."""
+    """Raise OutOfTimeError once the deadline is past, during the construction of large models."""
     if deadline.is_past:
         raise OutOfTimeError
 
 
 def searched(model: cp_model.CpModel, seconds: float, workers: int) -> tuple[Answered, cp_model.CpSolver]:
-    """Search for any solution; the solver holds it. The same model, seed and one worker go the same way."""
+    """Search for any solution, which the solver holds; deterministic for the same model with one worker."""
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(seconds, LEAST_SECONDS)
     solver.parameters.num_workers = workers

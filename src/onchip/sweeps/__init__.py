@@ -1,1 +1,1 @@
-"""Studies of many points, the store that keeps their answers, and the comparison of answers."""
+"""Studies of many points, the store of their answers, and the comparison of answers."""

@@ -1,9 +1,9 @@
-"""Which points of a chain have to be computed: capacities in ascending order, everything else equal.
+"""Bisection of a chain of points: ascending capacities, everything else equal.
 
-More capacity never costs more: a plan that fits a memory fits a larger one, and costs the same there. So what lies
-between two capacities costs at most what the smaller one does, and at least what is proven of the larger one; where
-these are equal, everything between is settled. What is computed follows from the values alone, not from when they are
-known: a chain that was interrupted goes on as it would have.
+More capacity never costs more: a plan that fits a memory fits a larger one, and costs the same there. The cost at a
+capacity between two others is therefore at most that of the smaller one, and at least the bound of the larger one; if
+these are equal, all points between are settled. The computed points depend on values alone, not on the order of
+answers: an interrupted chain continues as it would have.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ UNPROVEN = (PointStatus.FEASIBLE, PointStatus.UNKNOWN)
 
 @dataclass(slots=True)
 class Bisection:
-    """A chain of points by their keys; `answers` are those known so far, `settled` those that follow from others.
+    """A chain of points by key; `answers` are the known ones, `settled` those implied by others.
 
-    Points that `is_beyond` says nobody wants, whose values are at least a bound, are `spared` and have no answer.
-    `between` has the two points around one that is asked, whose answers are known then.
+    Points for which `is_beyond` returns True, given a lower bound on their values, are `spared` and have no answer.
+    `between` maps a computed point to the two points around it, whose answers are known then.
     """
 
     keys: Sequence[str]
@@ -37,11 +37,11 @@ class Bisection:
         self._waiting.append((0, len(self.keys) - 1))
 
     def take(self, key: str, answer: PointAnswer) -> None:
-        """Let a point have an answer."""
+        """Record the answer of a point."""
         self.answers[key] = answer
 
     def next_keys(self) -> Iterator[str]:
-        """Yield the points that are to be computed now, each once; the intervals with known ends go on."""
+        """Yield the points to be computed next, each once; intervals with two known ends are bisected further."""
         waiting, self._waiting = self._waiting, []
         while waiting:
             low, high = waiting.pop()
@@ -55,11 +55,11 @@ class Bisection:
 
     @property
     def is_over(self) -> bool:
-        """Whether every point has an answer, or is settled."""
+        """Return True if every point has an answer, or is settled."""
         return not self._waiting
 
     def tightened(self) -> dict[str, PointAnswer]:
-        """The answers that others of the chain make better: a smaller memory's plan, a larger one's bound."""
+        """Return the answers improved by others of the chain: by a smaller memory's plan, or a larger one's bound."""
         best: tuple[str, PointAnswer] | None = None
         found: dict[str, PointAnswer] = {}
         bounds = self._bounds()
@@ -75,7 +75,7 @@ class Bisection:
         return found
 
     def _bounds(self) -> dict[str, Number]:
-        """By point the greatest bound of it and all larger memories; 0 where nothing is proven."""
+        """Return for each point the greatest bound of it and all larger memories; 0 if nothing is proven."""
         bounds: dict[str, Number] = {}
         greatest: Number = 0
         for key in reversed(self.keys):
@@ -86,7 +86,7 @@ class Bisection:
         return bounds
 
     def _parts(self, low: int, high: int) -> list[tuple[int, int]]:
-        """The two halves of an interval; none where its ends settle what lies between."""
+        """Return the two halves of an interval; none if its ends settle the points between."""
         follows = answer_between(
             self.keys[low], self.answers[self.keys[low]], self.keys[high], self.answers[self.keys[high]]
         )
@@ -107,7 +107,7 @@ class Bisection:
 def _better(
     best: tuple[str, PointAnswer] | None, key: str, answer: PointAnswer | None
 ) -> tuple[str, PointAnswer] | None:
-    """The plan of least value so far, the first of equals; `key` names the point that has it."""
+    """Return the plan of least value so far, the first of equals, with the key of its point."""
     if answer is None or answer.objective_value is None:
         return best
     if best is not None and best[1].objective_value is not None and best[1].objective_value <= answer.objective_value:
@@ -116,7 +116,7 @@ def _better(
 
 
 def _with_plan(answer: PointAnswer, best: tuple[str, PointAnswer] | None) -> PointAnswer:
-    """The answer, or a smaller memory's plan with its bound, where that costs less."""
+    """Return the answer, or a cheaper plan of a smaller memory with the answer's bound."""
     if best is None or best[1].objective_value is None:
         return answer
     key, plan = best
@@ -127,7 +127,7 @@ def _with_plan(answer: PointAnswer, best: tuple[str, PointAnswer] | None) -> Poi
 
 
 def _with_bound(answer: PointAnswer, bound: Number) -> PointAnswer:
-    """The answer with the greater bound, and proven where its value meets it."""
+    """Return the answer with the greater bound, as optimal if its value equals that bound."""
     if answer.status is PointStatus.INFEASIBLE:
         return answer
     greater = bound if answer.lower_bound is None else max(bound, answer.lower_bound)
@@ -136,7 +136,7 @@ def _with_bound(answer: PointAnswer, bound: Number) -> PointAnswer:
 
 
 def answer_between(low_key: str, low: PointAnswer, high_key: str, high: PointAnswer) -> PointAnswer | None:
-    """What the answers at two capacities prove of any capacity between them; None where they do not settle it."""
+    """Return the answer at any capacity between two others if it is implied by their answers, else None."""
     if high.status is PointStatus.INFEASIBLE:
         return replace(high, seconds=0.0, document=None, settled_by=high.settled_by or high_key)
     if not low.has_value or high.lower_bound is None or low.objective_value != high.lower_bound:

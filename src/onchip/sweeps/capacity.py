@@ -1,4 +1,4 @@
-"""The whole curve of one network: the least cost against the size of the scratchpad, proven where its method proves."""
+"""The cost-capacity curve of one network: the minimum cost at each scratchpad size, proven if the method proves it."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from onchip.sweeps.curve import Curve
 from onchip.sweeps.pages.capacity import CapacityOutcome
 
 WITHOUT_A_MACHINE: Final = (Objective.TRAFFIC, Objective.PEAK)
-"""Objectives of which every scratchpad knows the cost."""
+"""Objectives whose cost does not depend on a machine."""
 METHODS: Final = {Objective.LATENCY: "timed"}
-"""Of objectives that are not for `exact`."""
+"""Methods of objectives that `exact` does not support."""
 FINEST: Final = 17 / 16
-"""Of least latency, which is seldom proven: capacities that are closer are not told apart."""
+"""Least ratio of distinguished capacities for latency, which is seldom proven."""
 SHARE_OF_A_PLAN: Final = 1 / 8
-"""Of the time that is left, where a plan may search for as long as it is let."""
+"""Share of the time left for each plan with an open-ended search."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityRequest:
-    """A network, how it is read, what is to be least, in which order, at which alignment; limits are for all of it.
+    """A network with its reading, objective, order and alignment; the limits apply to the whole curve.
 
-    Of `accelerator` the only scratchpad takes all sizes; `cost` says how many cycles operators take that state none.
-    Without an alignment it is that of the scratchpad.
+    The only scratchpad of `accelerator` takes all sizes; `cost` is the cycle model of operators without stated cycles.
+    The default alignment is that of the scratchpad.
     """
 
     network: str
@@ -64,11 +64,11 @@ class CapacityRequest:
 
 @phase("following the curve")
 def capacity_curve(request: CapacityRequest, start: RunStarter = silent_run) -> CapacityOutcome:
-    """Return the curve from the least size that anything fits in, as far as the limits allow.
+    """Return the curve from the smallest feasible size, as far as the limits allow.
 
-    Where the machine's scratchpad does not hold an operator's operand there is none, at any size: the outcome names it.
-    Raises InputError for what cannot be read, UsageError for an objective that needs a machine, and for a machine that
-    has several scratchpads.
+    If the machine's scratchpad holds an operator's operand at no size, there is no curve, and the outcome names the
+    operator. Raises InputError for unreadable inputs, UsageError for an objective without the machine that it needs,
+    and for a machine with several scratchpads.
     """
     watch, deadline = Stopwatch(), Deadline.after(request.limits.time_limit_seconds)
     if request.reading.split is not Split.NEVER or request.reading.cap_tensors:
@@ -87,7 +87,7 @@ def capacity_curve(request: CapacityRequest, start: RunStarter = silent_run) -> 
 
 
 def _machine(request: CapacityRequest) -> Accelerator | None:
-    """The machine whose scratchpad takes all sizes; None where none is needed or said."""
+    """Return the machine whose scratchpad takes all sizes; None if none is needed or given."""
     if request.accelerator is None:
         if request.objective not in WITHOUT_A_MACHINE:
             what = f"nothing says what {request.objective} is of a transfer"
@@ -105,7 +105,7 @@ def _machine(request: CapacityRequest) -> Accelerator | None:
 def _roomy(
     request: CapacityRequest, graph: Graph, machine: Accelerator | None, start: RunStarter, deadline: Deadline
 ) -> Problem:
-    """The problem in a scratchpad that holds everything."""
+    """Return the problem in a scratchpad that holds everything."""
     own = None if machine is None else machine.scratchpads[0]
     alignment_bytes = request.alignment_bytes or (1 if own is None else own.alignment_bytes)
     roomy = roomy_problem(graph, request.reading.count, alignment_bytes)
@@ -124,7 +124,7 @@ def _roomy(
 
 @dataclass(slots=True)
 class _Following:
-    """Plans for one size after another; `asked` counts them."""
+    """The plans for one size after another; `asked` counts them."""
 
     request: CapacityRequest
     roomy: Problem
@@ -134,18 +134,18 @@ class _Following:
 
     @property
     def greatest_bytes(self) -> int:
-        """The size that holds everything."""
+        """Return the size that holds everything."""
         return self.roomy.memories[0].capacity_bytes
 
     def of_least_arena(self) -> Curve:
-        """The curve of a plan without spills: it is the same in all sizes from its own arena on, below nothing fits."""
+        """Return the curve of a plan without spills: constant from its arena upwards, infeasible below."""
         curve = Curve(greatest_need(self.roomy).need_bytes, self.greatest_bytes)
         self._ask(curve, self.greatest_bytes)
         least = max(curve.first, curve.bounds[self.greatest_bytes])
         return replace(curve, first=least)
 
     def from_least_room(self, budgets: Budgets) -> Curve:
-        """The curve from the size on in which every operator fits."""
+        """Return the curve from the smallest size in which every operator fits."""
         is_timed = self.roomy.objective is Objective.LATENCY
         first = least_room_bytes(self.roomy) if is_timed else greatest_need(self.roomy).need_bytes
         curve = Curve(first, self.greatest_bytes, unit_of(self.roomy), FINEST if is_timed else None)
@@ -156,7 +156,7 @@ class _Following:
         return curve
 
     def _capacities(self, curve: Curve, min_peak_bytes: int | None) -> Iterator[int]:
-        """M_P, which mostly ends the curve, then what the curve leaves open; its beginning, where little is proven."""
+        """Yield M_P, which usually ends the curve, the start if little is proven, and then the open sizes."""
         if min_peak_bytes is not None:
             yield min_peak_bytes
         if curve.finest is not None:
@@ -165,9 +165,9 @@ class _Following:
             yield capacity
 
     def _ask(self, curve: Curve, capacity: int) -> bool:
-        """Plan for a size and take what that says of the curve; returns whether it was interrupted.
+        """Plan for a size and add the result to the curve; return True if the plan was interrupted.
 
-        Where nothing fits the curve begins later.
+        If nothing fits, the curve begins at a larger size.
         """
         self.asked += 1
         problem = replace(self.roomy, memories=(replace(self.roomy.memories[0], capacity_bytes=capacity),))
@@ -188,7 +188,7 @@ class _Following:
 
 
 def least_room_bytes(problem: Problem) -> int:
-    """The least size in which every operator fits, in as many bands of its channels as its file lists."""
+    """Return the smallest size in bytes in which every operator fits, in the channel tiles that its file lists."""
     ways = WaysToRun(problem)
     return max(
         min(ways.least_need_bytes(number, parts) for parts in one.cycles) for number, one in enumerate(ways.operators)
@@ -196,11 +196,11 @@ def least_room_bytes(problem: Problem) -> int:
 
 
 def unit_of(problem: Problem) -> int:
-    """The bytes by which the capacity has to grow for anything more to fit.
+    """Return the least capacity increase in bytes that can allow a different plan.
 
-    What lies in a scratchpad can be pushed down until it lies at 0 or upon something else that is there at the same
-    time, so every address worth having is a sum of sizes, and a multiple of what divides all of them. Not so where
-    bytes are shared, or padded, or where sizes are those of bands.
+    Residencies can be moved down until they are at 0 or on top of another concurrent residency, so every useful address
+    is a sum of sizes, and a multiple of their greatest common divisor. The unit is 1 if bytes are shared or padded, or
+    if sizes are those of tiles.
     """
     sizes = [tensor.size_bytes for tensor in problem.counted_tensors]
     alignment_bytes = problem.memories[0].alignment_bytes
@@ -211,7 +211,7 @@ def unit_of(problem: Problem) -> int:
 
 
 def _highest_address(problem: Problem, plan: Plan) -> int:
-    """Where the last byte ends that a verified plan uses."""
+    """Return the end of the highest byte that a verified plan uses."""
     tensors = problem.graph.tensor
     ends = (
         line.offset_bytes + tensors[line.tensor].size_bytes for line in plan.instructions if isinstance(line, Allocate)

@@ -1,8 +1,8 @@
-"""What is known of the least cost against capacity: from above by plans, from below by bounds.
+"""Bounds on the minimum cost as a function of capacity: upper bounds from plans, and lower bounds.
 
-A plan whose highest address is a costs the same in every memory of at least a bytes; a bound that holds at a capacity
-holds at every smaller one. Where both meet, the curve is known. Every answer that is proven closes the stretch from its
-plan's highest address to its capacity, so the whole curve is known after finitely many.
+A plan whose highest address is a costs the same in every memory of at least a bytes; a lower bound at a capacity holds
+at every smaller one. Where both are equal, the curve is known. Every proven answer closes the interval from its plan's
+highest address to its capacity, so finitely many answers determine the whole curve.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from onchip.answer.program import Plan
 
 @dataclass(frozen=True, slots=True)
 class CurveStep:
-    """Capacities from `first` to `last` bytes, both included (None: and all above), and the least cost in each.
+    """A range of capacities from `first` to `last` bytes, both included, with bounds on the minimum cost.
 
-    It is at least `lower_bound` and at most `value`, which is None where no plan is known.
+    A `last` of None is unbounded. The cost is at least `lower_bound` and at most `value`, which is None if no plan is
+    known.
     """
 
     first: int
@@ -27,17 +28,17 @@ class CurveStep:
 
     @property
     def is_proven(self) -> bool:
-        """Whether the value is the least."""
+        """Return True if the value is proven to be the minimum."""
         return self.value == self.lower_bound
 
 
 @dataclass(slots=True)
 class Curve:
-    """The curve from `first` up to `last` bytes, in units of so many, and for ever at the value of `last`.
+    """The curve from `first` up to `last` bytes in steps of `unit`, constant beyond `last`.
 
-    No capacity between two multiples of the unit, counted from `first`, does more than the lower of them. With a
-    `finest` ratio stretches whose ends are closer are left open, and the widest comes first: where proofs are rare each
-    answer would leave another one.
+    No capacity between two multiples of the unit, counted from `first`, allows more than the lower of them. With a
+    `finest` ratio, intervals with a smaller ratio of their ends stay open, and the widest interval comes first: if
+    proofs are rare, each answer would leave another open interval.
     """
 
     first: int
@@ -50,7 +51,7 @@ class Curve:
     _looks_at_the_end: bool = True
 
     def add(self, capacity: int, value: int | None, end: int | None, bound: int, plan: Plan | None = None) -> None:
-        """Take what was found at a capacity: a plan of that value up to the address `end`, if any, and a bound."""
+        """Add the result at a capacity: a bound, and a plan of that value up to the address `end` if one was found."""
         if value is not None and end is not None:
             reached = self._up(end)
             if reached not in self.plans or value < self.plans[reached][0]:
@@ -58,7 +59,7 @@ class Curve:
         self.bounds[capacity] = max(bound, self.bounds.get(capacity, bound))
 
     def next_capacity(self) -> int | None:
-        """The capacity that is to be asked next; None once all is known, or given up."""
+        """Return the capacity to be planned next; None once every interval is known or given up."""
         waiting = [step for step in reversed(tuple(self.steps())) if self._is_open(step)]
         if not waiting:
             return None
@@ -77,13 +78,13 @@ class Curve:
         return self.last if step.last is None else min(step.last, self.last)
 
     def give_up(self, capacity: int) -> None:
-        """Ask no more within the stretch that holds a capacity: it was asked, and not proven."""
+        """Mark the interval that holds a capacity as given up, after a result without proof."""
         for step in self.steps():
             if step.first <= capacity and (step.last is None or capacity <= step.last) and not step.is_proven:
                 self.given_up.add((step.first, step.last))
 
     def steps(self) -> Iterator[CurveStep]:
-        """Yield the stretches of equal knowledge, least capacity first; neighbours of the same values are one."""
+        """Yield the intervals of constant bounds, smallest capacity first, with equal neighbours merged."""
         cuts = {self.first, *self.plans, *(capacity + self.unit for capacity in self.bounds)}
         starts = sorted(cut for cut in cuts if self.first <= cut <= self.last)
         before: CurveStep | None = None
@@ -101,7 +102,7 @@ class Curve:
             yield before
 
     def known_at(self, capacity: int) -> tuple[Plan | None, int | None, int]:
-        """The best plan that fits a capacity, its value, and the bound there."""
+        """Return the best plan that fits a capacity, its value, and the bound there."""
         fitting = [(value, end) for end, (value, _) in self.plans.items() if end <= capacity]
         value, end = min(fitting, default=(None, None))
         return None if end is None else self.plans[end][1], value, self._bound(capacity)
@@ -113,9 +114,9 @@ class Curve:
         return max((bound for at, bound in self.bounds.items() if at >= capacity), default=0)
 
     def _up(self, capacity: int) -> int:
-        """The least capacity of the grid that is not below."""
+        """Return the least capacity of the grid that is at least `capacity`."""
         return max(self.first, self.first - (self.first - capacity) // self.unit * self.unit)
 
     def _down(self, capacity: int) -> int:
-        """The greatest capacity of the grid that is not above."""
+        """Return the greatest capacity of the grid that is at most `capacity`."""
         return self.first + (capacity - self.first) // self.unit * self.unit

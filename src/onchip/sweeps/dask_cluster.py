@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster, which SLURM, PBS, Kubernetes and clouds start with launchers of their own."""
+"""Points computed by a Dask cluster, whose workers SLURM, PBS, Kubernetes and clouds start with their own launchers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 LEAST_ROOM = 4
-"""Points that are handed over while no worker is there."""
+"""Number of points submitted while there is no worker."""
 
 
 @dataclass(slots=True)
 class DaskCluster:
-    """A scheduler's workers, each of which calls `answer_point`; whatever they find comes to this process alone.
+    """The workers of a scheduler, which all call `answer_point`; only this process receives the answers.
 
-    Of a worker that is lost the scheduler has its points computed again; of a scheduler that was restarted this does.
+    The scheduler reassigns the points of a lost worker; this class resubmits the points lost by a restarted scheduler.
     """
 
     answer_point: Callable[[SweepPoint], PointAnswer]
@@ -35,28 +35,28 @@ class DaskCluster:
 
     @classmethod
     def at(cls, address: str, answer_point: Callable[[SweepPoint], PointAnswer]) -> DaskCluster:
-        """Connect to a scheduler; raises UsageError without Dask, InputError where no scheduler answers."""
+        """Connect to a scheduler; raises UsageError if Dask is not installed, InputError if no scheduler answers."""
         return cls(answer_point, connected(address))
 
     @property
     def room(self) -> int:
-        """How many points it would take now: two for each thread of a worker."""
+        """Return the number of points that can be submitted now: two for each thread of a worker."""
         threads = sum(self.client.nthreads().values()) if self.client.status == "running" else 0
         return max(2 * threads, LEAST_ROOM) - len(self._futures)
 
     def begin(self, points: int) -> None:
-        """Do nothing: its workers are there."""
+        """Do nothing, because the workers exist."""
 
     def submit(self, point: SweepPoint) -> None:
-        """Hand a point to the scheduler."""
+        """Submit a point to the scheduler."""
         future = self.client.submit(answered, self.answer_point, point, key=f"onchip-{point.key}", pure=False)
         self._futures[point.key] = future
         future.add_done_callback(lambda ended: self._ended.put((point, ended)))
 
     def finished(self, seconds: float) -> Iterator[tuple[SweepPoint, PointAnswer]]:
-        """Wait at most so long for answers, and yield those that there are.
+        """Wait at most `seconds` for answers, and yield the available ones.
 
-        Raises NoAnswerError where the scheduler has ended and does not come back.
+        Raises NoAnswerError if the scheduler has ended and does not come back.
         """
         deadline = Deadline.after(seconds)
         if self.client.status in ("closed", "closing"):
@@ -68,7 +68,7 @@ class DaskCluster:
             except Empty:
                 return
             if self._futures.get(point.key) is not future:
-                continue  # it was handed over again since
+                continue  # it was resubmitted
             answer = _answer_of(future)
             if answer is None:
                 if self.client.status not in ("closed", "closing"):
@@ -76,18 +76,18 @@ class DaskCluster:
                 continue
             del self._futures[point.key]
             yield point, answer
-            deadline = Deadline.after(0)  # what else has come, without waiting for more
+            deadline = Deadline.after(0)  # yield other available answers without waiting
 
     def close(self) -> None:
-        """Give up whatever they are at; the cluster stays as it is."""
-        with suppress(Exception):  # a scheduler that is gone has nothing to give up
+        """Cancel all pending points; the cluster keeps running."""
+        with suppress(Exception):  # nothing to cancel if the scheduler is gone
             self.client.cancel(list(self._futures.values()), force=True)
         with suppress(Exception):
             self.client.close()
 
 
-def _answer_of(future: Any) -> PointAnswer | None:  # noqa: ANN401 - of a library without types
-    """What a task gave; None where it was lost with its scheduler, and has to be asked for again."""
+def _answer_of(future: Any) -> PointAnswer | None:  # noqa: ANN401 - the library has no types
+    """Return the result of a task; None if it was lost with its scheduler, and must be resubmitted."""
     if future.status in ("cancelled", "lost"):
         return None
     if future.status == "error":

@@ -1,4 +1,4 @@
-"""Two answers, or two stores, side by side: read both, and say what differs."""
+"""Comparison of two answers or two stores."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ READERS: Final[Mapping[str, Callable[[Path], object]]] = {
 MORE_BEFORE = (TensorChangeKind.STAYS, TensorChangeKind.FEWER_MOVES)
 MORE_AFTER = (TensorChangeKind.SPILLS, TensorChangeKind.MORE_MOVES)
 MOST_NAMED = 3
-"""Tensors that are named as the cause of one spill."""
+"""Maximum number of tensors named as the cause of one spill."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiffRequest:
-    """Two files, and the network of both, with which each is verified and its figures are recomputed."""
+    """Two files, and optionally their network, with which both are verified and their figures recomputed."""
 
     before: Path
     after: Path
@@ -60,18 +60,18 @@ class DiffRequest:
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """What differs, and both plans' histories where a network says how large their tensors are."""
+    """The differences, and the histories of both plans if a network gives the sizes of their tensors."""
 
     found: AnswerDifference
     histories: tuple[History, History] | None = None
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs at all."""
+        """Return True if there is no difference."""
         return self.found.is_equal
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         from onchip.reports.explain.difference import html_of_difference
 
         return html_of_difference(self.found)
@@ -79,14 +79,14 @@ class FileDifference:
 
 @phase("comparing")
 def diff_files(request: DiffRequest) -> FileDifference:
-    """Say what differs between two answers, or two stores.
+    """Return the differences between two answers or two stores.
 
-    Raises InputError for what cannot be read, UsageError for two kinds of files, and for an answer that is not legal.
+    Raises InputError for unreadable files, UsageError for two kinds of files, and for an illegal answer.
     """
     kinds = _kind(request.before), _kind(request.after)
     if kinds[0] != kinds[1]:
         for kind, path in zip(kinds, (request.before, request.after), strict=True):
-            READERS[kind](path)  # what is no answer at all is refused as that
+            READERS[kind](path)  # report a file that is no answer as such
         before, after = (kind.removeprefix("onchip-") for kind in kinds)
         what = f"it is a {after}, and {request.before} is a {before}"
         raise UsageError(what, file=str(request.after), expected="two answers of one kind")
@@ -164,7 +164,7 @@ def _plan_figures(check: Check) -> dict[str, Figure]:
 
 
 def _with_causes(changes: Sequence[TensorChange], histories: tuple[History, History]) -> tuple[TensorChange, ...]:
-    """The changes, with why a tensor is away in the plan in which it moves more, as `explain` says it."""
+    """Return the changes with the reason for each eviction in the plan with more moves, as `explain` gives it."""
     first, second = (
         {cause.tensor.name: _why(cause, plan) for cause in reversed(reload_causes(history))}
         for plan, history in zip(("first", "second"), histories, strict=True)
@@ -174,7 +174,7 @@ def _with_causes(changes: Sequence[TensorChange], histories: tuple[History, Hist
 
 
 def _why(cause: ReloadCause, plan: str) -> str:
-    """Why a tensor leaves, in a few words."""
+    """Return the reason why a tensor is evicted, in a few words."""
     others = [one.tensor for one in cause.pushed_out_by[:MOST_NAMED]]
     more = len(cause.pushed_out_by) - len(others)
     named = ", ".join(others) + (f" and {more} more" if more > 0 else "")
@@ -183,7 +183,7 @@ def _why(cause: ReloadCause, plan: str) -> str:
 
 
 def _same_network(first: Document[AnswerT, MachineT], second: Document[AnswerT, MachineT]) -> tuple[str, ...]:
-    """A note where two answers are of different graphs: what differs in how the network of that name was read."""
+    """Return a note if two answers are for different graphs, with the differences in how the network was read."""
     hashes = first.graph.sha256, second.graph.sha256
     if None in hashes or hashes[0] == hashes[1]:
         return ()
@@ -253,7 +253,7 @@ def _mappings(request: DiffRequest) -> AnswerDifference:
 
 
 def _stores(request: DiffRequest) -> AnswerDifference:
-    """Points of the same question, by its names, with their statuses and values."""
+    """Return the differences between points of the same question, by status and value."""
     sides: list[Mapping[str, Figure]] = []
     for path in (request.before, request.after):
         found: dict[str, Figure] = {}

@@ -1,4 +1,4 @@
-"""A study's points, answered by workers and kept in a store as they come: what is known is never asked again."""
+"""The sweep engine: points are answered by workers and stored as they arrive; known points are not recomputed."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from onchip.sweeps.point import NeighbourAnswers, PointAnswer, PointStatus, Swee
 from onchip.sweeps.store import Store
 
 SECONDS_BETWEEN_LOOKS = 0.2
-"""How long it waits for an answer before it looks whether it is to stop."""
+"""Maximum wait for an answer before the next check for a stop."""
 SECONDS_BETWEEN_WRITES = 0.25
-"""How old an answer gets before it is kept: a kill loses no more."""
+"""Maximum age of an answer before it is stored, which limits the loss if the process is killed."""
 
 
 class Workers(Protocol):
-    """Who answers points: processes of this machine, or a cluster."""
+    """The workers that answer points: processes of this machine, or a cluster."""
 
     @property
     def room(self) -> int:
-        """How many points it would take now."""
+        """Return the number of points that can be submitted now."""
 
     def begin(self, points: int) -> None:
-        """Get ready for so many points."""
+        """Prepare for that many points."""
 
     def submit(self, point: SweepPoint) -> None:
-        """Hand over a point to be answered."""
+        """Submit a point to be answered."""
 
     def finished(self, seconds: float) -> Iterator[tuple[SweepPoint, PointAnswer]]:
-        """Wait at most so long for answers, and yield those that there are."""
+        """Wait at most `seconds` for answers, and yield the available ones."""
 
     def close(self) -> None:
-        """End whatever they are at."""
+        """End the workers and all running points."""
 
 
 @dataclass(slots=True)
 class SweepProgress:
-    """How many different points there are, and what has become of them."""
+    """The number of distinct points, by state."""
 
     points: int = 0
     computed: int = 0
@@ -54,22 +54,22 @@ class SweepProgress:
 
     @property
     def done(self) -> int:
-        """How many points are over by now."""
+        """Return the number of finished points."""
         return self.computed + self.failed + self.settled + self.kept_before + self.spared
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest takes at the pace so far; None before any point is over."""
+        """Return the expected time for the other points at the pace so far; None before any point has finished."""
         over = self.computed + self.failed + self.settled
         return None if not over else self.watch.seconds / over * (self.points - self.done)
 
 
 @dataclass(slots=True)
 class Sweep:
-    """Points, in chains whose ends may settle what lies between, or alone.
+    """Points in chains, whose ends may settle the points between, or alone.
 
-    `tell` hears of the progress, `is_stopped` says when to give up what is in flight. With a `front` points are spared
-    that cannot be on it.
+    `tell` receives the progress, `is_stopped` returns True to abandon running points. With a `front`, points that
+    cannot be on it are spared.
     """
 
     store: Store
@@ -86,7 +86,7 @@ class Sweep:
     _last_write: Stopwatch = field(default_factory=Stopwatch)
 
     def run(self, known: Mapping[str, PointAnswer]) -> bool:
-        """Answer all points but those known; returns whether it came to the end. The workers end with it."""
+        """Answer all points except the known ones; return True if all are finished. Closes the workers."""
         try:
             for chain in self.chains:
                 self._chain_of |= dict.fromkeys(chain.keys, chain)
@@ -116,7 +116,7 @@ class Sweep:
         return True
 
     def _asked(self, key: str) -> SweepPoint:
-        """A point with what its neighbours say of it, whose answers it follows from, so a later sweep asks the same."""
+        """Return a point with its neighbours' answers, which determined it, so that a later sweep asks the same."""
         chain = self._chain_of[key]
         if key not in chain.between:
             return self.points[key]
@@ -129,7 +129,7 @@ class Sweep:
         return replace(self.points[key], neighbours=said)
 
     def _document(self, key: str) -> bytes | None:
-        """The compressed file of a point's answer, kept by now or not."""
+        """Return the compressed answer file of a point, stored or not."""
         answer = self._unkept.get(key)
         return self.store.packed_document(key) if answer is None else answer.document
 
@@ -146,7 +146,7 @@ class Sweep:
         self._go_on(chain)
 
     def _go_on(self, chain: Bisection) -> None:
-        """Queue what a chain needs next, and keep what it settles."""
+        """Queue the next points of a chain, and keep the points that it settles."""
         before, spared = len(chain.settled), len(chain.spared)
         self._queue += chain.next_keys()
         self.progress.spared += len(chain.spared) - spared
@@ -157,7 +157,7 @@ class Sweep:
         self._tighten(chain)
 
     def _tighten(self, chain: Bisection) -> None:
-        """Keep what the points of a whole chain prove of each other."""
+        """Keep the answers that the points of a complete chain improve."""
         if chain.is_over and len(chain.keys) > 1:
             tighter = chain.tightened()
             self.progress.tightened += len(tighter)

@@ -1,4 +1,4 @@
-"""Rows of a store as a file: CSV, JSON or Parquet; the same rows are the same bytes, but for their seconds."""
+"""Rows of a store as CSV, JSON or Parquet; equal rows give equal bytes, except for their seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Record = Mapping[str, Value]
 
 
 class RowFormat(StrEnum):
-    """The formats that rows are written in."""
+    """The file formats of exported rows."""
 
     CSV = "csv"
     JSON = "json"
@@ -26,12 +26,12 @@ class RowFormat(StrEnum):
 
 
 def exported(records: Sequence[Record], file_format: RowFormat) -> bytes:
-    """The bytes of a file with these rows; raises UsageError where Parquet's package is missing."""
+    """Return the bytes of a file with these rows; raises UsageError if Parquet's package is missing."""
     return _WRITTEN[file_format](records, columns_of(records))
 
 
 def ensure_exportable(file_format: RowFormat) -> None:
-    """Raise UsageError unless what writes the format is installed."""
+    """Raise UsageError unless the package for the format is installed."""
     if file_format is RowFormat.PARQUET:
         try:
             import pyarrow
@@ -50,7 +50,7 @@ def _csv(records: Sequence[Record], columns: Sequence[str]) -> bytes:
 
 
 def _json(records: Sequence[Record], columns: Sequence[str]) -> bytes:
-    del columns  # an object has those that its row has
+    del columns  # each object has the columns of its row
     lines = ",\n ".join(json.dumps(record, ensure_ascii=False, allow_nan=False) for record in records)
     return f"[{lines}]\n".encode()
 
@@ -67,7 +67,7 @@ def _parquet(records: Sequence[Record], columns: Sequence[str]) -> bytes:
 
 
 def _column(values: Sequence[Value]) -> list[Value]:
-    """The values as one type: a column that has texts and numbers has texts, one with both kinds of numbers reals."""
+    """Return the values as one type: text if a column has text and numbers, floats if it has both kinds of numbers."""
     present = [value for value in values if value is not None]
     if any(isinstance(value, str) for value in present) and not all(isinstance(value, str) for value in present):
         return [None if value is None else str(value) for value in values]

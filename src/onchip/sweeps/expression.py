@@ -1,6 +1,6 @@
-"""Arithmetic that a study says: constraints between parameters, costs, and what a query asks of a row.
+"""Arithmetic expressions of a study: constraints between parameters, costs, and row queries.
 
-An expression is Python's arithmetic over names, numbers, sizes (`64KiB`) and texts, and nothing else of Python.
+An expression is Python's arithmetic over names, numbers, sizes (`64KiB`) and strings, and nothing else of Python.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GREATEST_LENGTH: Final = 1000
 GREATEST_DEPTH: Final = 50
 GREATEST_EXPONENT: Final = 64
 GREATEST_INTEGER: Final = 2**128
-"""Of what an operation returns, in absolute terms: a formula of areas or bytes stays far below."""
+"""Limit of an operation's result, in absolute value: a formula of areas or bytes stays far below."""
 _SIZE: Final = re.compile(r"(?<![\w.'\"])([0-9]+(?:\.[0-9]+)?(?:[KMG]i?B|B))(?![\w'\"])")
 _TEXT: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 _BINARY: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
@@ -56,9 +56,9 @@ EXPECTED: Final = f"numbers, sizes, names, + - * / // % **, comparisons, and, or
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A formula; `names` are those that it needs, dotted ones whole (`memories.sram.capacity`).
+    """A formula; `names` are the names that it uses, with dotted ones whole (`memories.sram.capacity`).
 
-    Raises InputError where the text is no arithmetic.
+    Raises InputError if the text is not an arithmetic expression.
     """
 
     text: str
@@ -71,7 +71,7 @@ class Expression:
         object.__setattr__(self, "names", frozenset(_names(tree, self.text, 0)))
 
     def value(self, values: Mapping[str, Value]) -> Value:
-        """What it comes to; None as soon as a part of it is None. Raises InputError for what has no value."""
+        """Return the value; None as soon as a part of it is None. Raises InputError for an undefined value."""
         try:
             found: Value = _value(self.tree, values)
         except (ArithmeticError, TypeError, ValueError) as error:
@@ -81,11 +81,14 @@ class Expression:
         return found
 
     def holds(self, values: Mapping[str, Value]) -> bool:
-        """Whether it is true; what is compared with None is not. Raises InputError for what has no value."""
+        """Return True if the expression is true; comparisons with None are false.
+
+        Raises InputError for an undefined value.
+        """
         return bool(self.value(values))
 
     def ensure_names_are(self, known: frozenset[str]) -> None:
-        """Raise InputError for a name that stands for nothing."""
+        """Raise InputError for an unknown name."""
         if unknown := sorted(self.names - known):
             expected = f"one of {', '.join(sorted(known))}" if known else "no name: nothing has one here"
             raise InputError(f"{self.text!r} names {unknown[0]!r}, which is nothing", expected=expected)
@@ -101,7 +104,7 @@ def _parsed(text: str) -> ast.expr:
 
 
 def _without_units(text: str) -> str:
-    """Sizes as numbers of bytes; quoted texts stay as they are."""
+    """Return the text with sizes as numbers of bytes; quoted strings are unchanged."""
     parts, at = [], 0
     for quoted in _TEXT.finditer(text):
         parts += [_SIZE.sub(lambda size: str(parse_size(size[1])), text[at : quoted.start()]), quoted[0]]
@@ -110,7 +113,7 @@ def _without_units(text: str) -> str:
 
 
 def _names(node: ast.expr, text: str, depth: int) -> list[str]:
-    """The names of an expression; raises InputError for anything else of Python."""
+    """Return the names of an expression; raises InputError for any other Python syntax."""
     if depth > GREATEST_DEPTH:
         raise InputError(f"{text!r} is nested too deeply", expected=f"at most {GREATEST_DEPTH} levels")
     if (name := _dotted(node)) is not None:
@@ -122,7 +125,7 @@ def _names(node: ast.expr, text: str, depth: int) -> list[str]:
 
 
 def _parts(node: ast.expr) -> list[ast.expr] | None:
-    """The expressions inside one; None for what is not allowed."""
+    """Return the subexpressions of an expression; None for disallowed syntax."""
     match node:
         case ast.Constant(value=value) if value is None or type(value) in (int, float, str, bool):
             return []
@@ -147,7 +150,7 @@ def _dotted(node: ast.expr) -> str | None:
     return None
 
 
-def _value(node: ast.expr, values: Mapping[str, Value]) -> Any:  # noqa: ANN401 - arithmetic of either kind of number
+def _value(node: ast.expr, values: Mapping[str, Value]) -> Any:  # noqa: ANN401 - arithmetic of both kinds of numbers
     if (name := _dotted(node)) is not None:
         return values[name]
     match node:
@@ -186,7 +189,7 @@ def _of_two(op: ast.operator, left: Value, right: Value) -> Value:
 
 
 def _compared(op: ast.cmpop, left: Value, right: Value) -> bool:
-    """Whether two values compare so; None equals None alone, and is neither more nor less than anything."""
+    """Return the comparison of two values; None equals only None, and is neither more nor less than any value."""
     if isinstance(op, ast.Eq | ast.NotEq) or (left is not None and right is not None):
         return _COMPARED[type(op)](left, right)
     return False

@@ -1,4 +1,4 @@
-"""The Pareto front: points to which no other is at most as much in everything, and intervals that cannot reach it."""
+"""The Pareto front: the points that no other dominates, and intervals that cannot reach it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ RowT = TypeVar("RowT")
 
 
 def front_of(rows: Sequence[RowT], records: Sequence[Mapping[str, Value]], names: Sequence[str]) -> tuple[RowT, ...]:
-    """The rows that no other of the same network, verb and objective is at most as much as in all of `names`.
+    """Return the rows that no other of the same network, verb and objective dominates in `names`.
 
-    Of rows that are equal in all of them the first counts; rows without a value are left out.
+    Of rows that are equal in all columns the first is kept; rows without a value are omitted.
     """
     groups: dict[Hashable, list[tuple[tuple[Number, ...], int]]] = {}
     for at, record in enumerate(records):
@@ -40,7 +40,7 @@ def _is_at_most(one: Sequence[Number], other: Sequence[Number]) -> bool:
 
 
 def names_of_front(text: str) -> tuple[str, ...]:
-    """The columns of `AREA,LATENCY`; raises UsageError for fewer than two."""
+    """Return the columns of a text such as `AREA,LATENCY`; raises UsageError for fewer than two."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if len(names) < 2:
         raise UsageError(f"it is {text!r}", place="--pareto", expected="two columns or more: area,objective_value")
@@ -56,9 +56,9 @@ def ensure_columns(names: Sequence[str], known: Sequence[str]) -> None:
 
 @dataclass(slots=True)
 class SoughtFront:
-    """What is known of the fronts of cost against value while a sweep runs, one for each network and objective.
+    """The known points of the fronts of cost against value during a sweep, one front for each network and objective.
 
-    A point cannot be on a front where another costs at most as much, and its value is at most the point's bound.
+    A point cannot be on a front if another costs at most as much, and its value is at most the point's bound.
     """
 
     cost: str
@@ -66,13 +66,13 @@ class SoughtFront:
     _known: dict[tuple[str, str], list[tuple[Number, Number]]] = field(default_factory=dict)
 
     def take(self, key: str, answer: PointAnswer) -> None:
-        """Let a point's value count."""
+        """Add the value of a point."""
         if answer.objective_value is not None:
             point = self.points[key]
             self._known.setdefault(_front(point), []).append((point.costs[self.cost], answer.objective_value))
 
     def is_beyond(self, keys: Sequence[str], bound: Number) -> bool:
-        """Whether none of these points, whose values are at least the bound, can be on its front."""
+        """Return True if none of these points, whose values are at least the bound, can be on its front."""
         return all(self._is_dominated(self.points[key], bound) for key in keys)
 
     def _is_dominated(self, point: SweepPoint, bound: Number) -> bool:

@@ -1,4 +1,4 @@
-"""Machines with some fields changed, by path: `memories.global_buffer.capacity`, `dram.ports.0.bits_per_cycle`."""
+"""Machines with fields changed by path: `memories.global_buffer.capacity`, `dram.ports.0.bits_per_cycle`."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ SIZES: Final = ("capacity", "alignment")
 
 
 def machine_of(accelerator: Accelerator) -> SweptMachine:
-    """The machine of an accelerator."""
+    """Return the swept machine of an accelerator."""
     return SweptMachine(accelerator.name, accelerator_to_yaml(accelerator), accelerator_sha256(accelerator))
 
 
 def is_capacity(path: str) -> bool:
-    """Whether a field is the capacity of a memory: more of it never makes anything dearer."""
+    """Return True if a field is the capacity of a memory: more of it never increases a cost."""
     first, _, rest = path.partition(".")
     return first == "memories" and rest.rpartition(".")[2] == "capacity"
 
 
 def changed(accelerator: Accelerator, values: Mapping[str, Scalar]) -> Accelerator:
-    """The accelerator with other values at the paths.
+    """Return the accelerator with other values at the paths.
 
-    Raises InputError for a path that is not in it, for a unit that does not fit, and for a machine that cannot be.
+    Raises InputError for an unknown path, an unsuitable unit, and an invalid machine.
     """
     if not values:
         return accelerator
@@ -67,7 +67,7 @@ def _set(fields: dict[str, Any], path: str, value: Scalar, machine: str) -> None
 
 
 def _part(holder: object, part: str, path: str, machine: str) -> object:
-    """The part of that name, of a list the entry of that number, or that bears the name."""
+    """Return the part with that name; of a list, the entry with that index or name."""
     if isinstance(holder, dict):
         if part in holder:
             return holder[part]
@@ -88,7 +88,7 @@ def _no_path(path: str, machine: str, expected: str) -> InputError:
 
 
 def _fitting(before: object, value: Scalar, path: str, field: str) -> object:
-    """The value as the field has it: a number of the same kind, bytes where it counts them."""
+    """Return the value in the type of the field: a number of the same kind, or bytes for a size."""
     if isinstance(before, bool) or isinstance(value, bool):
         if isinstance(before, bool) and isinstance(value, bool):
             return value

@@ -1,4 +1,4 @@
-"""Version of the methods: a hash of the sources that decide an answer, so that nobody has to raise a number."""
+"""Version of the methods: a hash of the sources that decide an answer, which needs no manual version number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A point of a study and what is found of it."""
+"""A point of a study and its answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Number: TypeAlias = "int | float"
 
 
 class PointStatus(StrEnum):
-    """What is known of a point: what its method claims, or that computing it came to no end."""
+    """The status of a point: its method's claim, or FAILED if the computation did not finish."""
 
     OPTIMAL = Status.OPTIMAL.value
     FEASIBLE = Status.FEASIBLE.value
@@ -35,7 +35,7 @@ class SweptMachine:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourAnswers:
-    """What other sizes of a memory say of one: a smaller's answer, as its compressed file, and a larger's bound."""
+    """Answers at other sizes of a memory: a smaller one's answer, as its compressed file, and a larger one's bound."""
 
     document: bytes | None = field(repr=False)
     value: Number | None
@@ -44,11 +44,11 @@ class NeighbourAnswers:
 
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
-    """One question, and what it has of a study: the values of its parameters and its costs.
+    """A question of a study, with the values of its parameters and its costs.
 
-    `key` is a hash of everything that decides the answer, and of nothing else. `accelerator` is what the user calls
-    the machine; `sram_bytes` is the size where it is one scratchpad that holds everything. `options` are those that
-    differ from what the verb does without them. `neighbours` are known before it is asked, and change no optimum.
+    `key` is a hash of exactly the data that decide the answer. `accelerator` is the user's name of the machine;
+    `sram_bytes` is the size if the machine is one scratchpad that holds everything. `options` are those that differ
+    from the verb's defaults. `neighbours` are earlier answers, which change no optimum.
     """
 
     key: str
@@ -67,7 +67,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, slots=True)
 class PointFigures:
-    """What is counted of an answer, each None where the verb does not count it: bytes, cycles, picojoules."""
+    """Figures of an answer in bytes, cycles and picojoules, each None if the verb does not compute it."""
 
     traffic_bytes: int | None = None
     non_compulsory_bytes: int | None = None
@@ -79,9 +79,9 @@ class PointFigures:
 
 @dataclass(frozen=True, slots=True)
 class PointAnswer:
-    """What is known of a point. `reason` says why there is no answer; `document` is the answer's file, compressed.
+    """The answer of a point. `reason` explains a missing answer; `document` is the compressed answer file.
 
-    `settled_by` is the key of the point whose answer this one's is, where nothing was computed.
+    `settled_by` is the key of the point whose answer this one shares, if nothing was computed.
     """
 
     status: PointStatus
@@ -96,5 +96,5 @@ class PointAnswer:
 
     @property
     def has_value(self) -> bool:
-        """Whether there is an answer."""
+        """Return True if there is an answer."""
         return self.objective_value is not None

@@ -1,4 +1,4 @@
-"""One point of a sweep: the question that its verb is asked, and what of the answer is kept."""
+"""Computation of one point of a sweep: the request to its verb, and the stored parts of the answer."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from onchip.sweeps.point_networks import graph_of_point, reading_of, shapes_of
 from onchip.sweeps.verbs import VERBS, SweptVerb
 
 PACKED: Final = 6
-"""How hard a document is compressed, by zlib."""
+"""Compression level of documents, for zlib."""
 SMALL: Final = "minerva"
-"""A bundled network that is read at once."""
+"""A bundled network that is read quickly."""
 Options = Mapping[str, Any]
 
 
 def answer_point(point: SweepPoint) -> PointAnswer:
-    """Answer a point; what the verb refuses is a point that failed, with the reason."""
+    """Answer a point; if the verb rejects it, return a failed answer with the reason."""
     watch = Stopwatch()
     try:
         answer = _ANSWERED[point.verb](point, options_of(point))
@@ -54,19 +54,19 @@ def answer_point(point: SweepPoint) -> PointAnswer:
 
 
 def prepare_for(verb: SweptVerb) -> None:
-    """Import what a verb's points need, and what reads networks: no point takes longer for being the first."""
+    """Import the modules of a verb and read a small network, so that the first point takes no longer than others."""
     for module in _MODULES[verb]:
         import_module(module)
     read_network(SMALL, Reading())
 
 
 def options_of(point: SweepPoint) -> dict[str, Any]:
-    """All options of a point's verb, those that nobody said among them."""
+    """Return all options of a point's verb, including defaults."""
     return {**VERBS[point.verb].defaults(point.objective), **point.options}
 
 
 def _line_without_file(error: InputError | InternalError) -> str:
-    """The line of an error; its file may be one that was there for this point alone."""
+    """Return the message of an error without its file, which may be temporary."""
     error.file = None
     return str(error)
 
@@ -101,13 +101,13 @@ def _planned(point: SweepPoint, options: Options) -> PointAnswer:
 
 
 def _price(options: Options) -> float | None:
-    """What running again costs; a study's price is for those of its points in which operators may."""
+    """Return the price of recomputation for points that allow it, else None."""
     price: float | None = options["recompute_price"]
     return price if options["recompute"] == Recompute.ALLOWED else None
 
 
 def _known(point: SweepPoint, problem: Problem) -> WarmStart | None:
-    """What the neighbours of a plan's point say of its problem."""
+    """Return the warm start that a plan's neighbours give for its problem."""
     from onchip.formats.own.plan_json import plan_from_json
     from onchip.transform.slices.channel_bands import ChannelBands
 
@@ -183,7 +183,7 @@ def _mapped(point: SweepPoint, options: Options) -> PointAnswer:
         status = Status.INFEASIBLE if Status.INFEASIBLE in statuses else Status.UNKNOWN
         return PointAnswer(PointStatus(status), unit=outcome.unit, reason="a layer has no mapping")
     value, bound = totals.objective_value, totals.lower_bound
-    if value is None:  # a product of sums: nothing is proven of it
+    if value is None:  # a product of sums has no proven bound
         value = stated(totals.energy_pj) * 1000 * totals.latency_cycles
     is_proven = bound is not None and statuses == {Status.OPTIMAL}
     return PointAnswer(
@@ -256,13 +256,13 @@ _MODULES: Final[Mapping[SweptVerb, tuple[str, ...]]] = {
 
 
 def packed(text: str) -> bytes:
-    """An answer's file as a store keeps it."""
+    """Return an answer file as a store keeps it."""
     return zlib.compress(text.encode(), PACKED)
 
 
 @contextmanager
 def _machine_file(point: SweepPoint) -> Iterator[str | None]:
-    """The point's machine as a file while its verb runs; None where it is one scratchpad."""
+    """Yield the file of the point's machine while its verb runs; None if it is one scratchpad."""
     if point.sram_bytes is not None:
         yield None
         return

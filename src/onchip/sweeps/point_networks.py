@@ -1,4 +1,4 @@
-"""The networks of a sweep's points: how each is read, what its hash is, and those that a process keeps."""
+"""The networks of a sweep's points: their readings, hashes, and a cache per process."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from onchip.sweeps.point import SweepPoint
 from onchip.sweeps.verbs import SweptVerb
 
 GRAPHS_KEPT: Final = 32
-"""By a process that answers points: reading a network takes longer than planning a small one."""
+"""Size of the cache in a worker process: reading a network takes longer than planning a small one."""
 _graphs: dict[tuple[str, str, str], Graph] = {}
 
 
 def reading_of(options: Mapping[str, Any]) -> Reading:
-    """How the options of a plan say that a network is read, but for what shares bytes."""
+    """Return the reading in a plan's options, without byte sharing."""
     return Reading(
         options["bits"],
         options["dims"] or {},
@@ -39,12 +39,12 @@ def reading_of(options: Mapping[str, Any]) -> Reading:
 
 
 def shapes_of(options: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The shapes of network inputs that the options say."""
+    """Return the shapes of network inputs in the options."""
     return {name: tuple(shape) for name, shape in (options["shapes"] or {}).items()}
 
 
 def network_sha256(verb: SweptVerb, network: str, options: Mapping[str, Any]) -> str:
-    """The hash of what a verb reads of a network; raises InputError for what cannot be read."""
+    """Return the hash of the parts of a network that a verb reads; raises InputError for an unreadable network."""
     if verb is SweptVerb.PLAN:
         return graph_sha256(network_to_plan(network, reading_of(options)))
     bindings = Bindings(options["dims"] or {}, shapes_of(options), {})
@@ -56,9 +56,9 @@ def network_sha256(verb: SweptVerb, network: str, options: Mapping[str, Any]) ->
 
 
 def graph_of_point(point: SweepPoint, named: Reading, reading: Reading) -> Graph:
-    """The network of a plan's point, read as `reading` says; kept for the next point.
+    """Return the network of a plan's point, read as `reading` says and cached for the next point.
 
-    Raises InputError where the file is, `named` by the options, another than when the sweep began.
+    Raises InputError if the network, read as `named` by the options, has changed since the sweep began.
     """
     place = point.network, point.network_sha256, repr(reading)
     if place not in _graphs:

@@ -1,4 +1,4 @@
-"""Workers on this machine: a process each, with limits of memory and time for a point; one that dies is replaced."""
+"""Worker processes on this machine with memory and time limits per point; a dead worker is replaced."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from onchip.sweeps.worker import OUT_OF_MEMORY, AnswerCount
 SERVE: Final = "from onchip.sweeps.worker import main; main()"
 MOST_WAITING: Final = 256
 SECONDS_OF_WAITING: Final = 0.2
-"""How long a worker has to do beside the point that it computes, so that it never waits for the next."""
+"""Work queued at a worker in seconds, so that it never waits for the next point."""
 SECONDS_BETWEEN_LOOKS: Final = 0.5
 OF_THE_PAST: Final = 0.9
-"""The share of the mean that one more point leaves."""
+"""Weight of the past in the moving average of the time per point."""
 
 
 @dataclass(slots=True)
 class _Worker:
-    """A process; `points` are those that it has, `unsent` the last of them, which it has still to be sent.
+    """A process; `points` are its unanswered points, and `unsent` the last of them, not yet sent to it.
 
-    Of what it has answered `taken` have come, and `seen` were counted. `watch` runs since it was last seen to go on.
+    `taken` of its answers have been received, `seen` have been counted. `watch` runs since its last visible progress.
     """
 
     process: subprocess.Popen[bytes]
@@ -47,15 +47,15 @@ class _Worker:
 
 
 def _nothing() -> None:
-    """Nothing has to be there before the first point."""
+    """Do nothing; the default preparation."""
 
 
 @dataclass(slots=True)
 class LocalProcesses:
-    """So many worker processes, each of which calls `answer_point`, a function that can be pickled.
+    """A pool of `count` worker processes, which all call `answer_point`, a picklable function.
 
-    Before its first point each calls `prepare`, which counts for no point. The system holds the memory limit; a point
-    that exceeds it, or takes longer than it may, has failed.
+    Each first calls `prepare`, whose time counts for no point. The system enforces the memory limit; a point that
+    exceeds it, or its time limit, has failed.
     """
 
     answer_point: Callable[[SweepPoint], PointAnswer]
@@ -67,12 +67,12 @@ class LocalProcesses:
 
     @property
     def room(self) -> int:
-        """How many points it would take now: the shorter they are, the more of them wait at a worker."""
+        """Return the number of points that can be submitted now: more points queue at a worker the shorter they are."""
         waiting = min(MOST_WAITING, int(SECONDS_OF_WAITING / max(self._mean_seconds, 1e-6)))
         return self.count * (1 + max(1, waiting)) - sum(len(worker.points) for worker in self._workers)
 
     def submit(self, point: SweepPoint) -> None:
-        """Hand a point to the worker that has the fewest."""
+        """Submit a point to the worker with the fewest points."""
         least = min(self._workers, key=lambda worker: len(worker.points), default=None)
         if least is None or (least.points and len(self._workers) < self.count):
             least = self._started()
@@ -82,14 +82,14 @@ class LocalProcesses:
         least.unsent.append(point)
 
     def begin(self, points: int) -> None:
-        """Start the workers that so many points need, so that they are ready when the first comes."""
+        """Start the workers for that many points, so that they are ready for the first."""
         while len(self._workers) < min(self.count, points):
             self._started()
 
     def finished(self, seconds: float) -> Iterator[tuple[SweepPoint, PointAnswer]]:
-        """Wait at most so long for answers, and yield those that there are.
+        """Wait at most `seconds` for answers, and yield the available ones.
 
-        Raises InternalError where a worker ends before it has begun.
+        Raises InternalError if a worker ends before it is ready.
         """
         for worker in self._workers:
             _send(worker)
@@ -102,7 +102,7 @@ class LocalProcesses:
                 yield from self._ended(worker, f"it takes more than {self.limits.seconds:g} s")
 
     def close(self) -> None:
-        """End all workers at once, whatever they are at."""
+        """End all workers at once."""
         for worker in self._workers:
             _end(worker)
         self._workers.clear()
@@ -121,7 +121,7 @@ class LocalProcesses:
         return worker
 
     def _received(self, worker: _Worker) -> Iterator[tuple[SweepPoint, PointAnswer]]:
-        """What has come of a worker: that it is ready, answers, or its end."""
+        """Yield the answers of a worker, and handle its readiness and its end."""
         try:
             while True:
                 answers = worker.connection.recv()
@@ -140,9 +140,9 @@ class LocalProcesses:
             yield from self._ended(worker, _why(code))
 
     def _ended(self, worker: _Worker, reason: str) -> Iterator[tuple[SweepPoint, PointAnswer]]:
-        """End a worker; the point that it was at has failed, and another one gets all others that it had.
+        """End a worker; its current point has failed, and other workers get the rest of its points.
 
-        Among these are points that it had answered without having sent the answers.
+        These include points that it had answered without having sent the answers.
         """
         lost = worker.count.value - worker.taken
         _end(worker)
@@ -167,7 +167,7 @@ class LocalProcesses:
 
 
 def _send(worker: _Worker) -> None:
-    """Send what it has still to be sent, all of it together; whether it has died is seen where its answers are."""
+    """Send all unsent points together; a dead worker is noticed when its answers are read."""
     if worker.unsent:
         points, worker.unsent = worker.unsent, []
         with suppress(OSError):
@@ -182,7 +182,7 @@ def _end(worker: _Worker) -> None:
 
 
 def _why(code: int) -> str:
-    """What ended a worker in the middle of a point."""
+    """Return the reason why a worker ended during a point."""
     if code == -signal.SIGKILL:
         return f"its worker was killed: {OUT_OF_MEMORY}, or somebody ended it"
     name = signal.Signals(-code).name if code < 0 else f"code {code}"
@@ -198,7 +198,7 @@ def answer_in_own_process(
     prepare: Callable[[], None],
     point: SweepPoint,
 ) -> PointAnswer:
-    """Answer a point in a process that has these limits, one for each thread, which lives as long as its thread."""
+    """Answer a point in a limited process, one for each thread, which lives as long as its thread."""
     asked = answer_point, limits, prepare
     if getattr(_own, "asked", None) != asked:
         _own.asked, _own.workers = asked, LocalProcesses(answer_point, 1, limits, prepare)

@@ -1,4 +1,4 @@
-"""A store as pages of a small server: read only, live while a sweep writes, without anything from elsewhere."""
+"""A small web server for a store: read-only, live while a sweep writes, without external resources."""
 
 from __future__ import annotations
 
@@ -33,26 +33,29 @@ KEY: Final = re.compile(r"/report/([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class StorePages:
-    """The pages of one store, whose file is read anew for each."""
+    """The pages of one store, whose file is read again for each request."""
 
     store: Path
     command_line: str
 
     def page(self) -> str:
-        """The page of the store; raises InputError for one that cannot be read."""
+        """Return the page of the store; raises InputError for an unreadable store."""
         return sweep_html(shown_store(self.store, is_live=True), self.command_line)
 
     def facts(self) -> str:
-        """What the page shows, as JSON; raises InputError for a store that cannot be read."""
+        """Return the data of the page as JSON; raises InputError for an unreadable store."""
         return json.dumps(sweep_facts(shown_store(self.store, is_live=True)), allow_nan=False)
 
     def state(self) -> str:
-        """A text that is another whenever the store has changed; raises InputError for one that cannot be read."""
+        """Return a text that changes whenever the store does; raises InputError for an unreadable store."""
         with Store.for_reading(self.store) as opened:
             return opened.state
 
     def report(self, key: str) -> str:
-        """The page of a point's plan or schedule; raises InputError where it has none, or its network is not there."""
+        """Return the page of a point's plan or schedule.
+
+        Raises InputError if it has none, or its network is missing.
+        """
         with Store.for_reading(self.store) as opened:
             row = next((row for row in opened.rows() if row.key == key), None)
             document = opened.document(key)
@@ -81,7 +84,7 @@ def _page_of_answer(file: Path, network: str, verb: str) -> str:
 
 
 class StoreServer(ThreadingHTTPServer):
-    """Serves the pages of one store; raises UsageError for an address that cannot be listened at."""
+    """A web server for the pages of one store; raises UsageError for an unusable address."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -97,7 +100,7 @@ class StoreServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where a browser finds it."""
+        """Return the URL of the server."""
         host, port = self.server_address[:2]
         return f"http://{host!s}:{port}/"
 
@@ -109,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        """Answer one of three paths; what goes wrong is a line of text."""
+        """Answer one of three paths; errors are a line of text."""
         asked = urlsplit(self.path)
         try:
             if not self._is_asked_for_by_name():
@@ -128,10 +131,10 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 (its name in the standard library)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its name in the standard library)
-        """Print no line for each request, as the standard library would."""
+        """Print nothing, instead of the standard library's line for each request."""
 
     def _is_asked_for_by_name(self) -> bool:
-        """Whether a browser asks for this very server: another site's name that leads here is none of ours."""
+        """Return True if the request names this server, to reject other sites' names that resolve to it."""
         if not self.server.is_loopback:
             return True
         name = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
@@ -163,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def content_security_policy(page: str) -> str:
-    """What a page may do: run the scripts that it was made with, by their hashes, and ask this server for rows."""
+    """Return a policy that allows only the page's own scripts, by their hashes, and requests to this server."""
     hashes = {base64.b64encode(sha256(one.encode()).digest()).decode() for one in SCRIPT.findall(page)}
     scripts = " ".join(f"'sha256-{one}'" for one in sorted(hashes)) or "'none'"
     return (

@@ -1,4 +1,4 @@
-"""The store of sweeps: one SQLite file that keeps every point, whoever asked for it, through kills and restarts."""
+"""The store of sweeps: one SQLite file for all points of all studies, robust against kills and restarts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from onchip.sweeps.stored_row import StoredRow
 FIGURES: Final = tuple(figure.name for figure in fields(PointFigures))
 
 PRIMARY_CODE = 0xFF
-"""Masks the part of SQLite's error code that says the kind of the error."""
+"""Mask for the kind of an error in SQLite's error code."""
 CANNOT_WRITE = frozenset(
     {
         sqlite3.SQLITE_FULL,
@@ -44,7 +44,7 @@ EXPECTED = "a store that `onchip sweep --store` made"
 
 @dataclass(slots=True)
 class Store:
-    """A store that is open: by one writer, who holds its lock, or by any number of readers, who have none."""
+    """An open store, with one writer, who holds its lock, or any number of readers, without a lock."""
 
     path: Path
     database: sqlite3.Connection
@@ -52,10 +52,10 @@ class Store:
 
     @classmethod
     def for_writing(cls, path: Path) -> Self:
-        """Open a store, or make one.
+        """Open or create a store.
 
-        Raises InputError for a file that is no store of this version, or that somebody else writes, OutputError where
-        it cannot be written.
+        Raises InputError for a file that is no store of this version, or that another process writes, OutputError if it
+        cannot be written.
         """
         if path.is_dir() or not path.parent.is_dir():
             what = "it is a directory" if path.is_dir() else f"there is no directory {str(path.parent)!r}"
@@ -73,9 +73,12 @@ class Store:
 
     @classmethod
     def for_reading(cls, path: Path) -> Self:
-        """Open a store that there is, also while it is written; raises InputError for what is none of this version.
+        """Open an existing store, possibly while it is written.
 
-        SQLite writes beside what it reads, but where nobody can: there a store that nobody writes is read as it is.
+        Raises InputError for a file that is no store of this version.
+
+        SQLite writes auxiliary files while reading, unless the folder is not writable: then a store without a writer is
+        opened as immutable.
         """
         if not path.is_file():
             raise InputError("there is no such store", file=str(path), expected=EXPECTED)
@@ -88,7 +91,7 @@ class Store:
         return cls(path, database)
 
     def close(self) -> None:
-        """Close it, and let others write it."""
+        """Close the store, and release its lock."""
         with suppress(sqlite3.Error):
             self.database.close()
         if self.lock is not None:
@@ -101,7 +104,7 @@ class Store:
         self.close()
 
     def add_study(self, name: str, points: Sequence[SweepPoint]) -> str:
-        """Keep which points a study has, with the names and costs that it gives them, and return its hash."""
+        """Store the points of a study, with the names and costs that it gives them, and return its hash."""
         rows = [
             (number, one.key, one.network, one.accelerator, json_of(one.parameters), json_of(one.costs))
             for number, one in enumerate(points)
@@ -120,7 +123,7 @@ class Store:
         return study
 
     def known(self, keys: Iterable[str]) -> dict[str, PointAnswer]:
-        """What is kept of points, by key; documents stay in the file."""
+        """Return the stored answers by key, without their documents."""
         wanted = set(keys)
         with _errors_of(self.path):
             rows = self.database.execute(
@@ -131,7 +134,7 @@ class Store:
             return {row[0]: answer_of_columns(row[1:]) for row in rows if row[0] in wanted}
 
     def put(self, answers: Mapping[str, PointAnswer], points: Mapping[str, SweepPoint]) -> None:
-        """Keep what was found of points, all of it or nothing; raises OutputError where the disk is full."""
+        """Store answers in one transaction; raises OutputError if the disk is full."""
         with self._at_once():
             self.database.executemany(
                 INSERT_POINT, (columns_of_point(points[key], one) for key, one in answers.items())
@@ -142,7 +145,7 @@ class Store:
             )
 
     def rows(self) -> Iterator[StoredRow]:
-        """Every point of every study that something is known of, in the studies' order."""
+        """Yield every answered point of every study, in the studies' order."""
         with _errors_of(self.path), _errors_of_rows(self.path):
             for row in self.database.execute(SELECT_ROWS):
                 study_sha256, study, number, key, network, accelerator, parameters, costs = row[:8]
@@ -167,13 +170,13 @@ class Store:
 
     @property
     def planned(self) -> int:
-        """How many points all studies have together, computed or not."""
+        """Return the number of points of all studies, computed or not."""
         with _errors_of(self.path):
             return int(self.database.execute("SELECT count(*) FROM study_points").fetchone()[0])
 
     @property
     def state(self) -> str:
-        """A text that is another whenever points, or studies, have come."""
+        """Return a text that changes whenever points or studies are added."""
         with _errors_of(self.path):
             counts = self.database.execute(
                 "SELECT (SELECT count(*) FROM points), (SELECT count(*) FROM study_points),"
@@ -182,7 +185,7 @@ class Store:
         return "-".join(map(str, counts))
 
     def machine(self, sha256: str) -> SweptMachine | None:
-        """A machine by its hash; None where it is of no point."""
+        """Return a machine by its hash; None if no point has it."""
         with _errors_of(self.path):
             row = self.database.execute(
                 "SELECT name, yaml, sha256 FROM machines WHERE sha256 = ?", (sha256,)
@@ -190,12 +193,12 @@ class Store:
         return None if row is None else SweptMachine(*row)
 
     def document(self, key: str) -> bytes | None:
-        """The answer's file of a point: its own, or that of the one that settles it; raises InputError for no file."""
+        """Return the answer file of a point or of the one that settles it; raises InputError for a damaged one."""
         packed = self.packed_document(key)
         return None if packed is None else _unpacked(packed, self.path)
 
     def packed_document(self, key: str) -> bytes | None:
-        """The same as it is kept, compressed."""
+        """Return the answer file of a point in its compressed form."""
         with _errors_of(self.path):
             row = self.database.execute(
                 "SELECT document FROM answers WHERE key = coalesce((SELECT settled_by FROM points WHERE key = ?), ?)",
@@ -205,7 +208,7 @@ class Store:
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:
-        """Do everything within, or nothing."""
+        """Run the context in one transaction."""
         with _errors_of(self.path):
             self.database.execute("BEGIN IMMEDIATE")
             try:
@@ -217,7 +220,7 @@ class Store:
 
 
 def _unpacked(packed: bytes, path: Path) -> bytes:
-    """A document as it was before it was compressed; raises InputError for what is none, or too large."""
+    """Return a decompressed document; raises InputError for an invalid or too large one."""
     unpacking = zlib.decompressobj()
     try:
         content = unpacking.decompress(packed, GREATEST_FILE_BYTES)
@@ -230,7 +233,7 @@ def _unpacked(packed: bytes, path: Path) -> bytes:
 
 @contextmanager
 def _errors_of_rows(path: Path) -> Iterator[None]:
-    """What stands in a row that no sweep wrote, in a line."""
+    """Convert errors of malformed rows to InputError."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -240,7 +243,7 @@ def _errors_of_rows(path: Path) -> Iterator[None]:
 
 
 def _make_tables(database: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of an empty file, at once; raises InputError for another file."""
+    """Create the tables of an empty file, in one transaction; raises InputError for another file."""
     if database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] or _pragma(database, "user_version"):
         _ensure_version(database, path)
         return
@@ -267,7 +270,7 @@ def _pragma(database: sqlite3.Connection, name: str) -> int:
 
 @contextmanager
 def _errors_of(path: Path) -> Iterator[None]:
-    """What SQLite says, in a line of ours."""
+    """Convert errors of SQLite to InputError or OutputError."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -280,14 +283,17 @@ def _errors_of(path: Path) -> Iterator[None]:
 
 @dataclass(slots=True)
 class StoreLock:
-    """A file beside the store that one process at a time has locked."""
+    """A lock file next to the store, held by one process at a time."""
 
     path: Path
     descriptor: int
 
     @classmethod
     def of(cls, store: Path) -> Self:
-        """Lock a store; raises InputError where another process writes it, OutputError where no file can be made."""
+        """Lock a store for this process.
+
+        Raises InputError if another process writes the store, OutputError if the lock file cannot be created.
+        """
         path = store.with_name(f"{store.name}-lock")
         while True:
             try:
@@ -303,10 +309,10 @@ class StoreLock:
                 raise InputError(what, file=str(store), expected="a store that no other process writes") from None
             if _is_at(descriptor, path):
                 return cls(path, descriptor)
-            os.close(descriptor)  # whoever had it took it away meanwhile
+            os.close(descriptor)  # its owner has deleted it meanwhile
 
     def release(self) -> None:
-        """Take the file away, and let others lock it."""
+        """Delete the lock file, and release the lock."""
         with suppress(OSError):
             self.path.unlink()
         os.close(self.descriptor)
@@ -320,7 +326,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def answer_of_columns(row: Sequence[object]) -> PointAnswer:
-    """What is known of a point, as the columns from its status on say it; raises ValueError for what none can be."""
+    """Return the answer in the columns from the status on; raises ValueError for invalid values."""
     status, value, bound, unit, *figures, seconds, reason, settled_by = row
     _ensure_bounded(_number(value), _number(bound))
     return PointAnswer(
@@ -337,13 +343,13 @@ def answer_of_columns(row: Sequence[object]) -> PointAnswer:
 
 
 def _ensure_bounded(value: Number | None, bound: Number | None) -> None:
-    """Raise ValueError for a lower bound above the objective; sums of floats may differ in their last digits."""
+    """Raise ValueError for a lower bound above the objective, beyond the rounding of floating-point sums."""
     if value is not None and bound is not None and bound > value and not isclose(bound, value):
         raise ValueError(f"its lower bound, {bound}, is above its objective, {value}")
 
 
 def columns_of_point(point: SweepPoint, answer: PointAnswer) -> tuple[object, ...]:
-    """A point and what is known of it, as the columns of `points`."""
+    """Return a point and its answer as the columns of `points`."""
     asked = point.key, str(point.verb), point.network, point.network_sha256, point.machine.sha256, point.sram_bytes
     figures = (getattr(answer.figures, name) for name in FIGURES)
     return (
@@ -373,12 +379,12 @@ def _number(value: object) -> Number | None:
 
 
 def json_of(value: object) -> str:
-    """A value as a column of JSON holds it."""
+    """Return a value as JSON for a column."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def object_of(text: str) -> dict[str, Any]:
-    """The object that a column of JSON holds; raises ValueError for anything else."""
+    """Return the object in a JSON column; raises ValueError for anything else."""
     found = json.loads(text, parse_constant=_number)
     if not isinstance(found, dict):
         raise ValueError(f"{text[:40]!r} is no object")

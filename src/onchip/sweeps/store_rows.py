@@ -1,4 +1,4 @@
-"""What is in a store: its rows, those of a query, as typed rows and as a file."""
+"""Queries on a store: its rows, as typed rows and as a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from onchip.sweeps.stored_row import StoredRow, columns_of
 
 @phase("reading")
 def rows_of_store(store: Path, query: str | None = None) -> tuple[StoredRow, ...]:
-    """The rows of a store for which the query holds, all without one; raises InputError for what cannot be read."""
+    """Return the rows of a store that match the query, all rows without one.
+
+    Raises InputError for an unreadable store.
+    """
     asked = None if query is None else query_of(query)
     with Store.for_reading(store) as opened:
         rows = tuple(opened.rows())
@@ -34,13 +37,13 @@ def rows_of_store(store: Path, query: str | None = None) -> tuple[StoredRow, ...
 
 
 def shown_store(store: Path, *, is_live: bool = False) -> ShownStore:
-    """Return a store as its page shows it; raises InputError for what cannot be read."""
+    """Return a store as its page shows it; raises InputError for an unreadable store."""
     with Store.for_reading(store) as opened:
         return ShownStore(store.name, tuple(opened.rows()), opened.planned, is_live)
 
 
 def answer_file(store: Path, key: str) -> bytes:
-    """The file of a point's answer, by its key or the beginning of it; raises InputError where there is no such one."""
+    """Return the answer file of a point, by its key or a prefix; raises InputError for an unknown or ambiguous key."""
     with Store.for_reading(store) as opened:
         keys = sorted({row.key for row in opened.rows() if row.key.startswith(key)})
         if len(keys) != 1:
@@ -53,7 +56,7 @@ def answer_file(store: Path, key: str) -> bytes:
 
 
 def query_of(text: str) -> Expression:
-    """The expression of a query; raises InputError that names the option."""
+    """Return the expression of a query; raises InputError that names the option."""
     try:
         return Expression(text)
     except InputError as error:
@@ -62,5 +65,5 @@ def query_of(text: str) -> Expression:
 
 
 def export_rows(rows: tuple[StoredRow, ...], file_format: RowFormat, output: Path) -> None:
-    """Write rows as a file; raises OutputError where it cannot be written, UsageError where a package is missing."""
+    """Write rows as a file; raises OutputError if it cannot be written, UsageError if a package is missing."""
     write_file(output, exported([row.record for row in rows], file_format))

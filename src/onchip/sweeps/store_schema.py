@@ -1,4 +1,4 @@
-"""The tables of a store, which any SQL tool reads; docs/sweeps.md says what is in them."""
+"""The SQL tables of a store; docs/sweeps.md describes their contents."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 APPLICATION_ID: Final = 0x6F6E6370
-"""In the header of the file: it is a store of onchip's."""
+"""Marker in the header of the file that identifies a store of onchip."""
 STORE_VERSION: Final = 1
 SQLITE: Final = b"SQLite format 3\0"
-"""What every database of SQLite begins with."""
+"""First bytes of every SQLite database."""
 
 TABLES: Final = """
 CREATE TABLE machines (
@@ -47,7 +47,7 @@ ORDER BY studies.name, study, number
 
 
 def is_store(path: Path) -> bool:
-    """Whether a file is a database; whoever reads one that is no file says what is wrong. Of a pipe nothing is read."""
+    """Return True if a file is an SQLite database; False for an unreadable file. Does not read from pipes."""
     try:
         with path.open("rb") as file:
             return path.is_file() and file.read(len(SQLITE)) == SQLITE

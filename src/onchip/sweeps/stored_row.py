@@ -17,12 +17,12 @@ FOUND: Final = (
     *("settled", "reason", "seconds", "key"),
 )
 COLUMNS: Final = (*ASKED, *FOUND)
-"""Those that every row has; options, parameters and costs stand between the two groups."""
+"""Columns of every row; options, parameters and costs are between the two groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRow:
-    """One point of a study; `options` are those that were said, `parameters` and `costs` by the study's names."""
+    """A point of a study; `options` are the given ones, `parameters` and `costs` are by the study's names."""
 
     study_sha256: str
     study: str
@@ -42,7 +42,7 @@ class StoredRow:
 
     @property
     def record(self) -> dict[str, Value]:
-        """The row as names and plain values: what tables, files and filters have of it."""
+        """Return the row as a flat record of plain values, for tables, files and filters."""
         answer = self.answer
         options = {
             name: value if isinstance(value, str | int | float | bool) else str(value)
@@ -71,6 +71,6 @@ class StoredRow:
 
 
 def columns_of(records: Iterable[Mapping[str, Value]]) -> tuple[str, ...]:
-    """The names of all columns: those of the rows, options and parameters that only some rows have among them."""
+    """Return the names of all columns, including options and parameters of only some rows."""
     named = dict.fromkeys(name for record in records for name in record)
     return (*ASKED, *(name for name in named if name not in COLUMNS), *FOUND)

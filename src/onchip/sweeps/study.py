@@ -1,4 +1,4 @@
-"""A study: what is asked of which networks and machines, and every combination of it that the constraints allow."""
+"""A study: networks, machines, objectives and parameters, and all their combinations that the constraints allow."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ End: TypeAlias = "Scalar | CapacityBudget"
 
 GREATEST_POINTS: Final = 1_000_000
 SRAM: Final = "sram"
-"""The parameter that is the size of one scratchpad, where no accelerator is given."""
+"""Parameter for the size of one scratchpad, if no accelerator is given."""
 SRAM_PATH: Final = "memories.sram.capacity"
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A field of the machine, by path, and the values that it takes: budgets among them where it is a size."""
+    """A field of the machine, by path, and its values, which may include budgets if it is a size."""
 
     name: str
     path: str
@@ -36,24 +36,24 @@ class Parameter:
 
     @property
     def is_capacity(self) -> bool:
-        """Whether it is the size of a memory."""
+        """Return True if the parameter is the size of a memory."""
         return is_capacity(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class CostTable:
-    """A cost that is looked up by the value of a parameter, or by the accelerator; `named` is whose value."""
+    """A cost that depends on the value of a parameter or on the accelerator; `named` is that parameter."""
 
     named: str
     table: Mapping[str, Number] = field(hash=False)
 
     @property
     def names(self) -> frozenset[str]:
-        """The names whose values it needs."""
+        """Return the names whose values the cost needs."""
         return frozenset((self.named,))
 
     def value(self, values: Mapping[str, Value]) -> Value:
-        """The cost; raises InputError for a value that the table has not."""
+        """Return the cost; raises InputError for a value that the table does not contain."""
         value = values[self.named]
         if str(value) not in self.table:
             raise InputError(f"it says nothing of {self.named} {value!r}", expected="an entry for each value")
@@ -62,7 +62,7 @@ class CostTable:
 
 @dataclass(frozen=True, slots=True)
 class PointLimits:
-    """What computing one point may take; None is no limit."""
+    """Limits of memory and time for the computation of one point; None is no limit."""
 
     memory_bytes: int | None = None
     seconds: float | None = None
@@ -70,7 +70,7 @@ class PointLimits:
 
 @dataclass(frozen=True, slots=True)
 class StudyQuestion:
-    """One question of a study, not yet resolved: names as the user wrote them."""
+    """A question of a study before resolution, with names as the user wrote them."""
 
     network: str
     accelerator: str | None
@@ -81,11 +81,11 @@ class StudyQuestion:
 
 
 SizesFinder: TypeAlias = Callable[[str, str, Mapping[str, object], CapacityBudget], int]
-"""By network, objective and options how many bytes a budget is."""
+"""A function from network, objective, options and budget to the budget's size in bytes."""
 
 
 def _resolved(value: Scalar | BudgetSize, network: str, size_of: Callable[[CapacityBudget], int] | None) -> Scalar:
-    """A value as a number; raises UsageError for a budget that nobody finds, or a range that is empty."""
+    """Return a value as a number; raises UsageError for an unknown budget, or an empty range."""
     place = f"parameters.{SRAM} of {network}"
     if not isinstance(value, BudgetSize):
         return value
@@ -102,8 +102,8 @@ def _resolved(value: Scalar | BudgetSize, network: str, size_of: Callable[[Capac
 class Study:
     """Networks, machines, parameters, objectives and options; the points are all combinations.
 
-    `swept_options` are options with several values; `located` gives an error that has its place in the study the file
-    and the line besides, where the study is a file. Raises UsageError for what does not fit together, with the place.
+    `swept_options` are options with several values. `located` adds file and line to an error if the study is a file.
+    Raises UsageError, with the place, for parts that do not fit together.
     """
 
     networks: tuple[str, ...]
@@ -132,7 +132,7 @@ class Study:
 
     @property
     def greatest_count(self) -> int:
-        """How many combinations there are before constraints."""
+        """Return the number of combinations before constraints."""
         sizes = [len(self.networks), max(1, len(self.accelerators)), len(self.objectives)]
         sizes += [len(parameter.values) for parameter in self.parameters]
         sizes += [len(values) for values in self.swept_options.values()]
@@ -143,14 +143,14 @@ class Study:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that its rows have: those of every row, parameters, costs and options."""
+        """Return the columns of its rows: those of every row, parameters, costs and options."""
         named = (parameter.name for parameter in self.parameters)
         return (*COLUMNS, *named, *self.costs, *self.options, *self.swept_options)
 
     def combinations(self, sized: SizesFinder | None = None) -> Iterator[StudyQuestion]:
-        """Every question that the constraints allow, in order; raises InputError for a cost without a value.
+        """Yield every question that the constraints allow, in order; raises InputError for a cost without a value.
 
-        `sized` says of a network, an objective and options which sizes its budgets are.
+        `sized` returns the size of a budget for a network, an objective and options.
         """
         axes = [parameter.values for parameter in self.parameters]
         swept = list(self.swept_options.items())
@@ -167,7 +167,7 @@ class Study:
             parameters = dict(zip(names, found, strict=True))
             place = repr((network, accelerator, objective, chosen, found))
             if place in asked:
-                continue  # budgets of a network may be the same size
+                continue  # budgets of a network may be equal
             asked.add(place)
             known: dict[str, Value] = {**parameters, "accelerator": accelerator or SRAM}
             if not self._is_allowed(known):
@@ -175,7 +175,7 @@ class Study:
             yield StudyQuestion(network, accelerator, objective, options, parameters, self._costs_of(known))
 
     def paths_of(self, combination: StudyQuestion) -> dict[str, Scalar]:
-        """What a combination sets in its machine, by path."""
+        """Return the machine fields that a combination sets, by path."""
         return {one.path: combination.parameters[one.name] for one in self.parameters}
 
     def _is_allowed(self, values: Mapping[str, Value]) -> bool:
@@ -202,7 +202,7 @@ class Study:
         return found
 
     def _names_are_free(self) -> None:
-        """No parameter or cost is called as another column of the store's rows is."""
+        """Check that no parameter or cost has the name of another column of the store's rows."""
         taken = {*COLUMNS, *VERBS[self.verb].options}
         for group, names in (("parameters", [one.name for one in self.parameters]), ("costs", [*self.costs])):
             for name in names:
@@ -244,14 +244,14 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSize:
-    """A size so far on the way from one end to another, each a budget or a size, as a network has them."""
+    """A size at a given share of the way from one end to another, where ends are budgets or sizes."""
 
     first: End
     last: End
     share: Fraction = Fraction(0)
 
     def bytes_of(self, size_of: Callable[[CapacityBudget], int]) -> int:
-        """The size for a network whose budgets are these; raises UsageError where the way leads down."""
+        """Return the size in bytes for a network with these budgets; raises UsageError for an empty range."""
         low, high = (
             size_of(end) if isinstance(end, CapacityBudget) else int(number_of(end)) for end in (self.first, self.last)
         )
@@ -262,12 +262,12 @@ class BudgetSize:
 
 
 def budget_named(value: object) -> CapacityBudget | None:
-    """The budget of that name; None for anything else."""
+    """Return the budget of that name; None for any other value."""
     name = value.strip().lower() if isinstance(value, str) else ""
     return CapacityBudget(name) if name in tuple(CapacityBudget) else None
 
 
 def budget_sizes(first: Scalar, last: Scalar, steps: int) -> tuple[BudgetSize, ...]:
-    """So many sizes from one end to another, evenly apart, of which one is a budget at least."""
+    """Return `steps` evenly spaced sizes from one end to another; at least one end is a budget."""
     ends = budget_named(first) or first, budget_named(last) or last
     return tuple(BudgetSize(*ends, Fraction(at, max(1, steps - 1))) for at in range(steps))

@@ -1,4 +1,4 @@
-"""A study out of the fields of its file."""
+"""Conversion of the fields of a study file to a study."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from onchip.sweeps.verbs import VERBS, SweptVerb
 
 
 def read_study(path: Path) -> Study:
-    """The study that a file says; raises InputError with file, line and field."""
+    """Return the study in a file; raises InputError with file, line and field."""
     read = read_study_file(path)
     try:
         return replace(study_of(read.fields, path.stem), located=read.located)
@@ -44,7 +44,7 @@ def read_study(path: Path) -> Study:
 
 
 def study_of(fields: StudyFields, name: str) -> Study:
-    """The study of a file's fields; raises InputError with the field."""
+    """Return the study of a file's fields; raises InputError with the field."""
     verb = SweptVerb(fields.get("verb", SweptVerb.PLAN))
     options, swept = _options(fields.get("options", {}), verb)
     return Study(
@@ -87,7 +87,7 @@ def _costs(fields: Mapping[str, str | CostTableFields]) -> dict[str, Expression 
 
 
 def parameter_of(name: str, fields: ParameterFields) -> Parameter:
-    """A parameter by its fields; raises UsageError for values that are none, or of which there are none."""
+    """Return a parameter from its fields; raises UsageError for invalid or missing values."""
     path = fields.get("path", SRAM_PATH if name == SRAM else name)
     if "." not in path:
         raise UsageError(f"{path!r} is no field of a machine", expected="a path such as memories.NAME.capacity")
@@ -103,7 +103,7 @@ def parameter_of(name: str, fields: ParameterFields) -> Parameter:
 
 
 def _value(value: object, is_bytes: bool, has_budgets: bool) -> Scalar | BudgetSize:
-    """A value of a list, which may be a budget where it is the size of the only scratchpad."""
+    """Return a value of a list, which may be a budget if it is the size of the only scratchpad."""
     budget = budget_named(value) if has_budgets else None
     return _scalar(value, is_bytes) if budget is None else BudgetSize(budget, budget)
 
@@ -128,7 +128,7 @@ def _range(name: str, fields: ParameterFields, is_bytes: bool) -> tuple[Scalar |
 
 
 def _scalar(value: object, is_bytes: bool) -> Scalar:
-    """A value, bytes as a number; raises UsageError for a unit that does not fit."""
+    """Return a value, sizes in bytes as a number; raises UsageError for an unsuitable unit."""
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"it is {value}", expected="a finite number")
     if not isinstance(value, bool | int | float | str):
@@ -141,7 +141,7 @@ def _scalar(value: object, is_bytes: bool) -> Scalar:
 
 
 def _options(given: Mapping[str, object], verb: SweptVerb) -> tuple[dict[str, object], dict[str, tuple[object, ...]]]:
-    """Options of one value, and those that are swept."""
+    """Return the options with one value, and those that are swept."""
     options: dict[str, object] = {}
     swept: dict[str, tuple[object, ...]] = {}
     for name, value in given.items():
@@ -166,7 +166,7 @@ def _limits(fields: PointLimitFields) -> PointLimits:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Give an error within the place in the study, before its own."""
+    """Prefix the place of an error in the context with a place in the study."""
     try:
         yield
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Sweeps on one page: a study's questions resolved to points, answered by workers, kept in a store."""
+"""The `sweep` use case: a study's questions resolved to points, answered by workers, kept in a store."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ from onchip.sweeps.verbs import VERBS, SweptVerb
 EXACT: Final = "exact"
 TIMED: Final = "timed"
 COSTS_OF_PLANS: Final = ("traffic", "peak", "dma-cycles", "dma-energy", "recomputation")
-"""Objectives whose value for a plan does not depend on the capacity in which it is, whatever runs again in it."""
+"""Objectives for which the value of a plan does not depend on the capacity, even with recomputation."""
 NEVER_SPLIT: Final = ("never", False)
-"""Of a plan's `split` and `cap_tensors`: what is planned does not depend on the capacity."""
+"""Values of a plan's `split` and `cap_tensors` for which the problem does not depend on the capacity."""
 SEARCHED_CYCLES: Final = "mapping"
-"""The cost of operators by mappings that are searched for: a limit of time may cut that off elsewhere each time."""
+"""Cycle model by searched mappings, whose search a time limit may interrupt at different points."""
 
 MANY_POINTS: Final = 500
-"""Resolving so many takes as long as it takes workers to begin."""
+"""Number of points whose resolution takes as long as the start of the workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest:
-    """A study, the store that keeps it, and who computes it.
+    """A study, its store, and the workers that compute it.
 
-    `workers` are processes of this machine, unless there is a scheduler of Dask at `dask_address`. Without `prunes`
-    every point is computed; with `retries_failed` those, too, that failed before. With `front_of`, a cost of the study,
+    `workers` are processes of this machine, unless there is a Dask scheduler at `dask_address`. Without `prunes` every
+    point is computed; with `retries_failed` failed points are computed again. With `front_of`, a cost of the study,
     points are spared that cannot be on the front of that cost against the objective's value.
     """
 
@@ -69,7 +69,7 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True)
 class SweepOutcome:
-    """What became of a study, which has this hash in its store: what of its points, and whether it is over."""
+    """The outcome of a study: its hash in the store, the state of its points, and whether it is finished."""
 
     study_sha256: str
     progress: SweepProgress
@@ -77,12 +77,12 @@ class SweepOutcome:
 
 
 def _never() -> bool:
-    """Nobody stops it."""
+    """Return False: the sweep is never stopped."""
     return False
 
 
 def _told_to_nobody(progress: SweepProgress) -> None:
-    """Report to nobody."""
+    """Ignore the progress."""
 
 
 @phase("sweeping")
@@ -91,10 +91,10 @@ def run_sweep(
     tell: Callable[[SweepProgress], None] = _told_to_nobody,
     is_stopped: Callable[[], bool] = _never,
 ) -> SweepOutcome:
-    """Answer every point of a study that its store does not know.
+    """Answer every point of a study that its store does not contain.
 
-    Raises InputError for networks, machines and parameters that do not exist or fit, and for a store that cannot be
-    used: before anything is computed.
+    Raises InputError, before anything is computed, for unknown or unsuitable networks, machines and parameters, and for
+    an unusable store.
     """
     resolver = PointResolver(request.study)
     questions = resolver.questions()
@@ -151,7 +151,7 @@ def _workers(request: SweepRequest) -> Workers:
 
 
 def chains_of(study: Study, points: Mapping[str, SweepPoint], *, prunes: bool) -> list[list[str]]:
-    """The points in chains that differ in one capacity alone, least first; each alone where nothing follows of it."""
+    """Return the points in chains that differ only in one capacity, ascending; independent points are chains of one."""
     axis = _capacity_axis(study) if prunes else None
     if axis is None:
         return [[key] for key in points]
@@ -169,17 +169,17 @@ def chains_of(study: Study, points: Mapping[str, SweepPoint], *, prunes: bool) -
 
 
 def _capacity_axis(study: Study) -> str | None:
-    """The capacity with the most values; None where the study has none."""
+    """Return the capacity with the most values; None if the study has none."""
     axes = [parameter for parameter in study.parameters if parameter.is_capacity]
     return max(axes, key=lambda one: len(one.values)).name if axes else None
 
 
 def follows_of_capacity(point: SweepPoint) -> bool:
-    """Whether more capacity never makes this point's answer dearer, and its bound holds for all answers.
+    """Return True if more capacity never increases the cost of this point, and its bound holds for all answers.
 
-    That is so of plans by a method that proves its bound, of a problem that does not depend on the capacity: its
-    network is not split to fit, its order is not one of those that are found for it, operators last as long, and no
-    access takes more energy.
+    That holds for plans by a method that proves its bound, for a problem that does not depend on the capacity: its
+    network is not split to fit, its order is not found for it, durations of operators are constant, and so are access
+    energies.
     """
     if point.verb is not SweptVerb.PLAN:
         return False
@@ -200,7 +200,7 @@ def _has_energy_laws(point: SweepPoint) -> bool:
 
 
 def _rest_of_machine(point: SweepPoint) -> str:
-    """What of a machine decides how long operators last, where that matters: all but the sizes of its scratchpads."""
+    """Return a hash of the machine without its scratchpad sizes for latency; empty for other objectives."""
     if point.objective != Objective.LATENCY:
         return ""
     machine = accelerator_from_yaml(point.machine.yaml, point.machine.name)
@@ -214,7 +214,7 @@ def _rest_of_machine(point: SweepPoint) -> str:
 
 @dataclass(slots=True)
 class PointResolver:
-    """Turns a study's combinations into points; networks and machines are read once."""
+    """A resolver of a study's combinations to points; networks and machines are read once."""
 
     study: Study
     _accelerators: dict[str | None, Accelerator] = field(default_factory=dict)
@@ -223,7 +223,7 @@ class PointResolver:
     _budgets: dict[str, int] = field(default_factory=dict)
 
     def questions(self) -> tuple[StudyQuestion, ...]:
-        """All questions in the study's order; raises InputError where its constraints allow none."""
+        """Return all questions in the study's order; raises InputError if its constraints allow none."""
         with self._located():
             questions = tuple(self.study.combinations(self._size))
             if not questions:
@@ -232,7 +232,7 @@ class PointResolver:
         return questions
 
     def _size(self, network: str, objective: str, said: Mapping[str, object], budget: CapacityBudget) -> int:
-        """A budget of a network as the options of a plan read it; each is found once."""
+        """Return the size of a network's budget in bytes under a plan's options, cached."""
         options: dict[str, Any] = {**VERBS[SweptVerb.PLAN].defaults(objective), **said}
         place = repr((network, options, budget))
         if place not in self._budgets:
@@ -245,13 +245,13 @@ class PointResolver:
         return self._budgets[place]
 
     def points(self, questions: tuple[StudyQuestion, ...]) -> tuple[SweepPoint, ...]:
-        """The points of questions, in their order; raises InputError for what cannot be read or does not fit."""
+        """Return the points of questions, in order; raises InputError for unreadable or unsuitable inputs."""
         with self._located():
             return tuple(self._point(one) for one in questions)
 
     @contextmanager
     def _located(self) -> Iterator[None]:
-        """Say of what is wrong with the study itself where it stands in its file, if it has one."""
+        """Add file and line to an error of the study itself, if it has a file."""
         try:
             yield
         except InputError as error:

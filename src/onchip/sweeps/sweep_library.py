@@ -1,4 +1,4 @@
-"""The functions of `import onchip` that ask many questions, or compare answers: `sweep`, `capacity`, `diff`."""
+"""The functions of `import onchip` for many questions and comparisons: `sweep`, `capacity`, `diff`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SweepChoices:
-    """What a study says beside its networks, as in a study file: values as a list, or the text of a range."""
+    """The parts of a study other than its networks, as in a study file: values as a list, or the text of a range."""
 
     accelerators: Sequence[str] = ()
     parameters: Mapping[str, object] = field(default_factory=dict)
@@ -39,10 +39,11 @@ def sweep(
     workers: int = 1,
     dask: str | None = None,
 ) -> SweepRows:
-    """Answer every point of a study and return its rows; `networks` may be one study file, which says all else.
+    """Answer every point of a study and return its rows; `networks` may be one study file, which then defines all else.
 
-    `sram` is a range (`1MiB..6MiB`) or a list of sizes. What the store knows is not computed again. Raises InputError
-    for what cannot be read or does not fit, and for a store that another process writes.
+    `sram` is a range (`1MiB..6MiB`) or a list of sizes. Points in the store are not recomputed. Raises InputError for
+    unreadable or unsuitable inputs, and for a store that another process writes, UsageError for other choices with a
+    file.
     """
     from onchip.formats.own.study_yaml import study_of_value
     from onchip.sweeps.pages.rows import SweepRows
@@ -71,9 +72,10 @@ def capacity(
     accelerator: str | None = None,
     limits: Limits = Limits(),  # noqa: B008 (frozen)
 ) -> CapacityOutcome:
-    """Return what is least of a network for every size of its scratchpad, or of that of an accelerator.
+    """Return the minimum cost of a network at every size of its scratchpad, or of an accelerator's scratchpad.
 
-    `reading` says what is counted: weights, too, where latency is to be least. Raises InputError for unreadable ones.
+    `reading` selects the counted tensors, which should include weights for latency. Raises InputError for unreadable
+    inputs, UsageError for an unknown order or objective.
     """
     from onchip.answer.problem import Objective, Order
     from onchip.sweeps.capacity import CapacityRequest, capacity_curve
@@ -87,9 +89,9 @@ def capacity(
 
 
 def diff(before: File, after: File, network: File | None = None) -> FileDifference:
-    """Say what differs between two answers' files, or two stores.
+    """Return the differences between two answer files or two stores.
 
-    Raises InputError for what cannot be read, UsageError for two kinds of files.
+    Raises InputError for unreadable files, UsageError for two kinds of files.
     """
     from onchip.sweeps.diff import DiffRequest, diff_files
 
@@ -99,7 +101,7 @@ def diff(before: File, after: File, network: File | None = None) -> FileDifferen
 def _fields(
     networks: Sequence[File], sram: str | Sequence[int | str] | None, choices: SweepChoices
 ) -> dict[str, object]:
-    """The fields of a study file that would say the same."""
+    """Return the equivalent fields of a study file."""
     given = {"sram": sram if isinstance(sram, str) else [*sram]} if sram is not None else {}
     said: dict[str, object] = {
         "accelerators": [*choices.accelerators],

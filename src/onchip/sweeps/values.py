@@ -1,4 +1,4 @@
-"""The values that a parameter takes: a list, or a range in steps or doubling, of sizes or of numbers."""
+"""Values of a parameter: a list, or a range in steps or doubling, of sizes or of numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT_STEPS: Final = 20
 
 
 def number_of(value: Scalar) -> int | float:
-    """The number, or the bytes that a size says; raises UsageError for a text that is neither."""
+    """Return the number, or the bytes of a size; raises UsageError for any other text."""
     if isinstance(value, bool):
         raise UsageError(f"it is {str(value).lower()}", expected="a number or a size")
     if not isinstance(value, str):
@@ -46,20 +46,20 @@ def _no_number(value: str) -> float:
 
 
 def is_size(value: Scalar) -> bool:
-    """Whether a value is written with a unit of bytes."""
+    """Return True if a value is written with a unit of bytes."""
     return isinstance(value, str) and value.strip()[-1:] == "B"
 
 
 def range_of_text(text: str) -> tuple[str, str] | None:
-    """The two ends of `256KiB..8MiB`; None for a text that is no range."""
+    """Return the two ends of `256KiB..8MiB`; None for a text that is no range."""
     first, dots, last = text.partition(RANGE)
     return (first.strip(), last.strip()) if dots and first.strip() and last.strip() else None
 
 
 def stepped(first: Scalar, last: Scalar, steps: int, unit: int = 1) -> tuple[int | float, ...]:
-    """So many values from first to last, evenly apart, whole numbers rounded down to multiples of `unit`.
+    """Return `steps` evenly spaced values from first to last, integers rounded down to multiples of `unit`.
 
-    The ends are taken as they are. Raises UsageError for an empty range, and for steps that are none.
+    The ends are not rounded. Raises UsageError for an empty range, and for an invalid number of steps.
     """
     ends = _ends(first, last)
     if not 1 <= steps <= GREATEST_VALUES:
@@ -76,7 +76,7 @@ def stepped(first: Scalar, last: Scalar, steps: int, unit: int = 1) -> tuple[int
 
 
 def doubling(first: Scalar, last: Scalar) -> tuple[int | float, ...]:
-    """First, twice that, and so on, up to last; raises UsageError for an empty range, or one from 0 on."""
+    """Return first, twice first, and so on, up to last; raises UsageError for an empty range, or one from 0 on."""
     low, high = _ends(first, last)
     if low <= 0:
         raise UsageError("what is doubled is not above 0", expected="a range that begins above 0")
@@ -98,7 +98,7 @@ def _ends(first: Scalar, last: Scalar) -> tuple[int | float, int | float]:
 
 
 def distinct(values: Sequence[ValueT]) -> tuple[ValueT, ...]:
-    """The values, each once, in the order given; raises InputError where there are none or too many."""
+    """Return the values, each once, in the order given; raises InputError for none or too many."""
     found = tuple(dict.fromkeys(values))
     if not 1 <= len(found) <= GREATEST_VALUES:
         raise InputError(f"it has {len(found)} values", expected=f"1 to {GREATEST_VALUES}")

@@ -1,4 +1,4 @@
-"""What a study may say of each verb: its objectives, and its options with what they stand for when they are absent."""
+"""The objectives and options of each verb in a study, with their defaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GREATEST_BITS: Final = 64
 
 
 class SweptVerb(StrEnum):
-    """The verbs whose questions a study can ask."""
+    """The verbs that a study can use."""
 
     PLAN = "plan"
     MAP = "map"
@@ -36,7 +36,7 @@ class SweptVerb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option's value when it is not said, and what makes a value of what a study says (raises InputError)."""
+    """The default of an option, and the parser of its values in a study (raises InputError)."""
 
     default: OptionValue
     parse: Callable[[object], OptionValue]
@@ -44,9 +44,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class VerbOptions:
-    """The objectives of a verb, the first that of a study without one, and its options by name.
+    """The objectives of a verb, its default objective, and its options by name.
 
-    `for_objectives` are defaults that an objective has instead of the options' own.
+    `for_objectives` are defaults for an objective that replace the options' own.
     """
 
     objectives: type[StrEnum]
@@ -56,12 +56,12 @@ class VerbOptions:
     for_objectives: Mapping[str, Mapping[str, OptionValue]] = field(default_factory=dict, hash=False)
 
     def defaults(self, objective: str) -> dict[str, OptionValue]:
-        """What each option is for an objective when it is not said."""
+        """Return the default of each option for an objective."""
         own = {name: option.default for name, option in self.options.items()}
         return {**own, **self.for_objectives.get(objective, {})}
 
     def parsed(self, name: str, value: object) -> OptionValue:
-        """The value of an option; raises UsageError for an option that there is not, or a value that is none."""
+        """Return the value of an option; raises UsageError for an unknown option or an invalid value."""
         if name not in self.options:
             raise UsageError(
                 "there is no such option", place=name, expected=f"one of {', '.join(sorted(self.options))}"
@@ -74,7 +74,7 @@ class VerbOptions:
 
 
 def choice(kind: type[StrEnum]) -> Callable[[object], OptionValue]:
-    """Return what reads one of a few names."""
+    """Return a parser of the names of an enumeration."""
 
     def parse(value: object) -> OptionValue:
         if value not in tuple(kind):
@@ -127,14 +127,14 @@ def _tile(value: object) -> OptionValue:
 
 
 def _sizes(value: object) -> OptionValue:
-    """Sizes by symbol, as `--dim` has them."""
+    """Return sizes by symbol, as for `--dim`."""
     if not isinstance(value, Mapping) or not value:
         raise UsageError(f"it is {value!r}", expected="a size for each symbol, such as {batch: 1}")
     return {str(name): _whole(least=0)(size) for name, size in sorted(value.items())}
 
 
 def _shapes(value: object) -> OptionValue:
-    """A list of sizes by network input, as `--shape` has them."""
+    """Return a list of sizes by network input, as for `--shape`."""
     if not isinstance(value, Mapping) or not value:
         raise UsageError(f"it is {value!r}", expected="a list of sizes for each input, such as {x: [1, 3, 224, 224]}")
     found = {}

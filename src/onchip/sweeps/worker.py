@@ -1,4 +1,4 @@
-"""A worker process: it answers one point after another until nobody asks any more, and dies with whoever asks."""
+"""A worker process: it answers points until the connection closes, and dies with its parent."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ SET_DEATH_SIGNAL: Final = 1
 """Linux's PR_SET_PDEATHSIG."""
 OUT_OF_MEMORY: Final = "it takes more memory than it may"
 SECONDS_BETWEEN_ANSWERS: Final = 0.02
-"""How long an answer waits for others, to be sent with them: a message costs as much as a small point."""
+"""Delay in which answers are collected into one message, which costs as much as a small point."""
 COUNT_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerCount:
-    """How many points a worker has answered, in memory that who made it shares: known even if it ends at once."""
+    """The number of points that a worker has answered, in memory shared with its parent, so that it survives a kill."""
 
     descriptor: int
     shared: mmap.mmap
 
     @classmethod
     def made(cls) -> Self:
-        """Return a count of 0 in memory of its own."""
+        """Return a count of 0 in new shared memory."""
         if sys.platform == "linux":
             descriptor = os.memfd_create("onchip")
         else:
@@ -49,12 +49,12 @@ class AnswerCount:
 
     @classmethod
     def at(cls, descriptor: int) -> Self:
-        """Return the count that is behind a descriptor."""
+        """Return the count in the memory of a descriptor."""
         return cls(descriptor, mmap.mmap(descriptor, COUNT_BYTES))
 
     @property
     def value(self) -> int:
-        """How many points are answered by now."""
+        """Return the number of points answered so far."""
         return int.from_bytes(self.shared[:COUNT_BYTES], "little")
 
     def add(self) -> None:
@@ -62,30 +62,30 @@ class AnswerCount:
         self.shared[:COUNT_BYTES] = (self.value + 1).to_bytes(COUNT_BYTES, "little")
 
     def close(self) -> None:
-        """Give the shared memory back."""
+        """Release the shared memory and its descriptor."""
         self.shared.close()
         os.close(self.descriptor)
 
 
 def main() -> None:
-    """Serve the connection whose descriptor, whose count's and whose maker's process id are the arguments."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the sweep, which ends its workers
-    warnings.simplefilter("ignore")  # networks' are said where they are read first, and the cache's cost time alone
+    """Serve a connection; the arguments are its descriptor, that of the count, and the parent's process id."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep handles Ctrl-C and ends its workers
+    warnings.simplefilter("ignore")  # networks' warnings were shown by the parent; the cache's cost only time
     _die_with(int(sys.argv[3]))
     connection, count = Connection(int(sys.argv[1])), AnswerCount.at(int(sys.argv[2]))
     with suppress(EOFError, OSError):
-        sys.path[:] = connection.recv()  # so that it finds what it is to call
+        sys.path[:] = connection.recv()  # to find the function to call
         prepare, answer_point, memory_bytes = connection.recv()
         prepare()
         outbox = _outbox(connection)  # its thread needs memory before there is a limit
         if memory_bytes is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
-        connection.send([])  # ready: the time of a point does not count what it takes to begin
+        connection.send([])  # ready: the start does not count as time of a point
         _serve(connection, outbox, count, answer_point)
 
 
 def _outbox(connection: Connection) -> SimpleQueue[PointAnswer]:
-    """What is put into it is sent."""
+    """Return a queue whose items are sent."""
     outbox: SimpleQueue[PointAnswer] = SimpleQueue()
     Thread(target=_send_together, args=(connection, outbox), daemon=True).start()
     return outbox
@@ -97,7 +97,7 @@ def _serve(
     count: AnswerCount,
     answer_point: Callable[[SweepPoint], PointAnswer],
 ) -> None:
-    """Answer points as they come, until nobody asks any more; raises EOFError then."""
+    """Answer points until the connection closes; raises EOFError then."""
     while True:
         for point in connection.recv():
             answer = answered(answer_point, point)
@@ -106,7 +106,7 @@ def _serve(
 
 
 def _send_together(connection: Connection, outbox: SimpleQueue[PointAnswer]) -> None:
-    """Send answers as they come, those together that come within a moment."""
+    """Send answers as they come, with those of a short interval in one message."""
     with suppress(OSError):
         while True:
             answers = [outbox.get()]
@@ -118,20 +118,20 @@ def _send_together(connection: Connection, outbox: SimpleQueue[PointAnswer]) -> 
 
 
 def answered(answer_point: Callable[[SweepPoint], PointAnswer], point: SweepPoint) -> PointAnswer:
-    """The answer of a point, or why it has none: nothing that one point raises ends a sweep."""
+    """Return the answer of a point, or a failed one: no error of one point ends a sweep."""
     try:
         return answer_point(point)
     except MemoryError:
         return PointAnswer(PointStatus.FAILED, reason=OUT_OF_MEMORY)
-    except Exception as error:  # a defect of one point is no end of the others
+    except Exception as error:  # a defect of one point must not end the others
         reason = " ".join(str(error).split()) or type(error).__name__
         return PointAnswer(PointStatus.FAILED, reason=f"{type(error).__name__}: {reason}")
 
 
 def _die_with(parent: int) -> None:
-    """Ask the system to end this process when the one that made it ends, however that comes to pass."""
+    """Ask the system to end this process when its parent ends for any reason."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None, use_errno=True).prctl(SET_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before it could be asked
+    if os.getppid() != parent:  # the parent ended before the call
         os._exit(1)

@@ -1,4 +1,4 @@
-"""The curve of one network, in words and as an object."""
+"""The capacity curve of one network, as text and as a JSON object."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ OF_OBJECTIVES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CapacityOutcome:
-    """A curve: its steps, least capacity first, of `problem` at every capacity.
+    """The curve of `problem`: its steps, smallest capacity first.
 
-    Values are of the problem's objective, traffic being the non-compulsory one in bytes; `compulsory_bytes` come on
-    top of that. It took `asked` plans. Of an operator that is `unfit` at every size there are no steps.
+    Values are in the unit of the problem's objective; traffic is the non-compulsory traffic in bytes, to which
+    `compulsory_bytes` are added. The curve took `asked` plans. If an operator is `unfit` at every size there are no
+    steps.
     """
 
     problem: Problem
@@ -46,29 +47,29 @@ class CapacityOutcome:
 
     @property
     def is_proven(self) -> bool:
-        """Whether every step of the curve is proven."""
+        """Return True if every step of the curve is proven."""
         return all(step.is_proven for step in self.steps)
 
     @property
     def of_traffic(self) -> bool:
-        """Whether the values are bytes beside the compulsory ones."""
+        """Return True if the values are bytes of non-compulsory traffic."""
         return self.problem.objective is Objective.TRAFFIC
 
     @property
     def value_name(self) -> str:
-        """What the values are, in words."""
+        """Return the name of the values, with their unit."""
         objective = self.problem.objective
         name = "non-compulsory traffic" if self.of_traffic else f"{OF_OBJECTIVES[objective]}, {objective.unit}"
         return f"{name}, with state" if self.problem.graph.states and objective.counts_transfers else name
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         columns = ("from", "to", self.value_name, "at least", "")
         rows = [(one.first, one.last, one.value, one.lower_bound, ", ".join(self.names_at(one))) for one in self.steps]
         return html_table(columns, rows, self.problem.graph.name)
 
     def names_at(self, step: CurveStep) -> tuple[str, ...]:
-        """Which budgets of COSMA's lie within a step."""
+        """Return the names of the COSMA budgets within a step."""
         budgets = {"M_R": self.budgets.required_bytes, "M_P": self.budgets.min_peak_bytes}
         return tuple(
             name
@@ -78,7 +79,7 @@ class CapacityOutcome:
 
 
 def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
-    """Say what the curve is."""
+    """Return the curve as a JSON object."""
     return {
         "network": outcome.problem.graph.name,
         "objective": outcome.problem.objective,
@@ -109,7 +110,7 @@ def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
 
 
 def _infeasible_object(unfit: InfeasibleOperator) -> dict[str, object]:
-    """What is said of a curve that does not begin."""
+    """Return the JSON fields of an infeasible curve."""
     return {
         "status": Status.INFEASIBLE,
         "error": _unfit_words(unfit),
@@ -127,12 +128,12 @@ def _unfit_words(unfit: InfeasibleOperator) -> str:
 
 
 def _traffic(outcome: CapacityOutcome, step: CurveStep) -> int | None:
-    """All of it, where it is what is least."""
+    """Return the total traffic in bytes, if traffic is the objective."""
     return None if step.value is None or not outcome.of_traffic else step.value + outcome.compulsory_bytes
 
 
 def capacity_tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
-    """Yield the steps, a row each, and what they are of."""
+    """Yield the table of steps, and the note below it."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""The page of a store: one HTML file that opens offline, or is served while a sweep runs."""
+"""The page of a store: one HTML file for offline use, or served while a sweep runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METRICS = ("objective_value", "lower_bound", *(one.name for one in fields(PointF
 
 @dataclass(frozen=True, slots=True)
 class ShownStore:
-    """The rows of a store, how many points its studies have in all, and whether it is followed while it grows."""
+    """The rows of a store, the number of all points of its studies, and whether the page is live."""
 
     name: str
     rows: Sequence[StoredRow]
@@ -23,14 +23,14 @@ class ShownStore:
 
 
 def sweep_html(shown: ShownStore, command_line: str) -> str:
-    """The page's text; raises UsageError where a package is missing that makes pages."""
+    """Return the HTML page; raises UsageError if a package for pages is missing."""
     values = {"title": shown.name, "cards": _cards(shown), "command_line": command_line}
     scripts = ("canvas.js", "sweep.js")
     return Page("sweep.html.j2", scripts, sweep_facts(shown), values, has_plotly=False).html()
 
 
 def sweep_facts(shown: ShownStore) -> Json:
-    """What the page's script draws: the rows as lists in the order of the columns."""
+    """Return the data of the page's script: the rows as lists in the order of the columns."""
     records = [row.record for row in shown.rows]
     columns = columns_of(records)
     named = dict.fromkeys(name for row in shown.rows for name in (*row.options, *row.parameters))

@@ -1,4 +1,4 @@
-"""The rows of a sweep in Python: a sequence of typed rows, and a frame where pandas is installed."""
+"""The rows of a sweep in Python: a sequence of typed rows, and a pandas frame if pandas is installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 MOST_SHOWN: Final = 60
-"""Rows that a notebook shows of a sweep."""
+"""Maximum number of rows shown in a notebook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class SweepRows(Sequence[StoredRow]):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of all columns, in the order of the files that `--export` writes."""
+        """Return the names of all columns, in the order of the files that `--export` writes."""
         return columns_of([row.record for row in self.rows])
 
     @property
     def frame(self) -> DataFrame:
-        """The rows as a frame of pandas; raises UsageError where it is not installed."""
+        """Return the rows as a pandas frame; raises UsageError if pandas is not installed."""
         try:
             import pandas
         except ImportError:
@@ -53,7 +53,7 @@ class SweepRows(Sequence[StoredRow]):
         return pandas.DataFrame([row.record for row in self.rows], columns=list(self.columns))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         columns, records = self.columns, [row.record for row in self.rows[:MOST_SHOWN]]
         more = f", the first {MOST_SHOWN} shown" if len(self.rows) > MOST_SHOWN else ""
         lines = [[record.get(name) for name in columns] for record in records]

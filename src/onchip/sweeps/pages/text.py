@@ -1,4 +1,4 @@
-"""A sweep in words and as an object: what became of its points, and its rows."""
+"""A sweep as text and as a JSON object: the state of its points, and its rows."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from onchip.sweeps.stored_row import StoredRow
 
 MOST_ROWS: Final = 60
-"""Of a table on a terminal: of more rows the first are shown."""
+"""Maximum number of rows of a table on a terminal."""
 
 
 class Swept(Protocol):
-    """What became of a study."""
+    """The outcome of a study."""
 
     @property
     def progress(self) -> SweepProgress:
-        """How many points there are, and what has become of them."""
+        """Return the number of points by state."""
 
     @property
     def is_over(self) -> bool:
-        """Whether every point has an answer."""
+        """Return True if every point has an answer."""
 
 
 def progress_text(progress: SweepProgress) -> str:
-    """How far a sweep is: points done, failed, saved, in flight, and the time left."""
+    """Return the progress of a sweep: points done, failed, saved, running, and the time left."""
     saved = progress.settled + progress.kept_before + progress.spared
     text = f"{progress.done:,} of {counted(progress.points, 'point')}, {progress.failed:,} failed, {saved:,} saved"
     left = progress.seconds_left
@@ -38,7 +38,7 @@ def progress_text(progress: SweepProgress) -> str:
 
 
 def sweep_object(found: tuple[Swept | None, Sequence[StoredRow]]) -> dict[str, object]:
-    """Say what became of a study, if one was asked for, and all rows."""
+    """Return the outcome of a study, if one was given, and all rows, as a JSON object."""
     swept, rows = found
     return {**({} if swept is None else _counts(swept)), "rows": [row.record for row in rows]}
 
@@ -58,7 +58,7 @@ def _counts(swept: Swept) -> dict[str, object]:
 
 
 def sweep_tables(found: tuple[Swept | None, Sequence[StoredRow]]) -> Iterator[RenderableType]:
-    """Yield a table of rows, and a line that says what became of the study's points."""
+    """Yield a table of rows, and a line with the outcome of the study's points."""
     from rich.text import Text
 
     swept, rows = found
