@@ -26,6 +26,7 @@ from time import perf_counter
 from typing import TypeAlias
 
 from cosa import published
+from cosa.layer_floor import floor_of_layer
 from cosa.micro_benchmark import best_weights, weights_tried
 from cosa.network import NetworkTimes, with_the_ports_of_the_network
 from shared.processor import count_processor_seconds
@@ -35,7 +36,6 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
-from onchip.backends.noc.floor import floor_of_layer
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.bundled import layer_table, layer_tables
 from onchip.ir.layer import Layer

@@ -29,7 +29,7 @@ from executorch_models import NETWORKS, NOT_IN_INT8, network
 from onchip.backends.executorch import PlannedModule, memory_planner
 
 if TYPE_CHECKING:
-    from onchip.backends.executorch.specs import TensorSpec
+    from onchip.backends.executorch.planner import TensorSpec
 
 SHARES_PERCENT: Final = (25, 50, 75)
 RUN_AT_PERCENT: Final = 50

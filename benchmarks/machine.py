@@ -25,7 +25,7 @@ from onchip import Graph, Limits, Memory, Order, Problem, Role, plan_problem, re
 from onchip.answer.bindings import Bindings
 from onchip.api.budgets import CapacityBudget, budgets_of, roomy_problem
 from onchip.memory.methods import METHODS
-from onchip.reports.shared.execution import GREATEST_RELATIVE_DIFFERENCE
+from onchip.reports.execution import GREATEST_RELATIVE_DIFFERENCE
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.reference import Reference, run_in_given_order

@@ -21,10 +21,8 @@ from shared.results import write_results
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.backends.noc.dataflow import tasks_of
-from onchip.backends.noc.mesh import COSA_DRAM, COSA_NETWORK
-from onchip.backends.noc.rounds import element_rounds
-from onchip.backends.noc.traffic import TaskKind, TrafficTask, run_tasks
+from onchip.backends.noc.mesh import COSA_DRAM, COSA_NETWORK, TaskKind, TrafficTask, run_tasks
+from onchip.backends.noc.rounds import element_rounds, tasks_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.bundled import layer_table
 from onchip.mapping.methods.registry import METHODS

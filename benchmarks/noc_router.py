@@ -27,8 +27,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from shared.results import write_results
 
-from onchip.backends.noc.mesh import MeshEndpoint, MeshNetwork
-from onchip.backends.noc.traffic import TaskKind, TrafficTask, run_tasks
+from onchip.backends.noc.mesh import MeshEndpoint, MeshNetwork, TaskKind, TrafficTask, run_tasks
 
 LOADS = {
     4: {

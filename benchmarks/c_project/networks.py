@@ -28,7 +28,7 @@ from onchip.answer.problem import Objective
 from onchip.api.kernels import RunValues
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
-from onchip.backends.c.export_project import export_project
+from onchip.backends.c.exports import export_project
 from onchip.errors import NetworkWarning, OnchipError
 from onchip.formats.own.plan_json import plan_to_json
 from onchip.search.budget.limits import Limits

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from cosa.by_floor import FloorSearch, SearchedMapping
+from cosa.layer_floor import floor_of_layer
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Dram, MemoryLevel
-from onchip.backends.noc.floor import floor_of_layer, floor_of_rounds
 from onchip.backends.noc.layer import layer_on_network
 from onchip.backends.noc.mesh import COSA_DRAM, COSA_ELEMENTS, COSA_NETWORK
-from onchip.backends.noc.rounds import ElementRounds, element_rounds
+from onchip.backends.noc.rounds import ElementRounds, element_rounds, floor_of_rounds
 from onchip.errors import InputError
 
 NEVER = float("inf")

@@ -10,12 +10,10 @@ from typing import Final
 from onchip.answer.document import NamedMapping
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.api.map import MappingRequest, map_layers
-from onchip.backends.nests.host import HOST
-from onchip.backends.nests.host_compiler import host_compiler
-from onchip.backends.nests.measure import MeasureRequest, measure_mapping
+from onchip.backends.nests.host import HOST, host_compiler
+from onchip.backends.nests.mapping_files import MeasuredMapping, MeasureRequest, measure_mapping
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import accelerator_to_yaml, load_accelerator
-from onchip.reports.mapping.measured import MeasuredMapping
 from onchip.search.budget.limits import Limits
 
 SEARCH_SECONDS: Final = 20.0

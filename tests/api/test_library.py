@@ -14,9 +14,8 @@ from onchip.errors import OpenDimensionsError
 from onchip.ir.tensor import Role
 from onchip.reports.program.explanation import Explanation
 from onchip.reports.program.outcome import Check
-from onchip.reports.schedule.check import ScheduleCheck
 from onchip.reports.schedule.explanation import ScheduleExplanation
-from onchip.reports.schedule.outcome import ScheduleOutcome
+from onchip.reports.schedule.outcome import ScheduleCheck, ScheduleOutcome
 from onchip.reports.shared.answer_check import AnswerCheck
 from support.onnx_networks import model, value, weight
 from support.reports import facts_of

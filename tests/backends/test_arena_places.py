@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
-from onchip.backends.tflm.arena_places import arena_taken, least_places
+from onchip.backends.tflm.export_arena import arena_taken, least_places
 from onchip.formats.tflite.arena import ArenaContents
 from onchip.verify.packing import verify_packing
 

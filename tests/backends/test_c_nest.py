@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
-from onchip.backends.nests.nest_loops import c_nest
-from onchip.backends.nests.nest_source import nest_source
+from onchip.backends.nests.c_loops import c_nest
+from onchip.backends.nests.c_source import nest_source
 from onchip.errors import InputError
 from onchip.ir.layer import LOOPS, Layer
 from oracles.plain_nest import PlainNest, Values

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from onchip.backends.c.tflite.quantisation import FixedPoint, divide_by_power, exponentials, upper_half
+from onchip.backends.c.tflite_model import FixedPoint, divide_by_power, exponentials, upper_half
 from support.c_projects import built, needs_a_compiler
 from support.micro_models import branches, random_model
 from support.series import series

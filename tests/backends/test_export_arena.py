@@ -15,8 +15,7 @@ from onchip.api.check import CheckRequest, check_file
 from onchip.api.plan import Request
 from onchip.api.target import Target
 from onchip.arch.sharing import Share
-from onchip.backends.tflm.arena_places import least_places
-from onchip.backends.tflm.export_arena import export_arena
+from onchip.backends.tflm.export_arena import export_arena, least_places
 from onchip.errors import InputError
 from onchip.formats.networks import read_tflite_network
 from onchip.formats.tflite.arena import arena_contents, read_arena_plan

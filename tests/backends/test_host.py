@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from onchip.arch.memory import Operand
-from onchip.backends.nests.host import HostCache, HostRates, host_accelerator, host_caches, host_rates
-from onchip.backends.nests.host_compiler import HostCompiler, host_compiler
+from onchip.backends.nests.host import (
+    HostCache,
+    HostCompiler,
+    HostRates,
+    host_accelerator,
+    host_caches,
+    host_compiler,
+    host_rates,
+)
 from onchip.errors import InputError
 
 CACHES = (HostCache(1, 48 * 1024, 12), HostCache(2, 2 * 1024 * 1024, 16))

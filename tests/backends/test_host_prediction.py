@@ -9,7 +9,7 @@ import pytest
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.backends.nests.host import HostCache, HostRates, host_accelerator
-from onchip.backends.nests.host_prediction import predicted_cycles
+from onchip.backends.nests.mapping_files import predicted_cycles
 from onchip.ir.layer import LOOPS, Layer
 
 CACHES = (HostCache(1, 48 * 1024, 12), HostCache(2, 2 * 1024 * 1024, 16))

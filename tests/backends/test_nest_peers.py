@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from onchip.backends.nests.nest_peers import TimedNest, numpy_nest, onnxruntime_nest
+from onchip.backends.nests.timed_nest import TimedNest, numpy_nest, onnxruntime_nest
 from onchip.ir.layer import Layer
 
 PRODUCT: Final = Layer(n=5, k=6, c=7)

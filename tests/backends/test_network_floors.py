@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from cosa.layer_floor import floor_of_layer
 
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
-from onchip.backends.noc.floor import floor_of_layer, floor_of_rounds
 from onchip.backends.noc.layer import layer_on_network
-from onchip.backends.noc.rounds import element_rounds
+from onchip.backends.noc.rounds import element_rounds, floor_of_rounds
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer

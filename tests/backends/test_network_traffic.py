@@ -7,8 +7,16 @@ from random import Random
 import pytest
 
 from onchip import native
-from onchip.backends.noc.mesh import COSA_DRAM, COSA_NETWORK, MeshEndpoint, MeshNetwork
-from onchip.backends.noc.traffic import NetworkRun, TaskKind, TrafficTask, run_tasks
+from onchip.backends.noc.mesh import (
+    COSA_DRAM,
+    COSA_NETWORK,
+    MeshEndpoint,
+    MeshNetwork,
+    NetworkRun,
+    TaskKind,
+    TrafficTask,
+    run_tasks,
+)
 from onchip.errors import InputError
 from oracles.network_on_chip import PlainNetwork
 from support.network_traffic import random_network, random_tasks

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onchip.reports.explain.answer_difference import AnswerDifference
-from onchip.reports.explain.difference import difference_lines
+from onchip.reports.explain.difference import AnswerDifference, difference_lines
 from onchip.sweeps.store_schema import SQLITE
 from support.diamond import Program
 from support.fused_files import CHIP

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from onchip.cli import run
-from onchip.reports.shared import progress
-from onchip.reports.shared.progress import CLEAR_LINE
+from onchip.reports.shared import output as progress
+from onchip.reports.shared.output import CLEAR_LINE
 
 WORDS = ("plan", "resnet18", "--bits", "8", "--sram", "m_r", "--time-limit", "30")
 

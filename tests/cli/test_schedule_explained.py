@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onchip.reports.schedule.text import schedule_object
+from onchip.reports.schedule.outcome import schedule_object
 from support.diamond import Program
 from support.small_schedules import document, outcome, schedule_text, three
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onchip.reports.schedule.text import schedule_object
+from onchip.reports.schedule.outcome import schedule_object
 from support.diamond import Program
 from support.reports import facts_of
 from support.small_schedules import outcome, schedule_text, three

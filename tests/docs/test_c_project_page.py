@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from onchip.backends.c.onnx.calls import KINDS as ONNX_KINDS
-from onchip.backends.c.tflite.calls import KINDS as TFLITE_KINDS
+from onchip.backends.c.onnx_calls import KINDS as ONNX_KINDS
+from onchip.backends.c.tflite_calls import KINDS as TFLITE_KINDS
 from support.c_projects import needs_a_compiler
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
-from onchip.backends.tflm.arena_places import place_as_micro
+from onchip.backends.tflm.export_arena import place_as_micro
 from onchip.verify.packing import verify_packing
 
 buffers = st.lists(

@@ -31,7 +31,7 @@ from onchip.api.target import Target
 from onchip.arch.memory import Memory
 from onchip.memory.methods import METHODS
 from onchip.model.capacity.bounds import greatest_need
-from onchip.reports.shared.progress import ProgressLine
+from onchip.reports.shared.output import ProgressLine
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.search.strategy import interruptible

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from onchip.reports.arena_export import ArenaExport
+from onchip.backends.tflm.export_arena import ArenaExport
 from support.arena_exports import exported
 from support.micro_models import branches, int8, random_model
 from support.micro_runtime import IS_INSTALLED, MISSING, run_on_micro

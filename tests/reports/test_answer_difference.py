@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM, Memory
-from onchip.reports.explain.answer_difference import TensorChangeKind, figure_changes, order_difference, plan_difference
-from onchip.reports.explain.plan_lives import TensorStay, lives_of
+from onchip.reports.explain.difference import (
+    TensorChangeKind,
+    TensorStay,
+    figure_changes,
+    lives_of,
+    order_difference,
+    plan_difference,
+)
 
 ORDERS = st.lists(st.sampled_from("abcdefg"), unique=True)
 

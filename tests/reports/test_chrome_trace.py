@@ -14,9 +14,14 @@ from onchip.api.time_plan import timeline_of
 from onchip.errors import PlanError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.model.timeline.array_waits import array_waits
-from onchip.reports.trace.chrome import trace_to_json
-from onchip.reports.trace.spans import TraceSpan, spans_in_steps, spans_of_activities
-from onchip.reports.trace.traced import traced_activities, traced_waits
+from onchip.reports.trace import (
+    TraceSpan,
+    spans_in_steps,
+    spans_of_activities,
+    trace_to_json,
+    traced_activities,
+    traced_waits,
+)
 from support.exported import BY_HAND, figures_of, planned, put_together
 from support.programs import CHAIN, HELD, MOVED, SPILLED
 from support.several import LINKED, REQUESTS, real_plan

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from onchip.answer.document import PlanDocument, Reading, Source
-from onchip.reports.program.execution import Execution, execution_object
+from onchip.reports.execution import Execution, execution_object
 from onchip.reports.program.outcome import Check
 from onchip.simulate.machine_run import MachineRun
 from onchip.verify.verifier import verify

@@ -18,8 +18,7 @@ from onchip.reports.mapping.html import (
     roofline,
     utilisation,
 )
-from onchip.reports.mapping.loop_nest import loop_nest
-from onchip.reports.mapping.outcome import MappingOutcome
+from onchip.reports.mapping.outcome import MappingOutcome, loop_nest
 from onchip.reports.shared.page import Json
 
 SIMBA = load_accelerator("simba")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from onchip.reports.shared import progress as shown
-from onchip.reports.shared.progress import CLEAR_LINE, ProgressLine
+from onchip.reports.shared import output as shown
+from onchip.reports.shared.output import CLEAR_LINE, ProgressLine
 from onchip.search.budget.limits import Progress
 
 

@@ -14,8 +14,7 @@ from onchip.arch.memory import Memory, Operand
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import greatest_need, greatest_needs
-from onchip.reports.explain.history import History
-from onchip.reports.explain.reload_causes import ReloadPurpose, full_steps, moves, reload_causes
+from onchip.reports.explain.history import History, ReloadPurpose, full_steps, moves, reload_causes
 from onchip.verify.verifier import verify
 from support.diamond import diamond_fields
 from support.programs import HELD, MOVED, READ_TWICE, SPILLED, TWO_SCRATCHPADS, Case, graph, linked

@@ -18,9 +18,8 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.energy import Energy
 from onchip.model.timeline.activity import Activity
 from onchip.model.timeline.plan_timeline import Timeline
-from onchip.reports.program.findings import BaselinePlan, Findings
-from onchip.reports.program.html import report_html
-from onchip.reports.program.summary import cards, most_expensive, summary_rows
+from onchip.reports.program.html import cards, most_expensive, report_html, summary_rows
+from onchip.reports.program.outcome import BaselinePlan, Findings
 from support.diamond import Json
 from support.reports import diamond_graph, facts_of, findings_of, findings_of_outcome, in_two_scratchpads
 from support.several import REQUESTS, outcome_of

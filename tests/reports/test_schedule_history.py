@@ -19,10 +19,8 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.timeline.schedule_timeline import time_schedule
 from onchip.reports.explain.schedule_history import ScheduleHistory
-from onchip.reports.schedule.html import DrawnResidencies
-from onchip.reports.schedule.network_figure import network_figure
-from onchip.reports.schedule.operator_figures import OperatorFigures
-from onchip.reports.schedule.stack_figures import figures_of_stacks
+from onchip.reports.schedule.figures import OperatorFigures, figures_of_stacks
+from onchip.reports.schedule.html import DrawnResidencies, network_figure
 from onchip.transform.groups.tile_graph import TileGraph, TileOperator
 from support.fused_files import CHIP
 

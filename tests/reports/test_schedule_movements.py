@@ -15,10 +15,10 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.derive.layers_of import Precision
-from onchip.reports.explain.schedule_history import ScheduleHistory
-from onchip.reports.explain.schedule_movements import (
+from onchip.reports.explain.schedule_history import (
     MovementKind,
     MovementReason,
+    ScheduleHistory,
     ScheduleMovements,
     TensorMovement,
 )

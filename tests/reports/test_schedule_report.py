@@ -13,12 +13,11 @@ import pytest
 from onchip.answer.program import Allocate
 from onchip.answer.schedule import WORKSPACE
 from onchip.errors import InternalError
-from onchip.reports.mapping.loop_nest import loop_nest
+from onchip.reports.mapping.outcome import loop_nest
 from onchip.reports.schedule import html
+from onchip.reports.schedule.figures import figures_of_operators, mapped_nests
 from onchip.reports.schedule.html import KIND_PAINTS, DrawnResidencies, coarse_map, footprint, memory_map, schedule_html
-from onchip.reports.schedule.operator_figures import figures_of_operators, mapped_nests
-from onchip.reports.schedule.outcome import ScheduleOutcome
-from onchip.reports.schedule.text import schedule_object
+from onchip.reports.schedule.outcome import ScheduleOutcome, schedule_object
 from onchip.reports.shared.latency import PART_WORDS
 from support.diamond import Json
 from support.reports import facts_of

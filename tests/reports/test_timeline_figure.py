@@ -11,13 +11,13 @@ from onchip.arch.memory import Memory
 from onchip.model.timeline.activity import PlaceUse
 from onchip.model.timeline.array_waits import array_waits
 from onchip.model.timeline.schedule_timeline import ScheduleTimeline
-from onchip.reports.shared.address_cells import address_cells
-from onchip.reports.shared.timeline_figure import (
+from onchip.reports.shared.figures import (
     HEIGHT,
     PERIODS,
     PLACE_PAINTS,
     TimelineFigure,
     TimelineSlice,
+    address_cells,
     in_periods,
 )
 from support.diamond import Json
@@ -103,7 +103,12 @@ def test_cells_of_too_many_residencies_are_of_what_takes_most(seed: int) -> None
             one = PlaceUse(0, "t", "m", address, random.randint(1, 3), cycle, stop)
             uses[random.choice(["input", "output"])].append(one)
             cycle = stop + random.choice([0, 0, 7])
-    cells: Json = address_cells(uses, (90, 30), PLACE_PAINTS)
+    boxes = [
+        (kind, one.start, one.stop or 0, one.offset_bytes, one.offset_bytes + one.size_bytes)
+        for kind, ones in uses.items()
+        for one in ones
+    ]
+    cells: Json = address_cells(boxes, (90, 30), PLACE_PAINTS)
     kinds = list(PLACE_PAINTS)
     for address in range(30):
         for cycle in range(90):

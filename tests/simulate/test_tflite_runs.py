@@ -18,7 +18,7 @@ from onchip.api.target import Target
 from onchip.errors import GraphError, InputError
 from onchip.formats.networks import read_tflite
 from onchip.formats.own.plan_json import write_plan
-from onchip.reports.program.execution import Execution
+from onchip.reports.execution import Execution
 from onchip.search.budget.limits import Limits
 from onchip.simulate.kernels.tflite_kernels import TfliteKernels
 from support.series import with_slow

@@ -14,11 +14,10 @@ from onchip.answer.problem import Objective
 from onchip.api.check import CheckRequest, check_file
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
-from onchip.backends.tflm.export_arena import export_arena
+from onchip.backends.tflm.export_arena import ArenaExport, export_arena
 from onchip.errors import InputError
 from onchip.formats.own.plan_json import plan_to_json
 from onchip.formats.tflite.arena import ALIGNMENT_BYTES
-from onchip.reports.arena_export import ArenaExport
 from onchip.reports.shared.answer_check import AnswerCheck
 from support.micro_models import int8
 from support.tflite_models import TfliteOperator, network

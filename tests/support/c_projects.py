@@ -16,8 +16,8 @@ from onchip.answer.problem import Objective
 from onchip.api.kernels import RunValues
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
-from onchip.backends.c.export_project import export_project
-from onchip.backends.c.project.project import CProject
+from onchip.backends.c.exports import export_project
+from onchip.backends.c.project import CProject
 from onchip.errors import InputError
 from onchip.formats.own.plan_json import plan_to_json
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onchip.answer.layer_mapping import LayerMapping
-from onchip.backends.nests.nest_source import nest_source
+from onchip.backends.nests.c_source import nest_source
 from onchip.ir.layer import Layer
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-pedantic")

@@ -13,8 +13,7 @@ from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import graph_from_json, graph_sha256
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import greatest_need
-from onchip.reports.program.findings import Findings
-from onchip.reports.program.outcome import Outcome
+from onchip.reports.program.outcome import Findings, Outcome
 from onchip.verify.verifier import verify
 from support.diamond import Json, diamond_fields
 

@@ -26,7 +26,7 @@ from onchip.memory.baselines.pinned import solve_naively
 from onchip.memory.methods import Method
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.shared.answer_check import AnswerCheck
-from onchip.reports.shared.bars import PartedBars
+from onchip.reports.shared.figures import PartedBars
 from onchip.search.budget.limits import Run
 from onchip.verify.schedule.setting import ScheduleSetting
 from support.fused_files import CHIP

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -75,8 +75,13 @@ class Transfer:
     kind: TransferKind
 
 
-def residencies_of(plan: Plan, graph: Graph) -> tuple[Residency, ...]:
-    """Return the residencies of a legal plan in the order in which they begin."""
+def residencies_of(
+    plan: Plan, graph: Graph, size_bytes_of: Callable[[str, str], int] | None = None
+) -> tuple[Residency, ...]:
+    """Return the residencies of a legal plan in the order of their beginnings.
+
+    `size_bytes_of` gives the bytes of a tensor in a memory, for plans with workspaces that the graph lacks.
+    """
     open_ones: dict[tuple[str, str], Residency] = {}
     ended: list[Residency] = []
     kinds = {transfer.instruction: transfer.kind for transfer in transfers_of(plan, graph)}
@@ -85,7 +90,8 @@ def residencies_of(plan: Plan, graph: Graph) -> tuple[Residency, ...]:
     for index, instruction in enumerate(plan.instructions):
         match instruction:
             case Allocate(tensor, memory, offset_bytes, is_state):
-                size_bytes, began = graph.tensor[tensor].size_bytes, Began.KEPT if is_state else Began.EMPTY
+                size_bytes = size_bytes_of(tensor, memory) if size_bytes_of else graph.tensor[tensor].size_bytes
+                began = Began.KEPT if is_state else Began.EMPTY
                 begun = Residency(tensor, memory, offset_bytes, size_bytes, index, index, step, step, began)
                 open_ones[tensor, memory] = begun
             case Copy(tensor, source, target) if target != DRAM:
@@ -109,10 +115,7 @@ def residencies_of(plan: Plan, graph: Graph) -> tuple[Residency, ...]:
 
 def transfers_of(plan: Plan, graph: Graph) -> tuple[Transfer, ...]:
     """Return the transfers of a legal plan, in its order."""
-    return tuple(_transfers(plan, graph))
-
-
-def _transfers(plan: Plan, graph: Graph) -> Iterator[Transfer]:
+    found: list[Transfer] = []
     step = 0
     been_on_chip: set[str] = set()
     for index, instruction in enumerate(plan.instructions):
@@ -128,7 +131,9 @@ def _transfers(plan: Plan, graph: Graph) -> Iterator[Transfer]:
             else:
                 kind = TransferKind.RELOAD if tensor.name in been_on_chip else TransferKind.LOAD
                 been_on_chip.add(tensor.name)
-            yield Transfer(tensor.name, instruction.source, instruction.target, tensor.size_bytes, index, step, kind)
+            ends = instruction.source, instruction.target
+            found.append(Transfer(tensor.name, *ends, tensor.size_bytes, index, step, kind))
+    return tuple(found)
 
 
 def _set_began(open_ones: dict[tuple[str, str], Residency], place: tuple[str, str], began: Began) -> None:

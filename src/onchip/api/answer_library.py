@@ -11,10 +11,9 @@ from onchip.reports.schedule.outcome import ScheduleOutcome
 if TYPE_CHECKING:
     from onchip.api.check import Checked
     from onchip.api.library import File
-    from onchip.reports.program.execution import Execution
+    from onchip.reports.execution import Execution, ScheduleExecution
     from onchip.reports.program.explanation import Explanation
     from onchip.reports.program.outcome import Check, Outcome
-    from onchip.reports.schedule.execution import ScheduleExecution
     from onchip.reports.schedule.explanation import ScheduleExplanation
 
 

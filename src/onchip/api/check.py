@@ -16,7 +16,7 @@ from onchip.plugins import PluginGroup
 
 if TYPE_CHECKING:
     from onchip.reports.program.outcome import Check
-    from onchip.reports.schedule.check import ScheduleCheck
+    from onchip.reports.schedule.outcome import ScheduleCheck
     from onchip.reports.shared.answer_check import AnswerCheck
 
 Checked: TypeAlias = "Check | ScheduleCheck | AnswerCheck"

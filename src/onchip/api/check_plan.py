@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from onchip.answer.problem import Objective, Problem
+from onchip.answer.problem import Count, Objective, Problem
 from onchip.answer.program import Compute, Plan
+from onchip.answer.recomputation import Recompute
 from onchip.api.insisted import ensure_reading_is
 from onchip.api.networks import fitted_to_scratchpads, network_to_plan
 from onchip.api.phases import phase
@@ -52,6 +53,25 @@ def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[
     with phase("verifying"):
         verdict = verify(problem, document.answer, document.claim)
     return Check(document, problem, sha256, verdict)
+
+
+def ensure_whole_model(check: Check, plan: Path, who: str, *, own_shapes: bool = False) -> None:
+    """Raise InputError for a plan that `who` cannot obey: of other bits, tiles or constants than the model's own.
+
+    With `own_shapes`, a plan of other shapes is refused as well.
+    """
+    reading, operators = check.document.reading, check.problem.graph.operators
+    refusals = (
+        ("bits", reading.bits is not None, "a plan of the model's own bits"),
+        ("shapes", own_shapes and bool(reading.shapes), "a plan of the model's own shapes"),
+        ("count", reading.count is not Count.ACTIVATIONS, "a plan of --count activations"),
+        ("recompute", reading.recompute is Recompute.ALLOWED, "a plan in which operators run once"),
+        ("split", reading.cap_tensors or any(one.tile for one in operators), "a plan of whole operators"),
+    )
+    for place, is_refused, expected in refusals:
+        if is_refused:
+            what = f"{who} cannot obey its {place}"
+            raise InputError(what, file=str(plan), place=f"reading: {place}", expected=expected)
 
 
 def _on_target(problem: Problem, target: Target) -> Problem:

@@ -20,7 +20,7 @@ from onchip.formats.own.schedule_json import read_schedule
 from onchip.ir.graph import Graph
 from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.layers_of import Precision
-from onchip.reports.schedule.check import ScheduleCheck
+from onchip.reports.schedule.outcome import ScheduleCheck
 from onchip.scheduling.program.usable import ensure_usable
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph_of_schedule

@@ -13,10 +13,16 @@ from onchip.model.program.links import Links
 from onchip.model.timeline.operator_cycles import cycles_of_plan
 from onchip.model.timeline.plan_timeline import PlanClock
 from onchip.model.timeline.schedule_timeline import time_schedule
-from onchip.reports.explain.machine_changes import ChangeKind, MachineChange, Timed, changes_on, most_helpful
+from onchip.reports.explain.machine_changes import (
+    ChangeKind,
+    MachineChange,
+    Timed,
+    TimeExplanation,
+    changes_on,
+    most_helpful,
+)
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.outcome import ScheduleOutcome
-from onchip.reports.shared.time_explanation import TimeExplanation
 
 
 @phase("timing")

@@ -12,7 +12,7 @@ from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import UsageError
 from onchip.formats.networks import read_arrays
-from onchip.reports.program.execution import Execution
+from onchip.reports.execution import Execution
 from onchip.reports.program.outcome import Check
 from onchip.search.budget.clock import Stopwatch
 from onchip.simulate.kernel_protocol import Bytes, NetworkKernels

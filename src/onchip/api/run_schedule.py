@@ -7,9 +7,9 @@ from onchip.api.kernels import RunValues, kernels_of_schedule, network_inputs
 from onchip.api.phases import phase
 from onchip.api.schedule_figures import priced_schedule
 from onchip.ops.derive.precise import with_elements_of
-from onchip.reports.schedule.check import ScheduleCheck
-from onchip.reports.schedule.execution import ScheduleExecution
-from onchip.reports.schedule.timing import ScheduleTiming
+from onchip.reports.execution import ScheduleExecution
+from onchip.reports.schedule.outcome import ScheduleCheck
+from onchip.reports.timing import ScheduleTiming
 from onchip.search.budget.clock import Stopwatch
 from onchip.transform.groups.all_parameters import with_all_parameters
 

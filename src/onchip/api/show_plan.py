@@ -5,8 +5,7 @@ from __future__ import annotations
 from onchip.api.time_plan import own_timeline, timeline_of
 from onchip.arch.accelerator import Accelerator
 from onchip.model.capacity.bounds import greatest_need
-from onchip.reports.program.findings import BaselinePlan, Findings
-from onchip.reports.program.outcome import Check
+from onchip.reports.program.outcome import BaselinePlan, Check, Findings
 
 
 def findings_of(

@@ -17,8 +17,7 @@ from onchip.api.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.energies import states_energies, with_free_accesses
 from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.formats.own.schedule_json import DECISIONS
-from onchip.reports.schedule.check import ScheduleCheck
-from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
+from onchip.reports.schedule.outcome import ScheduleCheck, ScheduleOutcome, ScheduleSeconds
 from onchip.search.budget.clock import Stopwatch
 from onchip.transform.groups.tiled import tile_graph
 

@@ -12,7 +12,7 @@ from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.operator import Operator
-from onchip.reports.program.timing import Timing
+from onchip.reports.timing import Timing
 
 if TYPE_CHECKING:
     from onchip.model.timeline.plan_timeline import Timeline

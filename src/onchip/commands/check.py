@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from onchip.reports.explain.difference import GrowthLimit
     from onchip.reports.program.outcome import Check
-    from onchip.reports.schedule.check import ScheduleCheck
-    from onchip.reports.schedule.outcome import ScheduleOutcome
+    from onchip.reports.schedule.outcome import ScheduleCheck, ScheduleOutcome
     from onchip.reports.shared.answer_check import AnswerCheck
 
 
@@ -80,7 +79,7 @@ def check_command(options: CheckOptions) -> int:
     """
     from onchip.api.check import CheckRequest, check_file
     from onchip.reports.program.outcome import Check
-    from onchip.reports.schedule.check import ScheduleCheck
+    from onchip.reports.schedule.outcome import ScheduleCheck
 
     limits = growth_limits(options.fail_if)
     if limits and options.against is None:
@@ -140,14 +139,14 @@ def outcome_of_legal_schedule(
 
 def show_check(check: Check, *, as_json: bool) -> None:
     """Print the verifier's result for a plan."""
-    from onchip.reports.program.json_view import check_object
+    from onchip.reports.program.outcome import check_object
 
     show_tables(check, check_object, _tables, as_json=as_json)
 
 
 def show_schedule_check(check: ScheduleCheck, *, as_json: bool) -> None:
     """Print the verifier's result for a schedule."""
-    from onchip.reports.schedule.check import schedule_check_object, schedule_check_tables
+    from onchip.reports.schedule.outcome import schedule_check_object, schedule_check_tables
 
     show_tables(check, schedule_check_object, schedule_check_tables, as_json=as_json)
 

@@ -17,8 +17,7 @@ from onchip.commands.show import show_tables
 from onchip.reports.shared.output import write_line
 
 if TYPE_CHECKING:
-    from onchip.reports.explain.answer_difference import AnswerDifference
-    from onchip.reports.explain.difference import GrowthLimit
+    from onchip.reports.explain.difference import AnswerDifference, GrowthLimit
 
 FailIf = Annotated[
     list[str] | None,
@@ -56,8 +55,7 @@ def diff_command(options: DiffOptions) -> int:
 
     Exit code 0 if they are equal, 1 if they differ; with --fail-if 1 only if a figure has grown by more than its limit.
     """
-    from onchip.reports.explain.difference import difference_lines, difference_object
-    from onchip.reports.explain.difference_page import difference_html
+    from onchip.reports.explain.difference import difference_html, difference_lines, difference_object
     from onchip.sweeps.diff import DiffRequest, diff_files
 
     options.files.ensure_they_can_be_written()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from onchip.answer.result import Result
     from onchip.reports.explain.history import History
-    from onchip.reports.shared.time_explanation import TimeExplanation
+    from onchip.reports.explain.machine_changes import TimeExplanation
 
 T = TypeVar("T")
 Shown: TypeAlias = "tuple[Callable[[T], Mapping[str, object]], Callable[[T], Iterable[RenderableType]]]"
@@ -69,8 +69,7 @@ def explain_command(options: ExplainOptions) -> int:
     if options.tensor is not None:
         raise UsageError("a plan is explained as a whole", place="--tensor", expected="a schedule")
     from onchip.reports.explain.history import History
-    from onchip.reports.program.explanation import Explanation, explanation_object
-    from onchip.reports.program.explanation_lines import explanation_lines
+    from onchip.reports.program.explanation import Explanation, explanation_lines, explanation_object
 
     chip = None if options.accelerator is None else load_any_accelerator(options.accelerator)
     check = check_of_legal_plan(options.file, options.network, as_json=options.as_json)
@@ -86,9 +85,11 @@ def explain_command(options: ExplainOptions) -> int:
 
 def _explain_schedule(options: ExplainOptions) -> int:
     from onchip.api.retiming import time_of_schedule
-    from onchip.reports.schedule.explanation import ScheduleExplanation
-    from onchip.reports.schedule.explanation_object import schedule_explanation_object
-    from onchip.reports.schedule.explanation_text import schedule_explanation_tables
+    from onchip.reports.schedule.explanation import (
+        ScheduleExplanation,
+        schedule_explanation_object,
+        schedule_explanation_tables,
+    )
 
     outcome = outcome_of_legal_schedule(options.file, options.network, None, as_json=options.as_json)
     if outcome is None:
@@ -105,7 +106,7 @@ def _explain_schedule(options: ExplainOptions) -> int:
 
 def _show(explanation: T, time: TimeExplanation | None, shown: Shown[T], *, as_json: bool) -> None:
     """Print an explanation, followed by the breakdown of the time if it is known."""
-    from onchip.reports.shared.time_explanation import time_object, time_tables
+    from onchip.reports.explain.machine_changes import time_object, time_tables
 
     as_object, as_tables = shown
 

@@ -20,7 +20,7 @@ from onchip.reports.exports import Export, ExportFormat, MappingFormat, files_of
 
 if TYPE_CHECKING:
     from onchip.reports.program.outcome import Check
-    from onchip.reports.trace.spans import TracedWaits, TraceSpan
+    from onchip.reports.trace import TracedWaits, TraceSpan
 
 
 Traced: TypeAlias = "tuple[tuple[TraceSpan, ...], TracedWaits]"
@@ -123,7 +123,7 @@ def export_command(options: ExportOptions) -> int:
     if check.is_legal:
         with phase("writing"):
             if options.to == ExportFormat.C:
-                from onchip.backends.c.source import write_plan_in_c
+                from onchip.backends.c.tables import write_plan_in_c
 
                 write_plan_in_c(files, check.problem, check.document.answer)
             else:
@@ -134,8 +134,8 @@ def export_command(options: ExportOptions) -> int:
 
 def _export_schedule(options: ExportOptions, source: str, files: tuple[Path, ...]) -> int:
     from onchip.api.check_schedule import ScheduleFile
-    from onchip.backends.c.export_schedule import export_schedule
-    from onchip.reports.schedule.check import schedule_check_object
+    from onchip.backends.c.exports import export_schedule
+    from onchip.reports.schedule.outcome import schedule_check_object
 
     check = export_schedule(ScheduleFile(options.file, source, options.accelerator), options.to, files)
     written = [str(file) for file in files] if check.is_legal else []
@@ -149,9 +149,8 @@ def _export_schedule(options: ExportOptions, source: str, files: tuple[Path, ...
 
 def _export_project(options: ExportOptions, source: str) -> int:
     from onchip.api.kernels import RunValues
-    from onchip.backends.c.export_project import export_project
-    from onchip.backends.c.project_export import project_export_lines, project_export_object
-    from onchip.reports.program.json_view import check_object
+    from onchip.backends.c.exports import export_project, project_export_lines, project_export_object
+    from onchip.reports.program.outcome import check_object
 
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         what = "a schedule's tiles have no kernels in C"
@@ -173,9 +172,8 @@ def _export_project(options: ExportOptions, source: str) -> int:
 
 
 def _export_arena(options: ExportOptions, source: str, files: tuple[Path, ...]) -> int:
-    from onchip.backends.tflm.export_arena import export_arena
-    from onchip.reports.arena_export import arena_export_lines, arena_export_object
-    from onchip.reports.program.json_view import check_object
+    from onchip.backends.tflm.export_arena import arena_export_lines, arena_export_object, export_arena
+    from onchip.reports.program.outcome import check_object
 
     check, export = export_arena(options.file, source, files[0], may_replan=options.replan)
     if export is None:
@@ -193,7 +191,7 @@ def _export_arena(options: ExportOptions, source: str, files: tuple[Path, ...]) 
 
 
 def _export_mapping(options: ExportOptions) -> int:
-    from onchip.backends.nests.export_mapping import export_mapping
+    from onchip.backends.nests.mapping_files import export_mapping
     from onchip.reports.shared.answer_check import answer_check_object
 
     check, files = export_mapping(options.file, options.accelerator, options.output, MappingFormat(options.to))
@@ -212,8 +210,7 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
     The times are those on an accelerator, or the plan's own; None if neither is known.
     """
     from onchip.api.time_plan import own_timeline, time_network
-    from onchip.reports.trace.spans import spans_of_activities
-    from onchip.reports.trace.traced import traced_activities, traced_waits
+    from onchip.reports.trace import spans_of_activities, traced_activities, traced_waits
 
     if accelerator is None:
         from onchip.api.check_plan import check_plan
@@ -233,7 +230,7 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
 
 def _show(form: str, files: tuple[Path, ...], check: Check, *, as_json: bool) -> None:
     """Print the names of the files written, or the violations of an illegal plan."""
-    from onchip.reports.program.json_view import check_object
+    from onchip.reports.program.outcome import check_object
 
     if not check.is_legal and not as_json:
         show_check(check, as_json=False)

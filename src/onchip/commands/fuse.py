@@ -148,7 +148,7 @@ def fuse_command(options: FuseOptions) -> int:
     best answer so far.
     """
     from onchip.api.fuse import fuse_network
-    from onchip.reports.stack.text import fusion_object, fusion_tables
+    from onchip.reports.stack.outcome import fusion_object, fusion_tables
 
     request, files = options.request, options.files
     if options.map_again and options.check is None:

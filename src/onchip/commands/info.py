@@ -34,7 +34,7 @@ class InfoOptions:
 def info_command(options: InfoOptions) -> int:
     """Describe NETWORK: operators, tensors, M_R and the operator that sets it, M_P, the largest tensors."""
     from onchip.api.plan import describe_network
-    from onchip.reports.program.json_view import description_object
+    from onchip.reports.program.outcome import description_object
 
     reading, limits = options.read_as.reading, Limits(seconds_of(options.time_limit))
     description = describe_network(options.network, reading, limits, watched_run)
@@ -74,7 +74,7 @@ def accelerators_command(options: ListOptions) -> int:
 
 
 def _accelerators_object(accelerators: Sequence[Accelerator]) -> dict[str, object]:
-    from onchip.reports.program.json_view import accelerator_object
+    from onchip.reports.program.outcome import accelerator_object
 
     return {"accelerators": [accelerator_object(accelerator) for accelerator in accelerators]}
 

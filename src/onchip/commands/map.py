@@ -123,7 +123,7 @@ def map_command(options: MapOptions) -> int:
     the mappings found so far.
     """
     from onchip.api.map import map_layers
-    from onchip.reports.mapping.text import loop_nests, mapping_object, mapping_table
+    from onchip.reports.mapping.outcome import loop_nests, mapping_object, mapping_table
 
     request, files = options.request, options.files
     files.ensure_they_can_be_written()

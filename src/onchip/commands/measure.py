@@ -39,8 +39,7 @@ def measure_command(options: MeasureOptions) -> int:
     The model's prediction is shown with the time of numpy (products of floats) or onnxruntime (all others) on the same
     problem, run alternately with the mapping. Exit code 1 if values differ. Needs a C compiler: gcc, clang, or ziglang.
     """
-    from onchip.backends.nests.measure import MeasureRequest, measure_mappings
-    from onchip.reports.mapping.measured import measured_object, measured_table
+    from onchip.backends.nests.mapping_files import MeasureRequest, measure_mappings, measured_object, measured_table
     from onchip.reports.shared.answer_check import AnswerCheck, answer_check_lines, answer_check_object
 
     found = measure_mappings(MeasureRequest(options.file, options.accelerator, options.seconds))
@@ -48,8 +47,8 @@ def measure_command(options: MeasureOptions) -> int:
         check = AnswerCheck("mapping", "", found.accelerator.name, found.violations)
         show_tables(check, answer_check_object, answer_check_lines, as_json=options.as_json)
         return ExitCode.WRONG
-    show_tables(found.found, measured_object, measured_table, as_json=options.as_json)
-    return code_of_check(all(one.is_right for one in found.found.measured))
+    show_tables(found, measured_object, measured_table, as_json=options.as_json)
+    return code_of_check(all(one.is_right for one in found.measured))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from onchip.api.plan import Request
     from onchip.api.target import Target
-    from onchip.reports.program.findings import Findings
-    from onchip.reports.program.outcome import Outcome
+    from onchip.reports.program.outcome import Findings, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +153,7 @@ def plan_command(options: PlanOptions) -> int:
     plan so far.
     """
     from onchip.api.plan import plan_network
-    from onchip.reports.program.json_view import outcome_object
+    from onchip.reports.program.outcome import outcome_object
 
     request, files = options.request, options.files
     files.ensure_they_can_be_written()
@@ -212,7 +211,7 @@ def page_of_plan(outcome: Outcome, accelerator: str | None, typed: str) -> str:
 def _findings(outcome: Outcome, accelerator: str | None, typed: str) -> Findings:
     from onchip.api.time_plan import own_timeline, timeline_of
     from onchip.formats.foreign_files import load_any_accelerator
-    from onchip.reports.program.findings import Findings
+    from onchip.reports.program.outcome import Findings
 
     if outcome.document is None or outcome.figures is None:
         raise ValueError("there is no plan to report on")

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 from onchip.api.phases import phases_told_to
 from onchip.commands.started import seconds_since_start
-from onchip.reports.shared.progress import ProgressLine
+from onchip.reports.shared.output import ProgressLine
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.start import interruptible_run

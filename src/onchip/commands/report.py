@@ -22,7 +22,7 @@ from onchip.sweeps.store_schema import is_store
 
 if TYPE_CHECKING:
     from onchip.answer.problem import Problem
-    from onchip.reports.program.findings import BaselinePlan
+    from onchip.reports.program.outcome import BaselinePlan
 
 BASELINES = (("belady", "given"), ("belady", "min-peak"), ("greedy", "given"), ("greedy", "min-peak"))
 
@@ -125,7 +125,7 @@ def _baselines(problem: Problem, seconds: float) -> tuple[BaselinePlan, ...]:
     from onchip.answer.problem import Objective, Order
     from onchip.api.plan import plan_problem
     from onchip.memory.methods import METHODS
-    from onchip.reports.program.findings import BaselinePlan
+    from onchip.reports.program.outcome import BaselinePlan
     from onchip.search.budget.limits import Limits
     from onchip.verify.verifier import verify
 

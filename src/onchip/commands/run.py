@@ -56,7 +56,7 @@ def run_command(options: RunOptions) -> int:
             raise UsageError("a schedule keeps no state", place="--steps", expected="1, or a plan")
         return _run_schedule(options, values)
     from onchip.api.run_plan import run_plan
-    from onchip.reports.program.execution import execution_object, execution_report
+    from onchip.reports.execution import execution_object, execution_report
 
     execution = run_plan(options.file, options.network, values, options.steps)
     show_tables(execution, execution_object, execution_report, as_json=options.as_json)
@@ -66,7 +66,7 @@ def run_command(options: RunOptions) -> int:
 def _run_schedule(options: RunOptions, values: RunValues) -> ExitCode:
     from onchip.api.check_schedule import ScheduleFile
     from onchip.api.run_schedule import run_schedule
-    from onchip.reports.schedule.execution import schedule_execution_object, schedule_execution_tables
+    from onchip.reports.execution import schedule_execution_object, schedule_execution_tables
 
     execution = run_schedule(ScheduleFile(options.file, options.network), values)
     show_tables(execution, schedule_execution_object, schedule_execution_tables, as_json=options.as_json)
@@ -108,7 +108,7 @@ def time_command(options: TimeOptions) -> int:
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _time_schedule(options)
     from onchip.api.time_plan import time_network
-    from onchip.reports.program.timing import timing_object, timing_report
+    from onchip.reports.timing import timing_object, timing_report
 
     if options.accelerator is None:
         raise UsageError("a plan is timed on one", place="--accelerator", expected="a name or a file")
@@ -119,8 +119,7 @@ def time_command(options: TimeOptions) -> int:
 
 def _time_on_network(options: TimeOptions) -> ExitCode:
     from onchip.api.check_mapping import MappingFile
-    from onchip.backends.noc.network_timing import network_timing_lines, network_timing_object
-    from onchip.backends.noc.time_on_network import time_on_network
+    from onchip.backends.noc.layer import network_timing_lines, network_timing_object, time_on_network
 
     timing = time_on_network(MappingFile(options.file, options.network, options.accelerator, may_be_partial=True))
     show_tables(timing, network_timing_object, network_timing_lines, as_json=options.as_json)
@@ -130,7 +129,7 @@ def _time_on_network(options: TimeOptions) -> ExitCode:
 def _time_schedule(options: TimeOptions) -> ExitCode:
     from onchip.api.check_schedule import ScheduleFile
     from onchip.api.run_schedule import time_schedule_file
-    from onchip.reports.schedule.timing import schedule_timing_object, schedule_timing_tables
+    from onchip.reports.timing import schedule_timing_object, schedule_timing_tables
 
     timing = time_schedule_file(ScheduleFile(options.file, options.network, options.accelerator))
     show_tables(timing, schedule_timing_object, schedule_timing_tables, as_json=options.as_json)

@@ -126,7 +126,7 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
     it names. Ctrl-C ends with the best schedule so far.
     """
     from onchip.api.schedule import schedule_network
-    from onchip.reports.schedule.text import schedule_object, schedule_tables
+    from onchip.reports.schedule.outcome import schedule_object, schedule_tables
 
     if options.pareto is not None:
         return _front_command(options, options.pareto)

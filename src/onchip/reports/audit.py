@@ -1,4 +1,4 @@
-"""What `audit` found, as it is shown."""
+"""Results of `audit` as lines and JSON objects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from onchip.reports.shared.words import amount, printable
+from onchip.reports.shared.words import amount, picked, printable
 
 Number: TypeAlias = "int | float"
 CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
@@ -17,8 +17,8 @@ CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
 class AuditedClaim:
     """One claim and the second prover's ruling on its bound.
 
-    `subject` is what the claim is about; `objective_value` is that of the answer, in `unit`. `better_value` is that
-    of a better answer, None where none was found.
+    `objective_value`, in `unit`, belongs to the answer about `subject`. `better_value` belongs to a better answer, None
+    if none was found.
     """
 
     subject: str
@@ -33,7 +33,7 @@ class AuditedClaim:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the answer is proven to be the best: it attains its bound, and the bound is confirmed."""
+        """True if the answer attains a confirmed bound, and so is optimal."""
         return self.ruling == CONFIRMED and self.objective_value == self.lower_bound
 
     @property
@@ -56,22 +56,15 @@ class AuditedClaim:
     def as_object(self) -> dict[str, object]:
         """Return what `--json` prints of the finding."""
         return {
-            "subject": self.subject,
-            "objective": self.objective,
-            "unit": self.unit,
-            "objective_value": self.objective_value,
-            "lower_bound": self.lower_bound,
-            "ruling": self.ruling,
+            **picked(self, "subject", "objective", "unit", "objective_value", "lower_bound", "ruling"),
             "optimum_confirmed": self.is_whole,
-            "better_value": self.better_value,
-            "detail": self.detail,
-            "seconds": self.seconds,
+            **picked(self, "better_value", "detail", "seconds"),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class AuditOutcome:
-    """All claims of one file; `written` is the file with the better answer, if there is one."""
+    """All claims of one file; `written` is the file with the better answer, if one was found."""
 
     answer: Path
     claims: Sequence[AuditedClaim]
@@ -79,13 +72,13 @@ class AuditOutcome:
 
     @property
     def ruling(self) -> str:
-        """Refuted if one claim is, else undecided if one is, else confirmed."""
+        """Refuted if one claim is refuted, else undecided if one is undecided, else confirmed."""
         rulings = [claim.ruling for claim in self.claims]
         return next((ruling for ruling in (REFUTED, UNDECIDED) if ruling in rulings), CONFIRMED)
 
     @property
     def words(self) -> str:
-        """A line for each claim, and one for the file written."""
+        """Return a line for each claim, and one for the written file."""
         lines = [claim.words for claim in self.claims]
         return "\n".join([*lines, f"a better answer: {self.written}"] if self.written else lines)
 

@@ -1,4 +1,4 @@
-"""What a plan can be exported to, and the files that makes."""
+"""Formats of exported plans, and the files of each format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onchip.answer.problem import Problem
 from onchip.errors import UsageError
 from onchip.formats.files import write_files
 from onchip.plugins import PluginGroup
-from onchip.reports.trace.spans import TracedWaits, TraceSpan
+from onchip.reports.trace import TracedWaits, TraceSpan
 
 
 class ExportFormat(StrEnum):
@@ -37,15 +37,15 @@ class MappingFormat(StrEnum):
 
 
 OUTSIDE_EXPORTS: Final = PluginGroup[[PlanDocument, Problem], bytes]("onchip.exports", bytes)
-"""By name a function that returns what the one file holds."""
+"""Plug-ins that return the content of an exported file, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A legal plan, where it goes and what it is made from; `form` is an ExportFormat or the name of a plug-in.
+    """An export of a legal plan; `form` is an ExportFormat or the name of a plug-in.
 
-    `network` is the file the plan is for; `spans` are the times of a trace, one for each instruction, and `waits` what
-    the array waits for then; else it counts steps.
+    `network` is the plan's network file. `spans` are the times of a trace, one for each instruction, and `waits` the
+    waits of the array; without them the trace counts steps.
     """
 
     form: str
@@ -67,7 +67,7 @@ class Export:
         plan, graph = self.document.answer, self.problem.graph
         match self.form:
             case ExportFormat.TRACE:
-                from onchip.reports.trace.chrome import trace_to_json
+                from onchip.reports.trace import trace_to_json
 
                 return (trace_to_json(self.problem, plan, self.spans, self.waits).encode(),)
             case ExportFormat.CSV:
@@ -87,7 +87,7 @@ class Export:
 
 
 def files_of(form: str, output: Path, network: str) -> tuple[Path, ...]:
-    """The files that `form` makes of `output`; raises UsageError where it cannot, or is unknown."""
+    """Return the files of an export to `output`; raises UsageError for an unknown form or an unsuitable name."""
     if form not in tuple(ExportFormat):
         _outside_export(form)
     if form == ExportFormat.C:

@@ -1,4 +1,4 @@
-"""What `pack` found, as it is shown."""
+"""Results of `pack` as lines and JSON objects."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from onchip.answer.packing import Overflow, Packing, PackingProblem
 from onchip.answer.result import Result
-from onchip.reports.shared.words import counted, exact_bytes
+from onchip.reports.shared.words import counted, exact_bytes, picked
 
 
 @dataclass(frozen=True, slots=True)
 class PackingOutcome:
-    """`ids[i]` is the name of `problem.buffers[i]`; `capacity_bytes` is None where none was given."""
+    """A packing; `ids[i]` names `problem.buffers[i]`, and `capacity_bytes` is None if none was given."""
 
     ids: tuple[str, ...]
     problem: PackingProblem
@@ -40,8 +40,7 @@ def packing_object(outcome: PackingOutcome) -> dict[str, object]:
     if result.answer is not None:
         offsets = dict(zip(outcome.ids, result.answer.offsets_bytes, strict=True))
     return {
-        "status": result.status,
-        "stopped_by": result.stopped_by,
+        **picked(result, "status", "stopped_by"),
         "capacity_bytes": outcome.capacity_bytes,
         "alignment_bytes": outcome.problem.alignment_bytes,
         "buffers": len(outcome.ids),
@@ -55,7 +54,7 @@ def packing_object(outcome: PackingOutcome) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class OverflowOutcome:
-    """What `--overflow` found; `ids[i]` is the name of `problem.buffers[i]`."""
+    """A packing with buffers outside; `ids[i]` names `problem.buffers[i]`."""
 
     ids: tuple[str, ...]
     problem: PackingProblem
@@ -69,13 +68,13 @@ class OverflowOutcome:
 
     @property
     def outside_share(self) -> float:
-        """The share of all bytes that is outside; 0 where there are none."""
+        """Share of all bytes that is outside, 0 without buffers."""
         total = sum(buffer.size_bytes for buffer in self.problem.buffers)
         return (self.result.objective_value or 0) / total if total else 0.0
 
     @property
     def words(self) -> str:
-        """One line for people, and one that names what is outside."""
+        """Return the result in a line, and a line of the buffers outside."""
         result, outside = self.result, self.outside
         line = (
             f"{result.status}: {len(self.ids) - len(outside)} of {counted(len(self.ids), 'buffer')} kept"
@@ -91,8 +90,7 @@ def overflow_object(outcome: OverflowOutcome) -> dict[str, object]:
     result, ids = outcome.result, outcome.ids
     answer = result.answer or Overflow((None,) * len(ids))
     return {
-        "status": result.status,
-        "stopped_by": result.stopped_by,
+        **picked(result, "status", "stopped_by"),
         "capacity_bytes": outcome.problem.capacity_bytes,
         "alignment_bytes": outcome.problem.alignment_bytes,
         "buffers": len(ids),

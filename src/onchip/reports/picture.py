@@ -19,7 +19,7 @@ WIDTH, HEIGHT_OF_A_MAP = 860, 230
 LEFT, RIGHT, TOP, BOTTOM = 74, 16, 26, 40
 LEGEND_HEIGHT = 26
 MOST_STACKS, MOST_INSTRUCTIONS = 40, 4000
-"""Of a schedule in a notebook: further stacks are counted, and a longer program is not drawn."""
+"""Limits of a notebook's schedule: further stacks are counted, and a longer program is not drawn."""
 COLOURS = {
     "input": "#2a9d8f",
     "activation": "#4c78c8",
@@ -44,9 +44,9 @@ class Rectangle:
 
 
 def svg_of_plan(plan: Plan, problem: Problem | None, background: str | None = None) -> str:
-    """Steps against address, a rectangle for each residency, a map for each scratchpad.
+    """Return steps against addresses, with a rectangle for each residency and a map for each scratchpad.
 
-    A plan alone names no sizes: without the problem it answers, each residency is a line at its offset.
+    A plan names no sizes: without its problem, each residency is a line at its offset.
     """
     rectangles, steps = _rectangles(plan, problem)
     height = len(plan.memories) * HEIGHT_OF_A_MAP + LEGEND_HEIGHT
@@ -67,7 +67,7 @@ def svg_of_plan(plan: Plan, problem: Problem | None, background: str | None = No
 
 
 def html_of_plan(plan: Plan) -> str:
-    """What a notebook shows of a plan."""
+    """Return the picture of a plan for notebooks."""
     count = sum(1 for one in plan.instructions if type(one).__name__ == "Compute")
     note = "" if plan.problem else " Lines stand at the offsets: without its problem a plan knows no sizes."
     caption = f"<figcaption>{count:,} steps, {len(plan.instructions):,} instructions.{note}</figcaption>"
@@ -75,7 +75,7 @@ def html_of_plan(plan: Plan) -> str:
 
 
 def html_of_result(result: Result[object]) -> str:
-    """What a notebook shows of a result: what is known, and the answer where it has a picture."""
+    """Return a result for notebooks: its figures, and the picture of its answer."""
     parts = [f"<strong>{result.status}</strong> by {escape(result.method)}"]
     if result.objective_value is not None and result.gap is not None:
         parts.append(f"objective value {result.objective_value:,}")
@@ -88,7 +88,7 @@ def html_of_result(result: Result[object]) -> str:
 
 
 def html_of_schedule(schedule: Schedule) -> str:
-    """What a notebook shows of a schedule: its stacks, and its memory map where that has few enough instructions."""
+    """Return a schedule for notebooks: its stacks, and the memory map of a program that is not too long."""
     rows = [
         f"<tr><td>{number}</td><td>{len(stack.operators)}</td><td>{escape(', '.join(stack.operators))}</td>"
         f"<td>{escape(str(stack.tiling or 'whole'))}</td></tr>"
@@ -102,7 +102,7 @@ def html_of_schedule(schedule: Schedule) -> str:
 
 
 def _rectangles(plan: Plan, problem: Problem | None) -> tuple[list[Rectangle], int]:
-    """Replay the plan; a tensor that was resident before and is loaded came back, a scratchpad's copy moved."""
+    """Replay the plan; a reloaded tensor `came back`, a copy from another scratchpad `moved`."""
     from onchip.answer.program import Allocate, Compute, Copy, Free
 
     begun: dict[tuple[str, str], tuple[int, int, str]] = {}
@@ -184,7 +184,6 @@ def _legend(rectangles: list[Rectangle], height: int) -> Iterator[str]:
 
 
 def _ticks(steps: int) -> range:
-    """About ten, at round numbers."""
     size = 1
     while steps / size > 12:
         size = size * 5 // 2 if str(size)[0] == "2" else size * 2
@@ -192,7 +191,6 @@ def _ticks(steps: int) -> range:
 
 
 def _addresses(capacity_bytes: int) -> range:
-    """Multiples of a power of two, at most six."""
     return range(0, capacity_bytes + 1, 1 << max(0, (capacity_bytes // 3).bit_length() - 1))
 
 

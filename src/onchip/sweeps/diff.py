@@ -16,7 +16,7 @@ from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.formats.own.plan_json import read_plan
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.formats.own.strategy_json import read_strategy
-from onchip.reports.explain.answer_difference import (
+from onchip.reports.explain.difference import (
     AnswerDifference,
     Figure,
     MappingChange,
@@ -26,8 +26,7 @@ from onchip.reports.explain.answer_difference import (
     mapping_changes,
     plan_difference,
 )
-from onchip.reports.explain.history import History
-from onchip.reports.explain.reload_causes import ReloadCause, reload_causes
+from onchip.reports.explain.history import History, ReloadCause, reload_causes
 from onchip.reports.program.outcome import Check
 from onchip.sweeps.store_rows import rows_of_store
 from onchip.sweeps.store_schema import is_store

@@ -19,7 +19,7 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.ops.derive.layers_of import Precision
-from onchip.reports.shared.progress import ProgressLine
+from onchip.reports.shared.output import ProgressLine
 from onchip.search.budget.limits import Progress
 from oracles.mapspace_members import has_uneven_tiles
 from oracles.packing import TooLargeError

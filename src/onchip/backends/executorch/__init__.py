@@ -1,14 +1,20 @@
-"""ExecuTorch told where tensors lie, and in which order its operators run (extra `executorch`).
+"""Memory planning and operator order for ExecuTorch (extra `executorch`).
 
-`memory_planner` makes what `MemoryPlanningPass` takes as its algorithm. Nothing here is imported by `import onchip`,
-and ExecuTorch itself only where one of its passes is asked for.
+`memory_planner` makes an algorithm for `MemoryPlanningPass`. `import onchip` imports none of these modules, and they
+import ExecuTorch only inside its passes.
 """
 
 from __future__ import annotations
 
 from onchip.backends.executorch.operator_order import OrderedMethod, ReorderedProgram, reorder_operators
-from onchip.backends.executorch.planned import PlannedMemory, PlannedModule
-from onchip.backends.executorch.planner import ExecutorchPlanner, FallbackWarning, PlannerObjective, memory_planner
+from onchip.backends.executorch.planner import (
+    ExecutorchPlanner,
+    FallbackWarning,
+    PlannedMemory,
+    PlannedModule,
+    PlannerObjective,
+    memory_planner,
+)
 
 __all__ = [
     "ExecutorchPlanner",

@@ -1,4 +1,4 @@
-"""Memory planning for ExecuTorch: where each tensor lies, proven, in as many memories as the accelerator has."""
+"""Memory planning for ExecuTorch: proven offsets of tensors in the memories of an accelerator."""
 
 from __future__ import annotations
 
@@ -8,19 +8,190 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import lcm
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Protocol, Self, TypeAlias
 
+from onchip.answer.packing import Buffer
 from onchip.answer.result import Result, Status
 from onchip.answer.static_packing import StaticMemory, StaticPacking, StaticPackingProblem
 from onchip.arch.memory import DRAM, Memory, Operand
-from onchip.backends.executorch.installed import not_installed
-from onchip.backends.executorch.planned import PlannedMemory, PlannedModule
-from onchip.backends.executorch.specs import ModuleBuffers, TensorSpec
-from onchip.errors import InputError, InternalError, UsageError
+from onchip.errors import GraphError, InputError, InternalError, UsageError
 from onchip.memory.allocate.overflow import least_outside, least_static_arena
+from onchip.reports.shared.words import counted, exact_bytes
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.static_packing import verify_static_packing
+
+
+def not_installed(error: ModuleNotFoundError) -> UsageError:
+    """Return the error for a missing ExecuTorch; raises the given error if another package is missing."""
+    if (error.name or "").split(".")[0] not in ("executorch", "torch", "torchao"):
+        raise error
+    return UsageError("ExecuTorch is not installed", expected="pip install 'onchip[executorch]'")
+
+
+class TensorSpec(Protocol):
+    """The part of ExecuTorch's `TensorSpec` that memory planning reads and writes.
+
+    `lifetime` has the first and the last node that uses the tensor. A tensor with a `storage_base` lies
+    `storage_base_offset` bytes behind the start of that tensor.
+    """
+
+    lifetime: list[int]
+    mem_id: int | None
+    mem_obj_id: int | None
+    mem_offset: int | None
+    storage_base_offset: int
+
+    @property
+    def shape(self) -> list[int]:
+        """Return the sizes of its dimensions."""
+
+    @property
+    def storage_base(self) -> TensorSpec | None:
+        """Return the tensor that contains it, or None."""
+
+    @property
+    def allocated_memory(self) -> int:
+        """Return its bytes, rounded up to its alignment."""
+
+    def realign(self, new_alignment: int) -> int:
+        """Set its alignment; return its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleBuffers:
+    """The tensors of a module: those with their own buffer, those within another tensor, and those without bytes.
+
+    `buffers[i]` belongs to `specs[i]` and spans the lifetimes of all tensors within it.
+    """
+
+    specs: tuple[TensorSpec, ...]
+    buffers: tuple[Buffer, ...]
+    within: tuple[TensorSpec, ...]
+    empty: tuple[TensorSpec, ...]
+
+    @classmethod
+    def of(cls, specs: Iterable[TensorSpec], alignment_bytes: int) -> Self:
+        """Read them; raises GraphError for a tensor without a life, or within one that is not planned here."""
+        asked = tuple(specs)
+        own = [spec for spec in asked if spec.storage_base is None]
+        within = tuple(spec for spec in asked if spec.storage_base is not None)
+        lives = {id(spec): _life(spec) for spec in asked}
+        for spec in within:
+            root, (start, stop) = id(_root(spec)), lives[id(spec)]
+            if root not in lives:
+                raise GraphError(
+                    "it lies within a tensor that has no planned memory",
+                    place=_name(spec),
+                    expected="one that is planned, as for alloc_graph_input=True",
+                )
+            lives[root] = (min(start, lives[root][0]), max(stop, lives[root][1]))
+        sizes = {id(spec): spec.realign(alignment_bytes) for spec in asked}
+        sized = tuple(spec for spec in own if sizes[id(spec)])
+        buffers = tuple(Buffer(*lives[id(spec)], sizes[id(spec)]) for spec in sized)
+        return cls(sized, buffers, within, tuple(spec for spec in own if not sizes[id(spec)]))
+
+    def place(self, places: Sequence[tuple[int, int]], default_memory: int) -> None:
+        """Write the `mem_id` and offset of each buffer to its tensor and to the tensors within it.
+
+        Tensors without bytes lie at the start of the default memory, or of the memory they are pinned to. Raises
+        GraphError for a tensor that exceeds its storage.
+        """
+        for spec, (memory, offset) in zip(self.specs, places, strict=True):
+            _write(spec, memory, offset)
+        for spec in self.empty:
+            _write(spec, default_memory if spec.mem_id is None else spec.mem_id, 0)
+        for spec in self.within:
+            root, offset = _root(spec), _offset_in_root(spec)
+            if root.mem_id is None or root.mem_offset is None or offset + spec.allocated_memory > root.allocated_memory:
+                raise GraphError(
+                    f"it ends {offset + spec.allocated_memory} bytes into a tensor of {root.allocated_memory}",
+                    place=_name(spec),
+                    expected="a tensor within its storage",
+                )
+            _write(spec, root.mem_id, root.mem_offset + offset)
+
+
+def _write(spec: TensorSpec, memory: int, offset: int) -> None:
+    spec.mem_id, spec.mem_offset, spec.mem_obj_id = memory, offset, None
+
+
+def _life(spec: TensorSpec) -> tuple[int, int]:
+    """Return the half-open range of nodes; raises GraphError if ExecuTorch computed no lifetime."""
+    first, last = spec.lifetime
+    if first is None or last is None:
+        raise GraphError(
+            "it has no lifetime", place=_name(spec), expected="lifetimes as ExecuTorch's pass computes them"
+        )
+    return first, last + 1
+
+
+def _root(spec: TensorSpec) -> TensorSpec:
+    """Return the tensor that owns the storage; raises GraphError for a circle."""
+    seen, root = {id(spec)}, spec
+    while root.storage_base is not None:
+        root = root.storage_base
+        if id(root) in seen:
+            raise GraphError("it lies within itself", place=_name(spec), expected="a storage of its own in the end")
+        seen.add(id(root))
+    return root
+
+
+def _offset_in_root(spec: TensorSpec) -> int:
+    offset = 0
+    while spec.storage_base is not None:
+        offset, spec = offset + spec.storage_base_offset, spec.storage_base
+    return offset
+
+
+def _name(spec: TensorSpec) -> str:
+    """Describe a tensor by its shape and lifetime, as it has no name."""
+    return f"tensor of shape {list(spec.shape)} over nodes {list(spec.lifetime)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMemory:
+    """A memory of ExecuTorch: number and total size of its buffers, and its arena.
+
+    `capacity_bytes` is None without a limit. `arena_bytes` includes the demands of submodules and delegates.
+    """
+
+    mem_id: int
+    name: str
+    capacity_bytes: int | None
+    arena_bytes: int
+    buffers: int
+    buffer_bytes: int
+
+    def __str__(self) -> str:
+        limit = "" if self.capacity_bytes is None else f" of {self.capacity_bytes:,}"
+        inside = f"{counted(self.buffers, 'buffer')} of {exact_bytes(self.buffer_bytes)}"
+        return f"  {self.mem_id} {self.name}: {self.arena_bytes:,}{limit} bytes, {inside}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedModule:
+    """A planned module, or a submodule of its control flow: memories, objective value and lower bound."""
+
+    memories: tuple[PlannedMemory, ...]
+    objective: str
+    status: Status
+    value_bytes: int
+    lower_bound_bytes: int
+    seconds: float
+
+    @property
+    def buffers(self) -> int:
+        """Number of buffers in all memories."""
+        return sum(memory.buffers for memory in self.memories)
+
+    def __str__(self) -> str:
+        line = (
+            f"{self.status}: {counted(self.buffers, 'buffer')}, {self.objective} {exact_bytes(self.value_bytes)}, "
+            f"lower bound {exact_bytes(self.lower_bound_bytes)}, {self.seconds:.3f} seconds"
+        )
+        return "\n".join((line, *map(str, self.memories)))
+
 
 FIRST_ID: Final = 1
 """ExecuTorch keeps 0 for constants."""
@@ -32,7 +203,7 @@ OwnPlanner: TypeAlias = Callable[[int, Iterable[TensorSpec], object, object, int
 
 
 class PlannerObjective(StrEnum):
-    """What is least: the memory that everything lies in, or the bytes that lie in no scratchpad."""
+    """The minimised quantity: bytes of the one memory, or bytes outside all scratchpads."""
 
     ARENA = "arena"
     OUTSIDE = "outside"
@@ -74,9 +245,9 @@ def memory_planner(
 
 
 class ExecutorchPlanner:
-    """What ExecuTorch calls for each module, those that control flow calls before the one that calls them.
+    """The algorithm that ExecuTorch calls for each module, submodules of control flow first.
 
-    `planned` has what was decided, in the order in which it was asked for; printing the planner shows it.
+    `planned` lists the planned modules in the order of the calls; `str` shows them.
     """
 
     def __init__(
@@ -101,7 +272,7 @@ class ExecutorchPlanner:
     ) -> list[int]:
         """Give each tensor a memory and an offset; return the bytes of each memory, by its `mem_id`.
 
-        Raises InputError where a tensor cannot be given a place, and InternalError if what was found is not legal.
+        Raises InputError for a tensor without a place, and InternalError if the packing is not legal.
         """
         asked = list(specs)
         reserved = getattr(graph_module, "input_mem_buffer_sizes", None) or ()
@@ -119,22 +290,24 @@ class ExecutorchPlanner:
         run = Run(self._limits, deadline=Deadline.after(self._limits.time_limit_seconds))
         buffers = ModuleBuffers.of(specs, demands.alignment_bytes)
         is_arena = self._objective is PlannerObjective.ARENA
-        mapped = mapped_problem(self._memory_map, buffers, demands)
-        result = (least_static_arena if is_arena else least_outside)(mapped.problem, run)
+        problem, mem_ids = mapped_problem(self._memory_map, buffers, demands)
+        result = (least_static_arena if is_arena else least_outside)(problem, run)
         if result.answer is None:
             raise self._no_place(result, demands)
-        violations = verify_static_packing(mapped.problem, result.answer)
+        violations = verify_static_packing(problem, result.answer)
         if violations:
             what = f"its places have {len(violations)} violations, the first: {violations[0]}"
             raise InternalError(what, place=f"method {result.method}")
-        places = [(mapped.mem_ids[place.memory], place.offset_bytes) for place in result.answer.places]
-        buffers.place(places, default_memory=mapped.mem_ids[0])
-        memories = self._memories(mapped, result.answer, demands)
-        self.planned.append(self._module(memories, result))
+        places = [(mem_ids[place.memory], place.offset_bytes) for place in result.answer.places]
+        buffers.place(places, default_memory=mem_ids[0])
+        memories = self._memories(problem, mem_ids, result.answer, demands)
+        value = result.objective_value or 0
+        bound, seconds = result.lower_bound, result.seconds
+        self.planned.append(PlannedModule(memories, self._objective, result.status, value, bound, seconds))
         return _sizes(memories)
 
     def _all_are_on_the_cpu(self, specs: list[TensorSpec]) -> None:
-        """The scratchpads are those of one device; raises UsageError for tensors of another."""
+        """Raise UsageError for tensors of another device, if scratchpads are given."""
         for spec in specs if self._memory_map.scratchpads else ():
             device = getattr(getattr(spec, "device", None), "name", CPU)
             if device != CPU:
@@ -144,9 +317,11 @@ class ExecutorchPlanner:
                     expected="tensors of the CPU alone, where a capacity or an accelerator is given",
                 )
 
-    def _memories(self, mapped: MappedProblem, packing: StaticPacking, demands: Demands) -> tuple[PlannedMemory, ...]:
-        buffers, memories = mapped.problem.buffers, []
-        for index, mem_id in enumerate(mapped.mem_ids):
+    def _memories(
+        self, problem: StaticPackingProblem, mem_ids: tuple[int, ...], packing: StaticPacking, demands: Demands
+    ) -> tuple[PlannedMemory, ...]:
+        buffers, memories = problem.buffers, []
+        for index, mem_id in enumerate(mem_ids):
             inside = packing.within(index)
             highest = max((packing.places[one].offset_bytes + buffers[one].size_bytes for one in inside), default=0)
             arena = highest + demands.padding_bytes if inside else demands.reserved(mem_id)
@@ -154,10 +329,6 @@ class ExecutorchPlanner:
             name, capacity = self._memory_map.name(mem_id), self._memory_map.capacity_bytes(mem_id)
             memories.append(PlannedMemory(mem_id, name, capacity, arena, len(inside), size))
         return tuple(memories)
-
-    def _module(self, memories: tuple[PlannedMemory, ...], result: Result[StaticPacking]) -> PlannedModule:
-        value = result.objective_value or 0
-        return PlannedModule(memories, self._objective, result.status, value, result.lower_bound, result.seconds)
 
     def _no_place(self, result: Result[StaticPacking], demands: Demands) -> InputError:
         capacity = self._memory_map.capacity_bytes(FIRST_ID)
@@ -176,14 +347,14 @@ class ExecutorchPlanner:
 
 
 def _sizes(memories: tuple[PlannedMemory, ...]) -> list[int]:
-    """The bytes of each memory by its id, as ExecuTorch wants them: 0 for constants, then at least memory 1."""
+    """Return the bytes of each memory by id, as ExecuTorch expects them: 0 for constants, then memory 1 and others."""
     arenas = {memory.mem_id: memory.arena_bytes for memory in memories}
     most = max((mem_id for mem_id, arena in arenas.items() if arena), default=FIRST_ID)
     return [arenas.get(mem_id, 0) for mem_id in range(max(most, FIRST_ID) + 1)]
 
 
 def _own_planner() -> OwnPlanner:
-    """What ExecuTorch plans with where nothing is said; raises UsageError without ExecuTorch."""
+    """Return ExecuTorch's default planner; raises UsageError without ExecuTorch."""
     try:
         from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
     except ModuleNotFoundError as error:
@@ -200,11 +371,11 @@ class MemoryMap:
 
     @property
     def rest(self) -> int:
-        """The id of the memory without a limit."""
+        """Return the id of the memory without a limit."""
         return FIRST_ID + len(self.scratchpads)
 
     def name(self, mem_id: int) -> str:
-        """What the accelerator calls it; a memory that a custom pool pass has chosen is a pool."""
+        """Return the accelerator's name of a memory, or `pool` for a memory of a custom pool pass."""
         if mem_id < self.rest:
             return self.scratchpads[mem_id - FIRST_ID].name
         if mem_id > self.rest:
@@ -212,15 +383,15 @@ class MemoryMap:
         return DRAM if self.scratchpads else "memory"
 
     def capacity_bytes(self, mem_id: int) -> int | None:
-        """What a scratchpad has room for; None for any other memory."""
+        """Return the capacity of a scratchpad in bytes, or None for another memory."""
         return self.scratchpads[mem_id - FIRST_ID].capacity_bytes if mem_id < self.rest else None
 
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What each memory has to do beside holding buffers.
+    """Demands on each memory besides buffers.
 
-    `reserved_bytes[mem_id]` lie at its bottom for submodules, `padding_bytes` are wanted behind its last buffer.
+    `reserved_bytes[mem_id]` lie at its bottom for submodules, `padding_bytes` follow its last buffer.
     """
 
     alignment_bytes: int
@@ -228,20 +399,14 @@ class Demands:
     padding_bytes: int
 
     def reserved(self, mem_id: int) -> int:
-        """The bytes at its bottom that are taken."""
+        """Return the reserved bytes at its bottom."""
         return self.reserved_bytes[mem_id] if mem_id < len(self.reserved_bytes) else 0
 
 
-@dataclass(frozen=True, slots=True)
-class MappedProblem:
-    """A static packing problem whose memory `i` has the id `mem_ids[i]`."""
-
-    problem: StaticPackingProblem
-    mem_ids: tuple[int, ...]
-
-
-def mapped_problem(memory_map: MemoryMap, buffers: ModuleBuffers, demands: Demands) -> MappedProblem:
-    """Ask for places; a tensor that has an id already is pinned to that memory."""
+def mapped_problem(
+    memory_map: MemoryMap, buffers: ModuleBuffers, demands: Demands
+) -> tuple[StaticPackingProblem, tuple[int, ...]]:
+    """Return the packing problem and the id of each of its memories; a tensor with an id is pinned to its memory."""
     pins = {spec.mem_id for spec in buffers.specs if spec.mem_id is not None}
     mem_ids = tuple(sorted({*range(FIRST_ID, memory_map.rest + 1), *pins}))
     index = {mem_id: number for number, mem_id in enumerate(mem_ids)}
@@ -251,7 +416,7 @@ def mapped_problem(memory_map: MemoryMap, buffers: ModuleBuffers, demands: Deman
         tuple(None if spec.mem_id is None else index[spec.mem_id] for spec in buffers.specs),
         index[memory_map.rest],
     )
-    return MappedProblem(problem, mem_ids)
+    return problem, mem_ids
 
 
 def _static_memory(memory_map: MemoryMap, mem_id: int, demands: Demands) -> StaticMemory:
@@ -264,10 +429,10 @@ def _static_memory(memory_map: MemoryMap, mem_id: int, demands: Demands) -> Stat
 
 
 def memory_map_of(accelerator: str | Path | None, capacity: int | str | None) -> MemoryMap:
-    """What is asked for: an accelerator's scratchpads, one of a capacity (`256KiB`), or no limit at all.
+    """Return the requested memories: an accelerator's scratchpads, one of a capacity (`256KiB`), or one without limit.
 
-    Raises UsageError where both are given, or a scratchpad does not hold what operators read and write; InputError for
-    an accelerator that cannot be read.
+    Raises UsageError if both are given, or if a scratchpad does not hold inputs and outputs; InputError for an
+    accelerator that cannot be read.
     """
     if accelerator is not None and capacity is not None:
         raise UsageError("both are given", place="accelerator, capacity", expected="one of them")

@@ -1,19 +1,20 @@
-"""One core of the processor of this machine as an accelerator: vector registers, caches and DRAM.
-
-A cycle is that of one multiply-accumulate of a vector: a core with two units has twice as many as its clock says. What
-the caches hold is read from the system (Linux: sysfs), how fast they are is measured (`host_probe.c`).
-"""
+"""The accelerator `host`, a core of this machine: its compiler, its caches, and a probe of their rates."""
 
 from __future__ import annotations
 
 import json
+import os
 import platform
+import shlex
+import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.resources import as_file, files
+from importlib.util import find_spec
 from pathlib import Path
 from re import fullmatch
 from typing import Final
@@ -21,8 +22,51 @@ from typing import Final
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.backends.nests.host_compiler import HostCompiler
 from onchip.errors import InputError
+
+OPTIONS: Final = ("-std=gnu11", "-O3", "-march=native", "-Wall", "-Wextra")
+NAMES: Final = ("cc", "gcc", "clang")
+HOW_TO_GET_ONE: Final = "gcc or clang (on Debian: apt install gcc), or `pip install ziglang`"
+LONGEST_COMPILE_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostCompiler:
+    """A compiler of C for this processor."""
+
+    command: tuple[str, ...]
+
+    def build(self, source: Path, target: Path, *, is_library: bool) -> None:
+        """Compile a source into a program or a shared library; raises InputError with the compiler's first error."""
+        kind = ("-shared", "-fPIC") if is_library else ()
+        command = (*self.command, *OPTIONS, *kind, str(source), "-o", str(target))
+        try:
+            ended = subprocess.run(
+                command, capture_output=True, text=True, timeout=LONGEST_COMPILE_SECONDS, check=False
+            )
+        except OSError as error:
+            raise InputError(error.strerror or str(error), file=self.command[0], expected=HOW_TO_GET_ONE) from None
+        except subprocess.TimeoutExpired:
+            raise InputError("it does not end", file=self.command[0], expected="seconds") from None
+        if ended.returncode != 0:
+            lines = [line for line in ended.stderr.splitlines() if "error" in line] or [ended.stderr or "no word"]
+            raise InputError(f"it does not compile: {lines[0]}", file=self.command[0], expected="a compiler of GNU C")
+
+
+def host_compiler() -> HostCompiler:
+    """Return the first compiler found; raises InputError, which says how to get one."""
+    named = shlex.split(os.environ.get("CC", ""))
+    if named:
+        if shutil.which(named[0]) is None:
+            raise InputError(f"there is no {named[0]!r}", place="CC", expected=HOW_TO_GET_ONE)
+        return HostCompiler(tuple(named))
+    for name in NAMES:
+        if found := shutil.which(name):
+            return HostCompiler((found,))
+    if find_spec("ziglang") is not None:
+        return HostCompiler((sys.executable, "-m", "ziglang", "cc"))
+    raise InputError("no C compiler is found", expected=HOW_TO_GET_ONE)
+
 
 HOST: Final = "host"
 CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -31,7 +75,7 @@ LANE_BYTES: Final = 4
 WEIGHT_VECTORS: Final = 2
 LINE_BITS: Final = 512
 GREATEST_BUFFER_BYTES: Final = 256 * 2**20
-"""What is read to measure DRAM, and the most of a cache."""
+"""Size of the buffer that measures DRAM, and limit on a cache."""
 LONGEST_SECONDS: Final = 60.0
 PROBES: Final = 3
 _UNITS: Final = {"K": 2**10, "M": 2**20, "G": 2**30}
@@ -48,7 +92,7 @@ class HostCache:
 
 @dataclass(frozen=True, slots=True)
 class HostRates:
-    """What the probe measured: vectors and registers, and per microsecond cycles, vectors multiplied and bytes moved.
+    """Rates measured by the probe, per microsecond: cycles, multiplied vectors and moved bytes.
 
     `moved` has reads and writes of each cache, then of DRAM.
     """
@@ -66,7 +110,7 @@ class HostRates:
 
 
 def host_caches(folder: Path = CACHES) -> tuple[HostCache, ...]:
-    """The caches that hold data, nearest first; raises InputError where the system does not say them."""
+    """Return the data caches, nearest first; raises InputError if the system does not list them."""
     found = sorted((cache for entry in folder.glob("index*") for cache in _cache(entry)), key=lambda one: one.level)
     if not found:
         raise InputError("it says no caches", file=str(folder), expected="a Linux system that does")
@@ -74,9 +118,9 @@ def host_caches(folder: Path = CACHES) -> tuple[HostCache, ...]:
 
 
 def host_rates(caches: Sequence[HostCache], compiler: HostCompiler) -> HostRates:
-    """What the processor does in a microsecond, measured in some seconds; raises InputError where that fails.
+    """Return the rates of the processor, measured in some seconds; raises InputError if that fails.
 
-    The best of several runs of a second or two each, as what others do to the core and its caches may last that long.
+    Each rate is the best of several runs of a second or two, because other programs disturb the core that long.
     """
     sizes = [min(cache.capacity_bytes // 2, GREATEST_BUFFER_BYTES // 8) for cache in caches]
     with tempfile.TemporaryDirectory() as folder, as_file(files("onchip.backends.nests") / "host_probe.c") as source:
@@ -108,7 +152,7 @@ def _probed(program: Path, sizes: Sequence[int]) -> HostRates:
 
 
 def _none_faster_than_the_one_before(rates: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """What seems slower than a memory behind it was disturbed: it is at least as fast."""
+    """Raise each rate to at least the rate of the next memory, as a lower rate shows a disturbed measurement."""
     found: list[tuple[float, float]] = []
     for read, written in reversed(rates):
         last = found[-1] if found else (0.0, 0.0)
@@ -117,12 +161,11 @@ def _none_faster_than_the_one_before(rates: Sequence[tuple[float, float]]) -> tu
 
 
 def host_accelerator(caches: Sequence[HostCache], rates: HostRates) -> Accelerator:
-    """One core as an accelerator of float32: its cycle is one multiply-accumulate of a vector.
+    """Return one core as an accelerator of float32, whose cycle is one multiply-accumulate of a vector.
 
-    Caches count as double buffered, as lines come while others are read, so that a tile takes at most half of one:
-    more does not last where a few ways are all its places. The nearest is listed with twice its bytes: what passes
-    through it replaces line by line what has passed. It reads a vector whole or not in a cycle. Energies are the
-    cycles that an access takes: that of a vector, or of a line, however little of it is asked for.
+    Caches count as double buffered: lines arrive while others are read, so that a tile takes at most half of a cache.
+    The nearest cache is listed with twice its bytes, because streamed lines replace streamed lines. It reads a whole
+    vector per cycle. Energies are the cycles of an access: of a vector, or of a line, even if only a part is needed.
     """
     lanes = rates.vector_bytes // LANE_BYTES
     levels = [*_registers(rates)]
@@ -161,7 +204,7 @@ def machine_key() -> str:
 
 
 def _registers(rates: HostRates) -> Iterator[MemoryLevel]:
-    """A few vectors of weights, one input for all lanes, and sums in most of what is left."""
+    """Yield the registers: a few vectors of weights, one input for all lanes, and sums in most of the others."""
     sums = rates.registers - WEIGHT_VECTORS - 2
     free = Access(8 * LANE_BYTES, 0.0, 0.0)
     yield MemoryLevel(
@@ -177,7 +220,7 @@ def _registers(rates: HostRates) -> Iterator[MemoryLevel]:
 
 
 def _access(bits: int, ports: tuple[Port, Port]) -> Access:
-    """A whole vector or line, however little of it is asked for; its energy is its cycles."""
+    """Return the access of a whole vector or line; its energy is its cycles."""
     read, written = (bits / port.bits_per_cycle for port in ports)
     return Access(bits, round(read, 3), round(written, 3))
 
@@ -187,7 +230,7 @@ def _bits(bytes_per_microsecond: float, rates: HostRates) -> int:
 
 
 def _cache(entry: Path) -> Iterator[HostCache]:
-    """The cache that a folder of the system describes; none for one of instructions."""
+    """Yield the data cache that a folder of the system describes."""
     try:
         said = {name: (entry / name).read_text().strip() for name in ("type", "level", "size", "ways_of_associativity")}
     except OSError:

@@ -1,12 +1,19 @@
-"""The accelerator `host`: this machine as it was measured, kept in a file of the cache folder."""
+"""The accelerator `host`: this machine, measured once and kept in a file of the cache folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from onchip.arch.accelerator import Accelerator
-from onchip.backends.nests.host import HostCache, HostRates, host_accelerator, host_caches, host_rates, machine_key
-from onchip.backends.nests.host_compiler import host_compiler
+from onchip.backends.nests.host import (
+    HostCache,
+    HostRates,
+    host_accelerator,
+    host_caches,
+    host_compiler,
+    host_rates,
+    machine_key,
+)
 from onchip.errors import InputError, OutputError
 from onchip.formats.files import write_file
 from onchip.formats.own.accelerator_yaml import accelerator_to_yaml, read_accelerator
@@ -14,7 +21,7 @@ from onchip.kept_folder import cache_folder
 
 
 def load_host() -> Accelerator:
-    """Return the machine as it was measured, or measure it now; raises InputError where that cannot be."""
+    """Return the measured machine from its file, or measure it now; raises InputError if that fails."""
     place = kept_host_file()
     if place is not None and place.is_file():
         try:
@@ -28,7 +35,7 @@ def load_host() -> Accelerator:
 
 
 def measure_host() -> tuple[Accelerator, str]:
-    """Return the machine as it is now, and its accelerator file; raises InputError without a compiler or caches."""
+    """Measure the machine; return it with its accelerator file. Raises InputError without a compiler or caches."""
     caches = host_caches()
     rates = host_rates(caches, host_compiler())
     accelerator = host_accelerator(caches, rates)
@@ -36,13 +43,13 @@ def measure_host() -> tuple[Accelerator, str]:
 
 
 def kept_host_file() -> Path | None:
-    """The file that `--accelerator host` reads; None where there is no folder to keep it in."""
+    """Return the file that `--accelerator host` reads, or None without a cache folder."""
     folder = cache_folder()
     return None if folder is None else folder / f"host-{machine_key()}.yaml"
 
 
 def keep_host(text: str, place: Path) -> bool:
-    """Write what was measured where it is found again; whether that could be done."""
+    """Write the measured machine to its file; return True if that succeeded."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         write_file(place, text.encode())

@@ -1,23 +1,21 @@
-"""The network on a chip that is simulated: a mesh of routers, its channels, and the endpoints at its ports.
-
-What each number means for a flit, cycle by cycle, is said in docs/network_on_chip.md.
-"""
+"""The simulated network on chip: a mesh of routers, its endpoints, and tasks run cycle by cycle."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final
 
 from onchip import native
-from onchip.errors import InputError
+from onchip.errors import InputError, InternalError
 
 MOST_ENDPOINTS: Final = 64
 """The engine keeps sets of endpoints and of routers in 64 bits."""
 
 
 class RouterPort(IntEnum):
-    """Where a router has neighbours, or at an edge of the mesh and locally endpoints."""
+    """A port of a router, to a neighbour or an endpoint."""
 
     LOCAL = 0
     NORTH = 1
@@ -28,10 +26,10 @@ class RouterPort(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MeshEndpoint:
-    """What sits at a port of a router, routers counted row by row.
+    """An endpoint at a port of a router; routers are counted row by row.
 
-    The tail of a packet that it sends leaves at least `read_cycles` after the packet was begun, and the next packet
-    is begun after that; a packet that it receives counts `write_cycles` after its tail came.
+    The tail of a sent packet leaves at least `read_cycles` after the packet began, and the next packet begins after
+    that; a received packet counts `write_cycles` after its tail arrived.
     """
 
     router: int
@@ -72,35 +70,26 @@ class MeshNetwork:
 
     @property
     def payload_bits(self) -> int:
-        """Of a packet; its head has none, unless it is alone."""
+        """Bits of payload of a packet, whose head has none unless it is alone."""
         return max(self.packet_flits - 1, 1) * self.flit_bits
 
     def packets(self, bits: int) -> int:
-        """How many packets carry so many bits; one at least."""
+        """Return the number of packets for `bits` bits, at least one."""
         return max(-(-bits // self.payload_bits), 1)
 
     def shape(self) -> native.NetworkShape:
         """Return the network as the engine takes it; raises ValueError for endpoints that share a port."""
-        return native.NetworkShape(
-            columns=self.columns,
-            rows=self.rows,
-            packet_flits=self.packet_flits,
-            buffer_flits=self.buffer_flits,
-            hop_cycles=self.hop_cycles,
-            credit_cycles=self.credit_cycles,
-            injection_flits=self.injection_flits,
-            injection_cycles=self.injection_cycles,
-            ejection_cycles=self.ejection_cycles,
-            endpoints=[
-                native.NetworkEndpoint(
-                    router=one.router,
-                    port=int(one.port),
-                    read_cycles=one.read_cycles,
-                    write_cycles=one.write_cycles,
-                )
-                for one in self.endpoints
-            ],
+        names = (
+            *("columns", "rows", "packet_flits", "buffer_flits", "hop_cycles", "credit_cycles"),
+            *("injection_flits", "injection_cycles", "ejection_cycles"),
         )
+        endpoints = [
+            native.NetworkEndpoint(
+                router=one.router, port=int(one.port), read_cycles=one.read_cycles, write_cycles=one.write_cycles
+            )
+            for one in self.endpoints
+        ]
+        return native.NetworkShape(**{name: getattr(self, name) for name in names}, endpoints=endpoints)
 
 
 COSA_ELEMENTS: Final = 16
@@ -115,7 +104,83 @@ COSA_NETWORK: Final = MeshNetwork(
         MeshEndpoint(19, RouterPort.SOUTH, read_cycles=16, write_cycles=13),
     ),
 )
-"""As the authors of CoSA simulate Simba: elements row by row, the global buffer and DRAM at the last router.
+"""CoSA's simulation of Simba: elements row by row, the global buffer and DRAM at the last router.
 
-Cycles and buffers are those measured of their simulator; DRAM reads 32 bytes in 17 cycles, one packet at a time.
+Cycles and buffers were measured on the authors' simulator; DRAM reads 32 bytes in 17 cycles, one packet at a time.
 """
+
+
+LAST_CYCLE: Final = 1 << 59
+
+
+class TaskKind(StrEnum):
+    """The kind of a task; a barrier has no endpoint and ends with the tasks it waits for."""
+
+    SEND = "send"
+    COMPUTE = "compute"
+    BARRIER = "barrier"
+
+
+KINDS: Final = {
+    TaskKind.SEND: native.NetworkTaskKind.SEND,
+    TaskKind.COMPUTE: native.NetworkTaskKind.COMPUTE,
+    TaskKind.BARRIER: native.NetworkTaskKind.BARRIER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficTask:
+    """Packets to send to all `receivers`, or cycles to compute: `size`.
+
+    A task begins when the earlier tasks of `waits_for` have ended (at its own endpoint, if that is a receiver), and not
+    before cycle `earliest`; an endpoint runs one task at a time, the first that may begin.
+    """
+
+    kind: TaskKind
+    actor: int | None
+    size: int = 0
+    receivers: tuple[int, ...] = ()
+    waits_for: tuple[int, ...] = ()
+    earliest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRun:
+    """Begin and end of each task in cycles; a flit-hop is a flit that passes a router's output."""
+
+    cycles: int
+    flit_hops: int
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
+def run_tasks(
+    network: MeshNetwork, tasks: Sequence[TrafficTask], stop: native.StopToken | None = None
+) -> NetworkRun | None:
+    """Run all tasks to their end; None if it was stopped.
+
+    Raises InputError for tasks that no network has, InternalError where tasks wait for one another for ever.
+    """
+    try:
+        simulation = native.NetworkSimulation(network.shape(), [_native(task) for task in tasks])
+    except ValueError as error:
+        raise InputError(str(error), place="network on chip", expected="tasks of its endpoints") from None
+    outcome = simulation.run(LAST_CYCLE, stop or native.StopToken())
+    if outcome is native.NetworkOutcome.STOPPED:
+        return None
+    if outcome is not native.NetworkOutcome.FINISHED:
+        raise InternalError(f"after {simulation.cycles} cycles nothing can move any more", place="network on chip")
+    return NetworkRun(simulation.cycles, simulation.flit_hops, tuple(simulation.begins), tuple(simulation.ends))
+
+
+def _native(task: TrafficTask) -> native.NetworkTask:
+    if task.receivers and not 0 <= min(task.receivers) <= max(task.receivers) < MOST_ENDPOINTS:
+        raise ValueError(f"a task sends to {task.receivers}")
+    return native.NetworkTask(
+        KINDS[task.kind],
+        -1 if task.actor is None else task.actor,
+        task.size,
+        task.earliest,
+        sum(1 << one for one in task.receivers),
+        task.waits_for,
+    )

@@ -1,30 +1,36 @@
-"""What a mapping makes the elements of an array do, round by round: what moves when, how much, and to whom.
-
-A round is what an element computes between two changes of the tile that its memories keep longest. The loops outside,
-one iteration a round_number, decide what has to move before it. As in the authors' simulator of CoSA.
-"""
+"""A layer's mapping as rounds of the array's elements, tasks of CoSA's network, and a lower bound in cycles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, product
 from math import prod
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import MemoryLevel
+from onchip.backends.noc.mesh import (
+    COSA_BUFFER,
+    COSA_DRAM,
+    COSA_NETWORK,
+    MeshNetwork,
+    TaskKind,
+    TrafficTask,
+)
 from onchip.errors import InputError
-from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Layer
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
 
 PLACE: Final = "network on chip"
 
 
 @dataclass(frozen=True, slots=True)
 class TileFlow:
-    """What moves into one memory, or out of it, every `period` rounds: `bits`.
+    """A transfer of `bits` into one memory, or out of it, every `period` rounds.
 
-    Of sums that begin in these rounds `revisited_bits` come back, since loops inside a round leave a tile and return.
+    Partial sums that begin in these rounds bring back `revisited_bits`, as loops inside a round leave a tile and
+    return.
     """
 
     period: int
@@ -32,15 +38,15 @@ class TileFlow:
     revisited_bits: int
 
     def bits_brought(self, is_continued: bool) -> int:
-        """Of sums, before a round_number in which they are continued or begun."""
+        """Return the bits of partial sums to load before a round that continues or begins them."""
         return self.bits if is_continued else self.revisited_bits
 
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """How one operand moves: to each of `groups`, elements that need the same tile, and to the shared memory.
+    """Movement of one operand to each of `groups`, elements that need the same tile, and to the shared memory.
 
-    An operand that passes by the shared memory has no flow there.
+    An operand that bypasses the shared memory has no flow there.
     """
 
     groups: tuple[tuple[int, ...], ...]
@@ -59,11 +65,11 @@ class ElementRounds:
 
     @property
     def count(self) -> int:
-        """How many each element computes."""
+        """Number of rounds of each element."""
         return prod(loop.size for loop in self.outer)
 
     def is_continued(self, round_number: int, period: int) -> bool:
-        """Whether the sums that begin at a round have been begun before: a loop that adds to them has turned."""
+        """Return True if an earlier round began the sums of a round: a reduction loop has advanced."""
         turned = 1
         for loop in self.outer:
             if turned >= period and loop.dimension not in RELEVANT[OUTPUT] and round_number // turned % loop.size:
@@ -73,12 +79,12 @@ class ElementRounds:
 
 
 def element_rounds(problem: LayerProblem, mapping: LayerMapping, *, has_refills: bool = True) -> ElementRounds:
-    """Look at a mapping as at one of elements beside a shared memory.
+    """Return the rounds of a mapping on elements below a shared memory.
 
-    With `has_refills` tiles that come and go within a round are moved each time; without, what a round touches is moved
-    once, as the authors of CoSA count, whether or not there is room for it.
+    With `has_refills`, tiles that come and go within a round move each time; without, the data of a round moves once,
+    as the authors of CoSA count, even if it does not fit.
 
-    Raises InputError for a machine without such elements, and for a mapping whose tiles are not nested that way.
+    Raises InputError for a machine without such elements, and for a mapping with other tiles.
     """
     shared, own = _levels(problem)
     along = element_dimensions(problem)
@@ -118,7 +124,7 @@ def element_dimensions(problem: LayerProblem) -> set[str]:
 def _flow(
     layer: Layer, operand: str, mapping: LayerMapping, cut: int, inside: int, side_by_side: list[Loop]
 ) -> TileFlow:
-    """Of the tile that the first `cut` loops span: it is moved anew whenever a related loop farther out turns."""
+    """Return the flow of the tile within the first `cut` loops, which moves when a related outer loop advances."""
     tile = _bits(layer, operand, [*(loop for loop in mapping.nest[:cut] if loop.along is None), *side_by_side])
     turning = [loop for loop in mapping.nest[cut:] if loop.along is None]
     first = 0
@@ -135,7 +141,6 @@ def _flow(
 
 
 def _levels(problem: LayerProblem) -> tuple[MemoryLevel, tuple[MemoryLevel, ...]]:
-    """The memory that all elements share, and those below it."""
     levels, array = problem.accelerator.levels, problem.accelerator.array
     addressed = {level.memory.name for level in problem.accelerator.addressed}
     own = tuple(level for level in levels if level.memory.name not in addressed)
@@ -146,7 +151,7 @@ def _levels(problem: LayerProblem) -> tuple[MemoryLevel, tuple[MemoryLevel, ...]
 
 
 def _cut(operand: str, memories: set[str], mapping: LayerMapping) -> int:
-    """How many loops a tile in the outermost of some memories spans, up to the last that leads to other elements."""
+    """Return the loops within a tile of the outermost of some memories, up to the last that selects other data."""
     most = max((kept.loops for kept in mapping.kept(operand) if kept.memory in memories), default=0)
     related = (index for index in range(most) if mapping.nest[index].dimension in RELEVANT[operand])
     return max((index + 1 for index in related if mapping.nest[index].along is None), default=0)
@@ -162,10 +167,190 @@ def _groups(operand: str, beside: tuple[Loop, ...], digits: list[tuple[int, ...]
 
 
 def _bits(layer: Layer, operand: str, loops: list[Loop]) -> int:
-    """Of the tile that these loops span; sums move with the bits of sums in the making."""
     sizes = {name: prod(loop.size for loop in loops if loop.dimension == name) for name in RELEVANT[operand]}
     bits = layer.partial_bits if operand == OUTPUT else layer.bits(operand)
     if operand != INPUT:
         return bits * prod(sizes.values())
     spans = [min(axis.span(sizes[axis.output_loop], sizes[axis.filter_loop]), axis.size) for axis in layer.axes]
     return bits * prod((*(sizes[name] for name in RELEVANT[INPUT] if name in "NCG"), *spans))
+
+
+MOVED: Final = (OUTPUT, INPUT, WEIGHT)
+"""Order of the operands within a round."""
+
+
+def tasks_of(rounds: ElementRounds, first_rounds: int) -> list[TrafficTask]:
+    """Return what happens in the first rounds of a mapping, on CoSA's network."""
+    made = _Tasks(rounds)
+    for round_number in range(first_rounds):
+        made.add_round(round_number)
+    return made.tasks
+
+
+def reduction_chain(elements: Sequence[int], columns: int = COSA_NETWORK.columns) -> list[tuple[int, int]]:
+    """Return senders and receivers of partial sums: along each row, then between the rows' last elements."""
+    rows: dict[int, list[int]] = {}
+    for element in sorted(elements):
+        rows.setdefault(element // columns, []).append(element)
+    across = [pair for row in rows.values() for pair in pairwise(row)]
+    lasts = [row[-1] for row in rows.values()]
+    return across + list(pairwise(lasts))
+
+
+@dataclass(slots=True)
+class _Tasks:
+    """Builds the tasks round by round; lists of numbers are tasks that later tasks wait for."""
+
+    rounds: ElementRounds
+    network: MeshNetwork = COSA_NETWORK
+    tasks: list[TrafficTask] = field(default_factory=list)
+    _computed: list[list[int]] = field(default_factory=list)
+    _given_away: list[dict[int, list[int]]] = field(default_factory=list)
+    _came: dict[tuple[str, int], int] = field(default_factory=dict)
+    _loaded: dict[str, int] = field(default_factory=dict)
+    _used_up: dict[str, list[int]] = field(default_factory=dict)
+    _stored: list[int] = field(default_factory=list)
+    _written: list[int] = field(default_factory=list)
+
+    def add_round(self, round_number: int) -> None:
+        for operand, movement in self.rounds.movements.items():
+            if movement.shared is not None:
+                self._load(operand, movement.shared, round_number)
+        for operand in MOVED:
+            if operand in self.rounds.movements:
+                self._send_to_elements(operand, round_number)
+        self._compute()
+        self._give_away(round_number)
+        self._store(round_number)
+        for operand, movement in self.rounds.movements.items():
+            if movement.shared is not None and (round_number + 1) % movement.shared.period == 0:
+                self._used_up.setdefault(operand, []).append(self._barrier(self._computed[-1]))
+
+    def _load(self, operand: str, flow: TileFlow, round_number: int) -> None:
+        """Load from DRAM into the global buffer, which holds two tiles, once the tile before last is computed."""
+        bits = self._bits(operand, flow, round_number)
+        if not bits:
+            return
+        generation, used_up = round_number // flow.period, self._used_up.get(operand, [])
+        waits = [used_up[generation - 2]] if generation >= 2 else []
+        waits += self._written if operand == OUTPUT else []
+        self._loaded[operand] = self._send(COSA_DRAM, (COSA_BUFFER,), bits, waits)
+
+    def _send_to_elements(self, operand: str, round_number: int) -> None:
+        """Send once to all elements that need the same tile, once they have computed the round before last."""
+        movement = self.rounds.movements[operand]
+        bits = self._bits(operand, movement.element, round_number)
+        if not bits:
+            return
+        source = COSA_DRAM if movement.shared is None else COSA_BUFFER
+        ready = [self._loaded[operand]] if operand in self._loaded else []
+        ready += self._stored if operand == OUTPUT else []
+        for group in movement.groups:
+            before = [self._computed[-2][element] for element in group] if len(self._computed) > 1 else []
+            sent = self._send(source, group, bits, [*before, *ready])
+            for element in group:
+                self._came[operand, element] = sent
+
+    def _bits(self, operand: str, flow: TileFlow, round_number: int) -> int:
+        if round_number % flow.period:
+            return 0
+        return (
+            flow.bits_brought(self.rounds.is_continued(round_number, flow.period)) if operand == OUTPUT else flow.bits
+        )
+
+    def _compute(self) -> None:
+        """Compute once all operands have arrived and the sums of two rounds before have left."""
+        computed: list[int] = []
+        for element in range(self.rounds.elements):
+            waits = [self._came[operand, element] for operand in MOVED if (operand, element) in self._came]
+            waits += [self._computed[-1][element]] if self._computed else []
+            waits += self._given_away[-2].get(element, []) if len(self._given_away) > 1 else []
+            computed.append(self._add(TaskKind.COMPUTE, element, self.rounds.cycles, (), waits))
+        self._computed = [*self._computed[-1:], computed]
+
+    def _give_away(self, round_number: int) -> None:
+        """Add up sums along the elements that share them, and send these to the global buffer, or else to DRAM."""
+        movement, given = self.rounds.movements[OUTPUT], dict[int, list[int]]()
+        self._given_away = [*self._given_away[-1:], given]
+        if (round_number + 1) % movement.element.period:
+            return
+        computed, arrived = self._computed[-1], dict[int, list[int]]()
+        for group in movement.groups:
+            for source, target in reduction_chain(group):
+                sent = self._send(
+                    source, (target,), movement.element.bits, [computed[source], *arrived.get(source, [])]
+                )
+                arrived.setdefault(target, []).append(sent)
+                given.setdefault(source, []).append(sent)
+        summed = self._barrier([*computed, *(one for some in arrived.values() for one in some), *self._stored])
+        target = COSA_DRAM if movement.shared is None else COSA_BUFFER
+        stored: list[int] = []
+        for group in movement.groups:
+            chain = reduction_chain(group)
+            last = chain[-1][1] if chain else group[0]
+            stored.append(self._send(last, (target,), movement.element.bits, [summed]))
+            given.setdefault(last, []).append(stored[-1])
+        self._stored = [self._barrier(stored)]
+
+    def _store(self, round_number: int) -> None:
+        """Store from the global buffer to DRAM once the buffer's tile of sums is complete or must make room."""
+        flow = self.rounds.movements[OUTPUT].shared
+        if flow is not None and (round_number + 1) % flow.period == 0:
+            self._written = [self._send(COSA_BUFFER, (COSA_DRAM,), flow.bits, self._stored)]
+
+    def _send(self, source: int, receivers: tuple[int, ...], bits: int, waits_for: Iterable[int]) -> int:
+        return self._add(TaskKind.SEND, source, self.network.packets(bits), receivers, waits_for)
+
+    def _barrier(self, waits_for: Iterable[int]) -> int:
+        return self._add(TaskKind.BARRIER, None, 0, (), waits_for)
+
+    def _add(
+        self, kind: TaskKind, actor: int | None, size: int, receivers: tuple[int, ...], waits_for: Iterable[int]
+    ) -> int:
+        self.tasks.append(TrafficTask(kind, actor, size, receivers, tuple(dict.fromkeys(waits_for))))
+        return len(self.tasks) - 1
+
+
+def floor_of_rounds(rounds: ElementRounds, network: MeshNetwork = COSA_NETWORK) -> int:
+    """Return a lower bound in cycles on the simulation of all rounds of a mapping.
+
+    An endpoint does one task at a time. Its work bounds the time, together with the tasks that must precede its first
+    task and follow its last one.
+    """
+
+    def packets(bits: int) -> int:
+        return network.packets(bits) if bits else 0
+
+    def brought(operand: str, flow: TileFlow) -> int:
+        """Return the packets of all rounds; of partial sums, those continued and those that return within a round."""
+        times = -(-rounds.count // flow.period)
+        if operand != OUTPUT:
+            return times * packets(flow.bits)
+        begun, turned = 1, 1
+        for loop in rounds.outer:
+            begun *= loop.size if turned >= flow.period and loop.dimension in RELEVANT[OUTPUT] else 1
+            turned *= loop.size
+        return (times - begun) * packets(flow.bits) + begun * packets(flow.revisited_bits)
+
+    flits, reading = network.packet_flits, cycles_of_a_read(network)
+    moved, sums = rounds.movements.items(), rounds.movements[OUTPUT]
+    given = packets(sums.element.bits)
+    times = rounds.count // sums.element.period
+    stored_last = 0 if sums.shared is None else packets(sums.shared.bits)
+    stored = 0 if sums.shared is None else stored_last * (rounds.count // sums.shared.period)
+    first = sum(packets((one.shared or one.element).bits) for operand, one in moved if operand != OUTPUT)
+    to_elements = {operand: len(one.groups) * brought(operand, one.element) for operand, one in moved}
+    to_shared = {operand: brought(operand, one.shared) for operand, one in moved if one.shared is not None}
+    read_from_dram = sum(to_shared.get(operand, bits) for operand, bits in to_elements.items())
+    received = sum(to_shared.values()) + (0 if sums.shared is None else len(sums.groups) * given * times)
+    return max(
+        reading * read_from_dram + rounds.cycles + flits * (given + stored_last),
+        reading * first + rounds.count * rounds.cycles + flits * (given * times + stored_last),
+        flits * (stored + sum(to_elements[operand] for operand in to_shared)),
+        flits * (received + stored_last),
+    )
+
+
+def cycles_of_a_read(network: MeshNetwork) -> int:
+    """Return the cycles in which DRAM reads a packet."""
+    return max(network.endpoints[COSA_DRAM].read_cycles + 1, network.packet_flits)

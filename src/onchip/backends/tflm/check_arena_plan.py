@@ -1,18 +1,15 @@
-"""Check the arena plan in a TFLite file against the lifetimes of its tensors, without a search."""
+"""The plan of an arena that a TFLite file holds, held against the lives of its tensors. Nothing is searched."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from pathlib import Path
 
-from onchip.answer.packing import Packing, PackingProblem
 from onchip.api.budgets import CapacityBudget
-from onchip.api.packing import Rule, Violation, least_arena_bytes, verify_packing
+from onchip.api.packing import PlacedBuffers, Rule, Violation
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import UsageError
-from onchip.formats.tflite.arena import ArenaPlan, read_arena_plan
+from onchip.formats.tflite.arena import read_arena_plan
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.shared.words import counted
 
@@ -35,37 +32,17 @@ def check_arena_plan(file: Path, network: str, target: Target) -> AnswerCheck | 
         what = "an arena is one memory of a size"
         raise UsageError(what, place="--sram, --accelerator", expected="--sram SIZE, or nothing")
     plan = read_arena_plan(file)
-    arena_bytes = max(
-        (at + one.size_bytes for at, one in zip(plan.offsets_bytes, plan.buffers, strict=True)), default=0
-    )
-    capacity = arena_bytes if target.sram is None else target.sram
-    problem = PackingProblem(plan.buffers, capacity, target.alignment_bytes or 1)
-    violations = [_named(one, plan) for one in verify_packing(problem, Packing(plan.offsets_bytes))]
+    placed = PlacedBuffers(plan.network, plan.buffers, plan.offsets_bytes, plan.names)
+    capacity = placed.end_bytes if target.sram is None else target.sram
+    violations = placed.violations(capacity, target.alignment_bytes or 1)
     for name, offset in plan.negative:
         violations.append(Violation(Rule.NEGATIVE_OFFSET, name, f"it is at {offset}; only -1 leaves it to the runtime"))
     if plan.listed != plan.tensors:
         detail = f"{plan.listed} offsets for {plan.tensors} tensors"
         violations.insert(0, Violation(Rule.OFFSETS_MISCOUNTED, plan.network, detail))
-    figures: dict[str, object] = {
-        "names": plan.network,
-        "tensors": sum(map(len, plan.names)),
-        "arena_bytes": arena_bytes,
-        "most_live_bytes": least_arena_bytes(replace(problem, alignment_bytes=1)),
-    }
     not_checked = [_SCRATCH]
     if plan.ignored:
         not_checked.insert(0, f"the offsets of constants and empty tensors: {', '.join(plan.ignored)}")
     if plan.at_run_time:
         not_checked.insert(0, f"where {counted(len(plan.at_run_time), 'tensor')} will lie, which the runtime decides")
-    return AnswerCheck("arena plan", plan.network, "", violations, [figures], (), not_checked)
-
-
-def _named(violation: Violation, plan: ArenaPlan) -> Violation:
-    """Return the violation with tensors in place of numbers of buffers."""
-
-    def name(match: re.Match[str]) -> str:
-        return repr(plan.names[int(match[1])][0])
-
-    number = re.fullmatch(r"buffer (\d+)", violation.subject)
-    subject = violation.subject if number is None else plan.names[int(number[1])][0]
-    return replace(violation, subject=subject, detail=re.sub(r"buffer (\d+)", name, violation.detail))
+    return AnswerCheck("arena plan", plan.network, "", violations, [placed.figures()], (), not_checked)

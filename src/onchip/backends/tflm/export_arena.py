@@ -1,25 +1,25 @@
-"""Write a plan into a copy of its TFLite model, for TFLite Micro: arena offsets and operator order."""
+"""A plan written into a copy of its TFLite model, for TFLite Micro: offsets in its arena, and the operators' order."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from onchip.answer.packing import Packing, PackingProblem
-from onchip.answer.problem import Count, Objective, Order, Problem
+from onchip.answer.packing import Buffer, Packing, PackingProblem
+from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute
-from onchip.answer.recomputation import Recompute
 from onchip.answer.residencies import residencies_of
+from onchip.answer.result import Status
 from onchip.answer.schedule import WORKSPACE
-from onchip.api.check_plan import check_plan
-from onchip.api.packing import verify_packing
+from onchip.api.check_plan import check_plan, ensure_whole_model
+from onchip.api.packing import Rule, smallest_arena, verify_packing
 from onchip.api.phases import phase
 from onchip.api.plan import plan_problem
 from onchip.api.target import Target
 from onchip.arch.memory import Memory
-from onchip.backends.tflm.arena_places import ArenaPlaces, arena_taken, least_places, own_places
 from onchip.errors import InputError, InternalError
 from onchip.formats.files import write_file
 from onchip.formats.networks import network_of_file, read_tflite_network
@@ -38,9 +38,153 @@ from onchip.formats.tflite.network import NetworkOperator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.reports.arena_export import ArenaExport
 from onchip.reports.program.outcome import Check
+from onchip.reports.shared.words import counted, picked, printable
 from onchip.search.budget.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaExport:
+    """The arena's head in TFLite Micro, in bytes; `greedy_bytes` is the head by its own planner.
+
+    `tensors_bytes` is the end of the highest tensor, `most_scratch_bytes` the largest scratch demand of one kernel.
+    `lower_bound_bytes` holds for the file's tensors in the order written, with any offsets. `changes` say how the file
+    differs from the plan; `not_modelled` names operators with unknown scratch demands.
+    """
+
+    arena_bytes: int
+    tensors_bytes: int
+    most_scratch_bytes: int
+    lower_bound_bytes: int
+    greedy_bytes: int
+    moved_operators: int
+    changes: tuple[str, ...] = ()
+    not_modelled: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        """OPTIMAL if no smaller arena holds these tensors in this order."""
+        return Status.OPTIMAL if self.arena_bytes == self.lower_bound_bytes else Status.FEASIBLE
+
+
+def arena_export_object(export: ArenaExport) -> dict[str, object]:
+    """Say what the arena takes as a JSON object."""
+    sizes = ("arena_bytes", "tensors_bytes", "most_scratch_bytes", "lower_bound_bytes")
+    figures = picked(export, *sizes, "status", "greedy_bytes", "moved_operators")
+    return {**figures, "changes": list(export.changes), "not_modelled": list(export.not_modelled)}
+
+
+def arena_export_lines(export: ArenaExport) -> list[str]:
+    """Say it in a few lines of words."""
+    proof = "proven least in this order" if export.status is Status.OPTIMAL else "not proven least"
+    scratch = f", up to {export.most_scratch_bytes:,} of scratch" if export.most_scratch_bytes else ""
+    lines = [
+        f"the arena's head takes {export.arena_bytes:,} bytes{scratch}: {proof} "
+        f"(the runtime's own planner: {export.greedy_bytes:,})"
+    ]
+    if export.moved_operators:
+        lines.append(f"{counted(export.moved_operators, 'operator')} of the file moved")
+    lines += (printable(change) for change in export.changes)
+    if export.not_modelled:
+        first = printable(export.not_modelled[0])
+        others = f" and {len(export.not_modelled) - 1:,} more" if len(export.not_modelled) > 1 else ""
+        lines.append(f"not modelled: the scratch buffers of {first}{others}, which may make it larger")
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaPlaces:
+    """An offset for each group of tensors; `taken_bytes` is the arena's head, `lower_bound_bytes` no head is below."""
+
+    offsets_bytes: tuple[int, ...]
+    taken_bytes: int
+    lower_bound_bytes: int = 0
+
+
+def least_places(contents: ArenaContents) -> ArenaPlaces:
+    """Return the smallest arena for tensors and scratch buffers found in ten seconds, with its lower bound.
+
+    If the runtime would place scratch buffers differently and higher, the buffers of each operator are planned as one,
+    in which the runtime finds space for them.
+    """
+    apart, bound = _packed(contents, (one for scratch in contents.scratch for one in _in_units(scratch)))
+    taken = arena_taken(contents, apart)
+    if taken > bound and any(len(scratch) > 1 for scratch in contents.scratch):
+        together, _ = _packed(contents, _as_one(contents.scratch))
+        apart, taken = min((apart, taken), (together, arena_taken(contents, together)), key=lambda found: found[1])
+    return ArenaPlaces(tuple(ALIGNMENT_BYTES * at for at in apart), ALIGNMENT_BYTES * taken, ALIGNMENT_BYTES * bound)
+
+
+def own_places(read: ReadNetwork, contents: ArenaContents, placed: Mapping[str, int]) -> tuple[ArenaPlaces | None, str]:
+    """Return a plan's offsets of tensors by name, or None and the reason why the runtime cannot use them.
+
+    Groups of tensors that the plan does not name, such as those within a fused operator, fill the lowest gaps found.
+    """
+    by_index = {read.index[name]: at for name, at in placed.items() if name in read.index}
+    found = [next((by_index[at] for at in group if at in by_index), None) for group in contents.groups]
+    buffers = [replace(one, offset_bytes=offset) for one, offset in zip(contents.buffers, found, strict=True)]
+    known = [number for number, offset in enumerate(found) if offset is not None]
+    offsets = tuple(offset for offset in found if offset is not None)
+    top = max((one.offset_bytes or 0) + one.size_bytes for one in buffers)
+    problem = PackingProblem(tuple(buffers[number] for number in known), top, ALIGNMENT_BYTES)
+    for violation in verify_packing(problem, Packing(offsets)):
+        group = contents.groups[known[int(violation.subject.removeprefix("buffer "))]]
+        name = read.network.tensors[group[0]].name
+        if violation.rule is Rule.MISALIGNED:
+            return None, f"tensor {name!r}: {violation.detail}"
+        return None, f"tensor {name!r}: {violation.rule} while the runtime needs it"
+    if len(known) < len(found):
+        offsets, _, _ = smallest_arena(PackingProblem(tuple(buffers), 1, ALIGNMENT_BYTES))
+    return ArenaPlaces(offsets, ALIGNMENT_BYTES * arena_taken(contents, [at // ALIGNMENT_BYTES for at in offsets])), ""
+
+
+def arena_taken(contents: ArenaContents, places: Sequence[int]) -> int:
+    """Return the head in units of 16 bytes with groups at `places`, in such units, and the runtime's own placements."""
+    buffers = [*_in_units(contents.buffers), *(one for scratch in contents.scratch for one in _in_units(scratch))]
+    fixed = [*places, *[None] * (len(buffers) - len(places))]
+    return max(at + one.size_bytes for at, one in zip(place_as_micro(buffers, fixed), buffers, strict=True))
+
+
+def _packed(contents: ArenaContents, scratch: Iterable[Buffer]) -> tuple[tuple[int, ...], int]:
+    offsets, _, bound = smallest_arena(PackingProblem((*_in_units(contents.buffers), *scratch), 1))
+    return offsets[: len(contents.buffers)], bound
+
+
+def _as_one(scratch: Iterable[Sequence[Buffer]]) -> Iterable[Buffer]:
+    for buffers in scratch:
+        if buffers:
+            size = sum(one.size_bytes for one in _in_units(buffers))
+            yield Buffer(buffers[0].start, buffers[0].stop, size)
+
+
+def _in_units(buffers: Iterable[Buffer]) -> list[Buffer]:
+    return [Buffer(one.start, one.stop, -(-one.size_bytes // ALIGNMENT_BYTES)) for one in buffers]
+
+
+def place_as_micro(buffers: Sequence[Buffer], fixed: Sequence[int | None]) -> tuple[int, ...]:
+    """Return an offset for each buffer as TFLite Micro's `greedy_memory_planner.cc` chooses it.
+
+    Offsets have the unit of the sizes, and `fixed[i]` is that of a buffer that has a place. All others are placed by
+    size, the largest first, ties from the last one created to the first, each in the lowest gap that takes it.
+    """
+    placed = [(offset, buffer) for offset, buffer in zip(fixed, buffers, strict=True) if offset is not None]
+    offsets = {index: offset for index, offset in enumerate(fixed) if offset is not None}
+    left = [index for index, offset in enumerate(fixed) if offset is None]
+    for index in sorted(left, key=lambda at: (-buffers[at].size_bytes, -at)):
+        offsets[index] = _lowest_gap(buffers[index], placed)
+        placed.append((offsets[index], buffers[index]))
+    return tuple(offsets[index] for index in range(len(buffers)))
+
+
+def _lowest_gap(wanted: Buffer, placed: Sequence[tuple[int, Buffer]]) -> int:
+    """Return where the first gap begins that takes a buffer, among those that live when it does."""
+    candidate = 0
+    for offset, other in sorted(((at, one) for at, one in placed if one.overlaps(wanted)), key=itemgetter(0)):
+        if offset - candidate >= wanted.size_bytes:
+            break
+        candidate = max(candidate, offset + other.size_bytes)
+    return candidate
+
 
 SEARCH_SECONDS: Final = 10.0
 _GIVEN, _KEPT, _END = "@inputs", "@outputs", "@end"
@@ -62,10 +206,11 @@ class _Choice:
 def export_arena(
     plan: Path, network: str, output: Path, *, may_replan: bool = False
 ) -> tuple[Check, ArenaExport | None]:
-    """Verify a plan file and, if it is legal, write the model with it; return None if nothing is written.
+    """Verify a plan file and, if it is legal, write the model with it; None where nothing is written.
 
-    The plan's order and offsets are written. If `may_replan`, others are written if TFLite Micro cannot use these or a
-    smaller arena holds the tensors. Raises InputError for a plan that the runtime cannot obey, or of another model.
+    The plan's order and offsets are written. If `may_replan`, others are written where TFLite Micro cannot use these or
+    a smaller arena holds the tensors. Raises InputError for a plan that the runtime cannot obey, or that is not for
+    this model.
     """
     check = check_plan(plan, network, Target(), {})
     if check.graph_differs:
@@ -87,21 +232,10 @@ def export_arena(
 
 
 def _places_of(check: Check, plan: Path) -> dict[str, int]:
-    """Return the address of each tensor in the plan; raises InputError for a plan with transfers."""
-    reading, graph = check.document.reading, check.problem.graph
-    refusals = (
-        ("bits", reading.bits is not None, "a plan of the model's own bits"),
-        ("shapes", bool(reading.shapes), "a plan of the model's own shapes"),
-        ("count", reading.count is not Count.ACTIVATIONS, "a plan of --count activations"),
-        ("recompute", reading.recompute is Recompute.ALLOWED, "a plan in which operators run once"),
-        ("split", reading.cap_tensors or any(one.tile for one in graph.operators), "a plan of whole operators"),
-    )
-    for place, is_refused, expected in refusals:
-        if is_refused:
-            what = f"TFLite Micro cannot obey its {place}"
-            raise InputError(what, file=str(plan), place=f"reading: {place}", expected=expected)
+    """Return the plan's offset of each tensor; raises InputError for a plan with transfers."""
+    ensure_whole_model(check, plan, "TFLite Micro", own_shapes=True)
     places: dict[str, int] = {}
-    residencies = residencies_of(check.document.answer, graph)
+    residencies = residencies_of(check.document.answer, check.problem.graph)
     for one in residencies:
         if one.tensor in places:
             what = "it comes to the chip twice, and TFLite Micro moves nothing"
@@ -120,7 +254,6 @@ def _ensure_micro_keeps_it(read: ReadNetwork) -> None:
 
 
 def _as_planned(read: ReadNetwork, check: Check, placed: Mapping[str, int], plan: Path) -> _Choice:
-    """Return the plan's own order and offsets; raises InputError for offsets that the runtime cannot use."""
     contents = arena_contents(read, order := places_in_order(read, _run(check)))
     own, why = own_places(read, contents, placed)
     if own is None:
@@ -131,16 +264,16 @@ def _as_planned(read: ReadNetwork, check: Check, placed: Mapping[str, int], plan
 
 
 def _run(check: Check) -> list[str]:
-    """Return the operators of the file that the plan runs, in its order: of a fused one all its members."""
+    """Return the operators of the file in the plan's order, with all members of a fused operator."""
     operator = check.problem.graph.operator
     lines = (line.operator for line in check.document.answer.instructions if isinstance(line, Compute))
     return [member for name in lines for member in operator[name].members or (name,)]
 
 
 def _chosen(read: ReadNetwork, check: Check, placed: Mapping[str, int]) -> _Choice:
-    """Choose the order of the smallest arena: that of the plan, that of the file, or a searched one.
+    """Return the order with the smallest arena by the runtime's lifetimes: the plan's, the file's, or a searched one.
 
-    The file's order wins ties, then the plan's. A given order of the plan is kept without a search.
+    Of equal ones it is the file's, then the plan's. A plan with a given order is not searched.
     """
     stated = tuple(range(len(read.network.operators)))
     own = _in_order(read, places_in_order(read, _run(check)), placed)
@@ -156,7 +289,6 @@ def _chosen(read: ReadNetwork, check: Check, placed: Mapping[str, int]) -> _Choi
 
 
 def _end_of(placed: Mapping[str, int], read: ReadNetwork) -> int:
-    """Return the plan's own arena, as the runtime rounds it up."""
     end = max(at + read.graph.tensor[name].size_bytes for name, at in placed.items() if name in read.graph.tensor)
     return -(-end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
@@ -207,11 +339,11 @@ def _export(read: ReadNetwork, choice: _Choice) -> ArenaExport:
 
 
 def searched_order(read: ReadNetwork, contents: ArenaContents) -> tuple[str, ...]:
-    """Return the names of operators in the best order found in ten seconds; empty if none is found.
+    """Return the names of operators in the best order found in ten seconds, or none.
 
-    `contents` are those of the file's own order. A plan may load inputs late and write outputs early, so its order need
-    not be best for a runtime that does neither. The search runs on a graph in which one operator writes all inputs and
-    one reads all outputs.
+    `contents` belong to the file's own order. A plan may load an input late and write an output early, so that its
+    order need not be the best for a runtime that does neither. The same search finds the best order on a graph in which
+    one operator gives all inputs and one reads all outputs.
     """
     graph = _graph(read, contents)
     if graph is None:
@@ -224,7 +356,7 @@ def searched_order(read: ReadNetwork, contents: ArenaContents) -> tuple[str, ...
 
 
 def _graph(read: ReadNetwork, contents: ArenaContents) -> Graph | None:
-    """Return a graph with groups as tensors and the operators that move bytes; None without inputs or outputs."""
+    """Return groups of tensors as tensors with the operators between them; None if inputs or outputs need no place."""
     network = read.network
     group = {index: f"group {at}" for at, group in enumerate(contents.groups) for index in group}
     given = tuple(dict.fromkeys(group[index] for index in network.inputs if index in group))

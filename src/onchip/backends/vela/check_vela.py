@@ -1,15 +1,15 @@
-"""Check the allocation that Vela prints against the rules of a packing and the network, without a search."""
+"""Vela's allocation, as it prints it, held against the rules of a packing and the network. Nothing is searched."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from onchip.answer.packing import Buffer, Packing, PackingProblem
-from onchip.api.packing import ALL_BUFFERS, Rule, Violation, least_arena_bytes, verify_packing
+from onchip.answer.packing import Buffer
+from onchip.api.packing import PlacedBuffers, Rule, Violation
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import InputError, UsageError, errors_in_file
@@ -20,7 +20,7 @@ from onchip.formats.tflite.network import FlatNetwork
 from onchip.reports.shared.answer_check import AnswerCheck
 
 ALIGNMENT_BYTES: Final = 16
-"""Alignment of all tensors that Vela places."""
+"""Alignment of all tensors in Vela."""
 _AREA: Final = re.compile(r"Allocation, memory (\w+), usage mask: (.*)|Tensor Allocation for (.*):")
 _ROW: Final = re.compile(
     r"\s*(\d+) -\s*(\d+):\s*0x([0-9a-f]+) -\s*0x([0-9a-f]+):\s*(\d+):\s*(\d+):\s*(\w+)\s*: (.*)", re.ASCII
@@ -35,10 +35,10 @@ _LIVES: Final = "when each tensor is needed, which Vela's scheduler decides and 
 
 @phase("verifying")
 def check_vela_allocation(file: Path, network: str, target: Target) -> AnswerCheck | None:
-    """Verify that live buffers share no bytes, and that each peak equals the stated one.
+    """Verify that no two buffers that are live at once share bytes, and that each peak equals the stated one.
 
-    Inputs and outputs of the network that the allocation lists must be complete. Returns None for another kind of file.
-    Raises InputError if the file cannot be read, UsageError if `target` states a memory.
+    Inputs and outputs of the network that the allocation lists must be there whole. Returns None for another kind of
+    file. Raises InputError if the file cannot be read, UsageError if `target` states a memory.
     """
     if not holds_allocation(file):
         return None
@@ -48,17 +48,18 @@ def check_vela_allocation(file: Path, network: str, target: Target) -> AnswerChe
     areas = read_vela_allocation(file)
     read = read_tflite_network(Path(network))
     sizes = _sizes(areas)
-    violations = [one for area in areas for one in _violations(area)]
+    violations = [one for area in areas for one in area.violations(area.end_bytes, ALIGNMENT_BYTES, area.peak_bytes)]
     violations += _cut_short(sizes, read.network)
     ends = dict.fromkeys((*read.network.inputs, *read.network.outputs))
-    missing = [read.network.tensors[index].name for index in ends if _stated(read.network, index) not in sizes]
+    missing = [
+        read.network.tensors[index].name for index in ends if read.network.tensors[index].stated.name not in sizes
+    ]
     not_checked = [f"where {name!r} lies, which it does not list under that name" for name in missing]
-    figures = [_figures(area) for area in areas]
+    figures = [area.figures() for area in areas]
     return AnswerCheck("Vela allocation", read.graph.name, "", violations, figures, (), [*not_checked, _LIVES])
 
 
 def _sizes(areas: Sequence[VelaArea]) -> dict[str, int]:
-    """Return the most bytes that each name has in any memory."""
     sizes: dict[str, int] = {}
     for area in areas:
         for names, buffer in zip(area.names, area.buffers, strict=True):
@@ -67,7 +68,7 @@ def _sizes(areas: Sequence[VelaArea]) -> dict[str, int]:
 
 
 def _cut_short(sizes: Mapping[str, int], network: FlatNetwork) -> Iterator[Violation]:
-    """Yield the network's inputs and outputs that are listed with fewer bytes than they have."""
+    """Yield a violation for each network input and output that is listed with too few bytes."""
     ends = ((Rule.OPERAND_NOT_RESIDENT, network.inputs), (Rule.OUTPUT_NOT_RESIDENT, network.outputs))
     for rule, indices in ends:
         for index in dict.fromkeys(indices):
@@ -77,53 +78,14 @@ def _cut_short(sizes: Mapping[str, int], network: FlatNetwork) -> Iterator[Viola
                 yield Violation(rule, tensor.name, f"it has {found} bytes of {wanted}")
 
 
-def _stated(network: FlatNetwork, index: int) -> str:
-    return network.tensors[index].stated.name
-
-
-def _violations(area: VelaArea) -> Iterator[Violation]:
-    problem = PackingProblem(area.buffers, _end(area), ALIGNMENT_BYTES)
-    for violation in verify_packing(problem, Packing(area.offsets_bytes), area.peak_bytes):
-        yield _named(violation, area)
-
-
-def _named(violation: Violation, area: VelaArea) -> Violation:
-    """Return the violation with tensors in place of numbers of buffers, and the memory in place of all of them."""
-    if violation.subject == ALL_BUFFERS:
-        return replace(violation, subject=area.name)
-
-    def name(number: str) -> str:
-        return area.names[int(number.removeprefix("buffer "))][0]
-
-    detail = re.sub(r"buffer \d+", lambda match: repr(name(match[0])), violation.detail)
-    return replace(violation, subject=name(violation.subject), detail=detail)
-
-
-def _figures(area: VelaArea) -> dict[str, object]:
-    return {
-        "names": area.name,
-        "tensors": sum(map(len, area.names)),
-        "arena_bytes": _end(area),
-        "most_live_bytes": least_arena_bytes(PackingProblem(area.buffers, 0)),
-    }
-
-
-def _end(area: VelaArea) -> int:
-    return max((at + one.size_bytes for at, one in zip(area.offsets_bytes, area.buffers, strict=True)), default=0)
-
-
 @dataclass(frozen=True, slots=True)
-class VelaArea:
-    """The table of one memory: buffers in bytes over steps of Vela's time, each with its offset and its names.
+class VelaArea(PlacedBuffers):
+    """One memory's table: buffers in bytes over Vela's time steps, each with its offset and its names.
 
-    `peak_bytes` is the peak that Vela states. Times are those of its scheduler, both ends included; tensors with the
-    same bytes at the same times are one buffer with several names.
+    `peak_bytes` is the peak that Vela states. Times include both ends; tensors with the same bytes at the same times
+    are one buffer with several names.
     """
 
-    name: str
-    buffers: tuple[Buffer, ...]
-    offsets_bytes: tuple[int, ...]
-    names: tuple[tuple[str, ...], ...]
     peak_bytes: int
 
 
@@ -169,7 +131,7 @@ def _tables(text: str) -> list[_Table]:
 
 
 def _name(area: re.Match[str], before: list[_Table]) -> str:
-    """Return the memory and what lies in it, with a number where another table is called so."""
+    """Return the memory and its contents, with a number if another table has the same name."""
     name = area[3] or f"{area[1]} ({area[2]})"
     alike = sum(table.name == name or table.name.startswith(f"{name} #") for table in before)
     return f"{name} #{alike + 1}" if alike else name

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from onchip.answer.packing import Buffer, Packing, PackingProblem
-from onchip.api.packing import Rule, Violation, least_arena_bytes, smallest_arena, verify_packing
+from onchip.answer.packing import Buffer, PackingProblem
+from onchip.api.packing import PlacedBuffers, Rule, Violation, smallest_arena
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import InputError, UsageError
@@ -29,24 +29,21 @@ _RANGE: Final = re.compile(r"    (\S+\{[\d,]*\}):(\d{1,9})-(\d{1,9})", re.ASCII)
 _EXPECTED_ASSIGNMENT: Final = "what XLA dumps as *-buffer-assignment.txt"
 _EXPECTED_RANGES: Final = "what XLA dumps as *-live-range.txt"
 
-PACKING_SECONDS: Final = 10.0
 _TEMPORARY: Final = "preallocated-temp"
 _GREATEST_ALIGNMENT_BYTES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A value with its live range."""
-
     value: XlaValue
     live: XlaRange
 
     def buffer(self) -> Buffer:
-        """Return the lifetime in half instructions, half-open; a value ends when its last reader overwrites it."""
+        """Return a buffer of two time units per instruction; a value may overwrite another in its last instruction."""
         return Buffer(2 * self.live.start, max(2 * self.live.end, 2 * self.live.start + 1), self.value.size_bytes)
 
     def touches(self, other: _Placed) -> bool:
-        """Return True if both live at one instruction, with bytes in common: one ends there as the other begins."""
+        """Return True if both share bytes and live at one instruction: one ends there as the other begins."""
         here, there = self.value, other.value
         is_apart = here.offset_bytes + here.size_bytes <= there.offset_bytes
         is_apart = is_apart or there.offset_bytes + there.size_bytes <= here.offset_bytes
@@ -55,7 +52,7 @@ class _Placed:
 
 @phase("verifying")
 def check_buffer_assignment(file: Path, ranges_file: str, target: Target) -> AnswerCheck | None:
-    """Verify that live values of an allocation share no byte, and that each lies within it.
+    """Verify that values of an allocation that are live at once share no byte, and that each lies within it.
 
     For temporary memory, state a lower bound on its size and the size of a packing. Returns None for another kind of
     file. Raises InputError if a file cannot be read, UsageError if `target` states a memory.
@@ -86,7 +83,7 @@ def _placed(allocation: XlaAllocation, ranges: Mapping[str, XlaRange]) -> list[_
 
 
 def _in_place(placed: Sequence[_Placed]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of indices of values, where one ends as the other begins and they share bytes."""
+    """Yield the numbers of values with common bytes of which one ends as the other begins."""
     for later, two in enumerate(placed):
         yield from ((earlier, later) for earlier in range(later) if placed[earlier].touches(two))
 
@@ -96,41 +93,34 @@ def _violations(allocation: XlaAllocation, ranges: Mapping[str, XlaRange]) -> It
         if (end := value.offset_bytes + value.size_bytes) > allocation.size_bytes:
             detail = f"it ends at {end} of {allocation.size_bytes} in allocation {allocation.number}"
             yield Violation(Rule.BEYOND_CAPACITY, value.name, detail)
-    placed = _placed(allocation, ranges)
-    offsets = tuple(one.value.offset_bytes for one in placed)
-    problem = PackingProblem(tuple(one.buffer() for one in placed), 2**62)
-    for violation in verify_packing(problem, Packing(offsets)):
-        yield _named(violation, placed)
+    yield from _buffers(allocation, _placed(allocation, ranges)).violations(2**62)
 
 
-def _named(violation: Violation, placed: Sequence[_Placed]) -> Violation:
-    """Return the violation with values in place of numbers of buffers."""
-
-    def name(match: re.Match[str]) -> str:
-        return repr(placed[int(match[1])].value.name)
-
-    number = re.fullmatch(r"buffer (\d+)", violation.subject)
-    subject = violation.subject if number is None else placed[int(number[1])].value.name
-    return replace(violation, subject=subject, detail=re.sub(r"buffer (\d+)", name, violation.detail))
+def _buffers(allocation: XlaAllocation, placed: Sequence[_Placed]) -> PlacedBuffers:
+    return PlacedBuffers(
+        f"allocation {allocation.number}",
+        tuple(one.buffer() for one in placed),
+        tuple(one.value.offset_bytes for one in placed),
+        tuple((one.value.name,) for one in placed),
+    )
 
 
 def _figures(allocation: XlaAllocation, ranges: Mapping[str, XlaRange]) -> dict[str, object]:
-    """Return the size of temporary memory, a lower bound, and the size of a new packing."""
     placed = _placed(allocation, ranges)
     alignment = _alignment_bytes(allocation)
-    relaxed = PackingProblem(tuple(one.buffer() for one in placed), 0, alignment)
+    buffers = _buffers(allocation, placed)
     return {
-        "names": f"allocation {allocation.number}",
+        "names": buffers.name,
         "values": len(allocation.values),
         "alignment_bytes": alignment,
         "size_bytes": allocation.size_bytes,
         "packed_bytes": min(_packed_bytes(placed, alignment), allocation.size_bytes),
-        "lower_bound_bytes": least_arena_bytes(relaxed),
+        "lower_bound_bytes": buffers.least_bytes(alignment),
     }
 
 
 def _alignment_bytes(allocation: XlaAllocation) -> int:
-    """Return the greatest power of two, up to that of GPUs, of which every offset is a multiple."""
+    """Return the greatest power of two, up to the alignment of GPUs, that divides every offset."""
     alignment = _GREATEST_ALIGNMENT_BYTES
     while any(value.offset_bytes % alignment for value in allocation.values):
         alignment //= 2
@@ -138,13 +128,9 @@ def _alignment_bytes(allocation: XlaAllocation) -> int:
 
 
 def _packed_bytes(placed: Sequence[_Placed], alignment_bytes: int) -> int:
-    """Return the smallest arena found for groups of values that XLA has in one place, one written over another."""
-    buffers = [_joined([placed[at] for at in group]) for group in _groups(placed)]
-    if not buffers:
-        return 0
-    capacity = sum(-(-one.size_bytes // alignment_bytes) * alignment_bytes for one in buffers)
-    result = smallest_arena(PackingProblem(tuple(buffers), capacity, alignment_bytes), PACKING_SECONDS)
-    return capacity if result.objective_value is None else int(result.objective_value)
+    """Return the smallest arena found for the groups of values that share bytes in XLA."""
+    buffers = tuple(_joined([placed[at] for at in group]) for group in _groups(placed))
+    return smallest_arena(PackingProblem(buffers, 1, alignment_bytes))[1] if buffers else 0
 
 
 def _joined(group: Sequence[_Placed]) -> Buffer:
@@ -154,7 +140,7 @@ def _joined(group: Sequence[_Placed]) -> Buffer:
 
 
 def _groups(placed: Sequence[_Placed]) -> list[list[int]]:
-    """Return groups of values that must share an address: overwritten values, and those that a phi renames."""
+    """Return the groups of values that share bytes: in-place updates, and phis."""
     joined = list(range(len(placed)))
 
     def root(at: int) -> int:
@@ -192,7 +178,7 @@ class XlaValue:
 
 @dataclass(frozen=True, slots=True)
 class XlaAllocation:
-    """An allocation; `kind` is XLA's name of its kind, such as `preallocated-temp`."""
+    """One allocation; `kind` is XLA's description, such as `preallocated-temp`."""
 
     number: int
     size_bytes: int
@@ -208,35 +194,28 @@ class XlaRange:
     end: int
 
 
-@dataclass(slots=True)
-class _Open:
-    number: int
-    size_bytes: int
-    kind: str
-    values: list[XlaValue] = field(default_factory=list)
-
-
 def is_buffer_assignment(path: Path) -> bool:
-    """Return True if a file begins as XLA's buffer assignment does; raises InputError where it cannot be read."""
+    """Return True if the file begins like XLA's buffer assignment; raises InputError if it cannot be read."""
     return read_file(path).startswith(FIRST_LINE.encode())
 
 
 def read_buffer_assignment(path: Path) -> tuple[XlaAllocation, ...]:
-    """Read the allocations of a file; raises InputError for a file without any, and for malformed lines."""
-    allocations: list[_Open] = []
+    """Read the allocations of a file; raises InputError for a file without any, or with a malformed line."""
+    allocations: list[XlaAllocation] = []
+    values: list[list[XlaValue]] = []
     for number, line in enumerate(read_file(path).decode(errors="replace").splitlines(), start=1):
         if (allocation := _ALLOCATION.fullmatch(line)) is not None:
-            allocations.append(_Open(int(allocation[1]), int(allocation[2]), allocation[3]))
+            allocations.append(XlaAllocation(int(allocation[1]), int(allocation[2]), allocation[3], ()))
+            values.append([])
         elif (value := _VALUE.fullmatch(line)) is not None and allocations:
             name = value[1] if value[1].endswith("}") else f"{value[1]}{{}}"
-            found = XlaValue(name, int(value[3]), int(value[4]), value[2] is not None)
-            allocations[-1].values.append(found)
+            values[-1].append(XlaValue(name, int(value[3]), int(value[4]), value[2] is not None))
         elif line.startswith((" value", "allocation")):
             what = "it is no line of a buffer assignment"
             raise InputError(what, file=str(path), place=f"line {number}", expected=_EXPECTED_ASSIGNMENT)
     if not allocations:
         raise InputError("it holds no allocation", file=str(path), expected=_EXPECTED_ASSIGNMENT)
-    return tuple(XlaAllocation(one.number, one.size_bytes, one.kind, tuple(one.values)) for one in allocations)
+    return tuple(replace(one, values=tuple(own)) for one, own in zip(allocations, values, strict=True))
 
 
 def read_live_ranges(path: Path) -> dict[str, XlaRange]:

@@ -1,1 +1,1 @@
-"""Why a plan or a schedule costs what it costs."""
+"""Explanations of the costs of plans and schedules."""

@@ -11,19 +11,20 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import summed
 from onchip.arch.memory import DRAM, Operand
 from onchip.model.layer.cost import LayerCost
-from onchip.reports.mapping.loop_nest import loop_nest
-from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
-from onchip.reports.mapping.text import claim_words, covered_words, objective_words
-from onchip.reports.shared.bars import MAC_PAINT, energy_bars, memory_paints
-from onchip.reports.shared.page import Card, Json, Page
+from onchip.reports.mapping.outcome import (
+    MappedLayer,
+    MappingOutcome,
+    claim_words,
+    covered_words,
+    loop_nest,
+    objective_words,
+)
+from onchip.reports.shared.figures import MAC_PAINT, energy_bars, memory_names, memory_paints
+from onchip.reports.shared.page import Card, Json, Page, trace
 from onchip.reports.shared.words import counted, energy_per_mac, percent, short_energy
 
 MACS: Final = "MACs"
-OPERAND_PAINTS: Final = {
-    Operand.INPUT: "role-input",
-    Operand.WEIGHT: "back-activation",
-    Operand.OUTPUT: "role-output",
-}
+OPERAND_PAINTS: Final = {Operand.INPUT: "role-input", Operand.WEIGHT: "back-activation", Operand.OUTPUT: "role-output"}
 LATENCY_PAINTS: Final = {
     "ideal": "slice-compute",
     "unused": "kept",
@@ -36,7 +37,7 @@ NOTHING = "\u2013"
 
 
 def mapping_html(outcome: MappingOutcome, command_line: str) -> str:
-    """The page's text; there is at least one mapping."""
+    """Return the page's text; expects at least one mapping."""
     values = {
         "title": outcome.source,
         "cards": _cards(outcome),
@@ -60,7 +61,7 @@ def mapping_html(outcome: MappingOutcome, command_line: str) -> str:
 
 
 def mapping_facts(outcome: MappingOutcome) -> Json:
-    """The figures, by the place on the page where each is drawn."""
+    """Return the figures, by their element ids on the page."""
     layers = costed_layers(outcome)
     return {
         "energy-by-memory": energy_by_memory(layers, outcome.accelerator),
@@ -71,7 +72,6 @@ def mapping_facts(outcome: MappingOutcome) -> Json:
 
 
 def _cards(outcome: MappingOutcome) -> list[Card]:
-    """What the reader wants to know first, of the mapped layers where some are not."""
     layers = costed_layers(outcome)
     energies = [one.cost.stated_energy_pj for one in layers]
     energy_pj = summed(None if pj is None else one.times * pj for one, pj in zip(layers, energies, strict=True))
@@ -116,55 +116,52 @@ class CostedLayer:
 
 
 def costed_layers(outcome: MappingOutcome) -> list[CostedLayer]:
-    """In the network's order; those alike each have their own place."""
+    """Return the layers in the network's order, equal layers separately."""
     return [
         CostedLayer(name, one.cost, outcome.times(name)) for name, one, _ in outcome.of_each() if one.cost is not None
     ]
 
 
 def energy_by_memory(layers: Sequence[CostedLayer], accelerator: Accelerator) -> Json:
-    """A bar for each layer: MACs, then memories from the nearest to DRAM."""
-    memories = [*(level.memory.name for level in accelerator.levels), DRAM]
+    """Return a bar for each layer: MACs, then memories from the nearest to DRAM."""
+    memories = memory_names(accelerator)
     parts = {name: [_energy(one, memory=name) for one in layers] for name in memories}
     return _stacked_energy(layers, parts, memory_paints(memories))
 
 
 def energy_by_operand(layers: Sequence[CostedLayer]) -> Json:
-    """A bar for each layer: MACs, then operands."""
+    """Return a bar for each layer: MACs, then operands."""
     parts = {str(operand): [_energy(one, operand=operand) for one in layers] for operand in Operand}
     return _stacked_energy(layers, parts, {str(operand): paint for operand, paint in OPERAND_PAINTS.items()})
 
 
 def utilisation(layers: Sequence[CostedLayer]) -> Json:
-    """A bar for each layer: where its cycles go, as shares of them."""
+    """Return a bar for each layer: parts of its latency as shares of its cycles."""
     traces = [_share_trace(layers, part, paint) for part, paint in LATENCY_PAINTS.items()]
     return {"traces": traces, "x": {"type": "category"}, "y": {"title": "share of the cycles", "tickformat": ".0%"}}
 
 
 def roofline(layers: Sequence[CostedLayer], accelerator: Accelerator) -> Json:
-    """MACs for each byte of DRAM traffic against MACs a cycle; no layer is above the roof of array and DRAM."""
-    points = [(one.name, *_intensity_and_rate(one.cost)) for one in layers]
+    """Return MACs per byte of DRAM traffic against MACs a cycle, below the roof of array and DRAM."""
+    names = [one.name for one in layers]
+    intensities, rates = zip(*(_intensity_and_rate(one.cost) for one in layers), strict=True)
     peak = float(layers[0].cost.units)
-    intensities = [intensity for _, intensity, _ in points]
     ends = [min(intensities) / 4, max(intensities) * 4]
     bytes_per_cycle = _dram_bytes_per_cycle(accelerator)
     ridge = peak / bytes_per_cycle if bytes_per_cycle else ends[0]
     ends = [min(ends[0], ridge / 4), max(ends[1], ridge * 4)]
     at = sorted({ends[0], ridge, ends[1]})
     roof = [min(peak, intensity * bytes_per_cycle) if bytes_per_cycle else peak for intensity in at]
-    lowest = min(min(rate for _, _, rate in points), min(roof)) / 2
+    lowest = min(*rates, *roof) / 2
+    hover = "%{text}<br>%{x:.4g} MACs a byte<br>%{y:.4g} MACs a cycle"
     return {
         "traces": [
-            {"type": "scatter", "mode": "lines", "name": "roof of array and DRAM", "x": at, "y": roof,
-             "meta": {"paint": "capacity"}, "hoverinfo": "skip"},
-            {"type": "scatter", "mode": "markers", "name": "layers", "x": intensities,
-             "y": [rate for _, _, rate in points], "text": [name for name, _, _ in points],
-             "meta": {"paint": "role-activation"}, "marker": {"size": 9},
-             "hovertemplate": "%{text}<br>%{x:.4g} MACs a byte<br>%{y:.4g} MACs a cycle<extra></extra>"},
+            trace("lines", "roof of array and DRAM", at, roof, "capacity"),
+            trace("markers", "layers", intensities, rates, "role-activation", hover, text=names, marker={"size": 9}),
         ],
         "x": {"type": "log", "title": "MACs for each byte of DRAM traffic"},
         "y": {"type": "log", "title": "MACs a cycle", "lowest": lowest, "highest": peak * 2},
-    }  # fmt: skip
+    }
 
 
 def _intensity_and_rate(cost: LayerCost) -> tuple[float, float]:
@@ -173,7 +170,7 @@ def _intensity_and_rate(cost: LayerCost) -> tuple[float, float]:
 
 
 def _dram_bytes_per_cycle(accelerator: Accelerator) -> float:
-    """Of ports in both directions together: traffic counts both."""
+    """Return the bandwidth of DRAM in both directions together, because traffic counts both."""
     ports = accelerator.dram.ports if accelerator.dram else ()
     return sum(port.bits_per_cycle for port in ports) / 8
 
@@ -192,15 +189,8 @@ def _stacked_energy(layers: Sequence[CostedLayer], parts: dict[str, list[float]]
 
 
 def _share_trace(layers: Sequence[CostedLayer], part: str, paint: str) -> Json:
-    cycles = [getattr(one.cost.latency, part) for one in layers]
-    return {
-        "type": "bar",
-        "name": part,
-        "x": [one.name for one in layers],
-        "y": [spent / one.cost.cycles for spent, one in zip(cycles, layers, strict=True)],
-        "customdata": [
-            f"{spent:,.0f} of {one.cost.cycles:,.0f} cycles" for spent, one in zip(cycles, layers, strict=True)
-        ],
-        "meta": {"paint": paint},
-        "hovertemplate": f"%{{x}}<br>{part}: %{{customdata}}<extra></extra>",
-    }
+    spent = [getattr(one.cost.latency, part) for one in layers]
+    shares = [cycles / one.cost.cycles for cycles, one in zip(spent, layers, strict=True)]
+    words = [f"{cycles:,.0f} of {one.cost.cycles:,.0f} cycles" for cycles, one in zip(spent, layers, strict=True)]
+    hover = f"%{{x}}<br>{part}: %{{customdata}}"
+    return trace("bar", part, [one.name for one in layers], shares, paint, hover, customdata=words)

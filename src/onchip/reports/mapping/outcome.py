@@ -1,32 +1,43 @@
-"""What `map` found, as it is shown."""
+"""Results of `map` as tables, JSON objects and loop nests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from onchip.answer.document import Claim, MappingDocument
-from onchip.answer.layer_mapping import LayerMapping
-from onchip.answer.result import Result
+from onchip.answer.layer_mapping import LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import summed
-from onchip.ir.layer import Layer
+from onchip.arch.energies import summed, unknown_energy
+from onchip.arch.memory import DRAM, Operand
+from onchip.ir.layer import INPUT, RELEVANT, WEIGHT, Layer
 from onchip.mapping.space.spaces import MapSpace
+from onchip.model.layer.chains import boundaries
 from onchip.model.layer.cost import LayerCost
-from onchip.ops.derive.layers_of import NetworkLayers
+from onchip.model.layer.limits import needed_bits
+from onchip.ops.derive.layers_of import LeftOut, NetworkLayers
+from onchip.reports.program.terminal import columns_table
+from onchip.reports.shared.words import counted, percent, picked, printable, short_bytes, short_energy
 
 Number: TypeAlias = "int | float"
 
 
 @dataclass(frozen=True, slots=True)
 class MappedLayer:
-    """One layer, and the names of all that are like it.
+    """One layer, and the names of all equal layers.
 
-    `mapping` and `cost` are None where there is no legal mapping; `why_not` says why the one of a method that has
-    capacities of its own is none. `claim` is then still what the method says. `lower_bound_of_any` holds for every
-    legal mapping, also for those that bypass a memory.
+    `mapping` and `cost` are None without a legal mapping; `why_not` says why the mapping of a method with its own
+    capacities is illegal, and `claim` is then still the method's. `lower_bound_of_any` holds for every legal mapping,
+    with bypass too.
     """
 
     names: tuple[str, ...]
@@ -65,7 +76,7 @@ class MappingOutcome:
     moved: tuple[MovedOperator, ...] = ()
 
     def of_each(self) -> Iterator[tuple[str, MappedLayer, bool]]:
-        """Every layer's name, in the network's order, how it is mapped, and whether it is the first of its likes."""
+        """Yield every layer's name in the network's order, its result, and True for the first of equal layers."""
         found = {name: one for one in self.mapped for name in one.names}
         for name in self.layers.layers:
             yield name, found[name], name == found[name].names[0]
@@ -81,7 +92,7 @@ class MappingOutcome:
 
     @property
     def totals(self) -> Totals | None:
-        """Of the layers, each as often as it runs; None unless there are any and every layer has a cost."""
+        """Totals of all layers, each as often as it runs; None without layers or if some layer has no cost."""
         rows = [(one, one.cost, self.times(name)) for name, one, _ in self.of_each()]
         costs = [(cost, times) for _, cost, times in rows if cost is not None]
         if len(costs) < len(rows) or not rows:
@@ -102,7 +113,7 @@ class MappingOutcome:
 
     @property
     def seconds(self) -> float:
-        """The seconds of all searches together."""
+        """Seconds of all searches together."""
         return sum(one.result.seconds for one in self.mapped)
 
 
@@ -124,12 +135,12 @@ class Totals:
 
     @property
     def utilisation(self) -> float:
-        """The share of the array's multiply-accumulates that the layers need."""
+        """Utilisation of the array over all layers."""
         return self.macs / (self.units * self.latency_cycles)
 
 
 class Way(StrEnum):
-    """What an operator is covered by: nests of loops that multiply and add, or movement of its data alone."""
+    """Coverage of an operator: by loop nests of multiply-accumulates, or by data movement alone."""
 
     LOOP_NESTS = "loop nests"
     DATA_MOVEMENT = "data movement"
@@ -154,12 +165,15 @@ class MovedOperator:
 
 @dataclass(frozen=True, slots=True)
 class CoveredShare:
-    """The operators that are covered in one way, and their operations (multiply-accumulates, or those of elements)."""
+    """The operators that are covered in one way, their operations, and the share of all (None without operations).
 
-    way: Way
+    Operations are multiply-accumulates, and one for each written element of an operator without a loop nest.
+    """
+
+    way: str
     operators: int
     operations: int
-    share: float
+    share: float | None
 
 
 def coverage(layers: NetworkLayers, moved: Sequence[MovedOperator]) -> tuple[CoveredShare, CoveredShare]:
@@ -171,3 +185,291 @@ def coverage(layers: NetworkLayers, moved: Sequence[MovedOperator]) -> tuple[Cov
         CoveredShare(Way.LOOP_NESTS, nests, operations[0], operations[0] / whole),
         CoveredShare(Way.DATA_MOVEMENT, len(moved), operations[1], operations[1] / whole),
     )
+
+
+INDENT = "  "
+
+
+def loop_nest(problem: LayerProblem, mapping: LayerMapping) -> str:
+    """Return a line for each loop and memory; the loops of a dimension are numbered from the innermost, from 0.
+
+    A memory's line stands above the loops within its tile, one line for each cut. The first lines name the operands'
+    homes.
+    """
+    layer = problem.layer
+    bits = needed_bits(problem, boundaries(mapping.layer(layer), problem, mapping))
+    heads = {cut: list(_heads(problem.accelerator, mapping, cut, bits)) for cut in range(len(mapping.nest) + 1)}
+    lines, depth = [f"// {head}" for head in (*_homes(problem), *_short(layer, mapping))], 0
+    for cut in range(len(mapping.nest), -1, -1):
+        lines += [f"{INDENT * depth}// {head}" for head in heads[cut]]
+        if cut:
+            lines.append(f"{INDENT * depth}{_loop(mapping.nest, cut - 1)}")
+            depth += 1
+    return "\n".join([*lines, f"{INDENT * depth}{_body(layer)}"])
+
+
+def _short(layer: Layer, mapping: LayerMapping) -> Iterator[str]:
+    for name in mapping.ragged:
+        if mapping.bounds[name] > layer.bounds[name]:
+            yield f"{name.lower()} ends short, after {layer.bounds[name]} of {mapping.bounds[name]} iterations"
+
+
+def _homes(problem: LayerProblem) -> Iterator[str]:
+    """Yield the homes of operands: DRAM first, then memories from the farthest from the MACs."""
+    operands = problem.layer.operands
+    for memory in (DRAM, *(level.memory.name for level in reversed(problem.accelerator.levels))):
+        if here := [operand for operand in operands if problem.home(operand) == memory]:
+            yield f"{memory}: {', '.join(here)}"
+
+
+def _heads(
+    accelerator: Accelerator, mapping: LayerMapping, cut: int, bits: Mapping[tuple[str, str], int]
+) -> Iterator[str]:
+    """Yield each memory with the tiles that begin at this cut, the memory farthest from the MACs first."""
+    for level in reversed(accelerator.levels):
+        memory = level.memory.name
+        tiles = [
+            f"{operand} {short_bytes(-(-bits[memory, operand] // 8))}"
+            for operand in Operand
+            for kept in mapping.kept(operand)
+            if (kept.memory, kept.loops) == (memory, cut)
+        ]
+        if tiles:
+            yield f"{memory}: {', '.join(tiles)}"
+
+
+def _loop(nest: tuple[Loop, ...], index: int) -> str:
+    loop = nest[index]
+    number = Counter(inner.dimension for inner in nest[:index])[loop.dimension]
+    head = f"{loop.dimension.lower()}{number} = [0 : {loop.size}) :"
+    return f"for {head}" if loop.along is None else f"spatial_for {head}  // along {loop.along}"
+
+
+def _body(layer: Layer) -> str:
+    places = {"P": "height", "Q": "width", "R": "", "S": ""}
+    names = []
+    for operand in layer.operands:
+        relevant = [loop for loop in RELEVANT[operand] if loop != "G" or layer.g > 1]
+        loops = [(places.get(loop, loop.lower()) if operand == INPUT else loop.lower()) for loop in relevant]
+        names.append(f"{operand}[{', '.join(loop for loop in loops if loop)}]")
+    source, *weight, output = names
+    return f"{output} += {source} * {weight[0]}" if WEIGHT in layer.operands else f"{output} += {source}"
+
+
+def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
+    """Yield a row for each distinct layer, the totals, and remarks."""
+    totals = outcome.totals
+    has_footer = totals is not None and len(outcome.layers.layers) > 1
+    table = columns_table(_columns(outcome, totals), show_footer=has_footer)
+    for one in outcome.mapped:
+        table.add_row(*_cells(one, outcome))
+    yield table
+    if any(one.cost is not None and one.cost.stated_energy_pj is None for one in outcome.mapped):
+        yield Text(unknown_energy(outcome.accelerator))
+    for one in outcome.mapped:
+        if one.why_not is not None:
+            yield Text(f"{printable(one.names[0])}: {one.why_not}")
+        elif one.mapping is None:
+            yield Text(f"{printable(one.names[0])}: {_why_not(one)}")
+    for words, layers in Counter(filter(None, (claim_words(one, outcome) for one in outcome.mapped))).items():
+        yield Text(words if outcome.is_one_layer else f"{words}: {counted(layers, 'distinct layer')}")
+    yield from (Text(printable(note)) for note in outcome.accelerator.notes)
+    if outcome.moved:
+        yield _moved_table(outcome.moved)
+    if not outcome.is_one_layer:
+        yield Text("; ".join(covered_words(one) for one in outcome.coverage))
+
+
+def claim_words(one: MappedLayer, outcome: MappingOutcome) -> str | None:
+    """Return the status with the mappings for which it holds; None for a method that proves nothing."""
+    if outcome.mapspace is None:
+        return None
+    status, space = one.result.status, outcome.mapspace.name
+    if status in (Status.OPTIMAL, Status.INFEASIBLE):
+        return f"{status} ({space})"
+    among = one.result.optimal_among
+    return f"{status} (lower bound of {space})" + (f", optimal among {among}" if among else "")
+
+
+def covered_words(one: CoveredShare) -> str:
+    """Say how many operators, and which share of the operations, a way covers."""
+    return f"{one.way}: {counted(one.operators, 'operator')}, {percent(one.share or 0.0)} of the operations"
+
+
+def _moved_table(moved: Sequence[MovedOperator]) -> Table:
+    cycles, energy_pj = sum(one.latency_cycles for one in moved), summed(one.energy_pj for one in moved)
+    columns = (
+        ("without a loop nest", f"{counted(len(moved), 'operator')}: data movement", False),
+        ("operations", f"{sum(one.operations for one in moved):,}", True),
+        ("energy", short_energy(energy_pj), True),
+        ("cycles", f"{cycles:,}", True),
+        ("why", "", False),
+    )
+    table = columns_table(columns, show_footer=True)
+    kinds: dict[tuple[str, str], list[MovedOperator]] = {}
+    for one in moved:
+        kinds.setdefault((one.kind, one.why), []).append(one)
+    for (kind, why), alike in kinds.items():
+        table.add_row(
+            f"{printable(kind)} ({len(alike)})",
+            f"{sum(one.operations for one in alike):,}",
+            short_energy(summed(one.energy_pj for one in alike)),
+            f"{sum(one.latency_cycles for one in alike):,}",
+            printable(why),
+        )
+    return table
+
+
+def kinds_counted(left_out: Sequence[LeftOut]) -> str:
+    """Return the kinds of operators that were left out, each with how many there are."""
+    kinds = Counter(one.kind for one in left_out)
+    return ", ".join(f"{printable(kind)} ({count})" for kind, count in kinds.items())
+
+
+def loop_nests(outcome: MappingOutcome) -> str:
+    """Return the loop nests of each distinct layer that is mapped, as text."""
+    parts = []
+    for one in outcome.mapped:
+        if one.mapping is not None:
+            head = f"{printable(one.names[0])}{_times(one, outcome)}"
+            parts.append(f"{head}\n{loop_nest(LayerProblem(one.layer, outcome.accelerator), one.mapping)}")
+    return "\n\n".join(parts)
+
+
+def mapping_object(outcome: MappingOutcome) -> dict[str, object]:
+    """Return the result of `map` for `--json`: one layer, or a network's `layers` in order and their `totals`."""
+    head: dict[str, object] = {
+        "accelerator": outcome.accelerator.name,
+        "method": outcome.method,
+        "objective": outcome.objective,
+        "objective_unit": outcome.unit,
+        "mapspace": outcome.mapspace and outcome.mapspace.definition,
+        "accounting": outcome.accounting,
+        "not_modelled": list(outcome.accelerator.notes),
+    }
+    rows = [_layer_object(name, one, outcome, is_first=is_first) for name, one, is_first in outcome.of_each()]
+    if outcome.is_one_layer:
+        return rows[0] | head
+    return {
+        "network": outcome.layers.name,
+        **head,
+        "layers": rows,
+        "totals": _totals_object(outcome),
+        "left_out": [asdict(one) for one in outcome.moved],
+        "coverage": [asdict(one) for one in outcome.coverage],
+    }
+
+
+def _layer_object(name: str, one: MappedLayer, outcome: MappingOutcome, *, is_first: bool) -> dict[str, object]:
+    """Return a layer's object; equal layers share the answer and take no time."""
+    cost, claim = one.cost, one.claim
+    fields: dict[str, object] = {
+        "layer": name,
+        "same_as": None if is_first else one.names[0],
+        **picked(one.result, "status", "stopped_by"),
+        "objective": outcome.objective,
+        "objective_value": claim and claim.objective_value,
+        "lower_bound": one.lower_bound,
+        "gap": one.result.gap,
+        "energy_pj": cost and cost.stated_energy_pj,
+        "latency_cycles": cost and round(cost.cycles),
+        "macs": one.layer.macs,
+        "times": outcome.times(name),
+        "utilisation": cost and cost.utilisation,
+        "bounds": one.layer.bounds,
+        "space": outcome.mapspace and outcome.mapspace.name,
+        "optimal_among": one.result.optimal_among,
+        "lower_bound_of_any": one.lower_bound_of_any,
+        "mapping": one.mapping and mapping_fields(one.mapping),
+        "seconds": one.result.seconds if is_first else 0.0,
+        "error": one.why_not,
+    }
+    if cost is not None:
+        fields["mac_energy_pj"] = cost.mac_energy_pj
+        fields["memory_energy_pj"] = [
+            {"memory": memory, "operand": operand, "energy_pj": energy_pj}
+            for (memory, operand), energy_pj in cost.memory_energy_pj.items()
+        ]
+        fields["latency_parts"] = picked(cost.latency, "ideal", "unused", "stall", "preload", "offload")
+    return fields
+
+
+def _totals_object(outcome: MappingOutcome) -> dict[str, object]:
+    totals, moved = outcome.totals, outcome.moved
+    names = ("objective_value", "lower_bound", "energy_pj", "latency_cycles", "energy_delay_pj_cycles")
+    return {
+        "layers": len(outcome.layers.layers),
+        "distinct": len(outcome.mapped),
+        "mapped": sum(len(one.names) for one in outcome.mapped if one.mapping is not None),
+        **(dict.fromkeys(names) if totals is None else picked(totals, *names)),
+        "macs": outcome.layers.macs,
+        "utilisation": totals and totals.utilisation,
+        "seconds": outcome.seconds,
+        "data_movement": {
+            "energy_pj": summed(one.energy_pj for one in moved),
+            "latency_cycles": sum(one.latency_cycles for one in moved),
+            "dram_bits": sum(one.read_bits + one.written_bits for one in moved),
+        },
+    }
+
+
+def mapping_fields(mapping: LayerMapping) -> dict[str, object]:
+    """Return the nest, innermost first, with spatial loops as `K4@lane`, and each operand's memories with their cuts.
+
+    Loops that end short are listed as `ragged`, if there are any.
+    """
+    kept = {operand: mapping.kept(operand) for operand in ("input", "weight", "output")}
+    return {
+        "nest": [str(loop) for loop in mapping.nest],
+        **{operand: [{"memory": k.memory, "loops": k.loops} for k in each] for operand, each in kept.items()},
+        **({"ragged": list(mapping.ragged)} if mapping.ragged else {}),
+    }
+
+
+def _columns(outcome: MappingOutcome, totals: Totals | None) -> list[tuple[str, str, bool]]:
+    bound = "" if totals is None or totals.lower_bound is None else objective_words(totals.lower_bound, outcome.unit)
+    return [
+        ("layer", f"{counted(len(outcome.layers.layers), 'layer')} in all", False),
+        ("status", "", False),
+        ("energy", short_energy(totals.energy_pj) if totals else "", True),
+        ("cycles", f"{totals.latency_cycles:,}" if totals else "", True),
+        ("utilised", f"{totals.utilisation:.1%}" if totals else "", True),
+        ("CoSA's\nobjective" if outcome.unit == "bits" else "lower\nbound", bound, True),
+        ("gap", "", True),
+        ("seconds", f"{outcome.seconds:.3f}", True),
+    ]
+
+
+def _cells(one: MappedLayer, outcome: MappingOutcome) -> list[str]:
+    cost, gap = one.cost, one.result.gap
+    is_cosa = outcome.unit == "bits" and one.claim is not None
+    shown = one.claim.objective_value if is_cosa and one.claim else one.lower_bound
+    return [
+        f"{printable(one.names[0])}{_times(one, outcome)}",
+        f"{one.result.status}{'' if one.why_not is None else ' (refused)'}",
+        short_energy(cost.stated_energy_pj) if cost else "",
+        f"{round(cost.cycles):,}" if cost else "",
+        f"{cost.utilisation:.1%}" if cost else "",
+        objective_words(shown, outcome.unit),
+        "" if gap is None else percent(gap),
+        f"{one.result.seconds:.3f}",
+    ]
+
+
+def _times(one: MappedLayer, outcome: MappingOutcome) -> str:
+    times = sum(map(outcome.times, one.names))
+    return f" (x{times})" if times > 1 else ""
+
+
+def _why_not(one: MappedLayer) -> str:
+    if one.result.status is Status.INFEASIBLE:
+        return "no mapping fits"
+    stop = one.result.stopped_by
+    return "no mapping was found" if stop is Stop.COMPLETED else f"no mapping was found ({stop})"
+
+
+def objective_words(value: Number, unit: str) -> str:
+    """Format an objective's value in few digits, with an energy unit if it is an energy."""
+    if unit == "fJ":
+        return short_energy(value / 1000)
+    return f"{value:,.4f}" if unit == "bits" else f"{value:.4g}" if unit != "cycles" else f"{value:,}"

@@ -1,25 +1,33 @@
-"""What the program found, as it is shown: one noun per verb."""
+"""Results of the plan verbs as JSON objects, with words for memories and infeasible operators."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TypeAlias
 
-from onchip.answer.document import PlanDocument
-from onchip.answer.problem import Objective, Problem
+from onchip.answer.document import Claim, PlanDocument
+from onchip.answer.problem import Objective, Placement, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Memory, Operand
 from onchip.arch.sharing import Share
+from onchip.ir.tensor import Role, Tensor
 from onchip.model.capacity.bounds import OperatorNeed
+from onchip.model.capacity.infeasible_operator import InfeasibleOperator, Oversize, infeasible_operator
 from onchip.model.timeline.array_waits import LatencyParts
-from onchip.model.timeline.plan_timeline import stated_timeline
-from onchip.reports.explain.history import History
+from onchip.model.timeline.plan_timeline import Timeline, stated_timeline
+from onchip.reports.explain.history import History, ReloadCause, reload_causes
+from onchip.reports.shared.words import exact_bytes, picked, printable, short_bytes
 from onchip.verify.figures import Figures
+from onchip.verify.rules import Violation
 from onchip.verify.verifier import Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """How long each part took; `budget` is the time for M_P where the capacity asked for it."""
+    """Seconds of each part; `budget` is the time for M_P if the capacity asked for it."""
 
     read: float
     budget: float
@@ -29,9 +37,9 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A planned network. `document` and `figures` are None where there is no plan.
+    """A planned network; `document` and `figures` are None without a plan.
 
-    `required` is M_R; `min_peak_bytes` is M_P, None where it was not computed.
+    `required` is M_R; `min_peak_bytes` is M_P, None if it was not computed.
     """
 
     problem: Problem
@@ -45,36 +53,36 @@ class Outcome:
 
     @property
     def answer(self) -> Plan | None:
-        """The plan; None where there is none."""
+        """The plan, or None without one."""
         return self.result.answer
 
     @property
     def gap(self) -> float | None:
-        """How far the plan may be from the best, by its objective value; None where there is none."""
+        """Relative distance of the objective value from its bound, or None without a plan."""
         return self.result.gap
 
     @property
     def capacity_bytes(self) -> int:
-        """The bytes of all scratchpads together."""
+        """Bytes of all scratchpads together."""
         return sum(memory.capacity_bytes for memory in self.problem.memories)
 
     @property
     def history(self) -> History | None:
-        """What happens in the scratchpads; None where there is no plan."""
+        """History of the scratchpads, or None without a plan."""
         return None if self.document is None else History(self.problem, self.document.answer)
 
     @property
     def latency_parts(self) -> LatencyParts | None:
-        """What the time of a plan goes by with that says how long everything lasts; None of any other."""
+        """Parts of the latency of a plan with stated durations; None for other plans."""
         if self.document is None or self.problem.durations is None:
             return None
         return stated_timeline(self.problem, self.document.answer).parts
 
     @property
     def need_bytes(self) -> int:
-        """The least capacity that is not ruled out: M_R, or the proven least arena where nothing may spill.
+        """Lowest capacity that is not ruled out: M_R, or the proven minimum arena if no tensor may spill.
 
-        What fits no several scratchpads might fit one of their size.
+        Tensors that do not fit in several scratchpads may fit in one of their total size.
         """
         proven = 0
         if self.problem.objective is Objective.PEAK:
@@ -94,18 +102,18 @@ class Check:
 
     @property
     def graph_differs(self) -> bool:
-        """Whether the plan says it is for another graph."""
+        """True if the plan names another graph."""
         return self.document.graph.sha256 not in (None, self.sha256)
 
     @property
     def is_legal(self) -> bool:
-        """Whether nothing at all is to be said against the plan."""
+        """True if the plan has no violation and names this graph."""
         return not self.verdict.violations and not self.graph_differs
 
 
 @dataclass(frozen=True, slots=True)
 class SharedNeed:
-    """M_R and M_P in bytes (None where that is not proven) of a network in which outputs share bytes with inputs."""
+    """M_R and M_P in bytes (None if not proven) of a network in which outputs share bytes with inputs."""
 
     share: Share
     required_bytes: int
@@ -114,9 +122,9 @@ class SharedNeed:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is in a network. `required` is M_R, `least_peak` is M_P as far as it was found.
+    """The contents of a network; `required` is M_R, `least_peak` the result for M_P.
 
-    `needs` are both for each way of sharing bytes; empty where nothing can be shared.
+    `needs` has both for each way of sharing bytes; empty if no bytes can be shared.
     """
 
     problem: Problem
@@ -127,11 +135,309 @@ class Description:
 
     @property
     def min_peak_bytes(self) -> int | None:
-        """M_P, or None where it is not proven."""
+        """M_P in bytes, or None if it is not proven."""
         return self.least_peak.objective_value if self.least_peak.status is Status.OPTIMAL else None
 
 
-def beyond_traffic(figures: Figures) -> tuple[str, ...]:
-    """Return what an objective of transfers counts besides non-compulsory transfers, in words."""
-    state = ("state loaded and written",) if figures.states_loaded else ()
-    return (*state, "operators run again") if figures.recomputation_cost else state
+def beyond_traffic(figures: Figures) -> str:
+    """Name what an objective of transfers counts besides non-compulsory transfers; empty for nothing."""
+    state = ["state loaded and written"] if figures.states_loaded else []
+    return " and ".join([*state, "operators run again"] if figures.recomputation_cost else state)
+
+
+@dataclass(frozen=True, slots=True)
+class BaselinePlan:
+    """A baseline's plan for the same problem; `figures` is None without a plan."""
+
+    name: str
+    status: Status
+    figures: Figures | None
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A verified plan, what the verifier counted in it, and whatever else is known.
+
+    `facts` are lines for the summary that only the run that made the plan knows, such as its seconds;
+    `no_timeline` says why there is none.
+    """
+
+    problem: Problem
+    document: PlanDocument
+    figures: Figures
+    required: OperatorNeed
+    command_line: str
+    facts: tuple[tuple[str, str], ...] = ()
+    baselines: tuple[BaselinePlan, ...] = ()
+    timeline: Timeline | None = None
+    no_timeline: str = "no accelerator was named: --accelerator adds it"
+    history: History = field(init=False)
+    reload_causes: tuple[ReloadCause, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        history = History(self.problem, self.document.answer)
+        object.__setattr__(self, "history", history)
+        object.__setattr__(self, "reload_causes", reload_causes(history))
+
+    @property
+    def claim(self) -> Claim | None:
+        """The claim of the plan's maker, or None."""
+        return self.document.claim
+
+
+def memory_words(memory: Memory, size: str) -> str:
+    """Return `left of 4 KiB (aligned to 8, holds input and weight)`, without operands if it holds all."""
+    notes = [f"aligned to {memory.alignment_bytes}"] if memory.alignment_bytes > 1 else []
+    if set(memory.holds) != set(Operand):
+        notes.append(f"holds {operand_words(memory)}")
+    return f"{memory.name} of {size}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def least_need_words(need: OperatorNeed, setters: str) -> str:
+    """Return `864 bytes, set by pool`, or `at most 864 bytes` if a smaller M_R was not ruled out."""
+    return f"{'' if need.is_proven else 'at most '}{exact_bytes(need.need_bytes)}, set by {setters}"
+
+
+def memory_title(memory: Memory) -> str:
+    """Return `left, 4 KiB, for input and weight`."""
+    title = f"{memory.name}, {short_bytes(memory.capacity_bytes)}"
+    return title if set(memory.holds) == set(Operand) else f"{title}, for {operand_words(memory)}"
+
+
+def operand_words(memory: Memory) -> str:
+    """Name what a memory holds: `input and weight`."""
+    return " and ".join(memory.holds)
+
+
+def links_words(problem: Problem) -> str:
+    """Name the ways between scratchpads: `left -> right, right -> left`."""
+    return ", ".join(f"{source} -> {target}" for source, target in problem.transfers.links)
+
+
+def arenas_words(figures: Figures) -> str:
+    """Return the arena of each of several scratchpads behind a colon; else nothing."""
+    if len(figures.arenas) == 1:
+        return ""
+    return ": " + ", ".join(f"{name} {arena_bytes:,}" for name, arena_bytes in figures.arenas)
+
+
+SPLIT = "--split auto"
+MOST_OPERANDS = 10
+
+
+def infeasible_object(outcome: Outcome) -> Mapping[str, object]:
+    """Return the fields that `plan --json` adds if no plan exists."""
+    infeasible, required = infeasible_operator(outcome.problem), outcome.required
+    oversize = None if infeasible is None else infeasible.oversize
+    largest = None if oversize is None else oversize.largest
+    return {
+        "error": infeasible_words(outcome, infeasible),
+        "expected": expected_instead(infeasible) if infeasible else f"--objective {Objective.TRAFFIC}",
+        "operator": (infeasible or required).operator.name,
+        "need_bytes": (infeasible or outcome).need_bytes,
+        "excess_bytes": infeasible.excess_bytes if infeasible else max(0, outcome.need_bytes - outcome.capacity_bytes),
+        "tensor": oversize and oversize.tensor.name,
+        "tensor_bytes": oversize and oversize.tensor.size_bytes,
+        "largest_scratchpad": largest and largest.name,
+        "largest_scratchpad_bytes": oversize and oversize.largest_bytes,
+    }
+
+
+def expected_instead(infeasible: InfeasibleOperator) -> str:
+    """Return the remedy: tiles, unless no scratchpad may hold one of the operands."""
+    oversize = infeasible.oversize
+    return SPLIT if oversize is None or oversize.largest is not None else f"a scratchpad that holds {oversize.operand}"
+
+
+def infeasible_words(outcome: Outcome, infeasible: InfeasibleOperator | None) -> str:
+    """Say in one sentence which operator does not fit, and by how many bytes."""
+    if infeasible is None:
+        return _without_spills(outcome)
+    operator, needed = printable(infeasible.operator.name), exact_bytes(infeasible.need_bytes)
+    if infeasible.oversize is not None:
+        return f"operator {operator} needs {needed}{_beyond_all(infeasible)}; {oversize_words(infeasible.oversize)}"
+    if infeasible.need_bytes > infeasible.capacity_bytes:
+        return f"operator {operator} needs {needed}{_beyond_all(infeasible)}"
+    return (
+        f"operator {operator} needs {needed} of {infeasible.capacity_bytes:,}, "
+        f"but its operands have no places together: "
+        f"{_operands(infeasible, outcome)}"
+    )
+
+
+def _beyond_all(infeasible: InfeasibleOperator) -> str:
+    excess_bytes = infeasible.need_bytes - infeasible.capacity_bytes
+    return f", {exact_bytes(excess_bytes)} too many" if excess_bytes > 0 else ""
+
+
+def oversize_words(oversize: Oversize) -> str:
+    """Say which operand no scratchpad takes, or how large the largest is that may hold it."""
+    tensor = f"its {oversize.operand} {printable(oversize.tensor.name)} ({exact_bytes(oversize.tensor.size_bytes)})"
+    if oversize.largest is None:
+        return f"no scratchpad holds {tensor}"
+    largest = f"{oversize.largest.name} ({exact_bytes(oversize.largest_bytes)})"
+    return f"{tensor} is larger than {largest}, the largest scratchpad that may hold it"
+
+
+def _operands(infeasible: InfeasibleOperator, outcome: Outcome) -> str:
+    problem, shown = outcome.problem, infeasible.operands[:MOST_OPERANDS]
+    operator = infeasible.operator
+    words = [f"{printable(one.name)} ({problem.operand(operator, one)}, {one.size_bytes:,})" for one in shown]
+    more = len(infeasible.operands) - len(shown)
+    return ", ".join(words) + (f" and {more:,} more" if more else "")
+
+
+def _without_spills(outcome: Outcome) -> str:
+    excess_bytes = outcome.need_bytes - outcome.capacity_bytes
+    operator = printable(outcome.required.operator.name)
+    needs_most = f"the operator that needs most, {operator}, needs {exact_bytes(outcome.required.need_bytes)}"
+    if excess_bytes <= 0:
+        return f"without spills: the tensors in use have no places together; {needs_most}"
+    return (
+        f"without spills: at least {exact_bytes(outcome.need_bytes)} are needed, {exact_bytes(excess_bytes)} too many; "
+        f"{needs_most}"
+    )
+
+
+Json: TypeAlias = "Mapping[str, object]"
+
+LARGEST_TENSORS = 10
+
+
+def outcome_object(outcome: Outcome) -> Json:
+    """Return the result of `plan` for `--json`; fields of a missing plan are null."""
+    problem, result, figures, history = outcome.problem, outcome.result, outcome.figures, outcome.history
+    found = {
+        "network": problem.graph.name,
+        "method": result.method,
+        "order": problem.order,
+        "count": problem.count,
+        "seed": outcome.seed,
+        **picked(result, "status", "stopped_by"),
+        "operators": len(problem.graph.operators),
+        "tensors": len(problem.counted_tensors),
+        "memories": [memory_object(memory) for memory in problem.memories],
+        "links": links_object(problem),
+        "placement": problem.placement,
+        "capacity_bytes": outcome.capacity_bytes,
+        "objective": problem.objective,
+        "objective_unit": problem.objective.unit,
+        "objective_value": result.objective_value,
+        "lower_bound": result.bound,
+        **picked(result, "gap", "space", "optimal_among", "why_not"),
+        "traffic": figures and traffic_object(figures),
+        "recomputation": figures and recomputation_object(figures),
+        "states": figures and states_object(figures),
+        "peak_bytes": figures and figures.peak_bytes,
+        "arena_bytes": figures and figures.arena_bytes,
+        "peaks": history and {memory.name: history.peak_bytes(memory.name) for memory in problem.memories},
+        "arenas": figures and dict(figures.arenas),
+        "outside_bytes": _outside_bytes(outcome),
+        "required_bytes": outcome.required.need_bytes,
+        "min_peak_bytes": outcome.min_peak_bytes,
+        "seconds": picked(outcome.seconds, "read", "budget", "solve", "verify"),
+    }
+    if outcome.latency_parts is not None:
+        found["latency_parts"] = outcome.latency_parts.by_name
+    return {**found, **infeasible_object(outcome)} if result.status is Status.INFEASIBLE else found
+
+
+def _outside_bytes(outcome: Outcome) -> int | None:
+    """Return the bytes of tensors without a static place; None for dynamic placement or without a plan."""
+    if outcome.history is None or outcome.problem.placement is Placement.DYNAMIC:
+        return None
+    return sum(tensor.size_bytes for tensor in outcome.history.without_place_for_life)
+
+
+def check_object(check: Check) -> Json:
+    """Return the violations of a plan, and its figures with its maker's claims."""
+    claim, figures, graph = check.document.claim, check.verdict.figures, check.document.graph
+    objective = check.problem.objective
+    return {
+        "network": check.problem.graph.name,
+        "legal": check.is_legal,
+        "graph": {"planned_sha256": graph.sha256, "sha256": check.sha256, "differs": check.graph_differs},
+        "violations": [violation_object(violation) for violation in check.verdict.violations],
+        "memories": [memory_object(memory) for memory in check.problem.memories],
+        "links": links_object(check.problem),
+        "placement": check.problem.placement,
+        "recomputed": {
+            "objective": objective,
+            "objective_unit": objective.unit,
+            "objective_value": figures.objective_value(objective),
+            "traffic": traffic_object(figures),
+            "recomputation": recomputation_object(figures),
+            "peak_bytes": figures.peak_bytes,
+            "arena_bytes": figures.arena_bytes,
+            "arenas": dict(figures.arenas),
+            "states": states_object(figures),
+        },
+        "claimed": claim and picked(claim, "method", "status", "objective", "objective_value", "lower_bound"),
+    }
+
+
+def violation_object(violation: Violation) -> Json:
+    """Say which rule is broken where."""
+    return picked(violation, "rule", "step", "instruction", "subject", "detail")
+
+
+def description_object(description: Description) -> Json:
+    """Return the contents of a network."""
+    graph, peak = description.problem.graph, description.least_peak
+    return {
+        "network": graph.name,
+        "count": description.problem.count,
+        "operators": len(graph.operators),
+        "tensors": {
+            role.value: {"count": len(tensors), "bytes": sum(tensor.size_bytes for tensor in tensors)}
+            for role in Role
+            for tensors in [graph.with_role(role)]
+        },
+        "required_bytes": description.required.need_bytes,
+        "required_by": description.required.operator.name,
+        "min_peak_bytes": description.min_peak_bytes,
+        "min_peak_range": [peak.lower_bound, peak.objective_value],
+        "compulsory_bytes": description.compulsory_bytes,
+        "shared": [asdict(one) for one in description.needs],
+        "states": [{"old": state.old, "new": state.new} for state in graph.states],
+        "largest_tensors": [
+            {"name": tensor.name, "role": tensor.role, "shape": tensor.shape, "bytes": tensor.size_bytes}
+            for tensor in largest_tensors(description)
+        ],
+    }
+
+
+def largest_tensors(description: Description) -> tuple[Tensor, ...]:
+    """Return the largest counted tensors, the first of equals first."""
+    by_size = sorted(description.problem.counted_tensors, key=lambda tensor: -tensor.size_bytes)
+    return tuple(by_size[:LARGEST_TENSORS])
+
+
+def traffic_object(figures: Figures) -> Json:
+    """Return the traffic in bytes; `moved` between scratchpads is not part of the traffic."""
+    return picked(figures, "total", "compulsory", "non_compulsory", "loads", "write_backs", "moved")
+
+
+def recomputation_object(figures: Figures) -> Json:
+    """Return the number of repeated Computes, and their cost in the objective's unit."""
+    return {"runs_again": figures.runs_again, "cost": figures.recomputation_cost}
+
+
+def states_object(figures: Figures) -> Json:
+    """Return the states that stay on the chip and those that are loaded and written back, by their old tensors."""
+    return {"on_chip": list(figures.states_on_chip), "loaded": list(figures.states_loaded)}
+
+
+def memory_object(memory: Memory) -> Json:
+    """Say what a scratchpad is."""
+    return {**picked(memory, "name", "capacity_bytes", "alignment_bytes"), "holds": list(memory.holds)}
+
+
+def links_object(problem: Problem) -> list[Json]:
+    """Say what leads from one scratchpad to another."""
+    return [{"source": source, "target": target} for source, target in problem.transfers.links]
+
+
+def accelerator_object(accelerator: Accelerator) -> Json:
+    """Say which scratchpads an accelerator has."""
+    return {"name": accelerator.name, "memories": [memory_object(memory) for memory in accelerator.scratchpads]}

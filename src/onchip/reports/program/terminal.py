@@ -1,4 +1,4 @@
-"""What people read on a terminal: tables."""
+"""Tables of the plan verbs for terminals."""
 
 from __future__ import annotations
 
@@ -17,10 +17,21 @@ from onchip.arch.sharing import Share
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.model.capacity.infeasible_operator import infeasible_operator
-from onchip.reports.program.infeasible import SPLIT, expected_instead, infeasible_words
-from onchip.reports.program.json_view import largest_tensors
-from onchip.reports.program.memories import arenas_words, least_need_words, links_words, memory_words
-from onchip.reports.program.outcome import Check, Description, Outcome, SharedNeed, beyond_traffic
+from onchip.reports.program.outcome import (
+    SPLIT,
+    Check,
+    Description,
+    Outcome,
+    SharedNeed,
+    arenas_words,
+    beyond_traffic,
+    expected_instead,
+    infeasible_words,
+    largest_tensors,
+    least_need_words,
+    links_words,
+    memory_words,
+)
 from onchip.reports.shared.latency import latency_words
 from onchip.reports.shared.words import amount, counted, printable
 from onchip.verify.figures import Figures
@@ -42,7 +53,7 @@ def show(*renderables: RenderableType) -> str:
 def outcome_table(outcome: Outcome) -> RenderableType:
     """Return the table of what `plan` found."""
     problem, result, figures = outcome.problem, outcome.result, outcome.figures
-    rows = [("network", f"{printable(problem.graph.name)}, {_operators(len(problem.graph.operators))}")]
+    rows = [("network", f"{printable(problem.graph.name)}, {counted(len(problem.graph.operators), 'operator')}")]
     rows += [("scratchpad", _memory(memory)) for memory in problem.memories]
     if problem.transfers.links:
         rows.append(("links", links_words(problem)))
@@ -76,7 +87,6 @@ def outcome_table(outcome: Outcome) -> RenderableType:
 
 
 def _objective(objective: Objective) -> list[tuple[str, str]]:
-    """Say what is least, unless that is the traffic."""
     least = {
         Objective.PEAK: "least peak, no spills",
         Objective.DMA_CYCLES: "least cycles of DMA",
@@ -88,7 +98,6 @@ def _objective(objective: Objective) -> list[tuple[str, str]]:
 
 
 def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
-    """The cost where it is something else than the traffic, and the bytes."""
     figures, objective = outcome.figures, outcome.problem.objective
     if figures is None:
         return []
@@ -109,21 +118,18 @@ def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def _value_beyond_traffic(outcome: Outcome) -> list[tuple[str, str]]:
-    """Return the objective value if it counts more than the non-compulsory transfers."""
     figures, objective = outcome.figures, outcome.problem.objective
     if figures is None or not beyond_traffic(figures) or not objective.counts_transfers:
         return []
     value = amount(figures.objective_value(objective), objective.unit)
-    return [("objective value", f"{value}, with {' and '.join(beyond_traffic(figures))}")]
+    return [("objective value", f"{value}, with {beyond_traffic(figures)}")]
 
 
 def _runs_again(figures: Figures, objective: Objective) -> str:
-    """How often operators run again, and what that costs."""
     return f"{counted(figures.runs_again, 'time')}, {amount(figures.recomputation_cost, objective.unit)}"
 
 
 def _states(graph: Graph, figures: Figures) -> list[tuple[str, str]]:
-    """Say which state stays, and which moves, what that costs being in the objective."""
     rows = []
     for what, names in (("on chip for life", figures.states_on_chip), ("loaded and written", figures.states_loaded)):
         if names:
@@ -155,7 +161,7 @@ def _status(outcome: Outcome) -> str:
 
 
 def check_report(check: Check) -> tuple[RenderableType, ...]:
-    """Say what is wrong with a plan, and its figures beside the claims."""
+    """Return the violations of a plan, and its figures with the claims."""
     count = len(check.verdict.violations) + check.graph_differs
     lines: list[RenderableType] = [Text(str(violation)) for violation in check.verdict.violations]
     if check.graph_differs:
@@ -196,7 +202,7 @@ def _figures_table(check: Check) -> Table:
 
 
 def description_report(description: Description) -> tuple[RenderableType, ...]:
-    """Return the tables of what is in a network."""
+    """Return the tables of a network's contents."""
     graph, required = description.problem.graph, description.required
     rows = [("network", printable(graph.name)), ("operators", f"{len(graph.operators):,}")]
     for role in Role:
@@ -241,8 +247,16 @@ def accelerators_table(accelerators: Iterable[Accelerator]) -> Table:
     return table
 
 
+def columns_table(columns: Iterable[tuple[str, str, bool]], *, show_footer: bool = False) -> Table:
+    """Return an empty table; a column is its name, its footer, and True for numbers."""
+    table = Table(box=SIMPLE, show_footer=show_footer, collapse_padding=True, pad_edge=False)
+    for name, footer, is_number in columns:
+        table.add_column(name, footer, justify="right" if is_number else "left", no_wrap=is_number)
+    return table
+
+
 def facts(rows: Iterable[tuple[str, str]]) -> Table:
-    """Names beside what they are, one a line."""
+    """Return a table of names and values."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -253,10 +267,6 @@ def facts(rows: Iterable[tuple[str, str]]) -> Table:
 
 def _memory(memory: Memory) -> str:
     return memory_words(memory, _bytes(memory.capacity_bytes))
-
-
-def _operators(count: int) -> str:
-    return f"{count:,} operator{'s' if count != 1 else ''}"
 
 
 def _bytes(size_bytes: int) -> str:

@@ -1,25 +1,36 @@
-"""Why a schedule costs what it costs: where the energy goes, what moves, and what stands against its staying."""
+"""The energy, movements and free capacity of a schedule, as a JSON object and as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from onchip.arch.energies import summed
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from onchip.answer.residencies import Residency
+from onchip.arch.energies import summed, unknown_energy
 from onchip.arch.memory import DRAM
 from onchip.errors import InternalError, UsageError
 from onchip.model.program.figures import ScheduleFigures
-from onchip.reports.explain.schedule_history import ScheduleHistory
-from onchip.reports.explain.schedule_movements import (
+from onchip.reports.explain.schedule_history import (
+    Crowding,
     MovementKind,
     MovementReason,
+    ScheduleHistory,
     ScheduleMovements,
     TensorMovement,
 )
-from onchip.reports.schedule.operator_figures import OperatorFigures, figures_of_operators
-from onchip.reports.schedule.outcome import ScheduleOutcome
+from onchip.reports.program.terminal import columns_table, facts
+from onchip.reports.schedule.figures import COPIES, MACS, OperatorFigures, figures_of_operators
+from onchip.reports.schedule.outcome import ScheduleOutcome, energies_object, traffic_object
+from onchip.reports.shared.figures import memory_names
+from onchip.reports.shared.latency import latency_words
+from onchip.reports.shared.page import Json
+from onchip.reports.shared.words import amount, counted, exact_bytes, percent, picked, printable, short_energy
 
 STREAMED: Final = (MovementKind.STREAMED_IN, MovementKind.STREAMED_OUT)
 SHORT_OF_ROOM: Final = (MovementReason.TOO_LARGE, MovementReason.NO_ROOM)
@@ -27,9 +38,9 @@ SHORT_OF_ROOM: Final = (MovementReason.TOO_LARGE, MovementReason.NO_ROOM)
 
 @dataclass(frozen=True, slots=True)
 class MovementSum:
-    """Movements of one tensor of the network, alike in kind, reason, operator of the network and memory on the chip.
+    """Movements of one network tensor with equal kind, reason, operator and memory on the chip.
 
-    `memory` is None for what is streamed. `worst` is the one of them that lacks the most room.
+    `memory` is None for streamed operands. `worst` is the movement that lacks the most capacity.
     """
 
     tensor: str
@@ -44,13 +55,13 @@ class MovementSum:
 
     @property
     def size_bytes(self) -> int:
-        """All that moves, rounded up."""
+        """Number of moved bytes, rounded up."""
         return -(-self.bits // 8)
 
 
 @dataclass(frozen=True)
 class ScheduleExplanation:
-    """Of a legal schedule, as a whole or, if it is named, of one `tensor` of the network."""
+    """An explained legal schedule or, if `tensor` is not None, one of its network tensors."""
 
     outcome: ScheduleOutcome
     figures: ScheduleFigures
@@ -79,26 +90,26 @@ class ScheduleExplanation:
 
     @cached_property
     def own_movements(self) -> tuple[TensorMovement, ...]:
-        """Those of the tensor, if one is named, in the order of steps."""
+        """Movements of the named tensor, or all, in the order of steps."""
         found = [one for one in self.movements.all if self.tensor in (None, one.tensor)]
         return tuple(sorted(found, key=lambda one: one.step))
 
     @cached_property
     def operators(self) -> tuple[OperatorFigures, ...]:
-        """The operators of the network, the most expensive first; by cycles if energies are unknown."""
+        """Network operators, the most expensive first; by cycles if energies are unknown."""
         found = figures_of_operators(self.outcome.network, self.history)
         return tuple(sorted(found, key=lambda one: (-sum(one.energy_pj.values()), -one.cycles)))
 
     @cached_property
     def sums(self) -> tuple[MovementSum, ...]:
-        """What moves, the most expensive first; by bits if energies are unknown."""
+        """Sums of movements, the most expensive first; by bits if energies are unknown."""
         origins = self.history.tiles.operators
         found = sums_of_movements(self.own_movements, {name: origin.operator for name, origin in origins.items()})
         return tuple(sorted(found, key=lambda one: (-(one.energy_pj or 0.0), -one.bits)))
 
 
 def sums_of_movements(movements: Iterable[TensorMovement], origin_of: Mapping[str, str]) -> tuple[MovementSum, ...]:
-    """The sums of movements that are alike; `origin_of` says of which operator of the network a tile operator is."""
+    """Sum up equal movements; `origin_of` maps a tile operator to its network operator."""
     found: dict[tuple[str, str, str, str | None, str], MovementSum] = {}
     for one in movements:
         operator, memory = origin_of[one.operator], _on_chip(one)
@@ -121,7 +132,315 @@ def _missing_bytes(one: TensorMovement) -> int:
 
 
 def _on_chip(one: TensorMovement) -> str | None:
-    """The memory at the other end than DRAM, the target of what stays on the chip."""
+    """Return the memory on the chip: the end that is not DRAM, or the target of a move."""
     if one.kind in STREAMED:
         return None
     return one.source if one.target == DRAM else one.target
+
+
+MOST_OTHERS: Final = 10
+
+
+def schedule_explanation_object(explanation: ScheduleExplanation) -> Json:
+    """Return the costs of the schedule, or of the named tensor, with their reasons, for `--json`."""
+    outcome = explanation.outcome
+    head: Json = {"network": outcome.network.name, "accelerator": outcome.accelerator.name}
+    if explanation.tensor is not None:
+        return head | _tensor_object(explanation, explanation.tensor)
+    result, figures = outcome.result, explanation.figures
+    return {
+        **head,
+        "status": result.status,
+        "objective": outcome.objective,
+        "objective_unit": outcome.unit,
+        **picked(result, "objective_value", "lower_bound", "gap"),
+        "energy_pj": figures.energy_pj,
+        "energies": energies_object(figures),
+        "latency_cycles": figures.latency_cycles,
+        "latency_parts": figures.latency.by_name,
+        "traffic": traffic_object(figures.traffic),
+        "operators": [_operator_object(one) for one in explanation.operators],
+        "copies": [_sum_object(explanation, one) for one in explanation.sums if one.kind not in STREAMED],
+        "streamed": [_sum_object(explanation, one) for one in explanation.sums if one.kind in STREAMED],
+    }
+
+
+def _tensor_object(explanation: ScheduleExplanation, tensor: str) -> Json:
+    history, network = explanation.history, explanation.outcome.network
+    bands = {one.name for one in history.tiles.graph.tensors if tensor in (one.name, one.part_of)}
+    whole = network.tensor.get(tensor) or history.tiles.graph.tensor[tensor]
+    producer = network.producer.get(tensor)
+    return {
+        "tensor": tensor,
+        "role": whole.role,
+        "bytes": whole.size_bytes,
+        "bands": len(bands),
+        "written_by": producer and producer.name,
+        "read_by": [one.name for one in network.readers.get(tensor, ())],
+        "residencies": [
+            {
+                "band": one.tensor,
+                **picked(one, "memory", "offset_bytes"),
+                "bytes": one.size_bytes,
+                **picked(one, "start_step", "stop_step", "began"),
+            }
+            for one in history.residencies
+            if one.tensor in bands
+        ],
+        "copies": [_sum_object(explanation, one) for one in explanation.sums if one.kind not in STREAMED],
+        "streamed": [_sum_object(explanation, one) for one in explanation.sums if one.kind in STREAMED],
+        "movements": [_movement_object(explanation, one) for one in explanation.own_movements],
+    }
+
+
+def _operator_object(one: OperatorFigures) -> Json:
+    parts = sorted(one.energy_pj.items(), key=lambda part: -part[1])
+    return {
+        "operator": one.name,
+        **picked(one, "kind", "stack", "tile_operators", "macs"),
+        "energy_pj": one.stated_energy_pj,
+        "cycles": one.cycles,
+        "energies": [{"memory": memory, "cause": cause, "energy_pj": part} for (memory, cause), part in parts if part],
+    }
+
+
+def _sum_object(explanation: ScheduleExplanation, one: MovementSum) -> Json:
+    return {
+        **picked(one, "tensor", "kind", "operator", "memory", "times"),
+        "bytes": one.size_bytes,
+        **picked(one, "energy_pj", "reason"),
+        "worst": _worst_object(explanation, one.worst),
+    }
+
+
+def _movement_object(explanation: ScheduleExplanation, one: TensorMovement) -> Json:
+    return {
+        "bands": list(one.bands),
+        **picked(one, "kind", "step", "operator", "source", "target"),
+        "bytes": -(-one.bits // 8),
+        **picked(one, "energy_pj", "reason"),
+        "room": one.crowding and _crowding_object(explanation, one.crowding),
+    }
+
+
+def _worst_object(explanation: ScheduleExplanation, one: TensorMovement) -> Json | None:
+    if one.crowding is None:
+        return None
+    others = explanation.movements.room.others(one.crowding, one.bands)
+    listed = [{"tensor": other.tensor, "bytes": other.size_bytes} for other in others[:MOST_OTHERS]]
+    return _crowding_object(explanation, one.crowding) | {"others": listed}
+
+
+def _crowding_object(explanation: ScheduleExplanation, crowding: Crowding) -> Json:
+    return {
+        "memory": crowding.memory.name,
+        "capacity_bytes": crowding.memory.capacity_bytes,
+        "step": crowding.step,
+        "operator": explanation.history.operators[crowding.step],
+        **picked(crowding, "need_bytes", "others_bytes"),
+        "missing_bytes": max(crowding.missing_bytes, 0),
+    }
+
+
+MOST_SHOWN: Final = 10
+_CAUSES: Final = ("input", "weight", "output", COPIES)
+
+
+def schedule_explanation_tables(explanation: ScheduleExplanation) -> Iterator[RenderableType]:
+    """Yield the figures, energies, most expensive operators, movements with reasons, and missing capacity."""
+    if explanation.tensor is not None:
+        yield from _of_tensor(explanation, explanation.tensor)
+        return
+    yield facts(_rows(explanation))
+    yield _energy_table(explanation)
+    if explanation.figures.stated_energy_fj is None:
+        yield Text(unknown_energy(explanation.outcome.accelerator))
+    yield _operators_table(explanation)
+    yield from _movements(explanation.sums)
+    yield from _smaller(explanation)
+
+
+def _rows(explanation: ScheduleExplanation) -> Iterator[tuple[str, str]]:
+    outcome, figures = explanation.outcome, explanation.figures
+    result, traffic, latency = outcome.result, figures.traffic, figures.latency
+    operators, tiles = len(outcome.network.operators), explanation.history.step_count
+    gap = "" if result.gap is None else f", gap {percent(result.gap)}"
+    yield "network", f"{printable(outcome.network.name)}, {counted(operators, 'operator')}, {counted(tiles, 'step')}"
+    yield "accelerator", printable(outcome.accelerator.name)
+    yield "least", f"{outcome.objective}: {amount(result.objective_value or 0, outcome.unit)}, {result.status}"
+    yield "lower bound", f"{amount(result.lower_bound, outcome.unit)}{gap}"
+    yield (
+        "traffic",
+        f"{exact_bytes(figures.traffic_bytes)}: "
+        + ", ".join(
+            f"{name} {size:,}"
+            for name, size in (
+                ("loads", traffic.loads),
+                ("write-backs", traffic.write_backs),
+                ("streamed in", traffic.streamed_reads),
+                ("streamed out", traffic.streamed_writes),
+            )
+        ),
+    )
+    yield "latency", f"{figures.latency_cycles:,} cycles: {latency_words(latency)}"
+
+
+def _energy_table(explanation: ScheduleExplanation) -> Table:
+    energy, total_pj = explanation.figures.energy, explanation.figures.energy_pj
+    table = _table("energy", *_CAUSES, "all", "share", texts=1)
+    names = memory_names(explanation.outcome.accelerator)
+    table.add_row(MACS, *[""] * len(_CAUSES), *_with_share(energy.mac_pj, total_pj))
+    for name in names:
+        parts = {cause: energy.compute_access_pj.get((name, cause), 0.0) for cause in _CAUSES[:-1]}
+        parts[COPIES] = energy.copy_access_pj.get(name, 0.0)
+        cells = [short_energy(part) if part else "-" for part in parts.values()]
+        table.add_row(printable(name), *cells, *_with_share(sum(parts.values()), total_pj))
+    return table
+
+
+def _operators_table(explanation: ScheduleExplanation) -> Table:
+    """Return the most expensive operators, without Copies, which belong to tensors."""
+    total_pj = explanation.figures.energy_pj
+    table = _table("operator", "most of it is", "steps", "energy", "share", "cycles", texts=2)
+    for one in explanation.operators[:MOST_SHOWN]:
+        table.add_row(
+            printable(one.name),
+            _most_of(one),
+            f"{one.tile_operators:,}",
+            *_with_share(one.stated_energy_pj, total_pj),
+            f"{one.cycles:,}",
+        )
+    rest = explanation.operators[MOST_SHOWN:]
+    if rest:
+        energy = _with_share(summed(one.stated_energy_pj for one in rest), total_pj)
+        steps, cycles = sum(one.tile_operators for one in rest), sum(one.cycles for one in rest)
+        table.add_row(f"{len(rest):,} more", "", f"{steps:,}", *energy, f"{cycles:,}")
+    return table
+
+
+def _most_of(one: OperatorFigures) -> str:
+    if not one.energy_pj:
+        return "-"
+    (memory, cause), part = max(one.energy_pj.items(), key=lambda each: each[1])
+    total = sum(one.energy_pj.values())
+    where = MACS if memory == MACS else f"{cause} in {printable(memory)}"
+    return f"{where}, {percent(part / total)}" if total else "-"
+
+
+def _movements(sums: Sequence[MovementSum]) -> Iterator[RenderableType]:
+    if not sums:
+        yield Text("nothing is copied or streamed: all moves between homes and MACs alone")
+        return
+    table = _table("tensor", "moves", "why", "times", "bytes", "energy", texts=3)
+    for one in sums[:MOST_SHOWN]:
+        table.add_row(
+            printable(one.tensor),
+            _how(one),
+            _why(one),
+            f"{one.times:,}",
+            f"{one.size_bytes:,}",
+            short_energy(one.energy_pj),
+        )
+    yield table
+    if len(sums) > MOST_SHOWN:
+        rest = sums[MOST_SHOWN:]
+        size, energy = sum(one.size_bytes for one in rest), summed(one.energy_pj for one in rest)
+        yield Text(f"and {len(rest):,} more, {exact_bytes(size)}, {short_energy(energy)}; --json has all")
+
+
+def _how(one: MovementSum) -> str:
+    operator, memory = printable(one.operator), printable(one.memory or "")
+    match one.kind:
+        case MovementKind.STREAMED_IN | MovementKind.STREAMED_OUT:
+            return f"{one.kind} by {operator}"
+        case MovementKind.LOAD | MovementKind.RELOAD:
+            return f"{one.kind} into {memory} for {operator}"
+        case MovementKind.MOVE:
+            return f"copied into {memory} for {operator}"
+        case _:
+            return f"{one.kind} from {memory} after {operator}"
+
+
+def _why(one: MovementSum) -> str:
+    crowding = one.worst.crowding
+    memory = "" if crowding is None else printable(crowding.memory.name)
+    return {
+        MovementReason.NEEDED: "needed once",
+        MovementReason.NOT_HELD: "no memory may hold it",
+        MovementReason.TOO_LARGE: f"larger than {memory}",
+        MovementReason.NO_ROOM: f"no room in {memory}",
+        MovementReason.CHOSEN: f"chosen: {memory} has room" if memory else "chosen",
+        MovementReason.MOVED: "on the chip",
+    }[one.reason]
+
+
+def _smaller(explanation: ScheduleExplanation) -> Iterator[RenderableType]:
+    """Yield the bytes by which memories are too small, with all other residents unchanged."""
+    short = [one for one in explanation.sums if one.reason in SHORT_OF_ROOM]
+    if not short:
+        yield Text("no tensor passes DRAM for want of room")
+        return
+    yield Text("what lacks room to stay on the chip, by bytes, all else as it is:")
+    for one in short[:MOST_SHOWN]:
+        crowding = one.worst.crowding
+        if crowding is not None:
+            yield Text(f"  {printable(one.tensor)}, {_how(one)}: {_lacks(explanation, one, crowding)}")
+    if len(short) > MOST_SHOWN:
+        yield Text(f"  and {len(short) - MOST_SHOWN:,} more; --json has all")
+
+
+def _lacks(explanation: ScheduleExplanation, one: MovementSum, crowding: Crowding) -> str:
+    memory, capacity = printable(crowding.memory.name), crowding.memory.capacity_bytes
+    lacking = f"{memory} ({capacity:,}) would have to be {crowding.missing_bytes:,} larger, or something smaller"
+    need = f"it takes {exact_bytes(crowding.need_bytes)}"
+    if crowding.is_too_large and not crowding.others_bytes:
+        return f"{need}; {lacking}"
+    step = f"step {crowding.step:,} ({printable(explanation.history.operators[crowding.step])})"
+    others = _listed(explanation.movements.room.others(crowding, one.worst.bands))
+    return f"{need} beside {crowding.others_bytes:,} in {step}: {others}; {lacking}"
+
+
+def _listed(others: Sequence[Residency]) -> str:
+    words = [f"{printable(one.tensor)} ({one.size_bytes:,})" for one in others[:3]]
+    more = [f"{len(others) - 3:,} more"] if len(others) > 3 else []
+    return ", ".join([*words, *more])
+
+
+def _of_tensor(explanation: ScheduleExplanation, tensor: str) -> Iterator[RenderableType]:
+    network, history = explanation.outcome.network, explanation.history
+    bands = {one.name: one for one in history.tiles.graph.tensors if tensor in (one.name, one.part_of)}
+    whole = network.tensor.get(tensor) or bands[tensor]
+    producer, readers = network.producer.get(tensor), network.readers.get(tensor, ())
+    read_by = ", ".join(printable(one.name) for one in readers) or "nobody"
+    here = [one for one in history.residencies if one.tensor in bands]
+    yield facts(
+        [
+            ("tensor", f"{printable(tensor)}, {whole.role}, {exact_bytes(whole.size_bytes)}"),
+            ("in", "one piece" if len(bands) == 1 else counted(len(bands), "band")),
+            ("written by", "nobody: it comes from outside" if producer is None else printable(producer.name)),
+            ("read by", read_by),
+        ]
+    )
+    if here:
+        table = _table("band", "memory", "offset", "bytes", "steps", "came there", texts=2)
+        for one in here[:MOST_SHOWN]:
+            steps = f"{one.start_step:,} to {max(one.stop_step - 1, one.start_step):,}"
+            cells = (f"{one.offset_bytes:,}", f"{one.size_bytes:,}", steps, str(one.began))
+            table.add_row(printable(one.tensor), printable(one.memory), *cells)
+        yield table
+        if len(here) > MOST_SHOWN:
+            yield Text(f"and {len(here) - MOST_SHOWN:,} more residencies; --json has all")
+    else:
+        yield Text("it never lies on the chip")
+    yield from _movements(explanation.sums)
+    yield from _smaller(explanation)
+
+
+def _with_share(energy_pj: float | None, total_pj: float | None) -> tuple[str, str]:
+    return short_energy(energy_pj) if energy_pj else "-", percent(
+        energy_pj / total_pj
+    ) if energy_pj is not None and total_pj else "-"
+
+
+def _table(*columns: str, texts: int) -> Table:
+    return columns_table((name, "", at >= texts) for at, name in enumerate(columns))

@@ -1,18 +1,16 @@
-"""The front of a network on a machine, as it is shown: a table, one JSON object, a page."""
+"""Pareto fronts of schedules as a table, a JSON object and a page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.box import SIMPLE
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from onchip.answer.result import Stop
-from onchip.reports.schedule.outcome import ScheduleOutcome
-from onchip.reports.schedule.text import schedule_object
+from onchip.reports.program.terminal import columns_table
+from onchip.reports.schedule.outcome import ScheduleOutcome, schedule_object
 from onchip.reports.shared.page import Card, Page
 from onchip.reports.shared.words import amount, counted, percent
 from onchip.scheduling.search.front import FrontAxis
@@ -28,9 +26,9 @@ class ShownPoint:
 
 @dataclass(frozen=True, slots=True)
 class FrontOutcome:
-    """Verified schedules none of which is at most as much as another along all axes, in the order of the first axis.
+    """Verified schedules that do not dominate one another, in the order of the first axis.
 
-    `bounds` hold along each axis for every schedule; of `found` schedules on the front the points are some.
+    `bounds` hold along each axis for every schedule; `points` are some of the `found` schedules on the front.
     """
 
     network: str
@@ -44,23 +42,22 @@ class FrontOutcome:
     seconds: float
 
     def gap_of(self, point: ShownPoint) -> float:
-        """No schedule is better than the point by more than this share along all axes at once."""
+        """Return the share by which a schedule could at most be better than the point along all axes at once."""
         pairs = zip(point.values, self.bounds, strict=True)
         return min((value - bound) / value if value else 0.0 for value, bound in pairs)
 
 
 def name_of_point(number: int) -> str:
-    """The file of a point in the folder of its front, by its place from 1."""
+    """Return the file name of a point in its front's folder, by its number from 1."""
     return f"{number:02d}.schedule.json.gz"
 
 
 def front_tables(front: FrontOutcome) -> Iterator[RenderableType]:
-    """The points, a line each; what no schedule is below."""
+    """Yield a line for each point, and the lower bounds."""
     if not front.points:
         yield Text("no schedule was found")
-    table = Table(box=SIMPLE, collapse_padding=True, pad_edge=False)
-    for heading in ("point", *(f"{axis}, {axis.unit}" for axis in front.axes), "stacks", "gap"):
-        table.add_column(heading, justify="right")
+    headings = ("point", *(f"{axis}, {axis.unit}" for axis in front.axes), "stacks", "gap")
+    table = columns_table((heading, "", True) for heading in headings)
     for number, point in enumerate(front.points, 1):
         stacks = point.outcome.document.answer.stacks if point.outcome.document else ()
         values = (f"{value:,}" for value in point.values)
@@ -75,7 +72,7 @@ def front_tables(front: FrontOutcome) -> Iterator[RenderableType]:
 
 
 def front_object(front: FrontOutcome) -> dict[str, object]:
-    """One object: the axes, their bounds, and each point with all that is said of a schedule."""
+    """Return the axes, their bounds, and each point with its schedule's object."""
     return {
         "network": front.network,
         "accelerator": front.accelerator,
@@ -98,7 +95,7 @@ def front_object(front: FrontOutcome) -> dict[str, object]:
 
 
 def front_html(front: FrontOutcome, typed: str) -> str:
-    """The page's text; `typed` is the command line. Raises UsageError where a package is missing that makes pages."""
+    """Return the page's text; `typed` is the command line. Raises UsageError if a package for pages is missing."""
     least = [min((point.values[at] for point in front.points), default=0) for at in range(len(front.axes))]
     triples = zip(front.axes, least, front.bounds, strict=True)
     cards = [

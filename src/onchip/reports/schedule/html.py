@@ -4,58 +4,311 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import pairwise
+from math import log2
+from platform import python_version
 from typing import Final
 
-import numpy as np
-
 from onchip.answer.residencies import Began, Residency
-from onchip.answer.schedule import WORKSPACE
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.result import Status
+from onchip.answer.schedule import WORKSPACE, ScheduledStack
 from onchip.arch.memory import Memory
 from onchip.errors import InternalError
+from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.model.program.figures import ScheduleFigures
 from onchip.plugins import PluginError, PluginGroup
 from onchip.reports.explain.schedule_history import ScheduleHistory
-from onchip.reports.mapping.loop_nest import loop_nest
-from onchip.reports.program.memories import memory_title
-from onchip.reports.schedule.network_figure import network_figure, tiling_words
-from onchip.reports.schedule.operator_figures import (
-    MappedNestOfOperator,
-    OperatorFigures,
-    figures_of_operators,
-    mapped_nests,
-)
-from onchip.reports.schedule.outcome import ScheduleOutcome
-from onchip.reports.schedule.stack_figures import (
+from onchip.reports.mapping.outcome import loop_nest
+from onchip.reports.program.outcome import memory_title
+from onchip.reports.schedule.figures import (
     COPIES,
     MACS,
     TRAFFIC,
+    OperatorFigures,
     StackFigures,
     causes,
+    figures_of_operators,
     figures_of_stacks,
-    memory_names,
+    mapped_nests,
     total_energy,
 )
-from onchip.reports.schedule.summary import bound_rows, cards, stack_rows, summary_rows
-from onchip.reports.schedule.text import schedule_object
-from onchip.reports.shared.address_cells import cells_meta, edges_of, most_of, shares_of
-from onchip.reports.shared.bars import MAC_PAINT, PartedBars, energy_bars, memory_paints
-from onchip.reports.shared.latency import PART_PAINTS, PART_WORDS
-from onchip.reports.shared.level_line import level_line
-from onchip.reports.shared.page import Json, Page
-from onchip.reports.shared.timeline_figure import TimelineFigure
-from onchip.reports.shared.words import exact_bytes, short_energy
+from onchip.reports.schedule.outcome import ScheduleOutcome, schedule_object
+from onchip.reports.shared.figures import (
+    MAC_PAINT,
+    PAINTS,
+    PartedBars,
+    TimelineFigure,
+    address_cells,
+    addressed,
+    capacity_line,
+    energy_bars,
+    level_line,
+    memory_names,
+    memory_paints,
+    range_edges,
+    residency_bars,
+    residency_place,
+    tensor_row,
+)
+from onchip.reports.shared.latency import PART_PAINTS, PART_WORDS, latency_words
+from onchip.reports.shared.page import Card, Json, Page, trace
+from onchip.reports.shared.words import (
+    amount,
+    counted,
+    energy_per_mac,
+    exact_bytes,
+    percent,
+    short_amount,
+    short_bytes,
+    short_energy,
+)
+
+TILED_PAINTS: Final = PAINTS[:6]
+ALONE_PAINT: Final = "role-parameter"
+END_DEPTH: Final = -0.4
+"""Depth below the operators of the lines from network inputs and to outputs."""
+ARC_HEIGHT: Final = 0.25
+
+MOST_NAMED_OPERATORS: Final = 24
+"""Limit on operators whose names are drawn; beyond, names are in the hover text."""
+
+Point = tuple[float, float]
+
+
+def network_figure(network: Graph, found: Sequence[OperatorFigures], maps_in_dram: frozenset[str]) -> Json:
+    """Return operators in order, with lines for feature maps, coloured by whether any part is in DRAM."""
+    places = {one.name: place for place, one in enumerate(found)}
+    in_dram, on_chip = list[Point | None](), list[Point | None]()
+    for tensor, line in _lines(network, places):
+        (in_dram if tensor in maps_in_dram else on_chip).extend([*line, None])
+    traces = [
+        _edges("feature maps that stay on the chip", "stays", on_chip),
+        _edges("feature maps of which DRAM has any", "streams", in_dram),
+        *_markers(found),
+    ]
+    return {"traces": traces, "x": _axis(found), "y": {"hidden": True}, "height": 260}
+
+
+def tiling_words(stack: ScheduledStack) -> str:
+    """Return `4x72 fully-cached`, or `whole`."""
+    return "whole" if stack.tiling is None else str(stack.tiling)
+
+
+def _axis(found: Sequence[OperatorFigures]) -> Json:
+    if len(found) > MOST_NAMED_OPERATORS:
+        return {"title": "operators in their order"}
+    return {"tickvals": list(range(len(found))), "ticktext": [one.name for one in found]}
+
+
+def _lines(network: Graph, places: dict[str, int]) -> Iterator[tuple[str, list[Point]]]:
+    for operator in network.operators:
+        end = float(places[operator.name])
+        for name in dict.fromkeys(operator.inputs):
+            if name not in network.producer:
+                yield name, [(end - 0.4, END_DEPTH), (end, 0.0)]
+                continue
+            begin = float(places[network.producer[name].name])
+            height = ARC_HEIGHT * log2(end - begin)
+            yield name, [(begin, 0.0), ((begin + end) / 2, height), (end, 0.0)]
+        for name in operator.outputs:
+            if not network.readers[name]:
+                yield name, [(end, 0.0), (end + 0.4, END_DEPTH)]
+
+
+def _edges(name: str, paint: str, points: Sequence[Point | None]) -> Json:
+    x, y = ([None if point is None else round(point[axis], 3) for point in points] for axis in (0, 1))
+    return trace("lines", name, x, y, paint, line={"shape": "spline", "width": 1.5})
+
+
+def _markers(found: Sequence[OperatorFigures]) -> Iterator[Json]:
+    tiled = list(dict.fromkeys(one.stack for one in found if one.scheduled.tiling is not None))
+    alone = [place for place, one in enumerate(found) if one.scheduled.tiling is None]
+    if alone:
+        yield _operators("alone, whole", ALONE_PAINT, alone, found)
+    for number, paint in enumerate(TILED_PAINTS):
+        stacks = tiled[number :: len(TILED_PAINTS)]
+        chosen = [place for place, one in enumerate(found) if one.stack in stacks]
+        if chosen:
+            tiling = tiling_words(found[chosen[0]].scheduled)
+            name = f"stack {stacks[0]}: {tiling}" if len(stacks) == 1 else f"{len(stacks)} stacks in tiles"
+            yield _operators(name, paint, chosen, found)
+
+
+def _operators(name: str, paint: str, chosen: Sequence[int], found: Sequence[OperatorFigures]) -> Json:
+    hover, opens = [_hover(found[place]) for place in chosen], {"opens": [f"operator-{place}" for place in chosen]}
+    marker = {"size": 16, "symbol": "square"}
+    y = [0.0] * len(chosen)
+    return trace("markers", name, chosen, y, paint, "%{customdata}", opens, customdata=hover, marker=marker)
+
+
+def _hover(one: OperatorFigures) -> str:
+    lines = [
+        f"{one.name} ({one.kind})",
+        f"stack {one.stack}, {tiling_words(one.scheduled)}, {counted(one.tile_operators, 'tile operator')}",
+        f"{short_energy(one.stated_energy_pj)}, {one.cycles:,} cycles, {counted(one.macs, 'MAC')}",
+        f"writes {short_bytes(one.written_bytes)}",
+    ]
+    return "<br>".join(line.replace("<", "&lt;") for line in lines)
+
+
+Rows = list[tuple[str, str]]
+
+
+def cards(outcome: ScheduleOutcome, figures: ScheduleFigures) -> tuple[Card, ...]:
+    """Return the headline figures of the page."""
+    result, unit = outcome.result, outcome.unit
+    tone = "good" if result.status is Status.OPTIMAL else "fair"
+    gap = "" if result.gap is None else f"gap {percent(result.gap)}"
+    stacks = () if outcome.document is None else outcome.document.answer.stacks
+    cycles, operators = figures.latency_cycles, len(outcome.network.operators)
+    tiled = sum(stack.tiling is not None for stack in stacks)
+    capacities = {level.memory.name: level.memory.capacity_bytes for level in outcome.accelerator.levels}
+    return (
+        Card("Status", str(result.status), f"least {outcome.objective}, {result.method}", tone),
+        Card("Lower bound", short_amount(result.lower_bound, unit), gap),
+        Card("Energy", short_energy(figures.energy_pj), _femtojoules(figures)),
+        Card("Latency", short_amount(cycles, "cycles").removesuffix(" cycles"), f"{cycles:,} cycles"),
+        Card("DRAM traffic", short_bytes(figures.traffic_bytes), exact_bytes(figures.traffic_bytes)),
+        Card("Stacks", f"{len(stacks):,}", f"{tiled:,} in tiles, of {counted(operators, 'operator')}"),
+        Card("MACs", f"{outcome.macs:,}", energy_per_mac(figures.energy_pj, outcome.macs)),
+        *(
+            Card(f"Peak of {name}", short_bytes(one.peak_bytes), f"{one.peak_bytes / capacities[name]:.1%} of it")
+            for name, one in figures.memories.items()
+        ),
+    )
+
+
+def summary_rows(outcome: ScheduleOutcome, figures: ScheduleFigures, typed: str) -> Rows:
+    """Return every figure in all digits, and the origin of the page."""
+    result, seconds = outcome.result, outcome.seconds
+    return [
+        ("network", f"{outcome.network.name}, {counted(len(outcome.network.operators), 'operator')}"),
+        ("accelerator", outcome.accelerator.name),
+        ("status", _status(outcome)),
+        ("objective", f"least {outcome.objective}: {amount(result.objective_value or 0, outcome.unit)}"),
+        ("lower bound", amount(result.lower_bound, outcome.unit)),
+        *_figure_rows(figures),
+        *_size_rows(outcome),
+        *_memory_rows(outcome, figures),
+        *((("remark", outcome.remark),) if outcome.remark is not None else ()),
+        ("among", "; ".join(f"{what}: {how}" for what, how in outcome.proven_space.items())),
+        ("verified", "every rule of a legal schedule, and every figure, recomputed by the verifier"),
+        *(("accelerator", note) for note in outcome.accelerator.notes),
+        *(("not checked", what) for what in outcome.not_checked),
+        ("seconds", f"read {seconds.read:.3f}, solve {seconds.solve:.3f}, verify {seconds.verify:.3f}"),
+        ("versions", f"onchip {version('onchip')}, plotly {version('plotly')}, Python {python_version()}"),
+        ("command line", typed),
+    ]
+
+
+def bound_rows(outcome: ScheduleOutcome) -> list[tuple[str, str, str]]:
+    """Return the parts of the bounds: name, amount, and the figure that they bound."""
+    parts = outcome.relaxation
+    return [
+        ("multiply-accumulates", short_energy(parts.mac_pj), "energy"),
+        *((f"feeding of {operand}", short_energy(part), "energy") for operand, part in parts.feeding_pj.items()),
+        ("feeding of all operands under one unrolling, beyond that", short_energy(parts.unrolling_pj), "energy"),
+        ("operators without a loop nest", short_energy(parts.without_nest_pj), "energy"),
+        ("first reads of DRAM", short_energy(parts.dram_read_pj), "energy"),
+        ("for want of room", short_energy(float(parts.crowding.energy_pj)), "energy"),
+        ("all of these", amount(parts.energy_fj, "fJ"), "least energy"),
+        ("the array", f"{parts.computing_cycles:,} cycles", "latency"),
+        ("DRAM", f"{parts.dram_cycles:,} cycles", "latency"),
+        ("DRAM for want of room, beside that", f"{int(parts.crowding.dram_cycles):,} cycles", "latency"),
+        ("the array, or DRAM", f"{parts.latency_cycles:,} cycles", "least latency"),
+        (
+            "inputs, parameters and outputs, as needed, and what has no room",
+            exact_bytes(parts.traffic_bytes),
+            "least traffic",
+        ),
+    ]
+
+
+def stack_rows(found: Sequence[StackFigures]) -> list[Json]:
+    """Return a row for each stack."""
+    return [
+        {
+            "label": one.label,
+            "operators": len(one.stack.operators),
+            "tiling": tiling_words(one.stack),
+            "tile_operators": f"{one.tile_operators:,}",
+            "macs": f"{one.macs:,}",
+            "energy": short_energy(one.stated_energy_pj),
+            "cycles": f"{one.latency_cycles:,}",
+            "traffic": short_bytes(one.traffic_bytes),
+        }
+        for one in found
+    ]
+
+
+def _status(outcome: ScheduleOutcome) -> str:
+    result = outcome.result
+    if not outcome.is_from_file:
+        return f"{result.status}, by method {result.method}, stopped: {result.stopped_by}"
+    is_claimed = outcome.document is not None and outcome.document.claim is not None
+    return (
+        f"{result.status}, by method {result.method}, as its file claims" if is_claimed else "its file claims nothing"
+    )
+
+
+def _femtojoules(figures: ScheduleFigures) -> str:
+    return "-" if figures.stated_energy_fj is None else amount(figures.stated_energy_fj, "fJ")
+
+
+def _figure_rows(figures: ScheduleFigures) -> Rows:
+    traffic, latency, energy = figures.traffic, figures.latency, figures.energy
+    accesses = sum(energy.compute_access_pj.values())
+    return [
+        ("energy", _femtojoules(figures)),
+        (
+            "energy for",
+            f"MACs {short_energy(energy.mac_pj)}, accesses of Computes {short_energy(accesses)}, "
+            f"Copies {short_energy(sum(energy.copy_access_pj.values()))}",
+        ),
+        ("latency", f"{figures.latency_cycles:,} cycles"),
+        ("cycles of", latency_words(latency)),
+        ("energy x latency", "-" if figures.stated_energy_fj is None else f"{figures.edp:,} fJ x cycles"),
+        ("traffic", exact_bytes(traffic.total)),
+        (
+            "traffic by",
+            f"loads {traffic.loads:,}, write-backs {traffic.write_backs:,}, streamed in {traffic.streamed_reads:,}, "
+            f"streamed out {traffic.streamed_writes:,}",
+        ),
+    ]
+
+
+def _size_rows(outcome: ScheduleOutcome) -> Rows:
+    tiles, document = outcome.tiles, outcome.document
+    if tiles is None or document is None:
+        return []
+    schedule = document.answer
+    rows = [
+        ("tile operators", f"{len(tiles.operators):,}, {outcome.operators_without_nest:,} of them without a loop nest"),
+        ("MACs", f"{outcome.macs:,}"),
+        (
+            "schedule",
+            f"{counted(len(schedule.stacks), 'stack')}, {counted(len(schedule.mappings), 'mapping')}, "
+            f"{counted(len(schedule.program.instructions), 'instruction')}",
+        ),
+    ]
+    return [*rows, *([("not counted", counted(len(tiles.not_counted), "parameter"))] if tiles.not_counted else [])]
+
+
+def _memory_rows(outcome: ScheduleOutcome, figures: ScheduleFigures) -> Iterator[tuple[str, str]]:
+    capacities = {level.memory.name: level.memory.capacity_bytes for level in outcome.accelerator.levels}
+    for name, one in figures.memories.items():
+        sizes = f"peak {exact_bytes(one.peak_bytes)}, arena {exact_bytes(one.arena_bytes)}"
+        yield name, f"{sizes}, of {exact_bytes(capacities[name])}"
+
 
 MOST_RECTANGLES: Final = 1500
 MOST_NAMED: Final = 300
-"""With more, names are in the hover only: writing them takes a browser longer than drawing all else."""
-COARSE_STEPS, COARSE_ADDRESSES = 500, 100
+"""Limit on residencies whose names are drawn, because names slow browsers down; beyond, names are in the hover text."""
 MOST_FOOTPRINT_STEPS: Final = 1200
-SHADES: Final = (1.0, 0.8, 0.9)
 KIND_PAINTS: Final = {
     "input": "role-input",
     "activation": "role-activation",
@@ -77,17 +330,17 @@ CYCLE_PAINTS: Final = {PART_WORDS[name]: paint for name, paint in PART_PAINTS.it
 TRAFFIC_PAINTS: Final = dict(zip(TRAFFIC, ("slice-load", "slice-spill", "role-input", "role-output"), strict=True))
 
 MOST_NESTS: Final = 20
-"""Of one operator: its further kinds of tiles, at the edges of its map, are counted and not shown."""
+"""Limit on the shown loop nests of one operator; further ones, of tiles at the edges, are counted."""
 
 PICTURES: Final = PluginGroup[[ScheduleOutcome], Mapping[str, object]]("onchip.pictures", Mapping)
-"""By name, which is the picture's title, a function that returns a figure as `reports/shared/bars.py` makes them."""
+"""Plug-ins by title: functions that return a figure in the form of `reports/shared/figures.py`."""
 
 
 def schedule_html(outcome: ScheduleOutcome, typed: str) -> str:
-    """The page's text; `typed` is the command line.
+    """Return the page's text; `typed` is the command line.
 
-    Raises InternalError for an outcome without a schedule, UsageError where a package is missing that makes pages,
-    PluginError where an outside picture cannot be drawn.
+    Raises InternalError without a schedule, UsageError if a package for pages is missing, PluginError for a plug-in
+    picture that cannot be drawn.
     """
     page = _ScheduledPage.of(outcome)
     values = {
@@ -124,11 +377,11 @@ class _ScheduledPage:
 
     @property
     def memories(self) -> list[Memory]:
-        """The memories that the program addresses, nearest the MACs first."""
+        """Memories that the program addresses, nearest the MACs first."""
         return [level.memory for level in self.outcome.accelerator.addressed]
 
     def facts(self) -> Json:
-        """What the page's script draws and looks up; `answer` is what `--json` says."""
+        """Return the facts for the page's script; `answer` is the object of `--json`."""
         history = self.history
         starts = [one.start for one in self.figures.timeline.activities if one.queue is None]
         graph = history.tiles.graph
@@ -144,7 +397,7 @@ class _ScheduledPage:
         }
 
     def memory_rows(self) -> list[Json]:
-        """Each addressed memory's title, whether its map is coarse, and how many residencies it has."""
+        """Return each addressed memory's title, the kind of its map, and its number of residencies."""
         return [
             {
                 "name": memory.name,
@@ -156,7 +409,7 @@ class _ScheduledPage:
         ]
 
     def operator_row(self, one: OperatorFigures) -> Json:
-        """What the section of mappings says of an operator, with the texts of its loop nests."""
+        """Return an operator's row of the mappings, with its loop nests as text."""
         nests = mapped_nests(one, self.history)
         return {
             "name": one.name,
@@ -165,19 +418,21 @@ class _ScheduledPage:
             "tiling": tiling_words(one.scheduled),
             "energy": short_energy(one.stated_energy_pj),
             "cycles": f"{one.cycles:,}",
-            "nests": [_nest_row(each) for each in nests[:MOST_NESTS]],
+            "nests": [
+                {
+                    "title": _extents(each.problem.layer),
+                    "times": each.times,
+                    "text": loop_nest(each.problem, each.mapping),
+                }
+                for each in nests[:MOST_NESTS]
+            ],
             "further": len(nests[MOST_NESTS:]),
         }
 
     def _figures(self) -> Json:
-        accelerator, stacks = self.outcome.accelerator, self.stacks
         figures: Json = {
             "network-plot": network_figure(self.outcome.network, self.operators, self.history.tensors_in_dram),
-            "energy-plot": energy_by_memory_and_cause(stacks, accelerator),
-            "stacks-by-memory": energy_of_stacks_by_memory(stacks, accelerator),
-            "stacks-by-cause": energy_of_stacks_by_cause(stacks),
-            "cycles-plot": cycles_of_stacks(stacks),
-            "traffic-of-stacks": traffic_of_stacks(stacks),
+            **self._stack_bars(),
             "timeline-plot": self._timeline(),
         }
         for number, memory in enumerate(self.memories):
@@ -191,6 +446,26 @@ class _ScheduledPage:
             figures[f"footprint-{number}"] = footprint(self.history, memory, peak_bytes)
         return figures | self._outside_pictures()
 
+    def _stack_bars(self) -> Json:
+        """Return energies, cycles and traffic, by memory, by cause and by stack."""
+        stacks, names = self.stacks, memory_names(self.outcome.accelerator)
+        labels, total, why = [one.label for one in stacks], total_energy(stacks), causes(stacks)
+        by_cause = {cause: [total.get((name, cause), 0.0) for name in (MACS, *names)] for cause in why}
+        by_memory = {name: [one.energy_at(name) for one in stacks] for name in (MACS, *names)}
+        cycles = {words: [one.cycles.get(name, 0) for one in stacks] for name, words in PART_WORDS.items()}
+        traffic = {part: [one.traffic.get(part, 0) for one in stacks] for part in TRAFFIC}
+        of_stacks = {cause: [one.energy_for(cause) for one in stacks] for cause in why}
+        paints = {MACS: MAC_PAINT, **memory_paints(names)}
+        return {
+            "energy-plot": energy_bars([MACS, *names], by_cause, CAUSE_PAINTS),
+            "stacks-by-memory": energy_bars(labels, by_memory, paints),
+            "stacks-by-cause": energy_bars(labels, of_stacks, CAUSE_PAINTS),
+            "cycles-plot": PartedBars(labels, cycles, CYCLE_PAINTS, "{:,.0f} cycles".format, "cycles").figure(),
+            "traffic-of-stacks": PartedBars(
+                labels, traffic, TRAFFIC_PAINTS, lambda size: exact_bytes(int(size)), "bytes"
+            ).figure(),
+        }
+
     def _timeline(self) -> Json:
         timeline, dma = self.figures.timeline, self.outcome.accelerator.dma
         queues = 1 if dma is None else dma.queues
@@ -203,7 +478,7 @@ class _ScheduledPage:
 
 
 def _outside_picture(name: str, outcome: ScheduleOutcome) -> Json:
-    """The figure that a plug-in draws; raises PluginError for one that cannot stand in a page."""
+    """Return the figure of a plug-in; raises PluginError for a figure that is not JSON."""
     draw = PICTURES.find(name)
     figure: Json = {} if draw is None else dict(draw(outcome))
     try:
@@ -214,57 +489,8 @@ def _outside_picture(name: str, outcome: ScheduleOutcome) -> Json:
     return figure
 
 
-def _nest_row(one: MappedNestOfOperator) -> Json:
-    return {
-        "title": _extents(one.problem.layer),
-        "times": one.times,
-        "text": loop_nest(one.problem, one.mapping),
-    }
-
-
 def _extents(layer: Layer) -> str:
     return ", ".join(f"{name} {size}" for name, size in layer.bounds.items() if size > 1) or "one element"
-
-
-def energy_by_memory_and_cause(found: Sequence[StackFigures], accelerator: Accelerator) -> Json:
-    """A bar for the MACs and for each memory; its parts are what the energy is for."""
-    names = [MACS, *memory_names(accelerator)]
-    total = total_energy(found)
-    parts = {cause: [total.get((name, cause), 0.0) for name in names] for cause in causes(found)}
-    return energy_bars(names, parts, CAUSE_PAINTS)
-
-
-def energy_of_stacks_by_memory(found: Sequence[StackFigures], accelerator: Accelerator) -> Json:
-    """A bar for each stack; its parts are the MACs and the memories."""
-    names = memory_names(accelerator)
-    parts = {name: [one.energy_at(name) for one in found] for name in (MACS, *names)}
-    return energy_bars(_labels(found), parts, {MACS: MAC_PAINT, **memory_paints(names)})
-
-
-def energy_of_stacks_by_cause(found: Sequence[StackFigures]) -> Json:
-    """A bar for each stack; its parts are what the energy is for."""
-    parts = {cause: [one.energy_for(cause) for one in found] for cause in causes(found)}
-    return energy_bars(_labels(found), parts, CAUSE_PAINTS)
-
-
-def cycles_of_stacks(found: Sequence[StackFigures]) -> Json:
-    """A bar for each stack; its parts are computing, and what the array waits for."""
-    parts = {words: [one.cycles.get(name, 0) for one in found] for name, words in PART_WORDS.items()}
-    return PartedBars(_labels(found), parts, CYCLE_PAINTS, "{:,.0f} cycles".format, "cycles").figure()
-
-
-def traffic_of_stacks(found: Sequence[StackFigures]) -> Json:
-    """A bar for each stack; its parts are the bytes that Copies and Computes move from and to DRAM."""
-    parts = {part: [one.traffic.get(part, 0) for one in found] for part in TRAFFIC}
-    return PartedBars(_labels(found), parts, TRAFFIC_PAINTS, _bytes, "bytes").figure()
-
-
-def _bytes(size: float) -> str:
-    return exact_bytes(int(size))
-
-
-def _labels(found: Sequence[StackFigures]) -> list[str]:
-    return [one.label for one in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,23 +504,23 @@ class DrawnResidencies:
 
     @classmethod
     def of(cls, history: ScheduleHistory, most: int) -> DrawnResidencies:
-        """Those in memories with at most so many."""
+        """Choose the residencies of memories with at most `most` of them."""
         counts = Counter(one.memory for one in history.residencies)
         coarse = frozenset(memory for memory, count in counts.items() if count > most)
         numbers = tuple(number for number, one in enumerate(history.residencies) if one.memory not in coarse)
         return cls(history, numbers, coarse, counts)
 
     def count(self, memory: str) -> int:
-        """How many residencies a memory has."""
+        """Return the number of residencies of a memory."""
         return self.counts.get(memory, 0)
 
     def indices(self, memory: str) -> Mapping[int, int]:
-        """By number of each residency in a memory, its place in the page's list."""
+        """Map the number of each residency in a memory to its place in the page's list."""
         residencies = self.history.residencies
         return {number: place for place, number in enumerate(self.numbers) if residencies[number].memory == memory}
 
     def rows(self) -> list[list[object]]:
-        """Tensor, memory, offset, start and stop step, how it began; bytes of its spill, its reload and its move."""
+        """Return tensor, memory, offset, start and stop step, beginning, and bytes of spill, reload and move."""
         places = {name: place for place, name in enumerate(self._names)}
         return [_row(places, self.history.residencies[number]) for number in self.numbers]
 
@@ -303,18 +529,14 @@ class DrawnResidencies:
         step = {name: number for number, name in enumerate(self.history.operators)}
         graph, sizes = self.history.tiles.graph, self._sizes
         found: list[Json] = []
-        made: int | None
         for name in self._names:
-            tensor = graph.tensor.get(name)
-            if tensor is None:
-                own = step[name.removesuffix(WORKSPACE)]
-                made, read, shape = own, [own], "tiles of streamed operands"
+            if name in graph.tensor:
+                row = tensor_row(graph, graph.tensor[name], step)
             else:
-                made = step[graph.producer[name].name] if name in graph.producer else None
-                read = sorted(step[reader.name] for reader in graph.readers[name])
-                shape = "not known" if tensor.shape is None else "\u00d7".join(map(str, tensor.shape)) or "scalar"
-            size, role = sizes[name], self.history.role(name)
-            found.append({"name": name, "role": role, "shape": shape, "bytes": size, "made": made, "read": read})
+                own = step[name.removesuffix(WORKSPACE)]
+                row = {"name": name, "role": "", "shape": "tiles of streamed operands", "bytes": 0}
+                row |= {"made": own, "read": [own]}
+            found.append(row | {"role": self.history.role(name), "bytes": sizes[name]})
         return found
 
     @property
@@ -332,53 +554,44 @@ class DrawnResidencies:
 
 def _row(places: Mapping[str, int], one: Residency) -> list[object]:
     costs = (one.is_spilled, one.began is Began.RELOADED, one.began is Began.MOVED)
-    where = [places[one.tensor], one.memory, one.offset_bytes, one.start_step, one.stop_step, one.began]
-    return [*where, *(one.size_bytes if has_cost else 0 for has_cost in costs)]
+    return [*residency_place(places, one), *(one.size_bytes if has_cost else 0 for has_cost in costs)]
 
 
 def memory_map(history: ScheduleHistory, memory: Memory, indices: Mapping[int, int]) -> Json:
-    """Step against address: a bar for each residency; `indices` are their places in the page's list of residencies.
-
-    Where there are more residencies than can be told apart the map is coarse: a picture of cells, each of the kind that
-    takes most of it. A footprint of very many steps shows of each group of neighbours the fullest one.
-    """
+    """Return a bar over steps and addresses for each residency; `indices` are their places in the page's list."""
     groups: dict[str, list[int]] = {}
     for number in indices:
         groups.setdefault(_kind(history, history.residencies[number]), []).append(number)
-    is_named = len(indices) <= MOST_NAMED
-    traces = [_bars(history, groups[kind], kind, indices, is_named=is_named) for kind in KIND_PAINTS if kind in groups]
-    return _addressed("map", [*traces, _capacity(history, memory)], history, memory)
+    named = len(indices) <= MOST_NAMED
+    traces = [
+        residency_bars(
+            history.residencies, chosen, [indices[number] for number in chosen], kind, KIND_PAINTS[kind], named=named
+        )
+        for kind in KIND_PAINTS
+        if (chosen := groups.get(kind))
+    ]
+    return addressed("map", [*traces, capacity_line(history.step_count, memory)], history.step_count, memory)
 
 
 def coarse_map(history: ScheduleHistory, memory: Memory) -> Json:
-    """Step against address: of each cell the kind that takes most of it, nothing where most of it is free."""
-    steps = edges_of(history.step_count, COARSE_STEPS)
-    addresses = edges_of(memory.capacity_bytes, COARSE_ADDRESSES)
-    kinds = list(KIND_PAINTS)
-    taken = np.zeros((len(kinds), len(addresses) - 1, len(steps) - 1))
-    for one in history.residencies:
-        if one.memory == memory.name:
-            rows, of_rows = shares_of(addresses, one.offset_bytes, one.end_bytes)
-            columns, of_columns = shares_of(steps, one.start_step, one.stop_step)
-            taken[kinds.index(_kind(history, one)), rows, columns] += np.outer(of_rows, of_columns)
-    cells = most_of(taken)
-    trace: Json = {
-        "type": "heatmap",
-        "x": steps,
-        "y": addresses,
-        "z": cells,
-        "meta": {**cells_meta(KIND_PAINTS), "timed": False},
-        "hovertemplate": "about step %{x:,.0f}, address %{y:,.0f}<br>mostly %{text}<extra></extra>",
-    }
-    shown = {kind for row in cells for kind in row}
-    keys = [_key(kind) for number, kind in enumerate(kinds) if number in shown]
-    return _addressed("coarse", [trace, *keys, _capacity(history, memory)], history, memory)
+    """Return steps against addresses in cells, for a memory with more residencies than readers can tell apart."""
+    boxes = (
+        (_kind(history, one), one.start_step, one.stop_step, one.offset_bytes, one.end_bytes)
+        for one in history.residencies
+        if one.memory == memory.name
+    )
+    cells = address_cells(boxes, (history.step_count, memory.capacity_bytes), KIND_PAINTS, timed=False)
+    hover = "about step %{x:,.0f}, address %{y:,.0f}<br>mostly %{text}<extra></extra>"
+    shown = {kind for row in cells["z"] for kind in row}  # type: ignore[attr-defined]  # rows of cells
+    keys = [_key(kind) for number, kind in enumerate(KIND_PAINTS) if number in shown]
+    traces = [{**cells, "hovertemplate": hover}, *keys, capacity_line(history.step_count, memory)]
+    return addressed("coarse", traces, history.step_count, memory)
 
 
 def footprint(history: ScheduleHistory, memory: Memory, peak_bytes: int) -> Json:
-    """Bytes resident in each step by role; the memory's peak and capacity."""
+    """Return the bytes resident in each step by role, with peak and capacity; groups of steps show the fullest."""
     resident = history.footprint(memory.name)
-    edges = edges_of(history.step_count, MOST_FOOTPRINT_STEPS)
+    edges = range_edges(history.step_count, MOST_FOOTPRINT_STEPS)
     shown = _fullest(resident, edges)
     traces = [
         _area(role, [resident[role][step] for step in shown], edges, shown)
@@ -386,7 +599,8 @@ def footprint(history: ScheduleHistory, memory: Memory, peak_bytes: int) -> Json
         if any(resident.get(role, ()))
     ]
     peak = level_line(history.step_count, peak_bytes, "peak", "peak", dash="solid")
-    return _addressed("footprint", [*traces, peak, _capacity(history, memory)], history, memory) | {"height": 300}
+    traces += [peak, capacity_line(history.step_count, memory)]
+    return addressed("footprint", traces, history.step_count, memory, height=300)
 
 
 def _kind(history: ScheduleHistory, one: Residency) -> str:
@@ -395,70 +609,28 @@ def _kind(history: ScheduleHistory, one: Residency) -> str:
     return history.role(one.tensor)
 
 
-def _addressed(kind: str, traces: Sequence[Json], history: ScheduleHistory, memory: Memory) -> Json:
-    top = memory.capacity_bytes * 1.04
-    return {"kind": kind, "traces": list(traces), "height": 460, "x": [0, history.step_count], "y": [0, top]}
-
-
-def _bars(
-    history: ScheduleHistory, chosen: Sequence[int], kind: str, indices: Mapping[int, int], *, is_named: bool
-) -> Json:
-    ones = [history.residencies[number] for number in chosen]
-    trace: Json = {
-        "type": "bar",
-        "name": kind,
-        "x": [(one.start_step + one.stop_step) / 2 for one in ones],
-        "width": [max(one.stop_step - one.start_step, 0.05) for one in ones],
-        "base": [one.offset_bytes for one in ones],
-        "y": [one.size_bytes for one in ones],
-        "customdata": [indices[number] for number in chosen],
-        "marker": {"opacity": [SHADES[number % len(SHADES)] for number in chosen]},
-        "meta": {"paint": KIND_PAINTS[kind]},
-        "hovertemplate": "%{hovertext}<extra></extra>",
-    }
-    if is_named:
-        trace |= {"text": [one.tensor for one in ones], "textposition": "inside", "insidetextanchor": "middle"}
-        trace |= {"textangle": 0}
-    return trace
-
-
 def _key(kind: str) -> Json:
-    """A mark in the legend alone, as cells have none."""
-    marker = {"size": 12, "symbol": "square"}
-    meta = {"paint": KIND_PAINTS[kind]}
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": kind,
-        "x": [None],
-        "y": [None],
-        "marker": marker,
-        "meta": meta,
-    }
+    """Return a mark for the legend alone, as cells have none."""
+    return trace("markers", kind, [None], [None], KIND_PAINTS[kind], marker={"size": 12, "symbol": "square"})
 
 
 def _area(role: str, values: Sequence[int], edges: Sequence[int], shown: Sequence[int]) -> Json:
-    """Each value from one edge to the next; the last point closes the last step."""
+    """Return each value from one edge to the next; the last point closes the last step."""
     notes = [[step, exact_bytes(value)] for step, value in zip(shown, values, strict=True)]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": role,
-        "x": list(edges),
-        "y": [*values, values[-1]],
-        "customdata": [*notes, notes[-1]],
-        "stackgroup": "resident",
-        "line": {"shape": "hv", "width": 0.8},
-        "meta": {"paint": KIND_PAINTS[role], "edges": True},
-        "hovertemplate": "step %{customdata[0]:,}<br>" + role + ": %{customdata[1]}<extra></extra>",
-    }
-
-
-def _capacity(history: ScheduleHistory, memory: Memory) -> Json:
-    return level_line(history.step_count, memory.capacity_bytes, "capacity", "capacity", dash="dash")
+    return trace(
+        "lines",
+        role,
+        edges,
+        [*values, values[-1]],
+        KIND_PAINTS[role],
+        "step %{customdata[0]:,}<br>" + role + ": %{customdata[1]}",
+        {"edges": True},
+        customdata=[*notes, notes[-1]],
+        stackgroup="resident",
+        line={"shape": "hv", "width": 0.8},
+    )
 
 
 def _fullest(resident: Mapping[str, Sequence[int]], edges: Sequence[int]) -> list[int]:
-    """Of the steps between each edge and the next the one in which most is resident."""
     total = [sum(values) for values in zip(*resident.values(), strict=True)] or [0] * edges[-1]
     return [max(range(start, stop), key=total.__getitem__) for start, stop in pairwise(edges)]

@@ -1,19 +1,31 @@
-"""What `schedule` found, as it is shown."""
+"""Results of `schedule` and checked schedule files as tables and JSON objects."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from onchip.answer.document import ScheduleDocument
-from onchip.answer.result import Result
-from onchip.answer.schedule import Schedule
+from rich.box import SIMPLE
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from onchip.answer.document import Claim, ScheduleDocument
+from onchip.answer.result import Result, Status
+from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import unknown_energy
 from onchip.bounds.network.relaxation import Relaxation
 from onchip.ir.graph import Graph
 from onchip.model.program.compute_cost import ComputeCost
-from onchip.model.program.figures import ScheduleFigures
+from onchip.model.program.figures import ScheduleFigures, TrafficParts
+from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE
+from onchip.reports.program.outcome import violation_object
+from onchip.reports.program.terminal import columns_table
+from onchip.reports.shared.latency import latency_words
+from onchip.reports.shared.words import amount, counted, percent, picked, printable, short_amount, short_bytes
 from onchip.transform.groups.tile_graph import TileGraph
+from onchip.verify.schedule.verdict import ScheduleVerdict, VerifiedFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +41,11 @@ class ScheduleSeconds:
 class ScheduleOutcome:
     """A scheduled network; without a schedule `tiles`, `figures` and `document` are None, and `why_not` says why.
 
-    `network` has elements of the bits asked for; `space` says what the bound is proven among, `relaxation` its parts.
-    `compute_costs` are those of each tile operator, by name. `not_checked` is what the verifier was handed and did not
-    recompute. A `remark` says in what the answer differs from what was asked. One that `is_from_file` was searched for
-    by whoever made the file: its status and bound are claims. `weighed` are the mappings of each nest that the search
-    chose among; all others of the space were left out for time. `value_of_stages` is the objective value of the
-    schedule stage by stage, with mappings that are each best alone, from which all choices together began;
-    `are_stages_cut` is whether the time was over before the counted work of the stages was done.
+    `network` has elements of the requested bits. `space` names the schedules for which the bound holds, `relaxation`
+    its parts. `compute_costs` maps each tile operator to its cost. `not_checked` lists facts that the verifier did not
+    recompute. A `remark` says how the answer differs from the request. Status and bound are claims if `is_from_file`.
+    `weighed` names the mappings that the search chose among. `value_of_stages` is the objective value of the first,
+    stage-by-stage schedule; `are_stages_cut` is True if time ran out before its work was done.
     """
 
     source: str
@@ -61,18 +71,18 @@ class ScheduleOutcome:
 
     @property
     def proven_space(self) -> dict[str, str]:
-        """Restrictions of the schedules for which the bound holds, those of the accelerator among them."""
+        """Restrictions of the schedules for which the bound holds, including those of the accelerator."""
         restriction = self.accelerator.restriction
         return {**self.space, **({"accelerator": restriction} if restriction else {})}
 
     @property
     def answer(self) -> Schedule | None:
-        """The schedule; None where none was found."""
+        """The schedule, or None without one."""
         return self.result.answer
 
     @property
     def gap(self) -> float | None:
-        """How far the schedule may be from the best, by its objective value; None where none was found."""
+        """Relative distance of the objective value from its bound, or None without a schedule."""
         return self.result.gap
 
     @property
@@ -84,5 +94,230 @@ class ScheduleOutcome:
 
     @property
     def operators_without_nest(self) -> int:
-        """How many tile operators are priced without a loop nest."""
+        """Number of tile operators that are priced without a loop nest."""
         return 0 if self.tiles is None else sum(not origin.nests for origin in self.tiles.operators.values())
+
+
+UNITS = {"energy": "fJ", "latency": "cycles", "edp": "fJ x cycles", "traffic": "bytes"}
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleCheck:
+    """A verified schedule file and its network, whose graph has the hash `sha256`.
+
+    `tiles` is the network in tiles, None if the stacks do not define one.
+    """
+
+    document: ScheduleDocument
+    network: Graph
+    sha256: str
+    verdict: ScheduleVerdict
+    tiles: TileGraph | None = None
+
+    @property
+    def is_legal(self) -> bool:
+        """True if the schedule has no violation."""
+        return self.verdict.is_legal
+
+
+def schedule_check_object(check: ScheduleCheck) -> dict[str, object]:
+    """Return the violations of a schedule, and its figures with its maker's claims."""
+    document, figures, verdict = check.document, check.verdict.figures, check.verdict
+    claim, planned = document.claim, document.graph.sha256
+    return {
+        "network": check.network.name,
+        "accelerator": document.accelerator.name,
+        "legal": check.is_legal,
+        "graph": {"planned_sha256": planned, "sha256": check.sha256, "differs": planned not in (None, check.sha256)},
+        "violations": [violation_object(violation) for violation in verdict.violations],
+        "recomputed": figures
+        and {
+            "objective": claim and claim.objective,
+            "objective_unit": claim and UNITS[claim.objective],
+            "objective_value": claim and figures.objective_value(claim.objective),
+            **picked(figures, "energy_pj", "latency_cycles", "traffic_bytes", "peak_bytes"),
+            "arenas": dict(figures.arenas),
+        },
+        "claimed": claim
+        and {
+            **picked(claim, "method", "status", "objective", "objective_value", "lower_bound"),
+            **claim.figures,
+            "space": dict(claim.space),
+        },
+        "not_modelled": list(document.accelerator.notes),
+        "not_checked": list(verdict.not_checked),
+    }
+
+
+def schedule_check_tables(check: ScheduleCheck) -> Iterator[RenderableType]:
+    """Yield a line for each violation, or the figures with the claims, and the unchecked rules."""
+    for violation in check.verdict.violations:
+        yield Text(printable(str(violation)))
+    if check.verdict.figures is not None:
+        yield _verified_table(check.verdict.figures, check.document.claim)
+        if check.verdict.figures.energy_fj is None:
+            yield Text(unknown_energy(check.document.accelerator))
+    yield from (Text(printable(note)) for note in check.document.accelerator.notes)
+    for what in check.verdict.not_checked:
+        yield Text(f"not checked: {what}")
+    count = len(check.verdict.violations)
+    yield Text("the schedule is legal" if check.is_legal else counted(count, "violation"))
+
+
+def _verified_table(figures: VerifiedFigures, claim: Claim | None) -> Table:
+    table = Table("", box=SIMPLE)
+    table.add_column("recomputed", justify="right")
+    table.add_column("claimed", justify="right")
+    claimed = dict(claim.figures) if claim else {}
+    rows: list[tuple[str, str, float | None, str]] = [
+        ("energy", "-" if figures.energy_pj is None else f"{figures.energy_pj:,} pJ", claimed.get("energy_pj"), "pJ"),
+        ("latency", f"{figures.latency_cycles:,} cycles", claimed.get("latency_cycles"), "cycles"),
+        ("traffic", f"{figures.traffic_bytes:,} bytes", claimed.get("traffic_bytes"), "bytes"),
+        ("peak", f"{figures.peak_bytes:,} bytes", None, ""),
+        *((f"arena of {printable(name)}", f"{size:,} bytes", None, "") for name, size in figures.arenas),
+    ]
+    for name, recomputed, said, unit in rows:
+        table.add_row(name, recomputed, "-" if said is None else f"{said:,} {unit}")
+    if claim is not None:
+        unit = UNITS[claim.objective]
+        value = figures.objective_value(claim.objective)
+        shown = "-" if value is None else amount(value, unit)
+        table.add_row(f"objective ({claim.objective})", shown, amount(int(claim.objective_value), unit))
+        table.add_row("lower bound", "not checked", amount(int(claim.lower_bound), unit))
+        table.add_row("status", "not checked", f"{claim.status}, as claimed")
+    return table
+
+
+def schedule_tables(outcome: ScheduleOutcome) -> Iterator[RenderableType]:
+    """Yield the figures, the memories and the proven space, or the reason for a missing schedule."""
+    result, figures = outcome.result, outcome.figures
+    if figures is None:
+        yield Text(f"no schedule was found: {outcome.why_not or 'the time was over'}")
+    else:
+        yield _figures_table(outcome, figures)
+        if figures.stated_energy_fj is None:
+            yield Text(unknown_energy(outcome.accelerator))
+        yield _memories_table(outcome, figures)
+    gap = "" if result.gap is None else f", gap {percent(result.gap)}"
+    restricted = {what: how for what, how in outcome.proven_space.items() if how != "any"}
+    covered = " for the schedules named below" if restricted and result.status is Status.OPTIMAL else ""
+    yield Text(f"{result.status}{covered}: lower bound {amount(result.lower_bound, outcome.unit)}{gap}")
+    if restricted:
+        yield Text("among " + "; ".join(f"{what}: {how}" for what, how in restricted.items()))
+    yield from (Text(printable(note)) for note in outcome.accelerator.notes)
+    if outcome.remark is not None:
+        yield Text(outcome.remark)
+    for what in outcome.not_checked:
+        yield Text(f"not checked: {what}")
+    seconds = outcome.seconds
+    yield Text(f"{seconds.read:.3f} seconds reading, {seconds.solve:.3f} solving, {seconds.verify:.3f} verifying")
+
+
+def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
+    """Return the result of `schedule` for `--json`; fields of a missing schedule are null."""
+    result, figures, document, parts = outcome.result, outcome.figures, outcome.document, outcome.relaxation
+    return {
+        "network": outcome.network.name,
+        "accelerator": outcome.accelerator.name,
+        "method": result.method,
+        "objective": outcome.objective,
+        "objective_unit": outcome.unit,
+        "status": result.status,
+        "stopped_by": None if outcome.is_from_file else result.stopped_by,
+        **picked(result, "objective_value", "lower_bound", "gap"),
+        "space": outcome.proven_space,
+        "not_modelled": list(outcome.accelerator.notes),
+        "weighed": outcome.weighed,
+        "value_of_stages": outcome.value_of_stages,
+        "stages_cut": outcome.are_stages_cut,
+        "bound_parts": {
+            "mac_pj": parts.mac_pj,
+            "feeding_pj": dict(parts.feeding_pj),
+            **picked(parts, "unrolling_pj", "without_nest_pj", "dram_read_pj", "computing_cycles", "dram_cycles"),
+            "traffic_bytes": parts.traffic_bytes,
+            "for_room": {
+                "energy_pj": float(parts.crowding.energy_pj),
+                "dram_cycles": int(parts.crowding.dram_cycles),
+                "traffic_bytes": parts.crowding.traffic_bits // 8,
+            },
+        },
+        "energy_pj": figures and figures.energy_pj,
+        "energies": figures and energies_object(figures),
+        "latency_cycles": figures and figures.latency_cycles,
+        "latency_parts": figures and figures.latency.by_name,
+        "traffic": figures and traffic_object(figures.traffic),
+        "macs": outcome.macs if figures else None,
+        "operators": len(outcome.network.operators),
+        "tile_operators": outcome.tiles and len(outcome.tiles.operators),
+        "operators_without_nest": outcome.operators_without_nest if figures else None,
+        "stacks": document and [_stack_object(stack) for stack in document.answer.stacks],
+        "mappings": document and len(document.answer.mappings),
+        "instructions": document and len(document.answer.program.instructions),
+        "peak_bytes": figures and {name: one.peak_bytes for name, one in figures.memories.items()},
+        "arena_bytes": figures and {name: one.arena_bytes for name, one in figures.memories.items()},
+        "not_counted": outcome.tiles and list(outcome.tiles.not_counted),
+        "not_checked": list(outcome.not_checked),
+        "seconds": picked(outcome.seconds, "read", "solve", "verify"),
+        "error": outcome.why_not,
+        "remark": outcome.remark,
+    }
+
+
+def _figures_table(outcome: ScheduleOutcome, figures: ScheduleFigures) -> RenderableType:
+    table = Table(box=SIMPLE, show_header=False, collapse_padding=True, pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    energy, traffic, latency = figures.energy, figures.traffic, figures.latency
+    memories = energy.by_memory_pj
+    parts = [("MACs", energy.mac_pj), *sorted(memories.items(), key=lambda one: -one[1])]
+    words = ", ".join(f"{printable(name)} {_short_energy(part)}" for name, part in parts)
+    table.add_row("energy", _short_energy(figures.energy_pj), words)
+    table.add_row("latency", f"{figures.latency_cycles:,} cycles", latency_words(latency))
+    table.add_row(
+        "traffic",
+        short_bytes(figures.traffic_bytes),
+        f"loads {short_bytes(traffic.loads)}, write-backs {short_bytes(traffic.write_backs)}, streamed "
+        f"{short_bytes(traffic.streamed_reads)} in and {short_bytes(traffic.streamed_writes)} out",
+    )
+    tiles = 0 if outcome.tiles is None else len(outcome.tiles.operators)
+    stacks = 0 if outcome.document is None else len(outcome.document.answer.stacks)
+    without = outcome.operators_without_nest
+    table.add_row(
+        "runs",
+        counted(tiles, "operator"),
+        f"in {counted(stacks, 'stack')}, {counted(outcome.macs, 'MAC')}, {without:,} without a loop nest",
+    )
+    return table
+
+
+def _memories_table(outcome: ScheduleOutcome, figures: ScheduleFigures) -> RenderableType:
+    table = columns_table([("memory", "", False), ("capacity", "", True), ("peak", "", True)])
+    capacities = {level.memory.name: level.memory.capacity_bytes for level in outcome.accelerator.levels}
+    for name, one in figures.memories.items():
+        table.add_row(printable(name), short_bytes(capacities[name]), short_bytes(one.peak_bytes))
+    return table
+
+
+def energies_object(figures: ScheduleFigures) -> Mapping[str, object]:
+    """Return the picojoules of MACs, of Computes' accesses by memory and operand, and of Copies by memory."""
+    energy = figures.energy
+    computes: dict[str, dict[str, float]] = {}
+    for (memory, operand), part in energy.compute_access_pj.items():
+        computes.setdefault(memory, {})[str(operand)] = part
+    return {"macs": energy.mac_pj, "computes": computes, "copies": dict(energy.copy_access_pj)}
+
+
+def traffic_object(parts: TrafficParts) -> dict[str, object]:
+    """Return the bytes from and to DRAM, by mover."""
+    return picked(parts, "total", "loads", "write_backs", "streamed_reads", "streamed_writes")
+
+
+def _stack_object(stack: ScheduledStack) -> Mapping[str, object]:
+    tiling = stack.tiling
+    tile = None if tiling is None else {"columns": tiling.columns, "rows": tiling.rows}
+    return {"operators": list(stack.operators), "tile": tile, "mode": None if tiling is None else tiling.mode}
+
+
+def _short_energy(energy_pj: float | None) -> str:
+    return "-" if energy_pj is None else short_amount(round(energy_pj * FEMTOJOULES_PER_PICOJOULE), "fJ")

@@ -1,4 +1,4 @@
-"""A file of an answer that is no program, held against its network, as it is shown."""
+"""Checked answer files that are no programs, as lines and JSON objects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onchip.reports.program.json_view import violation_object
+from onchip.reports.program.outcome import violation_object
 from onchip.reports.shared.words import counted, printable
 from onchip.verify.rules import Violation
 
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCheck:
-    """What was found of a file; `kind` is `mapping`, `strategy` or `arena plan`.
+    """A checked file; `kind` is `mapping`, `strategy` or the name of another tool's file.
 
-    `recomputed` has an object for each mapping, `claimed` one for each claim; both are empty where nothing is
-    recomputed or claimed.
+    `recomputed` has an object for each mapping, `claimed` one for each claim; both may be empty.
     """
 
     kind: str
@@ -32,12 +31,12 @@ class AnswerCheck:
 
     @property
     def is_legal(self) -> bool:
-        """Whether nothing at all is to be said against the answer."""
+        """True if the answer has no violation."""
         return not self.violations
 
 
 def answer_check_object(check: AnswerCheck) -> dict[str, object]:
-    """Say what is wrong with an answer, its figures and its claims."""
+    """Return the violations of an answer, its figures and its claims."""
     return {
         "network": check.network,
         "accelerator": check.accelerator,
@@ -50,7 +49,7 @@ def answer_check_object(check: AnswerCheck) -> dict[str, object]:
 
 
 def answer_check_lines(check: AnswerCheck) -> Iterator[RenderableType]:
-    """Yield a line for each violation, each mapping's figures, and what was not checked."""
+    """Yield a line for each violation, each mapping's figures, and each unchecked rule."""
     from rich.text import Text
 
     for violation in check.violations:

@@ -1,4 +1,4 @@
-"""What a latency goes by with, and why the array waits, in words and as objects."""
+"""Parts of a latency and waits of the array, in words and as JSON objects."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from onchip.model.timeline.activity import Activity, ActivityKind, Wait
 from onchip.model.timeline.array_waits import ArrayWait, LatencyParts, array_waits
+from onchip.reports.shared.words import picked
 
 PART_WORDS: Final[Mapping[str, str]] = {
     "computing": "computing",
@@ -25,7 +26,7 @@ PART_PAINTS: Final[Mapping[str, str]] = {
     "waiting_for_dram": "slice-write",
 }
 MOST_LINKS: Final = 6
-"""Of a chain that are told; the rest are counted."""
+"""Limit on the links of a chain in words; the others are counted."""
 
 
 def latency_rows(parts: LatencyParts) -> Iterator[tuple[str, str]]:
@@ -35,33 +36,23 @@ def latency_rows(parts: LatencyParts) -> Iterator[tuple[str, str]]:
 
 
 def latency_words(parts: LatencyParts) -> str:
-    """All parts in one line."""
+    """Return all parts in one line."""
     return ", ".join(f"{PART_WORDS[name]} {cycles:,}" for name, cycles in parts.by_name.items())
 
 
 def activity_object(activity: Activity, *, has_dram_turns: bool = True) -> dict[str, object]:
-    """When an instruction runs, and what it waited for; turns at DRAM where the timeline counts them."""
-    return {
-        "instruction": activity.instruction,
-        "subject": activity.subject,
-        "start": activity.start,
-        "stop": activity.stop,
-        "queue": activity.queue,
-        "source": activity.source,
-        "target": activity.target,
-        "waited_for": activity.waited_for,
-        "idle_cycles": activity.idle_cycles,
-        **({"dram_cycles": activity.dram_cycles} if has_dram_turns else {}),
-    }
+    """Return the times of an instruction and its wait, with DRAM turns if the timeline counts them."""
+    names = ("instruction", "subject", "start", "stop", "queue", "source", "target", "waited_for", "idle_cycles")
+    return picked(activity, *names, *(("dram_cycles",) if has_dram_turns else ()))
 
 
 def wait_objects(activities: Sequence[Activity]) -> list[dict[str, object]]:
-    """Every gap of the array: what it waits for, and the chain of instructions that it follows from."""
+    """Return every gap of the array, with its reason and the chain of instructions that caused it."""
     return [wait_object(one, activities) for one in array_waits(activities)]
 
 
 def wait_object(wait: ArrayWait, activities: Sequence[Activity]) -> dict[str, object]:
-    """One gap: the operator after it, its cycles, what they count as, and the instructions that it follows from."""
+    """Return one gap: the next operator, its cycles by part, and the chain of instructions that caused it."""
     before = None if wait.activity is None else activities[wait.activity]
     return {
         "before": None if before is None else before.subject,
@@ -98,7 +89,6 @@ def wait_lines(wait: ArrayWait, activities: Sequence[Activity]) -> Iterator[str]
 
 
 def _earlier(one: Activity, activities: Sequence[Activity]) -> Iterator[str]:
-    """What an activity waited for."""
     if one.waited_on is not None:
         yield f"which waited {_WHY[one.waited_for]} {_what(activities[one.waited_on])}, until cycle {one.start:,}"
 

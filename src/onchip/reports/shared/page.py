@@ -1,10 +1,11 @@
-"""A page: one HTML file that opens offline, made of a template, what its script draws, and plotly."""
+"""An HTML page that opens offline, and HTML tables for notebooks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from importlib.resources import files
 from typing import TypeAlias
 
@@ -14,6 +15,25 @@ Json: TypeAlias = dict[str, object]
 
 _ASSETS = "onchip.reports.assets"
 _DRAWING = "figures.js"
+
+
+def trace(
+    mode: str,
+    name: str,
+    x: Sequence[object],
+    y: Sequence[object],
+    paint: str,
+    hover: str | None = None,
+    meta: Mapping[str, object] | None = None,
+    **fields: object,
+) -> Json:
+    """Return a trace of plotly; `mode` is `bar` or what a scatter draws.
+
+    `hover` is the template of the hover text, None for no text; `meta` is for the page's script.
+    """
+    head = {"type": "bar"} if mode == "bar" else {"type": "scatter", "mode": mode}
+    hovered = {"hoverinfo": "skip"} if hover is None else {"hovertemplate": f"{hover}<extra></extra>"}
+    return {**head, "name": name, "x": [*x], "y": [*y], **fields, "meta": {"paint": paint, **(meta or {})}, **hovered}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +48,9 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of `template`, whose figures `scripts` draw from `facts`; `values` and `filters` are the template's.
+    """A page of `template`: `scripts` draw figures from `facts`; `values` and `filters` go to the template.
 
-    Scripts that draw by themselves do without plotly.
+    Scripts that draw on a canvas need no plotly.
     """
 
     template: str
@@ -41,7 +61,7 @@ class Page:
     has_plotly: bool = True
 
     def html(self) -> str:
-        """The whole text of the file; raises UsageError where a package is missing that makes pages."""
+        """Return the whole text of the file; raises UsageError if a package for pages is missing."""
         ensure_report_can_be_made()
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from plotly.offline import get_plotlyjs
@@ -82,5 +102,19 @@ def _text(name: str) -> str:
 
 
 def _embedded(value: Json) -> str:
-    """JSON that no HTML parser mistakes for the end of its script."""
+    """Return JSON without characters that an HTML parser could take for the end of its script."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
+    """Return a table with escaped text; numbers have commas, and None is empty."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(_shown(value))}</td>' for value in row)}</tr>" for row in rows)
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

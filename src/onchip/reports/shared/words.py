@@ -74,3 +74,8 @@ def short_energy(energy_pj: float | None) -> str:
         if energy_pj >= size:
             return f"{energy_pj / size:.4g} {unit}"
     return f"{energy_pj:.4g} pJ"
+
+
+def picked(value: object, *names: str) -> dict[str, object]:
+    """Return the attributes of these names, for a JSON object."""
+    return {name: getattr(value, name) for name in names}

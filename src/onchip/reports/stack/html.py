@@ -8,15 +8,20 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.model.group.sums import FusedSums
 from onchip.model.layer.tiles import MACS
 from onchip.ops.derive.back_calculation import AxisName, BackCalculation, back_calculation
 from onchip.ops.derive.fusable import FeatureMap
-from onchip.reports.shared.bars import PAINTS, PartedBars, energy_bars, memory_paints
-from onchip.reports.shared.page import Card, Json, Page
+from onchip.reports.shared.figures import PAINTS, PartedBars, energy_bars, memory_names, memory_paints
+from onchip.reports.shared.page import Card, Json, Page, trace
 from onchip.reports.shared.words import counted, energy_per_mac, percent, short_bytes, short_energy
-from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator, TilingValue
-from onchip.reports.stack.text import coverage_words, value_words
+from onchip.reports.stack.outcome import (
+    CostedStack,
+    FusionOutcome,
+    OutsideOperator,
+    TilingValue,
+    coverage_words,
+    value_words,
+)
 
 CAUSE_PAINTS = {
     EnergyCause.ACTIVATION: "role-activation",
@@ -38,7 +43,7 @@ WIDTH, HEIGHT = 200.0, 150.0
 
 
 def fusion_html(outcome: FusionOutcome, command_line: str) -> str:
-    """The page's text; there is a strategy."""
+    """Return the page's text; expects a strategy."""
     facts = fusion_facts(outcome)
     values = {
         "title": f"{outcome.network.name} on {outcome.accelerator.name}",
@@ -54,7 +59,7 @@ def fusion_html(outcome: FusionOutcome, command_line: str) -> str:
 
 
 def fusion_facts(outcome: FusionOutcome) -> Json:
-    """The figures, by the place on the page where each is drawn."""
+    """Return the figures, by their element ids on the page."""
     facts: Json = {
         "network-plot": network(outcome),
         "energy-by-memory": energy_by_memory(outcome),
@@ -72,8 +77,8 @@ def fusion_facts(outcome: FusionOutcome) -> Json:
 
 
 def _cards(outcome: FusionOutcome) -> list[Card]:
-    """What the reader wants to know first."""
     sums, result = outcome.sums, outcome.result
+    used = sums.latency.ideal / sums.cycles if sums.cycles else 0.0
     dram_bytes = outcome.figures.dram_bits // 8 if outcome.figures else 0
     gap = "proven" if not result.gap else f"gap {percent(result.gap)}"
     bound = value_words(result.lower_bound, outcome.unit)
@@ -81,7 +86,7 @@ def _cards(outcome: FusionOutcome) -> list[Card]:
     return [
         Card("stacks", f"{len(outcome.stacks)}", f"of {counted(len(outcome.network.layers), 'layer')}"),
         Card("energy", short_energy(sums.stated_energy_pj), energy_per_mac(sums.stated_energy_pj, sums.macs)),
-        Card("cycles", f"{sums.cycles:,.0f}", f"{_used(sums):.1%} at full use of the array"),
+        Card("cycles", f"{sums.cycles:,.0f}", f"{used:.1%} at full use of the array"),
         Card(
             "MACs", f"{sums.macs / 1e6:,.0f} M", f"{sums.macs / whole:.3f} times those of the network" if whole else ""
         ),
@@ -94,17 +99,12 @@ def _cards(outcome: FusionOutcome) -> list[Card]:
 
 
 def _cards_of_space(outcome: FusionOutcome) -> list[Card]:
-    """Return the card of the bound for the stacks and tiles that were searched."""
     result = outcome.result
     if result.bound_among is None:
         return []
     gap = "optimal" if result.optimal_among else f"gap {percent(result.gap_among or 0.0)}"
     bound = value_words(result.bound_among, outcome.unit)
     return [Card("bound among", bound, f"{gap} for the stacks and tiles listed")]
-
-
-def _used(sums: FusedSums) -> float:
-    return sums.latency.ideal / sums.cycles if sums.cycles else 0.0
 
 
 def _outside(one: OutsideOperator) -> dict[str, object]:
@@ -158,7 +158,7 @@ class _Interval:
 
 
 def back_calculated(one: CostedStack) -> list[MapPicture]:
-    """The tile in the middle, from the stack's inputs to its output."""
+    """Return the feature maps of the middle tile, from the stack's inputs to its output."""
     stack, tiling = one.stack, one.strategy.tiling
     rows = back_calculation(stack, AxisName.ROWS, tiling.rows, cached=tiling.mode.caches_rows)
     columns = back_calculation(stack, AxisName.COLUMNS, tiling.columns, cached=tiling.mode.caches_columns)
@@ -185,7 +185,6 @@ def _picture(feature_map: FeatureMap, rows: BackCalculation, columns: BackCalcul
 
 
 def _middle(axis: BackCalculation, name: str) -> tuple[_Interval, _Interval]:
-    """What the middle tile needs of a map, and what of that it computes."""
     use = axis.maps[name]
     at = len(use.needed.starts) // 2
     needed = _Interval(int(use.needed.starts[at]), int(use.needed.stops[at]))
@@ -193,14 +192,13 @@ def _middle(axis: BackCalculation, name: str) -> tuple[_Interval, _Interval]:
 
 
 def _box(rows: _Interval, columns: _Interval, scale: float, kind: str) -> str:
-    """At least a pixel of the picture wide and high."""
     x, y = columns.start * scale, rows.start * scale
     width, height = max(columns.pixels * scale, 1.0), max(rows.pixels * scale, 1.0)
     return f'<rect class="{kind}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"/>'
 
 
 def heat_map(one: CostedStack, mode: OverlapMode, unit: str) -> Json | None:
-    """Columns by rows of tiles, in one mode; where a tile has not been costed, its bound. None with nothing to show."""
+    """Return columns by rows of tiles in one mode, with bounds for tiles without a cost; None for fewer than two."""
     output, values = one.stack.output, {each.tiling: each for each in one.tilings}
     if not any(tiling.mode is mode for tiling in values) or len(values) < 2:
         return None
@@ -226,7 +224,7 @@ def heat_map(one: CostedStack, mode: OverlapMode, unit: str) -> Json | None:
 
 
 def network(outcome: FusionOutcome) -> Json:
-    """Layers in their order, the maps between them, each stack in its colour; maps that others skip are arcs."""
+    """Return layers in order with lines for feature maps; each stack has a colour, and skip connections are arcs."""
     places = {name: at for at, (_, name) in enumerate(outcome.layer_of_each())}
     written = {layer.output.name: layer.name for one in outcome.stacks for layer in one.stack.layers}
     lines_x, lines_y = list[float | None](), list[float | None]()
@@ -238,17 +236,15 @@ def network(outcome: FusionOutcome) -> Json:
                 height = 0.0 if end - begin == 1 else 0.35
                 lines_x += [begin, (begin + end) / 2, end, None]
                 lines_y += [0.0, height, 0.0, None]
-    edges: Json = {
-        "type": "scatter", "mode": "lines", "name": "feature maps", "x": lines_x, "y": lines_y,
-        "line": {"shape": "spline"}, "meta": {"paint": "line"}, "hoverinfo": "skip", "showlegend": False,
-    }  # fmt: skip
+    shape = {"shape": "spline"}
+    edges = trace("lines", "feature maps", lines_x, lines_y, "line", line=shape, showlegend=False)
     traces = [edges, *(_stack_trace(at, one, places) for at, one in enumerate(outcome.stacks))]
     return {"traces": traces, "x": {"title": "layers in their order"}, "y": {"hidden": True}, "height": 220}
 
 
 def energy_by_memory(outcome: FusionOutcome) -> Json:
     """Draw the picojoules of each stack, and outside of all, in a bar, by memory and MACs."""
-    names = [MACS, *memories_of(outcome.accelerator)]
+    names = [MACS, *memory_names(outcome.accelerator)]
     parts = {
         name: [sum(pj for (memory, _), pj in sums.energies_pj.items() if memory == name) for _, sums in outcome.bars]
         for name in names
@@ -257,24 +253,17 @@ def energy_by_memory(outcome: FusionOutcome) -> Json:
 
 
 def energy_by_cause(outcome: FusionOutcome) -> Json:
-    """A bar for each stack: activations, weights, copies between memories, multiply-accumulates."""
+    """Return a bar for each stack: activations, weights, copies between memories, multiply-accumulates."""
     parts = {str(cause): [sums.energy_of(cause) or 0.0 for _, sums in outcome.bars] for cause in EnergyCause}
     return energy_bars(labels_of(outcome), parts, {str(cause): paint for cause, paint in CAUSE_PAINTS.items()})
 
 
 def accesses(outcome: FusionOutcome) -> Json:
-    """Bars for each memory, of all stacks: elements read and written, by cause."""
-    names = memories_of(outcome.accelerator)
+    """Return bars for each memory: elements read and written by all stacks, by cause."""
+    names = memory_names(outcome.accelerator)
     sums = outcome.sums
     traces = [
-        {
-            "type": "bar",
-            "name": str(cause),
-            "x": names,
-            "y": counts,
-            "meta": {"paint": CAUSE_PAINTS[cause]},
-            "hovertemplate": f"%{{x}}<br>{cause}: %{{y:,}} elements<extra></extra>",
-        }
+        trace("bar", str(cause), names, counts, CAUSE_PAINTS[cause], f"%{{x}}<br>{cause}: %{{y:,}} elements")
         for cause in EnergyCause
         if any(counts := [sums.accesses_of(name, cause) for name in names])
     ]
@@ -282,7 +271,7 @@ def accesses(outcome: FusionOutcome) -> Json:
 
 
 def latency(outcome: FusionOutcome) -> Json:
-    """A bar for each stack: where its cycles go."""
+    """Return a bar for each stack: the parts of its latency."""
     parts = {
         part.replace("_", " "): [getattr(sums.latency, part) for _, sums in outcome.bars] for part in LATENCY_PAINTS
     }
@@ -291,8 +280,8 @@ def latency(outcome: FusionOutcome) -> Json:
 
 
 def memory_levels(one: CostedStack, accelerator: Accelerator) -> Json:
-    """The paper's Figure 9: of each layer in each kind of tile, the memory in which each operand lies whole."""
-    names = memories_of(accelerator)
+    """Return the memory of each operand, for each layer and kind of tile (the paper's Figure 9)."""
+    names = memory_names(accelerator)
     layers = [layer.name for layer in one.stack.layers]
     rows = []
     for number, kind in enumerate(one.cost.placed):
@@ -316,13 +305,8 @@ def memory_levels(one: CostedStack, accelerator: Accelerator) -> Json:
     return {"traces": [trace], "height": 120 + 20 * len(rows), **axes}
 
 
-def memories_of(accelerator: Accelerator) -> list[str]:
-    """Return the names of all memories, nearest the units first, DRAM last."""
-    return [*(level.memory.name for level in accelerator.levels), DRAM]
-
-
 def labels_of(outcome: FusionOutcome) -> list[str]:
-    """Return the name of each stack, and of what is outside of all."""
+    """Return the labels of the stacks, and of the operators outside them."""
     return [label for label, _ in outcome.bars]
 
 
@@ -338,14 +322,7 @@ def _stack_trace(at: int, one: CostedStack, places: dict[str, int]) -> Json:
         f"{short_bytes(layer.output.size_bits // 8)}<br>weights {short_bytes(layer.weight_bits // 8)}"
         for layer in layers
     ]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": f"{at}: {one.strategy.tiling}" if one.cost.tiles > 1 else f"{at}: one tile",
-        "x": [places[layer.name] for layer in layers],
-        "y": [0.0] * len(layers),
-        "customdata": hover,
-        "meta": {"paint": PAINTS[at % len(PAINTS)]},
-        "marker": {"size": 18, "symbol": "square"},
-        "hovertemplate": "%{customdata}<extra></extra>",
-    }
+    name = f"{at}: {one.strategy.tiling}" if one.cost.tiles > 1 else f"{at}: one tile"
+    x, y, paint = [places[layer.name] for layer in layers], [0.0] * len(layers), PAINTS[at % len(PAINTS)]
+    marker = {"size": 18, "symbol": "square"}
+    return trace("markers", name, x, y, paint, "%{customdata}", customdata=hover, marker=marker)

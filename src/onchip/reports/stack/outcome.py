@@ -1,24 +1,32 @@
-"""What `fuse` found, as it is shown."""
+"""Results of `fuse` as tables and JSON objects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+
+from rich.console import RenderableType
+from rich.text import Text
 
 from onchip.answer.document import StrategyDocument
-from onchip.answer.result import Result
+from onchip.answer.result import Result, Stop
 from onchip.answer.stacks import StackStrategy, Tiling
-from onchip.answer.strategy import FusionStrategy, StrategyFigures
+from onchip.answer.strategy import EnergyCause, FusionStrategy, StrategyFigures
 from onchip.arch.accelerator import Accelerator
-from onchip.model.group.cost import StackCost
-from onchip.model.group.sums import FusedLatency, FusedSums, total
+from onchip.arch.energies import unknown_energy
+from onchip.arch.memory import DRAM
+from onchip.model.group.cost import StackCost, TileTypeCost
+from onchip.model.group.sums import FusedSums, total
 from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.ops.derive.layers_of import LeftOut
+from onchip.reports.mapping.outcome import CoveredShare, kinds_counted, objective_words
+from onchip.reports.program.terminal import columns_table
+from onchip.reports.shared.words import counted, percent, picked, printable, short_amount, short_energy
 
 
 @dataclass(frozen=True, slots=True)
 class TilingValue:
-    """What a stack costs in these tiles, in the unit of the objective, or at least."""
+    """Cost of a stack in these tiles, in the unit of the objective, or its lower bound if it is not costed."""
 
     tiling: Tiling
     value: int
@@ -27,7 +35,7 @@ class TilingValue:
 
 @dataclass(frozen=True, slots=True)
 class CostedStack:
-    """A stack of the strategy with what it costs, in its tiles and in all others that were looked at."""
+    """A stack of the strategy with its cost, and the values of all tilings that were examined."""
 
     strategy: StackStrategy
     stack: Stack
@@ -36,16 +44,16 @@ class CostedStack:
 
     @property
     def named(self) -> str:
-        """Its layer, or the first and the last one."""
+        """The layer, or the first and the last one."""
         layers = self.strategy.layers
         return layers[0] if len(layers) == 1 else f"{layers[0]} \u2013 {layers[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
 class OutsideOperator:
-    """An operator that runs beside the stacks, on tensors in DRAM: why, and what moving these costs.
+    """An operator outside the stacks, on tensors in DRAM: the reason, and the cost of its transfers.
 
-    Its multiply-accumulates, if it is a contraction, are `macs_not_costed`.
+    The multiply-accumulates of a contraction are `macs_not_costed`.
     """
 
     left_out: LeftOut
@@ -56,10 +64,10 @@ class OutsideOperator:
 
 @dataclass(frozen=True, slots=True)
 class FusionOutcome:
-    """`figures` and `document` are None where there is no strategy; `why_not` says why.
+    """The result of `fuse`; without a strategy `figures` and `document` are None, and `why_not` says why.
 
-    `mapper` has mapped the layers of the strategy. There are no stacks where all operators are `outside`. Of the
-    network's `operators` some are neither layers nor outside: views, through which layers see.
+    `mapper` has mapped the layers of the strategy. There are no stacks if all operators are `outside`. Some of the
+    network's `operators` are neither layers nor outside: views.
     """
 
     source: str
@@ -81,43 +89,251 @@ class FusionOutcome:
 
     @property
     def answer(self) -> FusionStrategy | None:
-        """The strategy; None where there is none."""
+        """The strategy, or None without one."""
         return self.result.answer
 
     @property
     def gap(self) -> float | None:
-        """How far the strategy may be from the best, by its objective value; None where there is none."""
+        """Relative distance of the objective value from its bound, or None without a strategy."""
         return self.result.gap
 
     @property
     def sums(self) -> FusedSums:
-        """The sums of all stacks and of what is outside of them: energies, cycles, accesses."""
+        """Sums over the stacks and the operators outside: energies, cycles, accesses."""
         return total((*(one.cost.sums for one in self.stacks), *(one.sums for one in self.outside)))
 
     @property
     def bars(self) -> tuple[tuple[str, FusedSums], ...]:
-        """The stacks by their labels, number, first and last layer, and what is outside of all of them together."""
+        """Labels and sums of the stacks, and of the operators outside together."""
         found = [(f"{at}: {one.named}", one.cost.sums) for at, one in enumerate(self.stacks)]
         outside = [("outside", total(one.sums for one in self.outside))] if self.outside else []
         return (*found, *outside)
 
     @property
-    def latency(self) -> FusedLatency:
-        """The cycles of all stacks and of what is outside of them, in their parts."""
-        return self.sums.latency
-
-    @property
     def tile_types(self) -> int:
-        """The number of kinds of tiles of all stacks."""
+        """Number of kinds of tiles of all stacks."""
         return sum(one.cost.tile_types for one in self.stacks)
 
     @property
     def tiles(self) -> int:
-        """The number of tiles of all stacks."""
+        """Number of tiles of all stacks."""
         return sum(one.cost.tiles for one in self.stacks)
 
     def layer_of_each(self) -> Iterator[tuple[int, str]]:
-        """The place of its stack, and the name, of every layer."""
+        """Yield the number of its stack, and the name, for every layer."""
         for at, one in enumerate(self.stacks):
             for layer in one.stack.layers:
                 yield at, layer.name
+
+
+LATENCY_PARTS = ("ideal", "unused", "stall", "drain", "preload_and_offload", "copies")
+
+
+def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
+    """Yield a row for each stack, the totals and the proof, or the reason for a missing strategy."""
+    result = outcome.result
+    if outcome.answer is not None:
+        table = columns_table(_columns(outcome), show_footer=len(outcome.bars) > 1)
+        for one in outcome.stacks:
+            table.add_row(*_cells(one))
+        if outcome.outside:
+            table.add_row(*_outside_cells(outcome))
+        yield table
+        if outcome.sums.stated_energy_pj is None:
+            yield Text(unknown_energy(outcome.accelerator))
+    else:
+        reason = f": {outcome.why_not}" if outcome.why_not else ""
+        what = "no strategy was found" if result.stopped_by is Stop.COMPLETED else "no strategy was found in time"
+        yield Text(f"{what}{reason}")
+    gap = "" if result.gap is None else f", gap {percent(result.gap)}"
+    bound = value_words(result.lower_bound, outcome.unit)
+    yield Text(f"{result.status}: lower bound {bound}{gap}; {counted(outcome.costed, 'stack')} costed")
+    if among := proof_words(outcome):
+        yield Text(among)
+    yield Text(f"among {outcome.space}")
+    yield from (Text(printable(note)) for note in outcome.accelerator.notes)
+    yield Text("not covered: other tiles, homes and mappings, of which `schedule` may find cheaper ones")
+    if outcome.answer is not None:
+        yield Text(coverage_words(outcome))
+    if outcome.outside:
+        kinds = kinds_counted([one.left_out for one in outcome.outside])
+        moved = short_amount(sum(one.sums.moved_bits[DRAM] for one in outcome.outside) // 8, "bytes")
+        yield Text(f"outside of all stacks, {moved} moved from and to DRAM: {kinds}")
+    if several := [one.left_out for one in outcome.outside if one.macs_not_costed]:
+        macs = sum(one.macs_not_costed for one in outcome.outside)
+        yield Text(
+            f"in no figure, {macs:,} multiply-accumulates of operators outside of all stacks: {kinds_counted(several)}"
+        )
+    yield Text(f"{result.seconds:.3f} seconds")
+
+
+def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
+    """Return the result of `fuse` for `--json`; fields of a missing strategy are null."""
+    result, figures = outcome.result, outcome.figures
+    sums = outcome.sums if outcome.figures else None
+    return {
+        "network": outcome.network.name,
+        "accelerator": outcome.accelerator.name,
+        "method": outcome.mapper,
+        "accounting": outcome.accounting,
+        "not_modelled": list(outcome.accelerator.notes),
+        "objective": outcome.objective,
+        "objective_unit": outcome.unit,
+        **picked(result, "status", "stopped_by", "objective_value", "lower_bound", "gap"),
+        "space": outcome.space,
+        **picked(result, "optimal_among", "bound_among", "gap_among"),
+        "energy_pj": figures and figures.energy_pj,
+        "latency_cycles": figures and round(figures.latency_cycles),
+        "latency_parts": sums and picked(sums.latency, *LATENCY_PARTS),
+        "macs": figures and figures.macs,
+        "dram_bits": figures and figures.dram_bits,
+        "peak_bytes": figures and dict(figures.peak_bytes),
+        "tiles": outcome.tiles if sums else None,
+        "tile_types": outcome.tile_types if sums else None,
+        "energies": sums and _energies(sums),
+        "accesses": sums and _accesses(sums),
+        "stacks": [_stack_object(one) for one in outcome.stacks],
+        "costed_stacks": outcome.costed,
+        "coverage": [asdict(one) for one in coverage(outcome)] if figures else None,
+        "outside": [_outside_object(one) for one in outcome.outside],
+        "seconds": result.seconds,
+        "error": outcome.why_not,
+    }
+
+
+def proof_words(outcome: FusionOutcome, where: str = "named below") -> str | None:
+    """Return the proof over the searched stacks and tiles, or None."""
+    result, these = outcome.result, f"for the stacks and tiles {where}"
+    if result.optimal_among is not None:
+        return f"optimal {these}"
+    if result.bound_among is None:
+        return None
+    gap = "" if result.gap_among is None else f", gap {percent(result.gap_among)}"
+    return f"lower bound {these}: {value_words(result.bound_among, outcome.unit)}{gap}"
+
+
+def value_words(value: int, unit: str) -> str:
+    """Format a value of an objective in few digits, but DRAM bits in all."""
+    return f"{value:,} bits" if unit == "bits" else objective_words(value, unit)
+
+
+def _outside_object(one: OutsideOperator) -> dict[str, object]:
+    sums = one.sums
+    costs = {"energy_pj": sums.stated_energy_pj, "latency_cycles": sums.cycles, "dram_bits": sums.moved_bits[DRAM]}
+    return {**asdict(one.left_out), **costs, "macs_not_costed": one.macs_not_costed}
+
+
+def _stack_object(one: CostedStack) -> dict[str, object]:
+    cost = one.cost
+    tiling = one.strategy.tiling
+    return {
+        "layers": list(one.strategy.layers),
+        "tile": {"columns": tiling.columns, "rows": tiling.rows},
+        "mode": tiling.mode,
+        "output": one.strategy.output_home,
+        "energy_pj": cost.sums.stated_energy_pj,
+        "latency_cycles": cost.sums.cycles,
+        "latency_parts": picked(cost.sums.latency, *LATENCY_PARTS),
+        "macs": cost.sums.macs,
+        "tiles": cost.tiles,
+        "tile_types": cost.tile_types,
+        "tile_kinds": [_tile_kind_object(each) for each in cost.placed],
+        "energies": _energies(cost.sums),
+        "accesses": _accesses(cost.sums),
+        "column_cache_bits": dict(cost.column_cache_bits),
+        "row_cache_bits": dict(cost.row_cache_bits),
+    }
+
+
+def _tile_kind_object(one: TileTypeCost) -> dict[str, object]:
+    layers = [
+        {"layer": layer.name, **picked(layer, "columns", "rows"), **picked(layer.levels, "input", "weight", "output")}
+        for layer in one.layers
+    ]
+    size = picked(one, "columns", "rows", "times", "is_first_tile")
+    return size | {"energy_pj": one.sums.stated_energy_pj, "latency_cycles": one.sums.cycles, "layers": layers}
+
+
+def _energies(sums: FusedSums) -> list[dict[str, object]]:
+    return [
+        {"memory": memory, "cause": cause, "energy_pj": energy_pj}
+        for (memory, cause), energy_pj in sums.energies_pj.items()
+    ]
+
+
+def _accesses(sums: FusedSums) -> list[dict[str, object]]:
+    return [
+        {"memory": memory, "operand": operand, "cause": cause, "elements": elements}
+        for (memory, operand, cause), elements in sums.accesses.items()
+    ]
+
+
+def _columns(outcome: FusionOutcome) -> list[tuple[str, str, bool]]:
+    sums = outcome.sums
+    figures = outcome.figures
+    dram = short_amount(figures.dram_bits // 8, "bytes") if figures else ""
+    layers = sum(len(one.strategy.layers) for one in outcome.stacks)
+    return [
+        ("stack", f"{counted(layers, 'layer')} in all", False),
+        ("tile", "", True),
+        ("mode", "", False),
+        ("tiles", f"{outcome.tiles:,}", True),
+        ("types", f"{outcome.tile_types:,}", True),
+        ("MACs", f"{sums.macs:,}", True),
+        ("energy", short_energy(sums.stated_energy_pj), True),
+        ("cycles", f"{round(sums.cycles):,}", True),
+        ("copies", short_energy(sums.energy_of(EnergyCause.COPY)), True),
+        ("output", f"DRAM {dram}", False),
+    ]
+
+
+def _cells(one: CostedStack) -> list[str]:
+    layers, tiling, cost = one.strategy.layers, one.strategy.tiling, one.cost
+    name = layers[0] if len(layers) == 1 else f"{layers[0]} to {layers[-1]} ({len(layers)})"
+    return [
+        printable(name),
+        f"{tiling.columns}x{tiling.rows}",
+        str(tiling.mode) if cost.tiles > 1 else "",
+        f"{cost.tiles:,}",
+        f"{cost.tile_types:,}",
+        f"{cost.sums.macs:,}",
+        short_energy(cost.sums.stated_energy_pj),
+        f"{round(cost.sums.cycles):,}",
+        short_energy(cost.sums.energy_of(EnergyCause.COPY)),
+        one.strategy.output_home,
+    ]
+
+
+def _outside_cells(outcome: FusionOutcome) -> list[str]:
+    sums = total(one.sums for one in outcome.outside)
+    cost = (
+        short_energy(sums.stated_energy_pj),
+        f"{round(sums.cycles):,}",
+        short_energy(sums.energy_of(EnergyCause.COPY)),
+    )
+    return [f"outside: {counted(len(outcome.outside), 'operator')}", "", "", "", "", "0", *cost, DRAM]
+
+
+def coverage(outcome: FusionOutcome) -> tuple[CoveredShare, ...]:
+    """Return the coverage by fused stacks, single layers, data movement and views."""
+    stacks = [[layer.layer.macs for layer in one.stack.layers] for one in outcome.stacks]
+    several = [macs for own in stacks for macs in own if len(own) > 1]
+    single = [macs for own in stacks for macs in own if len(own) == 1]
+    moved = [one.macs_not_costed or one.written_elements for one in outcome.outside]
+    views = outcome.operators - len(several) - len(single) - len(moved)
+    ways = {"fused": several, "layer by layer": single, "data movement": moved, "views": [0] * views}
+    total = sum(map(sum, ways.values()))
+    return tuple(
+        CoveredShare(way, len(own), sum(own), sum(own) / total if total else None) for way, own in ways.items()
+    )
+
+
+def coverage_words(outcome: FusionOutcome) -> str:
+    """Return one line about the ways that cover any operator."""
+    parts = ", ".join(_words(one) for one in coverage(outcome) if one.operators)
+    return f"{counted(outcome.operators, 'operator')}: {parts}"
+
+
+def _words(one: CoveredShare) -> str:
+    share = "" if one.share is None or one.way == "views" else f" ({percent(one.share)} of the operations)"
+    return f"{one.operators} {one.way}{share}"

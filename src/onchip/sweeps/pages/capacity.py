@@ -10,8 +10,8 @@ from onchip.answer.problem import Objective, Problem
 from onchip.answer.result import Status
 from onchip.api.budgets import Budgets
 from onchip.model.capacity.infeasible_operator import InfeasibleOperator
-from onchip.reports.program.infeasible import oversize_words
-from onchip.reports.shared.html_table import html_table
+from onchip.reports.program.outcome import oversize_words
+from onchip.reports.shared.page import html_table
 from onchip.reports.shared.words import counted, exact_bytes, printable
 from onchip.sweeps.curve import CurveStep
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, overload
 
 from onchip.errors import UsageError
-from onchip.reports.shared.html_table import html_table
+from onchip.reports.shared.page import html_table
 from onchip.sweeps.stored_row import StoredRow, columns_of
 
 if TYPE_CHECKING:

@@ -1,0 +1,174 @@
+"""Calls of C kernels and their arguments: tensors, constant arrays, structs, and walks over arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from onchip.errors import GraphError
+
+ELEMENT_OF: Final = {
+    **{name: f"{name}_t" for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")},
+    "bool": "uint8_t",
+    "float16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
+}
+"""Map from numpy's name of an element type to C's; kernels move halves and never compute with them."""
+BYTES: Final = "void"
+"""Element of an operand whose bytes are moved unchanged."""
+OVERWRITING: Final = frozenset(
+    {"unary_f32", "binary_f32", "softmax_f32", "log_softmax_f32", "batch_norm_f32", "layer_norm_f32", "l2_norm_f32"}
+    | {"add_s8", "multiply_s8", "extreme_s8", "look_up_s8", "requantise_s8"}
+)
+"""Kernels that read an element before they write at its address: the output may lie on an input of the same size."""
+GREATEST_RANK: Final = 8
+GREATEST_STEP: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOperand:
+    """The elements of a tensor from `shift_bytes` behind its address; `element` is a C type."""
+
+    tensor: str
+    element: str
+    shift_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A constant array, named after a tensor or its purpose; two arrays of one name may differ."""
+
+    name: str
+    values: npt.NDArray[Any]
+
+    @property
+    def element(self) -> str:
+        """Return the C type of its elements."""
+        return ELEMENT_OF[self.values.dtype.name]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A name that the kernels' header defines."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A struct of the kernels' header; omitted fields are 0."""
+
+    struct: str
+    fields: tuple[tuple[str, Field], ...]
+
+
+Field: TypeAlias = "int | float | tuple[int, ...] | tuple[tuple[int, ...], ...] | tuple[Record, ...] | Record | Table"
+Argument: TypeAlias = "TensorOperand | Table | Record | Symbol | int | float | tuple[int, ...] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """A call of a kernel, which writes the last of its tensors."""
+
+    function: str
+    arguments: tuple[Argument, ...]
+
+    @property
+    def written(self) -> TensorOperand:
+        """Return the operand that the kernel writes."""
+        return [one for one in self.arguments if isinstance(one, TensorOperand)][-1]
+
+    @property
+    def read(self) -> tuple[TensorOperand, ...]:
+        """Return the tensors that the kernel reads."""
+        return tuple(one for one in self.arguments if isinstance(one, TensorOperand))[:-1]
+
+
+def no_kernel(operator: str, kind: str, why: str = "") -> GraphError:
+    """Return the error for an operator without a kernel; `why` names the unsupported part of the operator."""
+    what = f"there is no kernel for {kind}{why and f' {why}'}"
+    return GraphError(what, place=f"operator {operator!r}", expected="operators that docs/c_project.md lists")
+
+
+def table(name: str, values: npt.ArrayLike, dtype: str | None = None) -> Table:
+    """Return a constant array as one row of elements."""
+    return Table(name, np.ascontiguousarray(np.asarray(values, dtype)).reshape(-1))
+
+
+def record(struct: str, **fields: Field) -> Record:
+    """Return a struct with these fields, in the order given."""
+    return Record(struct, tuple(fields.items()))
+
+
+def dense_steps(shape: Sequence[int], unit: int = 1) -> tuple[int, ...]:
+    """Return the distance between neighbours along each axis of a dense array; an element takes `unit`."""
+    return tuple(accumulate(shape[:0:-1], mul, initial=unit))[::-1] if shape else ()
+
+
+def broadcast_steps(shape: Sequence[int], onto: Sequence[int]) -> tuple[int, ...]:
+    """Return the steps of an array along the axes of the shape it is broadcast onto, 0 along repeated axes."""
+    steps = [step if size > 1 else 0 for size, step in zip(shape, dense_steps(shape), strict=True)]
+    return (0,) * (len(onto) - len(shape)) + tuple(steps)
+
+
+def walk(sizes: Sequence[int], *steps: Sequence[int]) -> Record:
+    """Return a walk with the fewest axes; raises GraphError for more axes or larger steps than kernels support."""
+    merged = _merged(sizes, steps)
+    if len(merged) > GREATEST_RANK:
+        raise GraphError(f"its elements lie along {len(merged)} axes", expected=f"at most {GREATEST_RANK}")
+    for size, each in merged:
+        if max((abs(step) * size for step in each), default=0) > GREATEST_STEP:
+            raise GraphError("it is too large for a kernel's 32 bits", expected=f"at most {GREATEST_STEP} bytes")
+    if not merged:
+        return record("walk", rank=0)
+    columns = tuple(tuple(each[operand] for _, each in merged) for operand in range(len(steps)))
+    return record("walk", rank=len(merged), sizes=tuple(size for size, _ in merged), steps=columns)
+
+
+def _merged(sizes: Sequence[int], steps: Sequence[Sequence[int]]) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the axes, outermost first, without axes of size 1; contiguous neighbouring axes become one axis."""
+    merged: list[tuple[int, tuple[int, ...]]] = []
+    for size, *each in zip(sizes, *steps, strict=True):
+        if size == 1:
+            continue
+        if merged and all(outer == inner * size for outer, inner in zip(merged[-1][1], each, strict=True)):
+            merged[-1] = (merged[-1][0] * size, tuple(each))
+        else:
+            merged.append((size, tuple(each)))
+    return merged
+
+
+def move_call(
+    sizes: Sequence[int],
+    written: tuple[TensorOperand, Sequence[int]],
+    read: tuple[Argument, Sequence[int]],
+    element_bytes: int,
+) -> KernelCall:
+    """Return the call that moves elements of `element_bytes` bytes; steps are in elements. Raises GraphError."""
+    merged = _merged(sizes, (written[1], read[1]))
+    run = element_bytes
+    if merged and merged[-1][1] == (1, 1):
+        run *= merged.pop()[0]
+    in_bytes = [tuple(step * element_bytes for step in each) for _, each in merged]
+    sizes_left = [size for size, _ in merged]
+    over = walk(sizes_left, [each[0] for each in in_bytes], [each[1] for each in in_bytes])
+    return KernelCall("move", (over, run, read[0], written[0]))
+
+
+def copy_call(size_bytes: int, read: Argument, written: str) -> KernelCall:
+    """Return the call that copies `size_bytes` contiguous bytes to a tensor."""
+    return KernelCall("move", (walk(()), size_bytes, read, TensorOperand(written, BYTES)))
+
+
+def shifted(operand: TensorOperand | Table, elements: int, element_bytes: int) -> TensorOperand | Table:
+    """Return an operand without its first elements."""
+    if isinstance(operand, Table):
+        return Table(f"{operand.name} from {elements}", operand.values[elements:]) if elements else operand
+    return TensorOperand(operand.tensor, operand.element, elements * element_bytes)

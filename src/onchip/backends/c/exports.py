@@ -1,0 +1,239 @@
+"""Exports of plans and schedules in C: projects with constants and kernels, and tables; and schedules as traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from onchip.answer.document import PlanDocument, Source
+from onchip.answer.problem import Count, Problem
+from onchip.answer.program import Allocate, Free, Instruction, Plan
+from onchip.answer.schedule import WORKSPACE
+from onchip.api.check_plan import check_plan, ensure_whole_model
+from onchip.api.check_schedule import ScheduleFile, check_schedule_file
+from onchip.api.kernels import RunValues
+from onchip.api.phases import phase
+from onchip.api.schedule_figures import priced_schedule
+from onchip.api.target import Target
+from onchip.arch.memory import DRAM, Operand
+from onchip.backends.c.project import CProject, StoredValues, c_project
+from onchip.backends.c.tables import CSchedule, OperandKind, OperatorRun, TensorInUse, c_program
+from onchip.errors import InputError, UsageError
+from onchip.formats.files import ensure_folder, make_folder, write_files
+from onchip.formats.networks import read_arrays
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.homes import homes_of_computes
+from onchip.ops.derive.banded_operands import BandedOperand, operands_of
+from onchip.reports.explain.schedule_history import ScheduleHistory
+from onchip.reports.exports import Export, ExportFormat
+from onchip.reports.program.outcome import Check
+from onchip.reports.schedule.outcome import ScheduleCheck
+from onchip.reports.shared.words import printable
+from onchip.reports.trace import spans_of_activities, traced_activities, traced_waits
+from onchip.transform.groups.tile_graph import TileOperator
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from onchip.answer.document import Reading
+    from onchip.backends.c.calls import KernelCall
+
+
+def project_export_object(project: CProject) -> dict[str, object]:
+    """Say what a project takes as a JSON object."""
+    return {
+        "arena_bytes": dict(project.arenas),
+        "dram_bytes": project.dram_bytes,
+        "constant_bytes": project.constant_bytes,
+    }
+
+
+def project_export_lines(project: CProject) -> list[str]:
+    """Say it in a few lines of words."""
+    arenas = (f"{printable(name)} {size_bytes:,} bytes" for name, size_bytes in project.arenas.items())
+    others = f"DRAM {project.dram_bytes:,}, constants {project.constant_bytes:,}"
+    return [f"arenas: {', '.join(arenas) or 'none'}; {others}", "`make run` in it builds it and checks its outputs"]
+
+
+_MODELS: Final = (".onnx", ".tflite")
+_INFERENCES_WITH_STATE: Final = 3
+"""Number of inferences that the `main` of a project with state runs before it checks the outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectExport:
+    """The checked plan and the written project, None for an illegal plan."""
+
+    check: Check
+    project: CProject | None
+
+
+@phase("exporting")
+def export_project(plan: Path, network: str, folder: Path, values: RunValues) -> ProjectExport:
+    """Verify a plan file and, if it is legal, write it as a C project with its model's constants.
+
+    The project's `main` checks outputs that the model's own runtime makes. Raises InputError for a plan that kernels
+    cannot obey, GraphError for an operator without a kernel, OutputError for a folder that cannot be written.
+    """
+    if not network.endswith(_MODELS):
+        raise UsageError("a C project needs a model's weights", file=network, expected="an .onnx or a .tflite file")
+    ensure_folder(folder)
+    check = check_plan(plan, network, Target(), {})
+    if not check.is_legal:
+        return ProjectExport(check, None)
+    graph, reading = check.problem.graph, check.document.reading
+    ensure_whole_model(check, plan, "a C project")
+    given = read_arrays(values.given, graph)
+    calls, stored = _in_c(network, reading, graph, values, given)
+    try:
+        project = c_project(check.problem, check.document.answer, calls, stored)
+    except InputError as error:
+        raise error if error.file else error.in_file(str(plan)) from None
+    _write(folder, project)
+    return ProjectExport(check, project)
+
+
+def _in_c(
+    network: str, reading: Reading, graph: Graph, values: RunValues, given: Mapping[str, npt.NDArray[np.generic]]
+) -> tuple[dict[str, tuple[KernelCall, ...]], StoredValues]:
+    if network.endswith(".tflite"):
+        return _tflite_in_c(network, reading, graph, values, given)
+    from onchip.backends.c.onnx_calls import onnx_calls
+    from onchip.simulate.kernels.onnx_kernels import OnnxKernels
+
+    path = Path(network)
+    kernels = OnnxKernels(graph, path, reading.bindings, seed=values.seed, random_weights=values.random_weights)
+    if graph.states:
+        what = f"{graph.states[0].old!r} is state, which is checked for TFLite models alone"
+        raise UsageError(what, file=network, expected="a plan of a network without state")
+    calls = onnx_calls(graph, kernels, path)
+    inputs = {
+        tensor.name: kernels.given_input(tensor, given[tensor.name])
+        if tensor.name in given
+        else kernels.network_input(tensor)
+        for tensor in graph.with_role(Role.INPUT)
+    }
+    outputs = kernels.whole_model_outputs(inputs)
+    known = {name: tensor.name for tensor in graph.with_role(Role.OUTPUT) for name in (tensor.name, *tensor.aliases)}
+    typed = {name: content.view(kernels.values.type_of(name)[0]) for name, content in inputs.items()}
+    found: dict[str, npt.NDArray[Any]] = {known[name]: array for name, array in outputs.items() if name in known}
+    return calls, StoredValues(typed, found)
+
+
+def _tflite_in_c(
+    network: str, reading: Reading, graph: Graph, values: RunValues, given: Mapping[str, npt.NDArray[np.generic]]
+) -> tuple[dict[str, tuple[KernelCall, ...]], StoredValues]:
+    from onchip.backends.c.tflite_calls import tflite_calls
+    from onchip.backends.c.tflite_model import LiteModel
+
+    if values.random_weights is not None:
+        what = "a TFLite model runs on its own weights"
+        raise UsageError(what, file=network, place="--random-weights", expected="--seed")
+    model = LiteModel.of_file(Path(network), reading.bindings.shapes)
+    calls = tflite_calls(graph, model, Path(network))
+    inputs = model.inputs(graph, values.seed, given)
+    inferences = _INFERENCES_WITH_STATE if graph.states else 1
+    return calls, StoredValues(inputs, model.outputs(graph, inputs, inferences), inferences)
+
+
+def _write(folder: Path, project: CProject) -> None:
+    for name in ("", "kernels", "constants"):
+        make_folder(folder / name)
+    write_files(*((folder / name, text.encode()) for name, text in project.files.items()))
+
+
+@phase("exporting")
+def export_schedule(file: ScheduleFile, form: str, files: tuple[Path, ...]) -> ScheduleCheck:
+    """Verify a schedule file and, if it is legal, write its program for other tools: a trace, C99 or other tables.
+
+    A workspace is a tensor `OPERATOR@workspace@MEMORY` that its operator writes and no operator reads. Times are in
+    microseconds of the accelerator's clock, or in cycles without a clock. Raises InputError for a file that cannot be
+    read, UsageError for a form that schedules lack.
+    """
+    if form in (ExportFormat.ONNX, ExportFormat.TFLITE):
+        raise UsageError(f"a schedule has no {form} yet", place="--to", expected="trace, c or csv")
+    check = check_schedule_file(file)
+    if check.tiles is None or not check.is_legal:
+        return check
+    document = check.document
+    priced = priced_schedule(document, check.tiles)
+    workspaces = {name: cost.workspace_bytes for name, cost in priced.costs.items()}
+    graph = _with_workspaces(check.tiles.graph, workspaces)
+    own = document.answer.program
+    program = Plan(own.memories, tuple(map(_of_one_memory, own.instructions)))
+    problem = Problem(graph, program.memories, count=Count.ALL)
+    if form == ExportFormat.C:
+        _write_c(
+            files, problem, program, ScheduleHistory(document.answer, check.tiles, document.accelerator, priced.costs)
+        )
+        return check
+    plan = PlanDocument(document.graph, Source(document.accelerator.name), document.reading, program)
+    activities, clock_mhz = priced.figures.timeline.activities, document.accelerator.clock_mhz
+    spans = spans_of_activities(problem, program, traced_activities(activities, clock_mhz))
+    Export(form, files, plan, problem, file.network, spans, traced_waits(activities, clock_mhz)).write()
+    return check
+
+
+def _write_c(files: tuple[Path, ...], problem: Problem, program: Plan, history: ScheduleHistory) -> None:
+    header = files[0]
+    numbers = {(one.stack, one.layer, one.homes): number for number, one in enumerate(history.schedule.mappings)}
+    runs = []
+    for name, tensors in _tensors_in_use(history):
+        mappings = tuple(numbers[nest.stack, nest.layer, nest.homes] for nest in history.nest_places[name])
+        runs.append(OperatorRun(history.tiles.operators[name].stack, tensors, mappings))
+    tables = CSchedule(c_program(problem, program, header.stem), tuple(runs), history.schedule.mappings)
+    contents = tables.header().encode(), tables.source(header.name).encode()
+    write_files(*zip(files, contents, strict=True))
+
+
+def _tensors_in_use(history: ScheduleHistory) -> Iterator[tuple[str, tuple[TensorInUse, ...]]]:
+    graph, levels = history.tiles.graph, history.accelerator.addressed
+    operands = {operator.name: operands_of(graph, operator) for operator in graph.operators}
+    for name, homes in homes_of_computes(levels, history.schedule.program, operands):
+        found = [
+            TensorInUse(_kind(history.tiles.operators[name], operand), band.name, home or DRAM)
+            for operand, home in zip(operands[name], homes, strict=True)
+            for band in operand.bands
+        ]
+        found += [
+            TensorInUse(OperandKind.WORKSPACE, _name_of(name + WORKSPACE, memory), memory)
+            for memory in history.compute_costs[name].workspace_bytes
+        ]
+        yield name, tuple(found)
+
+
+def _kind(origin: TileOperator, operand: BandedOperand) -> OperandKind:
+    """Return the operand's kind in the loop nests; without loop nests, its kind by role."""
+    if operand.operand is Operand.OUTPUT or origin.operands is None:
+        return OperandKind(operand.operand)
+    kinds = {origin.operands.weight: OperandKind.WEIGHT, origin.operands.input: OperandKind.INPUT}
+    return kinds.get(operand.tensor, OperandKind.OTHER)
+
+
+def _name_of(workspace: str, memory: str) -> str:
+    return f"{workspace}@{memory}"
+
+
+def _of_one_memory(instruction: Instruction) -> Instruction:
+    """Rename a workspace to a tensor of its own in each memory, as its size differs between memories."""
+    match instruction:
+        case Allocate(name, memory, _) | Free(name, memory) if name.endswith(WORKSPACE):
+            return replace(instruction, tensor=_name_of(name, memory))
+    return instruction
+
+
+def _with_workspaces(graph: Graph, workspaces: Mapping[str, Mapping[str, int]]) -> Graph:
+    tensors: list[Tensor] = []
+    operators: list[Operator] = []
+    for operator in graph.operators:
+        own = workspaces[operator.name]
+        found = [Tensor(_name_of(operator.name + WORKSPACE, memory), own[memory], Role.ACTIVATION) for memory in own]
+        tensors += found
+        outputs = (*operator.outputs, *(tensor.name for tensor in found))
+        operators.append(replace(operator, outputs=outputs))
+    return Graph(graph.name, (*graph.tensors, *tensors), tuple(operators))

@@ -1,1 +1,0 @@
-"""C calls of ONNX operators."""

@@ -1,0 +1,670 @@
+"""Kernel calls of ONNX operators: feature maps have channels first, and one or two spatial axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, prod
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from onchip.backends.c.calls import (
+    ELEMENT_OF,
+    Argument,
+    KernelCall,
+    Record,
+    Symbol,
+    Table,
+    TensorOperand,
+    broadcast_steps,
+    copy_call,
+    dense_steps,
+    no_kernel,
+    record,
+    table,
+    walk,
+)
+from onchip.backends.c.nodes import (
+    FLOAT,
+    KernelNode,
+    WindowAxis,
+    binary_call,
+    broadcast,
+    calls_of_graph,
+    concatenated,
+    copied,
+    copied_output,
+    gathered,
+    padded,
+    parts_of,
+    permuted,
+    reduction_walks,
+    resampled,
+    slices,
+    tiled,
+    unary_call,
+    whole_move,
+    window,
+)
+from onchip.formats.onnx.graph import may_drop
+from onchip.formats.onnx.nodes import attributes_of, kind_of, node_names
+from onchip.formats.onnx.program import ConstantValues, Network
+from onchip.formats.onnx.specification import same_pads
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels
+
+EVERYTHING: Final = (-inf, inf)
+_UNARY: Final = {
+    **{
+        kind: kind.upper()
+        for kind in (
+            *("Abs", "Atan", "Ceil", "Cos", "Erf", "Exp", "Floor", "Log", "Mish", "Relu", "Round", "Sigmoid"),
+            *("Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Tanh"),
+        )
+    },
+    "HardSwish": "HARD_SWISH",
+    "Neg": "NEGATE",
+    "Reciprocal": "RECIPROCAL",
+}
+_WITH_NUMBERS: Final = {
+    "Elu": ("ELU", (("alpha", 1.0),)),
+    "HardSigmoid": ("HARD_SIGMOID", (("alpha", 0.2), ("beta", 0.5))),
+    "LeakyRelu": ("LEAKY_RELU", (("alpha", 0.01),)),
+    "Selu": ("SELU", (("alpha", 1.6732632423543772), ("gamma", 1.0507009873554805))),
+}
+_BINARY: Final = {
+    **dict.fromkeys(("Add", "Mean", "Sum"), "ADD"),
+    "Div": "DIVIDE",
+    "Max": "MAXIMUM",
+    "Min": "MINIMUM",
+    "Mul": "MULTIPLY",
+    "PRelu": "PRELU",
+    "Pow": "POWER",
+    "Sub": "SUBTRACT",
+}
+_OF_ONE_AXIS: Final = 13
+"""First opset whose softmax normalises one axis; before, it normalised all axes from that one on."""
+_REDUCTIONS: Final = {
+    "ReduceL2": "L2",
+    "ReduceMax": "MAXIMUM",
+    "ReduceMean": "MEAN",
+    "ReduceMin": "MINIMUM",
+    "ReduceSum": "SUM",
+}
+
+
+@dataclass(frozen=True)
+class NodeInC(KernelNode):
+    """A node of an ONNX model; `operator` is the operator of the graph that runs it.
+
+    `tensors` maps the model's tensors to the graph's tensors with their bytes.
+    """
+
+    operator: str
+    node: onnx.NodeProto
+    network: Network
+    values: ConstantValues
+    tensors: Mapping[str, str]
+
+    @property
+    def kind(self) -> str:
+        """Return the kind with its domain."""
+        return kind_of(self.node)
+
+    @property
+    def opset(self) -> int:
+        """Return the version of ONNX's own operators in this model."""
+        return self.network.opset
+
+    def whole(self, name: str, default: int) -> int:
+        """Return an integer attribute, or the default if it is absent."""
+        found = attributes_of(self.node).get(name)
+        return int(found) if isinstance(found, int | float) else default
+
+    def real(self, name: str, default: float) -> float:
+        """Return a numeric attribute, or the default if it is absent."""
+        found = attributes_of(self.node).get(name)
+        return float(found) if isinstance(found, int | float) else default
+
+    def text(self, name: str, default: str) -> str:
+        """Return a text attribute, or the default if it is absent."""
+        return str(attributes_of(self.node).get(name, default))
+
+    def wholes(self, name: str, default: Sequence[int] = ()) -> list[int]:
+        """Return an attribute that lists integers, or the default if it is absent."""
+        return [int(one) for one in self.reals(name, default)]
+
+    def reals(self, name: str, default: Sequence[float] = ()) -> list[float]:
+        """Return an attribute that lists numbers, or the default if it is absent."""
+        found = attributes_of(self.node).get(name)
+        return [one for one in found if isinstance(one, int | float)] if isinstance(found, list) else list(default)
+
+    def has(self, index: int) -> bool:
+        """Return True if the input is present."""
+        return index < len(self.node.input) and bool(self.node.input[index])
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """Return the shape of an input as the node sees it."""
+        return self.values.type_of(self.node.input[index])[1]
+
+    def written_shape(self, index: int = 0) -> tuple[int, ...]:
+        """Return the shape of an output; raises GraphError for a shape that depends on values."""
+        name = self.node.output[index]
+        if name in self.network.types.bounded:
+            self.refuse("whose output has a shape that follows from values")
+        return self.values.type_of(name)[1]
+
+    def element(self, index: int = 0) -> str:
+        """Return the element type of an input; raises GraphError for elements without a C type."""
+        name = self.values.type_of(self.node.input[index])[0].name
+        if name not in ELEMENT_OF:
+            self.refuse(f"of {name}")
+        return name
+
+    def written_element(self, index: int = 0) -> str:
+        """Return the element type of an output."""
+        return self.values.type_of(self.node.output[index])[0].name
+
+    def read_if_there(self, index: int) -> TensorOperand | Table | None:
+        """Return an input of floats, or None if it is absent."""
+        return self.read(index) if self.has(index) else None
+
+    def constant(self, index: int) -> npt.NDArray[Any]:
+        """Return the value of an input; raises GraphError for a computed input."""
+        name = self.node.input[index]
+        if not self.network.is_constant(name):
+            self.refuse(f"with a computed {name!r}")
+        base = self.network.storage.base(name)
+        return np.asarray(self.values.array(base)).reshape(self.values.type_of(name)[1])
+
+    def operand(self, index: int, element: str) -> TensorOperand | Table:
+        """Return an input as an argument with elements of a C type."""
+        name = self.node.input[index]
+        if self.network.is_constant(name):
+            return table(name, self.constant(index))
+        return TensorOperand(self._tensor(name), element)
+
+    def target(self, index: int) -> str:
+        """Return the graph's tensor that has the bytes of an output; raises GraphError for an empty output."""
+        if prod(self.written_shape(index)) == 0:
+            self.refuse("that writes nothing")
+        return self._tensor(self.node.output[index])
+
+    def _tensor(self, name: str) -> str:
+        return self.bytes_of(self.tensors, (name, self.network.storage.base(name)), name)
+
+
+def _unary(node: NodeInC) -> Iterator[KernelCall]:
+    if node.kind in _UNARY:
+        yield unary_call(node, _UNARY[node.kind])
+    else:
+        operation, numbers = _WITH_NUMBERS[node.kind]
+        yield unary_call(node, operation, *(node.real(name, default) for name, default in numbers))
+
+
+def _clip(node: NodeInC) -> Iterator[KernelCall]:
+    ends = [node.real("min", -inf), node.real("max", inf)]
+    for at in (1, 2):
+        if node.has(at):
+            ends[at - 1] = float(node.constant(at).reshape(-1)[0])
+    yield unary_call(node, "CLAMP", *ends)
+
+
+def _gelu(node: NodeInC) -> Iterator[KernelCall]:
+    yield unary_call(node, "GELU_TANH" if node.text("approximate", "none") == "tanh" else "GELU")
+
+
+def _binary(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the calls of an operation on two or more operands, from left to right."""
+    if node.whole("broadcast", 0):
+        node.refuse("that broadcasts along an axis of its own")
+    operation, shape, count = _BINARY[node.kind], node.written_shape(), len(node.node.input)
+    if count == 1:
+        yield copy_call(4 * prod(shape), node.read_bytes(0), node.written().tensor)
+        return
+    yield binary_call(operation, shape, (node.read(0), node.shape(0)), (node.read(1), node.shape(1)), node.written())
+    so_far = (node.written(), shape)
+    for at in range(2, count):
+        if isinstance(node.read(at), TensorOperand) and node.read(at) == node.read(0):
+            node.refuse("that joins one tensor again")
+        yield binary_call(operation, shape, so_far, (node.read(at), node.shape(at)), node.written())
+    if node.kind == "Mean":
+        divisor = (table(f"{node.operator} count", [1 / count], FLOAT), (1,))
+        yield binary_call("MULTIPLY", shape, so_far, divisor, node.written())
+
+
+def _dropout(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the copy of a Dropout for inference; raises GraphError for training or a wanted mask."""
+    if may_drop(node.node, node.network.types.constants):
+        node.refuse("that trains")
+    if any(node.node.output[1:]):
+        node.refuse("with more than one output")
+    yield from _of_one_type(node)
+
+
+def _of_one_type(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the copy of an Identity, or of a Cast to the same type."""
+    if node.element(0) != node.written_element():
+        node.refuse(f"of {node.element(0)} to {node.written_element()}")
+    yield from copied(node)
+
+
+def _softmax(node: NodeInC) -> Iterator[KernelCall]:
+    shape, is_new = node.shape(0), node.opset >= _OF_ONE_AXIS
+    axis = node.whole("axis", -1 if is_new else 1) % max(len(shape), 1)
+    along = slices(shape, axis, axis + 1 if is_new else len(shape))
+    if node.kind == "Softmax":
+        yield KernelCall("softmax_f32", (along, 1.0, node.read(0), node.written()))
+    else:
+        yield KernelCall("log_softmax_f32", (along, node.read(0), node.written()))
+
+
+def _batch_norm(node: NodeInC) -> Iterator[KernelCall]:
+    if node.whole("training_mode", 0) or len(node.node.output) > 1:
+        node.refuse("that trains")
+    epsilon = node.real("epsilon", 1e-5)
+    scale, shift, mean, variance = (node.read(at) for at in range(1, 5))
+    operands = (scale, shift, mean, variance, node.read(0), node.written())
+    yield KernelCall("batch_norm_f32", (slices(node.shape(0), 1, 2), epsilon, *operands))
+
+
+def _layer_norm(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the call of a normalisation over the last axes; raises GraphError if its means are outputs too."""
+    if len(node.node.output) > 1:
+        node.refuse("with more than one output")
+    shape = node.shape(0)
+    axis = node.whole("axis", -1) % len(shape)
+    size = prod(shape[axis:])
+    if node.shape(1) != shape[axis:]:
+        node.refuse("with a scale of another shape")
+    yield _norm_call(node, prod(shape[:axis]), size, (size, 1, 1))
+
+
+def _instance_norm(node: NodeInC) -> Iterator[KernelCall]:
+    batch, channels, *space = node.shape(0)
+    yield _norm_call(node, batch * channels, prod(space), (1, max(prod(space), 1), channels))
+
+
+def _group_norm(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the call of a normalisation over groups of maps, with a scale for each channel."""
+    batch, channels, *space = node.shape(0)
+    groups = node.whole("num_groups", 1)
+    if node.shape(1) != (channels,):
+        node.refuse("with a scale for each group")
+    of_group = channels // groups
+    yield _norm_call(node, batch * groups, of_group * prod(space), (of_group, prod(space), groups))
+
+
+def _norm_call(node: NodeInC, outer: int, size: int, affine: tuple[int, int, int]) -> KernelCall:
+    entries = record("affine", entries=affine[0], every=affine[1], groups=affine[2])
+    operands = (node.read(1), node.read_if_there(2), node.read(0), node.written())
+    return KernelCall("layer_norm_f32", (outer, size, node.real("epsilon", 1e-5), entries, *operands))
+
+
+def _local_response(node: NodeInC) -> Iterator[KernelCall]:
+    numbers = [node.real(name, default) for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1))]
+    arguments = (slices(node.shape(0), 1, 2), node.whole("size", 1), *numbers, node.read(0), node.written())
+    yield KernelCall("local_response_f32", arguments)
+
+
+def _reduction(node: NodeInC) -> Iterator[KernelCall]:
+    shape = node.shape(0)
+    axes = node.numbers(1) if node.has(1) else tuple(node.wholes("axes", ()))
+    if not axes and node.whole("noop_with_empty_axes", 0):
+        node.refuse("along no axis")
+    walks = reduction_walks(shape, {axis % len(shape) for axis in axes} or set(range(len(shape))))
+    yield KernelCall("reduce_f32", (Symbol(f"REDUCE_{_REDUCTIONS[node.kind]}"), *walks, node.read(0), node.written()))
+
+
+def _matrix_product(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the call of a product of matrices, batched along all axes but the last two; a vector is a matrix."""
+    left, right = node.shape(0), node.shape(1)
+    left = left if len(left) > 1 else (1, *left)
+    right = right if len(right) > 1 else (*right, 1)
+    batch = _broadcast(left[:-2], right[:-2])
+    rows, inner, columns = left[-2], left[-1], right[-1]
+    steps = (
+        [step * rows * columns for step in dense_steps(batch)],
+        [step * rows * inner for step in broadcast_steps(left[:-2], batch)],
+        [step * inner * columns for step in broadcast_steps(right[:-2], batch)],
+    )
+    yield _product_call(node, walk(batch, *steps), (rows, inner, columns), (inner, 1), (columns, 1))
+
+
+def _gemm(node: NodeInC) -> Iterator[KernelCall]:
+    rows, columns = node.written_shape()
+    turns = node.whole("transA", 0), node.whole("transB", 0)
+    inner = node.shape(0)[0 if turns[0] else 1]
+    left = (1, rows) if turns[0] else (inner, 1)
+    right = (1, inner) if turns[1] else (columns, 1)
+    yield _product_call(node, walk(()), (rows, inner, columns), left, right)
+    so_far = (node.written(), (rows, columns))
+    alpha, beta = node.real("alpha", 1.0), node.real("beta", 1.0)
+    if alpha != 1:
+        factor = (table(f"{node.operator} alpha", [alpha], FLOAT), (1,))
+        yield binary_call("MULTIPLY", (rows, columns), so_far, factor, node.written())
+    if not node.has(2) or beta == 0:
+        return
+    added: Argument = node.read(2)
+    if beta != 1:
+        added = table(f"{node.operator} beta", node.constant(2) * beta, FLOAT)
+    yield binary_call("ADD", (rows, columns), so_far, (added, node.shape(2)), node.written())
+
+
+def _product_call(
+    node: NodeInC, batch: Record, sizes: tuple[int, int, int], left: tuple[int, int], right: tuple[int, int]
+) -> KernelCall:
+    names = ("rows", "inner", "columns", "left_row", "left_inner", "right_inner", "right_column")
+    product = Record("product", (("batch", batch), *zip(names, (*sizes, *left, *right), strict=True)))
+    return KernelCall("product_f32", (product, node.read(0), node.read(1), node.written()))
+
+
+def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    rank = max(len(left), len(right))
+    pairs = zip((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right, strict=True)
+    return tuple(max(pair) if prod(pair) else 0 for pair in pairs)
+
+
+def _transpose(node: NodeInC) -> Iterator[KernelCall]:
+    shape = node.shape(0)
+    yield permuted(node, shape, node.wholes("perm", list(range(len(shape)))[::-1]))
+
+
+def _concatenation(node: NodeInC) -> Iterator[KernelCall]:
+    axis = node.whole("axis", 1) % len(node.written_shape())
+    yield from concatenated(node, axis, [node.shape(at) for at in range(len(node.node.input))])
+
+
+def _split(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield a call for each part that the network reads."""
+    outputs, types = node.node.output, node.network.types
+    axis = node.whole("axis", 0) % len(node.shape(0))
+    size = node.shape(0)[axis]
+    each = -(-size // len(outputs))
+    equal = [min(each, size - at * each) for at in range(len(outputs))]
+    sizes = node.numbers(1) if node.has(1) else node.wholes("split", ()) or equal
+    wanted = [at for at, name in enumerate(outputs) if name and name in types.static]
+    yield from parts_of(node, 0, axis, sizes, wanted)
+
+
+def _slice(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the call that takes elements of constant ranges, which may go backwards."""
+    shape = node.shape(0)
+    if node.opset < 10:
+        starts: Sequence[int] = node.wholes("starts", ())
+        axes: Sequence[int] = node.wholes("axes", range(len(starts)))
+        strides: Sequence[int] = (1,) * len(starts)
+    else:
+        starts = node.numbers(1)
+        axes = node.numbers(3) if node.has(3) else range(len(starts))
+        strides = node.numbers(4) if node.has(4) else (1,) * len(starts)
+    dense, first = dense_steps(shape), 0
+    steps = list(dense)
+    for start, stated, stride in zip(starts, axes, strides, strict=True):
+        axis = stated % len(shape)
+        begin = range(shape[axis])[slice(start, None, stride)]
+        first += (begin[0] if begin else 0) * dense[axis]
+        steps[axis] *= stride
+    yield whole_move(node, node.written_shape(), steps, first)
+
+
+def _pad(node: NodeInC) -> Iterator[KernelCall]:
+    if node.text("mode", "constant") != "constant":
+        node.refuse(f"in mode {node.text('mode', '')}")
+    rank = len(node.shape(0))
+    pads = node.numbers(1) if node.has(1) else tuple(node.wholes("pads", ()))
+    axes = [axis % rank for axis in node.numbers(3)] if node.has(3) else list(range(rank))
+    before = [0] * rank
+    for at, axis in enumerate(axes):
+        before[axis] = pads[at]
+    yield from padded(node, before, node.constant(2) if node.has(2) else np.zeros(1) + node.real("value", 0.0))
+
+
+def _depth_to_space(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the call that makes blocks of channels into blocks of rows and columns."""
+    batch, channels, rows, columns = node.shape(0)
+    block = node.whole("blocksize", 1)
+    depth = channels // (block * block)
+    if node.text("mode", "DCR") == "DCR":
+        yield permuted(node, (batch, block, block, depth, rows, columns), (0, 3, 4, 1, 5, 2))
+    else:
+        yield permuted(node, (batch, depth, block, block, rows, columns), (0, 1, 4, 2, 5, 3))
+
+
+def _space_to_depth(node: NodeInC) -> Iterator[KernelCall]:
+    batch, channels, rows, columns = node.shape(0)
+    block = node.whole("blocksize", 1)
+    yield permuted(node, (batch, channels, rows // block, block, columns // block, block), (0, 3, 5, 1, 2, 4))
+
+
+def _gather(node: NodeInC) -> Iterator[KernelCall]:
+    yield gathered(node, node.whole("axis", 0) % len(node.shape(0)))
+
+
+def _resize(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the call of a resize by the nearest element or linearly, along the last two axes."""
+    shape, written = node.shape(0), node.written_shape()
+    mode = node.text("mode", "nearest")
+    if len(shape) != 4 or shape[:2] != written[:2] or mode not in ("nearest", "linear"):
+        node.refuse(f"of mode {mode} and {len(shape)} axes")
+    if node.whole("antialias", 0) or node.wholes("axes", ()):
+        node.refuse("with antialiasing or axes of its own")
+    scales = _scales(node, shape, written)
+    sources = [_sources(node, shape[at], written[at], scales[at], mode) for at in (2, 3)]
+    yield resampled(node, prod(shape[:2]), 1, ((shape[2], written[2]), (shape[3], written[3])), sources)
+
+
+def _scales(node: NodeInC, shape: tuple[int, ...], written: tuple[int, ...]) -> list[float]:
+    """Return the scales that the file states, else those of the shapes."""
+    at = 2 if node.kind == "Resize" and node.opset >= 11 else 1
+    if stated := node.reals("scales"):
+        return stated
+    if node.has(at) and 0 not in node.shape(at):
+        return [float(one) for one in node.constant(at)]
+    return [new / old for old, new in zip(shape, written, strict=True)]
+
+
+def _sources(node: NodeInC, size: int, made: int, scale: float, mode: str) -> tuple[npt.NDArray[Any], ...]:
+    """Return the two input elements of each output element along an axis, and the weight of the second."""
+    is_old = node.kind == "Upsample" or node.opset < 11
+    way = "asymmetric" if is_old else node.text("coordinate_transformation_mode", "half_pixel")
+    at = np.arange(made, dtype=np.float32)
+    half = np.float32(0.5)
+    match way:
+        case "asymmetric":
+            place = at / np.float32(scale)
+        case "half_pixel" | "pytorch_half_pixel":
+            place = (at + half) / np.float32(scale) - half
+            if way == "pytorch_half_pixel" and made == 1:
+                place = np.zeros(1, np.float32)
+        case "align_corners":
+            place = at * np.float32((size - 1) / (made - 1)) if made > 1 else np.zeros(1, np.float32)
+        case _:
+            node.refuse(f"with coordinates of mode {way}")
+    if mode == "linear":
+        place = np.clip(place, 0, size - 1)
+        first = np.floor(place)
+        return first, np.minimum(first + 1, size - 1), place - first
+    match "floor" if is_old else node.text("nearest_mode", "round_prefer_floor"):
+        case "floor":
+            found = np.floor(place)
+        case "ceil":
+            found = np.ceil(place)
+        case "round_prefer_ceil":
+            found = np.floor(place + half)
+        case _:
+            found = np.ceil(place - half)
+    found = np.clip(found, 0, size - 1)
+    return found, found, np.zeros(made)
+
+
+def _convolution(node: NodeInC) -> Iterator[KernelCall]:
+    yield _convolution_call(node, "convolution_f32", is_transposed=False)
+
+
+def _transposed_convolution(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the call of a transposed convolution, whose pads are cut off the output."""
+    if node.text("auto_pad", "NOTSET") != "NOTSET" or node.wholes("output_shape", ()):
+        node.refuse("with pads that follow from its output")
+    yield _convolution_call(node, "transposed_convolution_f32", is_transposed=True)
+
+
+def _convolution_call(node: NodeInC, function: str, *, is_transposed: bool) -> KernelCall:
+    """Return the call; weights are output, input channels of a group, or input, output channels if transposed."""
+    first, second = node.shape(1)[:2]
+    axes = _axes(node, node.shape(1)[2:])
+    groups = node.whole("group", 1)
+    area = axes[0].kernel * axes[1].kernel
+    first //= groups
+    inputs, outputs = (first, second) if is_transposed else (second, first)
+    channel_steps = (area, outputs * area) if is_transposed else (inputs * area, area)
+    weight = {
+        "group": outputs * inputs * area,
+        "output": channel_steps[0],
+        "input": channel_steps[1],
+        "row": axes[1].kernel,
+    }
+    over = _window(node, (groups, inputs, outputs), axes, weight)
+    operands = (node.read(0), node.read(1), node.read_if_there(2), node.written())
+    return KernelCall(function, (over, *operands, *EVERYTHING))
+
+
+def _max_pool(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the call of a maximum over a window; raises GraphError if its index is an output too."""
+    if len(node.node.output) > 1 and node.node.output[1]:
+        node.refuse("with indices")
+    axes = _axes(node, node.wholes("kernel_shape", ()))
+    yield KernelCall("max_pool_f32", (_pool_window(node, axes), node.read(0), node.written(), *EVERYTHING))
+
+
+def _average_pool(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the call of a mean over a window; pads count if the node says it."""
+    axes = _axes(node, node.wholes("kernel_shape", ()))
+    counts_pads = bool(node.whole("count_include_pad", 0))
+    margin = tuple(pad if counts_pads else 0 for one in axes for pad in (one.pad, one.pad_behind))
+    arguments = (_pool_window(node, axes), margin, node.read(0), node.written(), *EVERYTHING)
+    yield KernelCall("average_pool_f32", arguments)
+
+
+def _global_pool(node: NodeInC) -> Iterator[KernelCall]:
+    size = prod(node.shape(0)[2:])
+    over = _pool_window(node, (WindowAxis(), WindowAxis(size, 1, size)))
+    if node.kind == "GlobalMaxPool":
+        yield KernelCall("max_pool_f32", (over, node.read(0), node.written(), *EVERYTHING))
+    else:
+        yield KernelCall("average_pool_f32", (over, (0, 0, 0, 0), node.read(0), node.written(), *EVERYTHING))
+
+
+def _axes(node: NodeInC, kernel: Sequence[int]) -> tuple[WindowAxis, WindowAxis]:
+    """Return the rows and the columns; a single row if there is one spatial axis."""
+    space, made = node.shape(0)[2:], node.written_shape()[2:]
+    if len(space) not in (1, 2):
+        node.refuse(f"of {len(space)} axes of space")
+    strides = node.wholes("strides", [1] * len(space))
+    dilations = node.wholes("dilations", [1] * len(space))
+    found = [WindowAxis()] * (2 - len(space))
+    for at, size in enumerate(space):
+        axis = WindowAxis(size, made[at], kernel[at], strides[at], dilations[at])
+        before, behind = _pads(node, at, axis, len(space))
+        found.append(replace(axis, pad=before, pad_behind=behind))
+    return found[0], found[1]
+
+
+def _pads(node: NodeInC, at: int, axis: WindowAxis, axes: int) -> tuple[int, int]:
+    padding, is_convolution = node.text("auto_pad", "NOTSET"), "Pool" not in node.kind
+    if padding == "VALID":
+        return 0, 0
+    if padding in ("SAME_UPPER", "SAME_LOWER"):
+        taps = (axis.kernel - 1) * axis.dilation + 1 if is_convolution else axis.kernel
+        return same_pads(axis.input, axis.stride, taps, padding, is_convolution=is_convolution)
+    pads = node.wholes("pads", [0] * 2 * axes)
+    return pads[at], pads[axes + at]
+
+
+def _pool_window(node: NodeInC, axes: tuple[WindowAxis, WindowAxis]) -> Record:
+    return _window(node, (node.shape(0)[1], 1, 1), axes, {})
+
+
+def _window(
+    node: NodeInC, channels: tuple[int, int, int], axes: tuple[WindowAxis, WindowAxis], weight: dict[str, int]
+) -> Record:
+    (rows, columns), (groups, inputs, outputs) = axes, channels
+    maps = (_maps(groups * inputs, rows.input, columns.input), _maps(groups * outputs, rows.output, columns.output))
+    return window(node.shape(0)[0], channels, axes, maps, {**weight, "column": 1})
+
+
+def _maps(channels: int, rows: int, columns: int) -> Record:
+    return record("map_steps", batch=channels * rows * columns, channel=rows * columns, row=columns, column=1)
+
+
+_Writer: TypeAlias = Callable[[NodeInC], Iterator[KernelCall]]
+_WRITERS: Final[Mapping[str, _Writer]] = {
+    "Conv": _convolution,
+    "ConvTranspose": _transposed_convolution,
+    "MaxPool": _max_pool,
+    "AveragePool": _average_pool,
+    "GlobalAveragePool": _global_pool,
+    "GlobalMaxPool": _global_pool,
+    "MatMul": _matrix_product,
+    "Gemm": _gemm,
+    "Clip": _clip,
+    "Gelu": _gelu,
+    "Cast": _of_one_type,
+    "Identity": _of_one_type,
+    "Dropout": _dropout,
+    "Softmax": _softmax,
+    "LogSoftmax": _softmax,
+    "BatchNormalization": _batch_norm,
+    "LayerNormalization": _layer_norm,
+    "InstanceNormalization": _instance_norm,
+    "GroupNormalization": _group_norm,
+    "LRN": _local_response,
+    "Transpose": _transpose,
+    "Concat": _concatenation,
+    "Split": _split,
+    "Slice": _slice,
+    "Pad": _pad,
+    "Expand": broadcast,
+    "Tile": tiled,
+    "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
+    "Gather": _gather,
+    "Resize": _resize,
+    "Upsample": _resize,
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), copied),
+    **dict.fromkeys((*_UNARY, *_WITH_NUMBERS), _unary),
+    **dict.fromkeys(_BINARY, _binary),
+    **dict.fromkeys(_REDUCTIONS, _reduction),
+}
+KINDS: Final = tuple(sorted(_WRITERS))
+"""Kinds of ONNX operators that have a kernel."""
+
+
+def onnx_calls(graph: Graph, kernels: OnnxKernels, path: Path) -> dict[str, tuple[KernelCall, ...]]:
+    """Return the calls of each operator of a graph that was read from `path`.
+
+    A fused operator calls the kernels of its nodes in order, the later ones on its output. Raises GraphError with the
+    name and the kind of an operator without a kernel.
+    """
+    nodes = dict(zip(node_names(kernels.network.nodes), kernels.network.nodes, strict=True))
+    tensors = {name: tensor.name for tensor in graph.tensors for name in (tensor.name, *tensor.aliases)}
+
+    def calls_of(operator: Operator) -> Iterator[KernelCall]:
+        if operator.kind == "Identity":
+            yield copied_output(operator, graph, kernels.values.array)
+            return
+        members = operator.members or (operator.name,)
+        between = {name: operator.outputs[0] for member in members[:-1] for name in nodes[member].output}
+        own = {**tensors, **between}
+        for member in members:
+            node = NodeInC(operator.name, nodes[member], kernels.network, kernels.values, own)
+            if node.kind not in _WRITERS:
+                raise no_kernel(operator.name, node.kind)
+            yield from _WRITERS[node.kind](node)
+
+    return calls_of_graph(graph, path, calls_of)

@@ -1,1 +1,0 @@
-"""A complete C project with weights and a test harness."""

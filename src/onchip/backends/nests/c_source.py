@@ -1,0 +1,602 @@
+"""A mapping of a layer as one C function, with the vectors of GCC and Clang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from operator import itemgetter
+from typing import Final
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.backends.c.text import comment
+from onchip.backends.nests.c_loops import (
+    GREATEST_UNROLLED,
+    LINE_ELEMENTS,
+    CNest,
+    CText,
+    NestLoop,
+    OperandPlace,
+    at,
+    c_nest,
+    element_bits,
+    input_block,
+    network_axes,
+    place_in_network,
+    place_of_packed_input,
+    place_of_packed_weights,
+    times,
+)
+from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
+
+OF_SUMS: Final = RELEVANT[OUTPUT]
+ADDED_UP: Final = ("R", "S", "C")
+KINDS: Final = {INPUT: "const element", WEIGHT: "const element", OUTPUT: "sum"}
+
+
+@dataclass(frozen=True, slots=True)
+class NestKernel:
+    """Writes the function `tile`, whose loop sizes are constants at its calls, so that compilers unroll the loops."""
+
+    nest: CNest
+    places: dict[str, OperandPlace]
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Return what the function's pointers point to: where sums are added in floats, copies are floats."""
+        return {**KINDS, INPUT: "const held", WEIGHT: "const held"} if self.nest.adds_in_floats else KINDS
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """Dimensions along which the last tile of sums is shorter than the others."""
+        bounds, tile = self.nest.layer.bounds, self.nest.tile
+        return tuple(name for name in OF_SUMS if bounds[name] % tile[name])
+
+    @property
+    def ending(self) -> tuple[str, ...]:
+        """Reduction dimensions of this function that end short."""
+        here = {name for name in ADDED_UP if self.nest.tile[name] > 1} | {loop.dimension for loop in self.nest.steps}
+        return tuple(name for name in ADDED_UP if name in here and self.nest.ends_short(name))
+
+    @property
+    def returns(self) -> bool:
+        """True if incomplete sums leave the registers, because a loop around the tile adds to them."""
+        return any(loop.dimension in ADDED_UP for loop in self.nest.around)
+
+    @property
+    def has_parts_of_vectors(self) -> bool:
+        """True if some vector has fewer elements than a register."""
+        nest = self.nest
+        return nest.lane_loop is not None and (
+            nest.lanes != nest.width or nest.layer.bounds[nest.lane_loop] % nest.lanes != 0
+        )
+
+    def write(self, text: CText) -> None:
+        """Write the function, which compilers inline."""
+        text.pointers = {operand: operand for operand in KINDS}
+        text.left = {name: f"{name.lower()}_left" for name in self.ending}
+        parameters = [f"{kind} *restrict {operand}" for operand, kind in self.kinds.items()]
+        parameters += [f"const long {name.lower()}_size" for name in self.varying]
+        parameters += [f"const long {name.lower()}_left" for name in self.ending]
+        parameters += ["const int is_first"] if self.returns else []
+        sizes = "".join(f"[{self.nest.vectors(name)}]" for name in self._axes) or "[1]"
+        sums = f"sums{''.join(f'[{_digit(name)}]' for name in self._axes) or '[0]'}"
+        text.add("/* Adds up a tile of outputs, which stays in registers meanwhile. */")
+        with text.block(f"static inline ALWAYS void tile({', '.join(parameters)})"):
+            text.add(f"vector sums{sizes};")
+            target = at("output", *self._offsets(OUTPUT, self._axes))
+            with ExitStack() as stack:
+                self._over(text, stack, self._axes)
+                text.add(f"{sums} = (vector){{0}};")
+                if self.returns:
+                    text.add(f"__builtin_prefetch({target}, 1);")
+            self._add_up(text, sums)
+            with ExitStack() as stack:
+                self._over(text, stack, self._axes)
+                self._write_sums(text, target, sums)
+        text.add("")
+
+    def _write_sums(self, text: CText, target: str, sums: str) -> None:
+        """Add the earlier partial sums and store; sums of floats become integers first."""
+        made = "made" if self.nest.adds_in_floats else sums
+        if self.nest.adds_in_floats:
+            text.add(f"totals made = __builtin_convertvector({sums}, totals);")
+        if self.returns:
+            text.add("if (!is_first)")
+            text.add(f"    {made} += {self._loaded(target, 'sum')};")
+        text.add(self._stored(target, made))
+
+    def _add_up(self, text: CText, sums: str) -> None:
+        inputs = {operand: self.places[operand] for operand in (INPUT, WEIGHT)}
+        with ExitStack() as stack:
+            for loop in reversed(self.nest.steps):
+                if loop is self.nest.steps[0] and self._written_out > 1:
+                    self._in_parts(text, stack, loop)
+                else:
+                    stack.enter_context(text.loop(loop))
+                text.move(loop, inputs, self.kinds)
+            added = tuple(name for name in ADDED_UP if self.nest.tile[name] > 1)
+            outside, inside = self._in_order
+            self._over(text, stack, (*added, *outside))
+            x = at(text.pointers[INPUT], *self._offsets(INPUT, (*added, *self._axes)))
+            w = at(text.pointers[WEIGHT], *self._offsets(WEIGHT, (*added, *self._axes)))
+            weights = f"(sum)*({w})"
+            if self.nest.lane_loop is not None:
+                weights = self._read_weights(text, w, is_inside=self.nest.lane_loop in inside)
+            self._over(text, stack, inside)
+            one = f"*({x})" if self.nest.adds_in_floats else f"(sum)*({x})"
+            values = self._loaded(x, "element") if self.nest.lane_loop == "G" else one
+            text.add(f"{sums} += {weights} * {values};")
+
+    @property
+    def _next_inputs(self) -> int:
+        """Return the distance in elements to the inputs of the next tile, if each step reads along a line; else 0.
+
+        Hardware prefetchers miss such single rows. Tiles that share rows have little to fetch.
+        """
+        nest, place = self.nest, self.places[INPUT]
+        if nest.layer.input_bits != 32 or not nest.steps or nest.layer.r * nest.layer.s > 1:
+            return 0
+        loop = nest.steps[0]
+        if place.loops.get(loop.name) != 1 or self._written_out != LINE_ELEMENTS:
+            return 0
+        return next((place.loops[outer.name] for outer in nest.around if place.loops.get(outer.name)), 0)
+
+    @property
+    def _written_out(self) -> int:
+        """Return the number of innermost steps to unroll, at most those along a line of inputs.
+
+        It divides the loop and is smaller than the loop, as GCC otherwise keeps sums in memory.
+        """
+        loop = self.nest.steps[0]
+        if loop.dimension in self.ending:
+            return 1
+        most = min(LINE_ELEMENTS, loop.size // 2, GREATEST_UNROLLED // prod(map(self.nest.vectors, LOOPS)))
+        return max((count for count in range(1, most + 1) if loop.size % count == 0), default=1)
+
+    def _in_parts(self, text: CText, stack: ExitStack, loop: NestLoop) -> None:
+        """Open a loop over unrolled steps, and prefetch the line of inputs of the next tile."""
+        part, count = f"{loop.name}_part", self._written_out
+        stack.enter_context(text.block(f"for (long {part} = 0; {part} < {loop.size}; {part} += {count})"))
+        if ahead := self._next_inputs:
+            rows = tuple(name for name in self._axes if name in RELEVANT[INPUT] and name != self.nest.lane_loop)
+            with ExitStack() as over_rows:
+                self._over(text, over_rows, rows)
+                place = at(text.pointers[INPUT], (part, 1), *self._offsets(INPUT, rows))
+                text.add(f"__builtin_prefetch({place} + {ahead});")
+        text.add("UNROLLED")
+        head = f"for (long {loop.name} = {part}; {loop.name} < {part} + {count}; {loop.name}++)"
+        stack.enter_context(text.block(head))
+
+    def _read_weights(self, text: CText, pointer: str, *, is_inside: bool) -> str:
+        """Read each vector of weights once for all rows; return its expression."""
+        lane_loop = self.nest.lane_loop or ""
+        kind = "held" if self.nest.adds_in_floats else "element"
+        weights = self._loaded(pointer, kind, whole=WEIGHT in self.nest.packed)
+        if not is_inside:
+            text.add(f"const vector weights = {weights};")
+            return "weights"
+        text.add(f"vector weights[{self.nest.vectors(lane_loop)}];")
+        with ExitStack() as stack:
+            self._over(text, stack, (lane_loop,))
+            text.add(f"weights[{_digit(lane_loop)}] = {weights};")
+        return f"weights[{_digit(lane_loop)}]"
+
+    @property
+    def _axes(self) -> tuple[str, ...]:
+        return tuple(name for name in OF_SUMS if self.nest.vectors(name) > 1)
+
+    @property
+    def _in_order(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the tile's loops outside the reads of weights and inside, outermost first.
+
+        The inner loops keep their weights in registers, so that they are the smaller group: vectors, or rows.
+        """
+        axes, lanes = self._axes, self.nest.lane_loop
+        groups = tuple(name for name in axes if name == "G" and name != lanes)
+        rows = tuple(name for name in axes if name not in (*groups, lanes))
+        if lanes not in axes:
+            return groups, rows
+        if prod(map(self.nest.vectors, rows)) < self.nest.vectors(lanes):
+            return (*groups, lanes), rows
+        return groups, (*rows, lanes)
+
+    def _over(self, text: CText, stack: ExitStack, names: Sequence[str]) -> None:
+        """Open loops over the tile along these dimensions, unrolled if their sizes are constants."""
+        for name in names:
+            digit, size = _digit(name), str(self.nest.vectors(name))
+            if name in self.varying:
+                reached = times(digit, self.nest.lanes) if name == self.nest.lane_loop else digit
+                head = f"for (long {digit} = 0; {reached} < {name.lower()}_size; {digit}++)"
+            else:
+                if name in text.left:
+                    size = f"smaller({size}, {text.left[name]})"
+                head = f"for (long {digit} = 0; {digit} < {size}; {digit}++)"
+            if name not in text.left:
+                text.add("UNROLLED")
+            stack.enter_context(text.block(head))
+
+    def _offsets(self, operand: str, names: Sequence[str]) -> list[tuple[str, int]]:
+        strides = self.places[operand].tile
+        return [(_digit(name), strides[name]) for name in names if name in RELEVANT[operand]]
+
+    def _loaded(self, pointer: str, kind: str, *, whole: bool = False) -> str:
+        if self.nest.lane_loop is None:
+            return f"*({pointer})"
+        if whole or not self.has_parts_of_vectors:
+            return f"{kind}_vector({pointer})"
+        return f"some_{kind}s({pointer}, {self._lanes_left})"
+
+    def _stored(self, pointer: str, value: str) -> str:
+        if self.nest.lane_loop is None or not self.has_parts_of_vectors:
+            kind = "totals" if self.nest.adds_in_floats else "vector"
+            return f"*({kind} *)({pointer}) = {value};"
+        return f"store_some({pointer}, {value}, {self._lanes_left});"
+
+    @property
+    def _lanes_left(self) -> str:
+        lane_loop, lanes = self.nest.lane_loop or "", self.nest.lanes
+        name = f"{lane_loop.lower()}_size" if lane_loop in self.varying else str(self.nest.tile[lane_loop])
+        if lane_loop in self._axes:
+            name = f"{name} - {times(_digit(lane_loop), lanes)}"
+        return f"smaller({lanes}, {name})"
+
+
+def _digit(dimension: str) -> str:
+    return f"{dimension.lower()}0"
+
+
+MOST_UNTIL_NEXT: Final = 2**16
+"""Limit on elements copied between neighbours, so that prefetched elements are still in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWeights:
+    """Writes a tile of weights one vector after the other; lanes beyond the last channel are zeros.
+
+    It is read as it lies in the network, neighbours one after the other: lines and pages are met once.
+    """
+
+    nest: CNest
+    name: str = "packed_weight"
+
+    @property
+    def place(self) -> OperandPlace:
+        """Return where its elements lie."""
+        return place_of_packed_weights(self.nest)
+
+    def write(self, text: CText) -> None:
+        """Write the loops that copy the tile; `text` then points into the copy."""
+        nest, place, network = self.nest, self.place, place_in_network(self.nest, WEIGHT)
+        text.add("/* The weights of this tile, in the order in which they are read. */")
+        pointers, kinds = (
+            dict(text.pointers),
+            {WEIGHT: "const element", self.name: "held" if nest.adds_in_floats else "element"},
+        )
+        text.pointers[self.name] = self.name
+        digits = [name for name in ("R", "S", "C", "G", "K") if nest.vectors(name) > 1]
+        loops = [loop for loop in (*nest.steps, *nest.around[: nest.packed[WEIGHT]]) if loop.name in network.loops]
+        apart = [(network.loops[loop.name], loop) for loop in loops] + [(network.tile[name], name) for name in digits]
+        with ExitStack() as stack:
+            for _, one in sorted(apart, key=itemgetter(0), reverse=True):
+                if isinstance(one, NestLoop):
+                    stack.enter_context(text.loop(one))
+                    text.move(one, {self.name: place, WEIGHT: network}, kinds)
+                else:
+                    stack.enter_context(text.block(self._over_tile(text, one)))
+            target = at(text.pointers[self.name], *((f"{name.lower()}0", place.tile[name]) for name in digits))
+            source = at(text.pointers[WEIGHT], *((f"{name.lower()}0", network.tile[name]) for name in digits))
+            text.add(
+                f"copy_vector({target}, {source}, {self._lanes(text)});"
+                if nest.lane_loop
+                else f"*({target}) = *({source});"
+            )
+            if beside := self._next_beside:
+                text.add(f"__builtin_prefetch({source} + {beside});")
+        text.pointers = {**pointers, WEIGHT: self.name}
+
+    @property
+    def _next_beside(self) -> int:
+        """Return the distance in elements to the neighbouring weights, if they are copied soon after; else 0.
+
+        Short rows are far apart, which hardware prefetchers miss; neighbouring weights share a page.
+        """
+        nest = self.nest
+        if nest.lane_loop != "K" or nest.layer.g > 1:
+            return 0
+        copied = self.place.elements
+        for loop in nest.around[nest.packed[WEIGHT] :]:
+            if loop.dimension == "K":
+                return loop.step if copied <= MOST_UNTIL_NEXT else 0
+            copied *= loop.size if loop.dimension in RELEVANT[WEIGHT] else 1
+        return 0
+
+    def _over_tile(self, text: CText, name: str) -> str:
+        """Return the head of a loop over the tile in registers along a dimension, which ends with the dimension."""
+        digit, size = f"{name.lower()}0", self.nest.tile[name]
+        reached = times(digit, self.nest.lanes) if name == self.nest.lane_loop else digit
+        limit = str(size) if name not in text.left else f"smaller({size}, {text.left[name]})"
+        return f"for (long {digit} = 0; {reached} < {limit}; {digit}++)"
+
+    def _lanes(self, text: CText) -> str:
+        nest = self.nest
+        name = nest.lane_loop or ""
+        left = text.left.get(name, str(nest.tile[name]))
+        if nest.vectors(name) > 1:
+            left = f"{left} - {times(f'{name.lower()}0', nest.lanes)}"
+        return str(nest.lanes) if nest.layer.bounds[name] % nest.lanes == 0 else f"smaller({nest.lanes}, {left})"
+
+
+@dataclass(frozen=True, slots=True)
+class PackedInput:
+    """Writes a block of the input row by row; zeros around it stay as the memory began."""
+
+    nest: CNest
+    name: str = "packed_input"
+
+    @property
+    def place(self) -> OperandPlace:
+        """Return where its elements lie."""
+        return place_of_packed_input(self.nest)
+
+    def write(self, text: CText) -> None:
+        """Write the loops that copy the block; `text` then points into the copy."""
+        axes, block = network_axes(self.nest.layer), input_block(self.nest)
+        is_whole = any(self.nest.layer.padding)
+        top, left, _, _ = self.nest.layer.padding
+        height, width = self.nest.layer.input_pixels
+        sizes = {
+            "N": self._within("N", text),
+            "H": str(height) if is_whole else self._positions(text, 0),
+            "W": str(width) if is_whole else self._positions(text, 1),
+            "G": self._within("G", text),
+            "C": self._within("C", text),
+        }
+        text.add("/* The inputs of this tile, row by row" + (" between zeros. */" if is_whole else ". */"))
+        with ExitStack() as stack:
+            loops = [name for name in sizes if sizes[name] != "1"] or ["C"]
+            for name in loops:
+                digit = name.lower()
+                stack.enter_context(text.block(f"for (long {digit} = 0; {digit} < {sizes[name]}; {digit}++)"))
+            begin = top * block.strides["H"] + left * block.strides["W"]
+            target = " + ".join(
+                (*(times(name.lower(), block.strides[name]) for name in loops), *([str(begin)] if begin else []))
+            )
+            source = " + ".join(times(name.lower(), axes[name]) for name in loops)
+            text.add(f"{self.name}[{target}] = {text.pointers[INPUT]}[{source}];")
+        text.pointers[INPUT] = self.name
+
+    def _within(self, name: str, text: CText) -> str:
+        span = min(self.nest.span(name, self.nest.packed[INPUT]), self.nest.layer.bounds[name])
+        return str(span) if name not in text.left else f"smaller({span}, {text.left[name]})"
+
+    def _positions(self, text: CText, axis: int) -> str:
+        one = self.nest.layer.axes[axis]
+        outputs, taps = self._within(one.output_loop, text), self._within(one.filter_loop, text)
+        if outputs.isdigit() and taps.isdigit():
+            return str(one.span(int(outputs), int(taps)))
+        return f"({outputs} - 1) * {one.stride} + ({taps} - 1) * {one.dilation} + 1"
+
+
+READ_ONCE = "*(const volatile vector *)from"
+"""A volatile read, because compilers otherwise read a vector again for each row."""
+SMALLER = """\
+static inline ALWAYS long smaller(long one, long other)
+{
+    return one < other ? one : other;
+}
+"""
+ELEMENT_VECTOR = """\
+static inline ALWAYS vector KIND_vector(const KIND *from)
+{
+    return WHOLE;
+}
+"""
+SUM_VECTOR = """\
+static inline ALWAYS TOTALS sum_vector(const sum *from)
+{
+    return *(const TOTALS *)from;
+}
+"""
+SOME = """\
+static inline ALWAYS TYPE some_KINDs(const KIND *from, long count)
+{
+    TYPE found = {0};
+    if (count == WIDTH)
+        return WHOLE;
+    UNROLLED
+    for (long lane = 0; lane < count; lane++)
+        found[lane] = from[lane];
+    return found;
+}
+"""
+STORE_SOME = """\
+static inline ALWAYS void store_some(sum *to, TOTALS sums, long count)
+{
+    if (count == WIDTH) {
+        *(TOTALS *)to = sums;
+        return;
+    }
+    UNROLLED
+    for (long lane = 0; lane < count; lane++)
+        to[lane] = sums[lane];
+}
+"""
+COPY_VECTOR = """\
+static inline ALWAYS void copy_vector(KIND *restrict to, const element *restrict from, long count)
+{
+    if (count == WIDTH) {
+        for (long lane = 0; lane < WIDTH; lane++)
+            to[lane] = from[lane];
+        return;
+    }
+    for (long lane = 0; lane < WIDTH; lane++)
+        to[lane] = lane < count ? from[lane] : 0;
+}
+"""
+
+
+def helping_functions(nest: CNest, kernel: NestKernel) -> Iterator[str]:
+    """Yield the definitions, each with an empty line at its end."""
+    is_narrow = nest.layer.input_bits == 8
+    whole = {
+        "element": "__builtin_convertvector(__builtin_convertvector(*(const few *)from, halfway), vector)"
+        if is_narrow
+        else READ_ONCE,
+        "held": READ_ONCE,
+        "sum": "*(const TOTALS *)from",
+    }
+    totals = "totals" if nest.adds_in_floats else "vector"
+    in_parts, by_lanes = kernel.has_parts_of_vectors, nest.lane_loop is not None
+    reads_whole = WEIGHT in nest.packed or not in_parts
+    reads_some = in_parts and (WEIGHT not in nest.packed or nest.lane_loop == "G")
+    wanted = [
+        (in_parts or any(nest.ends_short(name) for name in LOOPS), SMALLER, ""),
+        (by_lanes and reads_whole, ELEMENT_VECTOR, "held" if nest.adds_in_floats else "element"),
+        (by_lanes and not in_parts and kernel.returns, SUM_VECTOR, "sum"),
+        (reads_some, SOME, "element"),
+        (in_parts and kernel.returns, SOME, "sum"),
+        (in_parts, STORE_SOME, "sum"),
+        (by_lanes and WEIGHT in nest.packed, COPY_VECTOR, "held" if nest.adds_in_floats else "element"),
+    ]
+    for is_wanted, definition, kind in wanted:
+        if is_wanted:
+            named = definition.replace("KIND", kind).replace("WIDTH", str(nest.width))
+            named = named.replace("TYPE", "TOTALS" if kind == "sum" else "vector")
+            yield named.replace("WHOLE", whole.get(kind, "")).replace("TOTALS", totals)
+
+
+ELEMENTS: Final = {32: ("float", "float", 4), 8: ("int8_t", "int32_t", 1)}
+"""Map from element bits to the C types of elements and sums, and the bytes of an element."""
+
+
+def nest_source(layer: Layer, mapping: LayerMapping, name: str, label: str = "") -> str:
+    """Return the C source of a function `name(input, weight, output)`; its comment quotes `label`.
+
+    Raises InputError for a layer without weights, or with elements other than float32 (32 bits) and int8 (8 bits).
+    """
+    element_bits(layer)
+    return NestSource(c_nest(layer, mapping), mapping, name, label or str(dict(layer.bounds))).text()
+
+
+@dataclass(frozen=True, slots=True)
+class NestSource:
+    """The parts of the source in order: types, helpers, copies, the kernel, the function."""
+
+    nest: CNest
+    mapping: LayerMapping
+    name: str
+    label: str
+
+    def text(self) -> str:
+        """Return the source, all of its lines."""
+        text = CText(self.nest)
+        text.lines.extend(self._head())
+        text.lines.extend(helping_functions(self.nest, self._kernel))
+        for operand, packed in self._packed.items():
+            kind = "held" if self.nest.adds_in_floats else "element"
+            text.add(f"static {kind} {packed.name}[{packed.place.elements}] ALIGNED;")
+            text.add("") if operand == list(self._packed)[-1] else None
+        self._kernel.write(text)
+        self._function(text)
+        return "\n".join(text.lines) + "\n"
+
+    @property
+    def _packed(self) -> dict[str, PackedInput | PackedWeights]:
+        found: dict[str, PackedInput | PackedWeights] = {}
+        if INPUT in self.nest.packed:
+            found[INPUT] = PackedInput(self.nest)
+        if WEIGHT in self.nest.packed:
+            found[WEIGHT] = PackedWeights(self.nest)
+        return found
+
+    @property
+    def _kernel(self) -> NestKernel:
+        places = {operand: place_in_network(self.nest, operand) for operand in (INPUT, WEIGHT)}
+        places |= {operand: packed.place for operand, packed in self._packed.items()}
+        return NestKernel(self.nest, {**places, OUTPUT: place_in_network(self.nest, OUTPUT)})
+
+    def _head(self) -> Iterator[str]:
+        element, total, element_bytes = ELEMENTS[self.nest.layer.input_bits]
+        yield f"/* {comment(self.label)}"
+        yield f" * {comment(str(self.mapping))}"
+        yield " * input [N][height][width][G][C], weight [R][S][C][G][K], output [N][P][Q][G][K]. Not reentrant. */"
+        yield "#include <stdint.h>"
+        yield ""
+        yield f"typedef {element} element;"
+        yield f"typedef {total} sum;"
+        width = self.nest.width
+        if self.nest.lane_loop is None:
+            yield "typedef sum vector;"
+        else:
+            yield '#pragma GCC diagnostic ignored "-Wpsabi" /* no vector leaves this file */'
+            vector = f"__attribute__((vector_size({4 * width}), aligned(4), may_alias))"
+            if self.nest.adds_in_floats:
+                yield "typedef float held; /* holds every sum of so few products of int8 */"
+                yield f"typedef held vector {vector};"
+                yield f"typedef sum totals {vector};"
+            else:
+                yield f"typedef sum vector {vector};"
+            if element_bytes == 1:
+                yield f"typedef element few __attribute__((vector_size({width}), aligned(1), may_alias));"
+                yield f"typedef int16_t halfway __attribute__((vector_size({2 * width})));"
+        yield "#define ALWAYS __attribute__((always_inline))"
+        if self._packed:
+            yield "#define ALIGNED __attribute__((aligned(64)))"
+        yield "#ifdef __clang__"
+        yield '#define UNROLLED _Pragma("clang loop unroll(full)")'
+        yield "#else"
+        yield '#define UNROLLED _Pragma("GCC unroll 64")'
+        yield "#endif"
+        yield ""
+
+    def _function(self, text: CText) -> None:
+        nest, kernel, packed = self.nest, self._kernel, self._packed
+        text.left = {name: str(bound) for name, bound in nest.layer.bounds.items() if nest.ends_short(name)}
+        text.pointers = {operand: operand for operand in KINDS}
+        parameters = ", ".join(f"{kind} *restrict {operand}" for operand, kind in KINDS.items())
+        text.add(f"void {self.name}({parameters});")
+        text.add("")
+        with text.block(f"void {self.name}({parameters})"), ExitStack() as stack:
+            for place in range(len(nest.around), -1, -1):
+                if place < len(nest.around):
+                    loop = nest.around[place]
+                    stack.enter_context(text.loop(loop))
+                    whole = {
+                        operand: kernel.places[operand]
+                        if operand not in packed or place < nest.packed[operand]
+                        else place_in_network(nest, operand)
+                        for operand in KINDS
+                    }
+                    kinds = {
+                        operand: kernel.kinds[operand] if place < nest.packed.get(operand, 0) else kind
+                        for operand, kind in KINDS.items()
+                    }
+                    text.move(loop, whole, kinds)
+                for operand, copy in packed.items():
+                    if nest.packed[operand] == place:
+                        copy.write(text)
+            self._calls(text)
+
+    def _calls(self, text: CText) -> None:
+        """Call the kernel for whole tiles and, where a dimension ends within one, for shorter ones."""
+        nest, kernel = self.nest, self._kernel
+        sizes = []
+        for name in kernel.varying:
+            bound, size = nest.layer.bounds[name], nest.tile[name]
+            sizes.append((size, bound % size) if bound > size else (bound,))
+        first = " && ".join(f"{loop.name} == 0" for loop in nest.around if loop.dimension in ADDED_UP)
+        shared = [text.pointers[operand] for operand in KINDS]
+        rest = [text.left[name] for name in kernel.ending] + ([first] if first else [])
+        ways = list(product(*sizes))
+        for number, way in enumerate(ways):
+            whole = [
+                f"{text.left[name]} >= {size}"
+                for name, size, choices in zip(kernel.varying, way, sizes, strict=True)
+                if len(choices) > 1 and size == choices[0]
+            ]
+            call = f"tile({', '.join((*shared, *map(str, way), *rest))});"
+            head = "" if len(ways) == 1 else f"if ({' && '.join(whole)})" if whole else ""
+            text.add(" ".join(part for part in ("else" if number else "", head, call) if part))

@@ -1,1 +1,0 @@
-"""Timelines in the format of Chrome traces."""
