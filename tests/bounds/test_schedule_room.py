@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -14,12 +15,14 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Memory, MemoryLevel, Operand
-from onchip.bounds.network.crowding import NOTHING_PAID, CrowdedOperator, RoomPrices
+from onchip.bounds.layer.needed import needed_pixels
+from onchip.bounds.network.crowding import NOTHING_PAID, CrowdedNetwork, CrowdedOperator, RoomPrices
 from onchip.bounds.network.relaxation import relaxation
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
+from onchip.ops.views.joined_maps import joined_maps
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.composition import Composer, NoMappingError
@@ -146,6 +149,78 @@ def test_no_schedule_pays_less_for_room(sizes: tuple[int, int]) -> None:
         assert bound.traffic_bytes <= one.traffic_bytes
         assert bound.energy_fj <= one.energy_fj
         assert bound.latency_cycles <= one.latency_cycles
+
+
+def side_by_side(pixels: int) -> Graph:
+    """Two convolutions over x, and one over what both write, side by side."""
+    shapes = {"x": (1, 2), "a": (1, 2), "b": (1, 4), "j": (1, 6), "y": (1, 2)}
+    roles = {"x": Role.INPUT, "y": Role.OUTPUT}
+    maps = [
+        Tensor.of_shape(name, (*shape, pixels, pixels), 8, roles.get(name, Role.ACTIVATION))
+        for name, shape in shapes.items()
+    ]
+    sizes = (("u", (2, 2)), ("v", (4, 2)), ("w", (2, 6)))
+    weights = [Tensor.of_shape(name, (*size, 3, 3), 8, Role.PARAMETER) for name, size in sizes]
+    window: dict[str, AttributeValue] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    operators = (
+        Operator("left", "Conv", ("x",), ("a",), ("u",), window),
+        Operator("right", "Conv", ("x",), ("b",), ("v",), window),
+        Operator("join", "Concat", ("a", "b"), ("j",), (), {"axis": 1}),
+        Operator("last", "Conv", ("j",), ("y",), ("w",), window),
+    )
+    return Graph("side by side", (*maps, *weights), operators)
+
+
+def figures_side_by_side(
+    network: Graph, chip: Accelerator, chance: random.Random, views: Collection[str]
+) -> ScheduleFigures | None:
+    """Of random stacks and places; None where they do not fit."""
+    tiling = Tiling(chance.choice((8, 8, 3)), chance.randint(1, 4), chance.choice(list(OverlapMode)))
+    names = tuple(network.operator)
+    alone = [ScheduledStack((name,), chance.choice((tiling, None)) if name != "join" else None) for name in names]
+    stacks = chance.choice((tuple(alone), (ScheduledStack(names, tiling),)))
+    keys = [(stack, name) for stack in range(len(stacks)) for name in "xabjy"]
+    read, written = ({key: chance.choice(("near", "far")) for key in keys if chance.random() < 0.7} for _ in range(2))
+    try:
+        tiles = tile_graph(network, stacks, PRECISION, views)
+        mapper = BestMapper(chip, MappingObjective.ENERGY, Run())
+        with mapper.quick():
+            composer = Composer(stacks, TiledNetwork.of(tiles), chip, KnownMappings(mapper))
+            found = composer.addressed(composer.composed(Places(read, written, {})))
+    except (NoMappingError, ScheduleError):
+        return None
+    return schedule_figures(tiles.graph, chip, found.schedule.program, found.costs)
+
+
+@pytest.mark.parametrize("sizes", [(1, 40), (8, 150), (8, 300)])
+def test_of_joined_maps_no_schedule_pays_less_whether_it_copies_them_or_not(sizes: tuple[int, int]) -> None:
+    """A part that passes DRAM is paid for once, by whoever writes it and whoever reads what it is joined to."""
+    network, chip = side_by_side(8), chip_of_maps(*sizes)
+    whole = tile_graph(network, [ScheduledStack((one.name,)) for one in network.operators], PRECISION)
+    nests = {name: one.nests for name, one in whole.operators.items()}
+    bounds = [relaxation(whole.graph, nests, chip, every_memory_keeps=keeps) for keeps in (False, True)]
+    assert bounds[1].crowding.traffic_bits > 0
+    assert bounds[1].without_nest_pj == 0
+    for views in ((), ("join",)):
+        chances = (random.Random(seed) for seed in range(14))
+        found = [one for chance in chances if (one := figures_side_by_side(network, chip, chance, views)) is not None]
+        assert len(found) > 2
+        for bound, one in product(bounds, found):
+            assert bound.traffic_bytes <= one.traffic_bytes
+            assert bound.energy_fj <= one.energy_fj
+            assert bound.latency_cycles <= one.latency_cycles
+
+
+def test_a_reader_of_joined_maps_has_room_for_their_parts() -> None:
+    """The map that it reads is no map of its own, which would have to pass DRAM beside its parts."""
+    network = side_by_side(8)
+    whole = tile_graph(network, [ScheduledStack((one.name,)) for one in network.operators], PRECISION)
+    nests = {name: one.nests for name, one in whole.operators.items()}
+    joined = joined_maps(network, {"join"})
+    needed = needed_pixels(whole.graph, nests)
+    crowded = CrowdedNetwork(whole.graph, nests, chip_of_maps(1, 40), needed, {}, joined)
+    maps = [bits for _, bits in crowded._crowded({"u": 1, "v": 1, "w": 1})]
+    assert maps == [{"a": 8 * 2 * 64}, {"b": 8 * 4 * 64}, {"a": 8 * 2 * 64, "b": 8 * 4 * 64}]
 
 
 def two_convolutions(channels: int, pixels: int) -> Graph:
