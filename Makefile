@@ -24,7 +24,7 @@ UNSANITIZED_TESTS := time_limit or runs_in_bands or the_first_floor or byte_for_
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
-		--time-limit 20 -o squeezenet.schedule.json.gz --report squeezenet.html
+		--time-limit 10 -o squeezenet.schedule.json.gz --report squeezenet.html
 	@echo "the page is squeezenet.html, the schedule squeezenet.schedule.json.gz"
 
 # PYTEST_OPTIONS: `--torch-smoke` runs one tenth of the tests that need torch.
