@@ -1,4 +1,4 @@
-"""When everything of a program ends, byte by byte: each byte knows until when it is in use."""
+"""The makespan of a program, computed byte by byte: each byte of a scratchpad knows the end of its last use."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ STORES: Place = ("", DRAM)
 
 @dataclass(frozen=True)
 class ByteClock:
-    """A step makes another clock. `written` and `in_dram` say since when a tensor is there, channels when they begin.
+    """An immutable clock; each instruction makes another one.
 
-    The array reads a tensor in the first scratchpad that holds such operands and has its bytes.
+    `written` and `in_dram` give the cycle of a tensor's last write; `channels_free` gives the cycle in which a
+    channel's next transfer may begin. The array reads a tensor in the first scratchpad that may hold such operands and
+    has its bytes.
     """
 
     problem: Problem
@@ -38,19 +40,19 @@ class ByteClock:
 
     @classmethod
     def at_start(cls, problem: Problem) -> ByteClock:
-        """Nothing has happened."""
+        """Return the clock before the first instruction."""
         assert problem.durations is not None
         busy = {memory.name: (0,) * memory.capacity_bytes for memory in problem.memories}
         return cls(problem, busy, queues_free=(0,) * problem.durations.queues)
 
     @property
     def loads_free(self) -> int:
-        """When DRAM takes the next load."""
+        """Return the cycle in which DRAM can begin the next load."""
         return self.channels_free.get(LOADS, 0)
 
     @property
     def moment(self) -> object:
-        """All that later steps depend on."""
+        """Return the state that later steps depend on."""
         queues = tuple(
             self.queues_free[(self.copies + k) % len(self.queues_free)] for k in range(len(self.queues_free))
         )
@@ -59,7 +61,7 @@ class ByteClock:
         return busy, there, stored, self.array_free, queues, frozenset(self.channels_free.items()), self.latest
 
     def after(self, instruction: Instruction) -> ByteClock:
-        """The clock when an instruction more has been read."""
+        """Return the clock after one more instruction."""
         match instruction:
             case Allocate(tensor, memory, start):
                 place = range(start, start + self.problem.graph.tensor[tensor].size_bytes)
@@ -74,12 +76,12 @@ class ByteClock:
                 return self._computed(operator)
 
     def read_in(self, operator: Operator, tensor: str) -> Place:
-        """Where the array reads it."""
+        """Return the residency from which the array reads the tensor."""
         operand = self.problem.operand(operator, self.problem.graph.tensor[tensor])
         return next(at for at in self._held(tensor, operand) if at in self.written)
 
     def _held(self, tensor: str, operand: Operand) -> list[Place]:
-        """Where it has a place that the array reaches."""
+        """Return the tensor's residencies in scratchpads that may hold such an operand."""
         reached = [memory.name for memory in self.problem.memories if operand in memory.holds]
         return [(tensor, name) for name in reached if (tensor, name) in self.places]
 
@@ -129,7 +131,7 @@ class ByteClock:
 
 
 def clocked(problem: Problem, instructions: tuple[Instruction, ...]) -> int:
-    """The cycle in which all has ended."""
+    """Return the cycle in which the last instruction has ended."""
     clock = ByteClock.at_start(problem)
     for instruction in instructions:
         clock = clock.after(instruction)

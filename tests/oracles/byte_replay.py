@@ -1,7 +1,7 @@
-"""A plan file for one scratchpad, replayed on a memory of single bytes: is it legal, and what does it move?
+"""A replay of a plan file for one scratchpad on a memory of single bytes: checks legality and counts traffic.
 
-Written from the meaning of a plan (DESIGN, section 2). Each byte knows which tensor lies there; nothing is shared
-with the verifier.
+Written from the meaning of a plan (DESIGN, section 2). Each byte knows which tensor occupies it; nothing is shared with
+the verifier.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Instruction = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What is planned: sizes and roles by name (parameters left out if they do not count), and who reads what."""
+    """The planned network: sizes and roles by name, without uncounted parameters, and the operands of each operator."""
 
     size_bytes: dict[str, int]
     role: dict[str, str]
@@ -23,7 +23,7 @@ class Network:
 
     @property
     def compulsory_bytes(self) -> int:
-        """One load of what is read and has no maker, one write of each output."""
+        """Return the bytes of one load of each input and parameter that is read, and one write of each output."""
         read = {name for names in self.reads.values() for name in names}
         loaded = (n for n, role in self.role.items() if role in ("input", "parameter") and n in read)
         written = (n for n, role in self.role.items() if role == "output")
@@ -31,14 +31,15 @@ class Network:
 
 
 class IllegalError(Exception):
-    """The first thing that is wrong with a plan."""
+    """The first violation of a plan."""
 
 
 @dataclass(slots=True)
 class ByteMachine:
-    """Those that `may_run_again` write into new residencies each time.
+    """A scratchpad of bytes; operators that `may_run_again` write into new residencies each time.
 
-    `lies_at` is where each resident begins, `has_data` what has been written, `in_dram` what DRAM has.
+    `lies_at` is the offset of each resident tensor; tensors in `has_data` have been written, and those in `in_dram`
+    have a copy in DRAM.
     """
 
     network: Network
@@ -58,7 +59,7 @@ class ByteMachine:
     arena_bytes: int = 0
 
     def run(self, instructions: list[Instruction]) -> None:
-        """Run a whole program; raises IllegalError at the first thing that is wrong."""
+        """Run a whole program; raises IllegalError at the first violation."""
         self.bytes_ = [None] * self.capacity_bytes
         self.in_dram = {name for name, role in self.network.role.items() if role in ("input", "parameter")}
         for instruction in instructions:

@@ -1,4 +1,4 @@
-"""The least that boundaries cost in places inside each other: every order of them, in every places."""
+"""The least cost of nested tile boundaries, by enumeration of every order of boundaries at all lattice points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = tuple[float, Tables, Tables, Tables, bool, list[list[tuple[Table, Table]]]
 
 @dataclass(frozen=True)
 class Searched:
-    """What `least_chain_below` is asked, but for how far."""
+    """The arguments of `least_chain_below`, except for its limits."""
 
     shape: list[int]
     may_stand_inside: list[list[int]]
@@ -40,11 +40,11 @@ class Searched:
     is_product: bool
 
     def least_below(self, limit: float, most_steps: int) -> tuple[float, bool, int, list[int], list[list[int]]]:
-        """Return the answer of `least_chain_below` without the criteria that count."""
+        """Return the answer of `least_chain_below` without the components that determine it."""
         return self.answer(limit, most_steps)[:5]
 
     def answer(self, limit: float, most_steps: int) -> tuple[float, bool, int, list[int], list[list[int]], list[int]]:
-        """Return the whole answer of `least_chain_below`."""
+        """Return the complete answer of `least_chain_below`."""
         return least_chain_below(
             self.shape,
             self.may_stand_inside,
@@ -69,7 +69,7 @@ class Searched:
 
 
 def least_of_chains_together(searched: Searched) -> float:
-    """Of every chain with room, in every order of boundaries."""
+    """Return the least cost over all chains that fit, in every order of boundaries."""
     shape, operands = searched.shape, [operand for operand, *_ in searched.boundaries]
     points, found = list(product(*map(range, shape))), inf
     for order in _orders([operands.count(operand) for operand in sorted(set(operands))]):
@@ -89,10 +89,10 @@ def _may_follow(searched: Searched, one: tuple[int, ...], two: tuple[int, ...]) 
 def part_that_stays(
     searched: Searched, number: int, place: tuple[int, ...], outside: Sequence[tuple[int, ...]]
 ) -> float:
-    """Of what stays of a boundary's tiles at most, what does if these points are outside theirs, one after the other.
+    """Return the share of the most reuse of a boundary's tiles that remains with these successive points outside.
 
-    Of each table of how often tiles come, what they come again between two points has what may stay between them; the
-    table that leaves most counts.
+    For each table of the number of arrivals of tiles, the repeated arrivals between two points have the share that may
+    remain between them; the table that leaves most counts.
     """
     operand, _, _, comes, _ = searched.boundaries[number]
     last = tuple(side - 1 for side in searched.shape)
@@ -113,7 +113,7 @@ def part_that_stays(
 def _stays_between(
     searched: Searched, operand: int, place: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
 ) -> float:
-    """The same of loops that move on between two points outside a tile's."""
+    """Return the share that remains when loops advance between two points outside a tile's point."""
     leading = [side for side in range(len(place)) if searched.leads[operand][side]]
     counted = [side for side in leading if searched.counts[operand][side]]
     most = max((searched.stays[side][place[side]] for side in counted), default=0.0)
@@ -136,7 +136,7 @@ def _stays_between(
 
 
 def window(searched: Searched, operand: int, place: tuple[int, ...], inner: Sequence[tuple[int, ...]]) -> float:
-    """Cycles in which a tile in a place is replaced at most, if it is known what stands inside that."""
+    """Return the most cycles in which a tile at a point is replaced, given the points inside it."""
     leading = [side for side in range(len(place)) if searched.leads[operand][side]]
     if all(searched.turns[side][place[side]] == 1 for side in leading):
         return 1.0
@@ -152,9 +152,9 @@ def window(searched: Searched, operand: int, place: tuple[int, ...], inner: Sequ
 
 
 def without_window(searched: Searched, places: Sequence[tuple[int, ...]], port: Sequence[int]) -> float:
-    """Cycles of the last part of any place at a port, or of all, in which no tile there may be replaced.
+    """Return the cycles of the last part of any point at a port, or of all, in which no tile there can be replaced.
 
-    A tile inside is replaced at most before each part of its own but the last; one of a single turn in every cycle.
+    A tile inside is replaced at most before each of its parts except the last; a tile of a single turn in every cycle.
     """
     there = sorted((place, at) for at, (place, is_there) in enumerate(zip(places, port, strict=True)) if is_there)
     windows = {at: _window_at(searched, places, at) for _, at in there}
@@ -226,7 +226,7 @@ def _sum(
 
 
 def least_of_all_chains(shape: Sequence[int], operands: Sequence[Sequence[Table]]) -> float:
-    """Costs are by point, flat; infinite where there is no room."""
+    """Return the least cost of a chain; costs are flat tables by point, infinite where a tile does not fit."""
     tables = [table for own in operands for table in own]
     chains = _all_chains(shape, [len(own) for own in operands])
     return min(sum((float(table[x]) for table, x in zip(tables, chain, strict=True)), 0.0) for chain in chains)
@@ -235,9 +235,10 @@ def least_of_all_chains(shape: Sequence[int], operands: Sequence[Sequence[Table]
 def least_greatest_of_all_chains(
     shape: Sequence[int], counts: Sequence[int], criteria: Sequence[tuple[float, Tables]], slope: float | None
 ) -> float:
-    """Return the least of the greatest of criteria; with a slope, of so many times the first plus the others'.
+    """Return the least maximum of components; with a slope, slope times the first plus the maximum of the others.
 
-    `counts` are the boundaries of each operand. Of criteria what is fixed, and costs by boundary, as above, or None.
+    `counts` are the number of boundaries of each operand. Each component has a fixed part, and a table or None per
+    boundary.
     """
     found = inf
     for chain in _all_chains(shape, counts):
@@ -250,7 +251,7 @@ def least_greatest_of_all_chains(
 
 
 def _all_chains(shape: Sequence[int], counts: Sequence[int]) -> Iterator[list[int]]:
-    """Points by boundary, an operand's one after the other."""
+    """Yield the flat points by boundary, grouped by operand."""
     points = list(product(*map(range, shape)))
     first = [sum(counts[:operand]) for operand in range(len(counts))]
     for order in _orders(counts):
@@ -271,7 +272,7 @@ def _orders(left: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _nested(points: Sequence[tuple[int, ...]], count: int) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """Each inside the next, or the same."""
+    """Yield sequences of points, each inside the next or equal to it."""
     if not count:
         yield ()
         return

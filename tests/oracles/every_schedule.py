@@ -1,7 +1,7 @@
-"""The best of all schedules of a tiny network: every group of operators and tiling, then all that `schedule` tries.
+"""The best schedule of a tiny network: every grouping of operators and tiling, then all choices of `schedule`.
 
 Operators run alone, whole or in tiles, and in groups of at most `MOST_IN_A_GROUP` in tiles of their last map, in each
-overlap mode. Groups in one tile are left out: their operators alone, one after the other, are the same and more free.
+overlap mode. Groups in one tile are omitted: running their operators alone, one after the other, is at least as free.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from oracles.schedule_programs import schedule_of
 
 MOST_IN_A_GROUP = 5
 MOST_ARRANGEMENTS = 3000
-"""Ways to group and tile the operators: some milliseconds each."""
+"""Most ways to group and tile the operators; each takes some milliseconds."""
 MOST_TILE_OPERATORS = 10
 
 
 @dataclass(frozen=True)
 class Best:
-    """The least cost of all schedules, infinite where nothing fits, and a schedule that costs so much."""
+    """The least cost of all schedules, infinite if none fits, and a schedule with that cost."""
 
     cost: float
     schedule: Schedule | None
@@ -43,7 +43,7 @@ class Best:
 
 @dataclass
 class EverySchedule:
-    """All schedules of one network; raises TooLargeError after so much work that it would take minutes."""
+    """The schedules of one network; raises TooLargeError after work that would take minutes."""
 
     network: Graph
     accelerator: Accelerator
@@ -52,7 +52,7 @@ class EverySchedule:
     _toys: list[Toy] = field(default_factory=list)
 
     def best(self, objective: str, work: Work | None = None) -> Best:
-        """Return the best by `energy`, `traffic`, `latency` or `edp`; groups with few tiles come first."""
+        """Return the best schedule by `energy`, `traffic`, `latency` or `edp`; groups with few tiles come first."""
         work, best = work or Work(), Best(inf, None)
         if objective in ("latency", "edp"):
             for known in (self.best(one, work).schedule for one in ("cycles", "energy")):
@@ -69,7 +69,7 @@ class EverySchedule:
         return best
 
     def value_of(self, schedule: Schedule, objective: str) -> int:
-        """What the verifier counts; raises AssertionError for a schedule that is not legal."""
+        """Return the value that the verifier computes; raises AssertionError for an illegal schedule."""
         tiles = tile_graph_of_schedule(self.network, schedule, self.precision)
         setting = ScheduleSetting(self.network, self.accelerator, tiles.graph, self.precision.sum_bits)
         verdict = verify_schedule(setting, schedule, None, nest_cost)
@@ -81,7 +81,7 @@ class EverySchedule:
         }[objective]  # fmt: skip
 
     def toys(self) -> list[Toy]:
-        """Return each different network in tiles, on the machine."""
+        """Return each distinct tiled network on the machine."""
         if not self._toys:
             seen = set[object]()
             for stacks in self._arrangements():
@@ -108,7 +108,7 @@ class EverySchedule:
                 yield stacks
 
     def _in_order(self, groups: Sequence[Sequence[str]]) -> list[Sequence[str]] | None:
-        """The groups in an order in which they can run; None where there is none."""
+        """Return the groups in an executable order, or None without one."""
         found, left, has_run = list[Sequence[str]](), list(groups), set[str]()
         while left:
             for group in left:
@@ -124,7 +124,7 @@ class EverySchedule:
         return found
 
     def _tiled(self, group: Sequence[str]) -> list[ScheduledStack]:
-        """Each tiling of a group, and an operator alone whole; what cannot run so is refused by the tile graph."""
+        """Return each tiling of a group, and an operator alone whole; the tile graph rejects impossible ones."""
         found = [ScheduledStack(tuple(group))] if len(group) == 1 else []
         for order in permutations(group):
             shape = self.network.tensor[self.network.operator[order[-1]].outputs[0]].shape or ()
@@ -137,7 +137,7 @@ class EverySchedule:
 
 
 def _partitions(names: list[str]) -> Iterator[list[list[str]]]:
-    """Each way to put names into groups of at most `MOST_IN_A_GROUP`."""
+    """Yield each partition of the names into groups of at most `MOST_IN_A_GROUP`."""
     if not names:
         yield []
         return

@@ -1,4 +1,4 @@
-"""A small network of layers, and which pixels its tiles compute and take, one by one, as docs/fused.md says."""
+"""A small network of layers, and the pixels that its tiles compute and read, one by one, as docs/fused.md says."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Final, TypeAlias
 DRAM: Final = "dram"
 
 Run: TypeAlias = tuple[int, int]
-"""A stack: its first layer, and the one behind its last."""
+"""A stack: the index of its first layer, and the index after its last."""
 Tile: TypeAlias = tuple[int, int, str]
-"""Columns, rows, mode."""
+"""Columns, rows, overlap mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Through which a layer sees a map along an axis: pixel `x` takes `x * stride - pad + tap * dilation`.
+    """A layer's window over a map along an axis: pixel `x` reads `x * stride - pad + tap * dilation`.
 
-    That is among pixels that each stand `repeat` times in a row.
+    Positions are counted over pixels that are each repeated `repeat` times in a row.
     """
 
     kernel: int = 1
@@ -30,16 +30,17 @@ class Window:
     repeat: int = 1
 
     def taps(self, pixel: int) -> list[int]:
-        """Positions, stored or not."""
+        """Return the positions read, stored or not."""
         places = [pixel * self.stride - self.pad + tap * self.dilation for tap in range(self.kernel)]
         return [place // self.repeat for place in places]
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Its output has `channels` x `size` (rows, columns) elements; `reads` are names of maps with their windows.
+    """A layer whose output has `channels` x `size` (rows, columns) elements; `reads` are map names with their windows.
 
-    One that `runs_alone` is a stack in one tile. One that sees a `part` of the channels has its first and their number.
+    A layer that `runs_alone` is a stack in one tile. `part` is the first channel and the number of channels that it
+    reads.
     """
 
     name: str
@@ -54,37 +55,37 @@ class Layer:
     part: tuple[int, int] | None = None
 
     def channels_of(self, channels: int) -> range:
-        """Those that it sees of a map that has so many."""
+        """Return the channels that it reads of a map with that many channels."""
         first, count = self.part or (0, channels)
         return range(first, first + count)
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Layers in order; `inputs` are channels, rows and columns by name. Every element has 8 bits."""
+    """Layers in order; `inputs` gives channels, rows and columns by name. Every element has 8 bits."""
 
     inputs: Mapping[str, tuple[int, int, int]]
     layers: tuple[Layer, ...]
 
     def shape(self, name: str) -> tuple[int, int, int]:
-        """Channels, rows and columns of a map."""
+        """Return channels, rows and columns of a map."""
         made = {one.output: (one.channels, *one.size) for one in self.layers}
         return made[name] if name in made else self.inputs[name]
 
     def bits(self, name: str) -> int:
-        """Of a whole map."""
+        """Return the bits of a whole map."""
         return 8 * prod(self.shape(name))
 
     def readers(self, name: str) -> list[int]:
-        """Layers that read a map, by number."""
+        """Return the indices of the layers that read a map."""
         return [at for at, layer in enumerate(self.layers) if name in [source for source, _ in layer.reads]]
 
 
 def computed(network: Network, run: Run, tile: int, axis: int, *, is_cached: bool) -> list[dict[str, list[int]]] | None:
-    """Rows (axis 0) or columns (1) of each map that each tile computes or loads; None if one sees only padding.
+    """Return rows (axis 0) or columns (1) of each map that each tile computes or loads; None if one sees only padding.
 
-    The first tile is the smaller one. A tile computes all from the first to the last pixel that is seen; where the
-    tile before has left its own in a cache, from there on.
+    The first tile is the smaller one. A tile computes all pixels from the first to the last one seen; with a cache it
+    starts at the end of the previous tile.
     """
     layers = network.layers[run[0] : run[1]]
     length = layers[-1].size[axis]
@@ -119,7 +120,10 @@ def _readers(layers: Sequence[Layer], name: str) -> list[tuple[Layer, tuple[Wind
 def _seen(
     network: Network, layer: Layer, window: Window, own: Mapping[str, list[int]], name: str, axis: int
 ) -> list[int] | None:
-    """Stored positions between the first and the last that a layer's pixels of a tile take; None if it has none."""
+    """Return the stored positions between the first and the last that a layer reads in a tile;
+
+    None if it computes none.
+    """
     pixels = own[layer.output]
     if not pixels:
         return None
@@ -128,14 +132,14 @@ def _seen(
 
 
 def tiles_in(network: Network, run: Run, tile: Tile) -> list[tuple[dict[str, list[int]], dict[str, list[int]]]] | None:
-    """Rows and columns of every map in every tile of a stack; None if one sees nothing but padding."""
+    """Return rows and columns of every map in every tile of a stack; None if one sees only padding."""
     down = computed(network, run, tile[1], 0, is_cached=tile[2] == "fully-cached")
     across = computed(network, run, tile[0], 1, is_cached=tile[2] != "recompute")
     return None if down is None or across is None else list(product(down, across))
 
 
 def macs(network: Network, run: Run, tile: Tile) -> int | None:
-    """Multiply-accumulates of a stack, those that are done again among them; the tiles cover the output once."""
+    """Return the multiply-accumulates of a stack, recomputation included; checks that tiles cover the output once."""
     tiles = tiles_in(network, run, tile)
     if tiles is None:
         return None
@@ -150,9 +154,10 @@ def macs(network: Network, run: Run, tile: Tile) -> int | None:
 
 
 def dram_bits(network: Network, stacks: Sequence[tuple[Run, Tile, str]], *, is_roomy: bool) -> int:
-    """What DRAM moves at least: inputs that are touched, weights and outputs once.
+    """Return the least DRAM traffic: elements read of inputs, weights and outputs once.
 
-    With `is_roomy` it is what moves where the chip has room for everything: each tile loads what it has not cached.
+    With `is_roomy` it is the traffic with unlimited capacity on chip: each tile loads the pixels that it has not
+    cached.
     """
     total, homes = 0, {network.layers[run[1] - 1].output: home for run, _, home in stacks}
     for run, tile, home in stacks:
@@ -177,7 +182,7 @@ def _touched(
     name: str,
     tiles: Sequence[tuple[dict[str, list[int]], dict[str, list[int]]]],
 ) -> set[tuple[int, int, int]]:
-    """Elements of a map that are an operand of some product: channel, row and column."""
+    """Return the elements of a map that are an operand of some product: channel, row and column."""
     channels, rows, columns = network.shape(name)
     return {
         element

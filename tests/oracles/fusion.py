@@ -1,7 +1,7 @@
-"""The exhaustive answers for tiny fusion problems, written from docs/fusion.md and docs/fused.md.
+"""Exhaustive answers for tiny fusion problems, written from docs/fusion.md and docs/fused.md.
 
-A strategy cuts the layers into stacks, gives each a tiling and says where the maps between them lie. All are tried.
-What a stack costs is handed in; which strategies there are is told here again, with other data structures than the
+A strategy partitions the layers into stacks, tiles each stack and places the maps between them. All are tried. The
+caller supplies the cost of a stack; the space of strategies is enumerated here with other data structures than the
 solver's.
 """
 
@@ -22,7 +22,7 @@ PUBLISHED: Final = {
 }
 
 Costs: TypeAlias = tuple[int, ...]
-"""What is summed over stacks; the objective is the product of the sums."""
+"""The components summed over stacks; the objective is the product of the sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Asked:
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """Those that are tried."""
+        """Return the overlap modes that are tried."""
         return MODES if self.mode is None else (self.mode,)
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A stack with its tile, where maps from before lie (by name, those not in DRAM), and where its output goes."""
+    """A stack with its tile, the memories of earlier maps on chip by name, and the home of its output."""
 
     run: Run
     tile: Tile
@@ -54,7 +54,7 @@ class Placed:
 
 
 def partitions(network: Network, asked: Asked) -> Iterator[tuple[Run, ...]]:
-    """Every way to cut the network into stacks that is asked for."""
+    """Yield every partition of the network into stacks that the options allow."""
     count = len(network.layers)
     if asked.stacks == "greedy":
         yield greedy(network, asked.greedy_bits)
@@ -78,7 +78,7 @@ def _subsets(items: range) -> Iterator[tuple[int, ...]]:
 
 
 def is_stack(network: Network, run: Run) -> bool:
-    """Whether what inner layers write is read inside, by somebody, and is no output of the network.
+    """Return True if inner outputs are read only inside the stack, have a reader, and are not network outputs.
 
     A layer that runs alone is in no run of several.
     """
@@ -93,7 +93,7 @@ def is_stack(network: Network, run: Run) -> bool:
 
 
 def greedy(network: Network, room_bits: int) -> tuple[Run, ...]:
-    """Whole parts between places without a branch join while the weights of all fit; what fits nowhere runs alone."""
+    """Join parts between branch-free cuts while all weights fit; parts that fit nowhere run layer by layer."""
     count, found = len(network.layers), list[list[int]]()
     open_to_more = False
     for part in _parts_without_branch(network):
@@ -131,7 +131,7 @@ def _is_run(network: Network, layers: Sequence[int]) -> bool:
 
 
 def sizes_along(pixels: int, sizes: str, axis: int) -> set[int]:
-    """Sizes of the list along the columns (0) or rows (1); the whole axis is one of them."""
+    """Return the tile sizes of the list along columns (0) or rows (1), including the whole axis."""
     if sizes in PUBLISHED:
         some = set(PUBLISHED[sizes][axis])
     elif sizes == "halves":
@@ -149,7 +149,7 @@ def sizes_along(pixels: int, sizes: str, axis: int) -> set[int]:
 
 
 def cut(tile: Tile, rows: int, columns: int) -> Tile:
-    """A tile on a map: no larger than it, in the first mode that caches the same towards the neighbours it has."""
+    """Return a tile clipped to a map, in the first mode that caches the same towards its neighbours."""
     width, height = min(tile[0], columns), min(tile[1], rows)
     beside = tile[2] != "recompute" and width < columns
     below = tile[2] == "fully-cached" and height < rows
@@ -157,7 +157,7 @@ def cut(tile: Tile, rows: int, columns: int) -> Tile:
 
 
 def tiles_of(network: Network, asked: Asked, run: Run) -> list[Tile]:
-    """Of one stack, those that are tried."""
+    """Return the tiles tried for one stack."""
     rows, columns = network.layers[run[1] - 1].size
     alone = [(columns, rows, "recompute")] if run[1] - run[0] == 1 else []
     if network.layers[run[0]].runs_alone:
@@ -170,7 +170,7 @@ def tiles_of(network: Network, asked: Asked, run: Run) -> list[Tile]:
 
 
 def do_share(network: Network, asked: Asked, stacks: Sequence[tuple[Run, Tile]]) -> bool:
-    """Whether one tile, cut to each map, is that of all stacks, or of all of several layers and others are whole."""
+    """Return True if one tile, clipped to each map, is used by all stacks; stacks of one layer may be whole instead."""
     sizes = [network.layers[run[1] - 1].size for run, _ in stacks]
     most = max(max(size) for size in sizes)
     every = product(range(1, most + 1), range(1, most + 1)) if asked.tile is None else [asked.tile]
@@ -185,7 +185,7 @@ def do_share(network: Network, asked: Asked, stacks: Sequence[tuple[Run, Tile]])
 
 
 def homes_of(network: Network, asked: Asked, runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
-    """Where the output of each stack may lie: in DRAM, or where it has room beside all that lies there meanwhile."""
+    """Yield the homes of the stacks' outputs: DRAM, or a memory with capacity next to the maps there meanwhile."""
     choices = []
     for _, stop in runs:
         layer = network.layers[stop - 1]
@@ -205,7 +205,7 @@ def _has_room(network: Network, asked: Asked, runs: Sequence[Run], homes: Sequen
 
 
 def _kept(network: Network, runs: Sequence[Run], homes: Sequence[str], at: int) -> Iterator[tuple[str, str]]:
-    """Maps of earlier stacks that this one or a later one reads, and their memories on the chip."""
+    """Yield maps of earlier stacks that this one or a later one reads, with their memories on the chip."""
     for (_, stop), home in zip(runs[:at], homes[:at], strict=True):
         name = network.layers[stop - 1].output
         if home != DRAM and max(network.readers(name)) >= runs[at][0]:
@@ -213,7 +213,7 @@ def _kept(network: Network, runs: Sequence[Run], homes: Sequence[str], at: int) 
 
 
 def placements(network: Network, asked: Asked) -> Iterator[tuple[tuple[Run, ...], list[list[Placed]]]]:
-    """Every partition with every choice of homes; of each of its stacks all tiles."""
+    """Yield every partition with every choice of homes, and all tiles of each of its stacks."""
     for runs in partitions(network, asked):
         for homes in homes_of(network, asked, runs):
             yield (
@@ -229,7 +229,7 @@ def placements(network: Network, asked: Asked) -> Iterator[tuple[tuple[Run, ...]
 
 
 def least_value(network: Network, asked: Asked, cost: Callable[[Placed], Costs | None], outside: Costs) -> int | None:
-    """The least value of any strategy, with what is spent outside of all stacks; None if there is none."""
+    """Return the least value of any strategy, including the cost outside of all stacks; None if there is none."""
     least = inf
     for _, stacks in placements(network, asked):
         if asked.is_single:
@@ -252,7 +252,7 @@ def _value(way: Sequence[Placed], cost: Callable[[Placed], Costs | None], outsid
 
 
 def _least_product(stacks: Sequence[Sequence[Placed]], cost: Callable[[Placed], Costs | None], outside: Costs) -> float:
-    """Sums that another is as good as in every part are left out on the way."""
+    """Return the least product of sums; dominated partial sums are dropped."""
     sums = {outside}
     for choices in stacks:
         own = {found for one in choices if (found := cost(one)) is not None}
@@ -262,7 +262,7 @@ def _least_product(stacks: Sequence[Sequence[Placed]], cost: Callable[[Placed], 
 
 
 def is_in_space(network: Network, asked: Asked, strategy: Sequence[tuple[Run, Tile, str]]) -> bool:
-    """Whether a strategy, of stacks with their tiles and homes of outputs, is one of those that are tried."""
+    """Return True if a strategy, of stacks with tiles and output homes, is among those tried."""
     runs = tuple(run for run, _, _ in strategy)
     homes = tuple(home for _, _, home in strategy)
     if runs not in set(partitions(network, asked)) or homes not in set(homes_of(network, asked, runs)):

@@ -1,4 +1,4 @@
-"""Greedy packings written plainly: one buffer after another into a gap between all that live when it does.
+"""Greedy packings in plain code: one buffer after another in a gap between all buffers live at the same time.
 
 A buffer is (start, stop, bytes). Nothing is shared with the solver.
 """
@@ -11,7 +11,7 @@ Buffer = tuple[int, int, int]
 
 
 def arena_of_order(buffers: Sequence[Buffer], order: Sequence[int], alignment: int, *, in_smallest_gap: bool) -> int:
-    """The highest end of any buffer, each placed in the lowest or the smallest gap that takes it, else above all."""
+    """Return the highest end of a buffer, each in the lowest or the smallest gap that fits it, else on top."""
     offsets: dict[int, int] = {}
     for index in order:
         start, stop, size = buffers[index]
@@ -30,7 +30,7 @@ def arena_of_order(buffers: Sequence[Buffer], order: Sequence[int], alignment: i
 
 
 def arenas_of_baselines(buffers: Sequence[Buffer], alignment: int) -> dict[str, int]:
-    """By name: best fit by size and by life, TFLite's and TFLite Micro's."""
+    """Return the arena by name: best fit by size and by lifetime, TFLite's and TFLite Micro's."""
     last = max(stop for _, stop, _ in buffers)
     throughout = {index for index, (start, stop, _) in enumerate(buffers) if start == 0 and stop == last}
 

@@ -1,10 +1,10 @@
 """The least cost of any program for scratchpads: Dijkstra's search over sequences of instructions.
 
-What a state knows is what the machine knows: which operators have run, what lies where, of what DRAM has a copy.
-Habits that make it short, none of which can cost anything: an allocation comes right before what fills it; what
-nobody needs any more is freed at once; anything else is freed only when its bytes are wanted (unless placement is
-static, where lying about counts), and never when it would be lost; what is certain to come (a load of what is needed
-and lies nowhere on the chip, the write of an output) counts at its cheapest from the start.
+A state is that of the machine: the operators that have run, the residencies, and the tensors with a copy in DRAM. These
+restrictions shorten the search at no cost: an allocation directly precedes the instruction that fills it; dead tensors
+are freed at once; any other tensor is freed only when its bytes are needed (except under static placement, which counts
+residencies), and never if it would be lost; certain future transfers (a load of a needed tensor that is not on chip,
+the write of an output) count at their cheapest from the start.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class State(NamedTuple):
 
 
 class Programs:
-    """All programs for a net on a machine; `order` None allows any, else it is the numbers of the operators."""
+    """The programs for a net on a machine; `order` is the operators' numbers in order, or None for any order."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Programs:
         self._store = [min(machine.prices[t, pad, -1] for pad in self._pads) for t in self._tensors]
 
     def least(self, below: int | None = None) -> int | None:
-        """The least cost beyond the compulsory one (peak: the least sum of arenas); None if none is below.
+        """Return the least cost beyond the compulsory one (peak: the least sum of arenas); None if not below `below`.
 
         Raises TooManyStatesError.
         """
@@ -86,11 +86,11 @@ class Programs:
         return None
 
     def _is_over(self, state: State) -> bool:
-        """Every operator has run, and DRAM has every output."""
+        """Return True if every operator has run and DRAM has every output."""
         outputs = (t for t in self._tensors if self._is_output[t])
         return state.ran == (1 << len(self._net.steps)) - 1 and all(state.in_dram >> t & 1 for t in outputs)
 
-    # What is certain, and what is over
+    # Certain future costs, and the end
 
     def _is_needed(self, tensor: int, ran: int) -> bool:
         return bool(self._readers[tensor] & ~ran)
@@ -108,7 +108,7 @@ class Programs:
         return total
 
     def _tidied(self, state: State) -> State:
-        """Free what nobody needs; forget copies in DRAM that nobody needs."""
+        """Free tensors without further readers, and drop their copies in DRAM."""
         in_dram, over = state.in_dram, 0
         for t in self._tensors:
             if not self._readers[t] & ~state.ran and self._is_written(t, state):
@@ -118,7 +118,7 @@ class Programs:
         return State(state.ran, lying, in_dram, state.past, state.arenas)
 
     def _is_written(self, tensor: int, state: State) -> bool:
-        """Whether it exists, and is no output that DRAM lacks (for the least peak, writing it is free: at once)."""
+        """Return True if the tensor exists and is not an output missing in DRAM (for the peak, that write is free)."""
         if self._writer[tensor] & ~state.ran:
             return False
         return not self._is_output[tensor] or self._is_peak or bool(state.in_dram >> tensor & 1)
@@ -139,7 +139,7 @@ class Programs:
                     yield 0, State(state.ran, state.lying - {one}, state.in_dram, state.past, state.arenas)
 
     def _is_lost(self, state: State, lying: frozenset[Lies], tensor: int) -> bool:
-        """Whether a tensor that the network still needs would be nowhere."""
+        """Return True if a tensor that the network still needs would be in no memory."""
         return not state.in_dram >> tensor & 1 and all(one[0] != tensor for one in lying)
 
     def _loaded(self, state: State) -> Iterator[tuple[int, State]]:
@@ -196,7 +196,7 @@ class Programs:
         return any(one[0] == tensor and operand in self._machine.pads[one[1]].holds for one in state.lying)
 
     def _aged(self, state: State, number: int) -> State:
-        """The operator has run: whatever lies there has seen one operator more."""
+        """Return the state after the operator has run, with one more operator counted for each residency."""
         ran = state.ran | 1 << number
         if not self._is_static:
             return State(ran, state.lying, state.in_dram, state.past, state.arenas)
@@ -207,7 +207,7 @@ class Programs:
         return State(ran, lying, state.in_dram, tuple(past), state.arenas)
 
     def _placed(self, state: State, tensor: int, pad: int, age: int) -> Iterator[tuple[int, State]]:
-        """The tensor anew at every offset of a scratchpad, in place of what lies there; how much the arena grows."""
+        """Yield the tensor at every offset of a scratchpad, replacing overlapped tensors, with the arena's growth."""
         one, size = self._machine.pads[pad], self._net.sizes[tensor]
         past = state.past
         if self._is_static:

@@ -1,7 +1,7 @@
-"""What may leave before an operator that does not fit, plainly: the inclusion-minimal sets, a few at a time.
+"""Possible evictions before an operator that does not fit: inclusion-minimal sets, a few at a time, in plain code.
 
-There may be millions of them. After so many nodes the rest is handed back as `Choice`s, each with a bound on what
-its sets cost, so that the search comes back to it only when nothing cheaper is left. `docs/search.md` has the proofs.
+There may be millions of sets. After a number of nodes the rest is returned as `Choice`s, each with a lower bound on the
+cost of its sets, so that the search resumes them only when nothing cheaper is left. `docs/search.md` has the proofs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NODES_OF_A_CHOICE = 1 << 10
 class Choice:
     """Sets of evictions before `operator` that are not listed yet.
 
-    They contain the mask `evicted`, and beyond it only candidates from the place `following` on.
+    They contain the mask `evicted`, and beyond it only candidates with indices from `following` on.
     """
 
     operator: int
@@ -30,7 +30,7 @@ class Choice:
 
 @dataclass(slots=True)
 class Listing:
-    """`sets` are masks with what they cost; `rest` is not listed yet, with the least that any of its sets costs."""
+    """`sets` are masks with their costs; `rest` are unlisted choices with the least cost of their sets."""
 
     sets: list[tuple[int, int]] = field(default_factory=list)
     rest: list[tuple[Choice, int]] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A resident tensor that may leave: its units, what that costs, and the tensor that would rather leave."""
+    """A resident tensor that may be evicted: its units, its cost, and the tensor that dominance evicts before it."""
 
     tensor: int
     units: int
@@ -47,7 +47,7 @@ class Candidate:
 
 
 class Evictions:
-    """Lists the sets of one problem's states."""
+    """A generator of eviction sets for the states of one problem."""
 
     def __init__(self, indexed: IndexedProblem) -> None:
         self._indexed = indexed
@@ -55,7 +55,7 @@ class Evictions:
         self._ancestors = ancestors_of(indexed)
 
     def listed(self, state: SearchState, choice: Choice) -> Listing:
-        """List the inclusion-minimal sets of a choice, depth first over the candidates, for so many nodes."""
+        """List the inclusion-minimal sets of a choice, depth first over the candidates, up to a number of nodes."""
         indexed, room = self._indexed, self._room
         operands = indexed.operands[choice.operator]
         everything = state.resident | operands
@@ -66,29 +66,29 @@ class Evictions:
         return _Lister(self, candidates, everything, used, choice).listing()
 
     def evict_cost(self, tensor: int, copied: int) -> int:
-        """Return the cost of a live tensor that leaves: it has to come back, and be written unless DRAM has a copy."""
+        """Return the cost of evicting a live tensor: its reload, and its write-back unless DRAM has a copy."""
         cost = self._indexed.load_costs[tensor]
         if not (self._indexed.backed | copied) >> tensor & 1:
             cost += self._indexed.store_costs[tensor]
         return cost
 
     def is_minimal(self, everything: int, evicted: int, left_units: int) -> bool:
-        """Whether none of the evicted could have stayed."""
+        """Return True if none of the evicted tensors could have stayed."""
         room = self._room
         return not any(
             room.holds(everything & ~evicted | 1 << tensor, left_units + room.units[tensor]) for tensor in bits(evicted)
         )
 
     def holds(self, everything: int, evicted: int, left_units: int) -> bool:
-        """Whether what is not evicted fits, beside units that are left."""
+        """Return True if the tensors that are not evicted fit, given the units in use."""
         return self._room.holds(everything & ~evicted, left_units)
 
     def least_units(self, left_units: int) -> int:
-        """Return how many units have to go at least, while so many are left; one may end short."""
+        """Return the least number of units to evict while `left_units` are in use; one tensor may end short."""
         return max(0, left_units - self._room.capacity_units - 1)
 
     def _candidates(self, state: SearchState, operands: int) -> list[Candidate]:
-        """Return them largest first; of the same size, those that are read last first, so `rather` comes before."""
+        """Return candidates by descending size, then by latest first reader, so that `rather` comes earlier."""
         units, unread = self._room.units, ~state.executed
         readers = {t: self._indexed.readers[t] & unread for t in bits(state.resident & ~operands)}
         order = sorted(readers, key=lambda t: (-units[t], -(readers[t] & -readers[t]), t))
@@ -102,16 +102,16 @@ class Evictions:
         return candidates
 
     def _look(self, tensor: int, copied: int) -> tuple[int, ...]:
-        """Return what is the same of tensors that are alike: the room they take, what it costs to move them."""
+        """Return the key of equivalent tensors: their units, and the cost of moving them."""
         may_end_short = self._room.may_end_short >> tensor & 1
         costs = (self._indexed.load_costs[tensor], self.evict_cost(tensor, copied))
         return (self._room.units[tensor], may_end_short, *costs)
 
     def _leaves_rather(self, readers: dict[int, int], rather: int, tensor: int) -> bool:
-        """Whether the first of two that are alike may leave in place of the second.
+        """Return True if the first of two equivalent tensors may be evicted instead of the second.
 
-        So it is where both wait for the same operators; and where the second waits for one alone, which runs before
-        (or is) each that the first waits for.
+        This holds if both wait for the same operators, or if the second waits for a single operator that precedes (or
+        is) each operator that the first waits for.
         """
         if readers[rather] == readers[tensor]:
             return True
@@ -121,7 +121,7 @@ class Evictions:
 
 
 class _Lister:
-    """One search through the sets of one choice."""
+    """A search through the sets of one choice."""
 
     def __init__(
         self, evictions: Evictions, candidates: Sequence[Candidate], everything: int, used_units: int, choice: Choice
@@ -134,7 +134,7 @@ class _Lister:
         self._worth = self._worth_of_a_unit(evictions.least_units(used_units))
 
     def listing(self) -> Listing:
-        """List depth first, at each node with the next candidates one by one; hand back what is left in the end."""
+        """List sets depth first, trying the next candidates in turn at each node; return the remainder as choices."""
         listing, chosen = Listing(), [c for c in self._candidates if self._choice.evicted >> c.tensor & 1]
         fixed, places, following = len(chosen), list[int](), self._choice.following
         evicted, left = self._choice.evicted, self._used_units - sum(candidate.units for candidate in chosen)
@@ -161,7 +161,7 @@ class _Lister:
         return listing
 
     def _next_place(self, place: int, evicted: int) -> int:
-        """Return the next place whose candidate may leave: the one that would rather leave has gone."""
+        """Return the next index of a candidate that may leave, as its dominating tensor has left."""
         while place < len(self._candidates):
             rather = self._candidates[place].rather
             if rather is None or evicted >> rather & 1:
@@ -182,7 +182,7 @@ class _Lister:
         listing.rest.append((Choice(self._choice.operator, evicted, following), cost))
 
     def _worth_of_a_unit(self, units: int) -> int:
-        """Return the price of a unit that gives the greatest bound for all candidates: the dual of a knapsack."""
+        """Return the price per unit that gives the greatest bound for all candidates: the dual of a knapsack."""
         return max(
             (0, *(candidate.cost // candidate.units for candidate in self._candidates)),
             key=lambda price: price * units - sum(max(0, price * c.units - c.cost) for c in self._candidates),
@@ -190,7 +190,7 @@ class _Lister:
 
 
 def ancestors_of(indexed: IndexedProblem) -> tuple[int, ...]:
-    """Return per operator the mask of all that have to run before it; operators stand in a topological order."""
+    """Return, by operator, the mask of its ancestors; operators are numbered in topological order."""
     ancestors: list[int] = []
     for befores in indexed.predecessors:
         before = befores

@@ -1,7 +1,7 @@
-"""The best-first search over order and residencies once more, plainly: what `native/joint.hpp` is held against.
+"""The best-first search over order and residencies in plain code, the reference for `native/joint.hpp`.
 
-A state is what has been executed, what is resident, and of what DRAM has a copy. `docs/search.md`
-has the argument why each part (lazy transfers, safe moves, dominance, deferral) is exact.
+A state is the executed operators, the resident tensors, and the tensors with a copy in DRAM. `docs/search.md` proves
+that each part (lazy transfers, safe moves, dominance, deferral) is exact.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORD = (1 << 64) - 1
 
 
 class PlainSearch:
-    """Least non-compulsory cost over all orders and residencies, addresses aside; the options are the search's own."""
+    """The least non-compulsory cost over all orders and residencies, without addresses; options as in the search."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class PlainSearch:
     def solve(self) -> SearchOutcome:
         """Pop the cheapest deferred child, build it, drop it if dominated, defer its children.
 
-        A `Choice` popped stands for children that were not listed yet; it counts as a state.
+        A popped `Choice` represents children that are not listed yet; it counts as a state.
         """
         if self._expand(root := self._root()):
             return self._outcome(root, Stop.COMPLETED)
@@ -70,7 +70,7 @@ class PlainSearch:
         return self._outcome(None, Stop.COMPLETED)
 
     def _expand(self, state: SearchState) -> bool:
-        """Defer the children of a state that nothing dominates; return whether it is a whole plan."""
+        """Defer the children of an undominated state; return True if the state is a complete plan."""
         if self._is_undominated(state):
             self._states += 1
             for operator in bits(state.ready):
@@ -89,7 +89,7 @@ class PlainSearch:
     # Moves
 
     def _child(self, parent: SearchState, move: SearchMove, cost: int) -> SearchState:
-        """Build a deferred child: evict, run the operator, then every safe move."""
+        """Build a deferred child: evict, run the operator, then make every safe move."""
         evicted = mask_of(move.evicted)
         child = SearchState(
             cost,
@@ -121,7 +121,7 @@ class PlainSearch:
                 state.ready |= 1 << successor
 
     def _after_safe_moves(self, state: SearchState) -> SearchState:
-        """Run operators that some optimal continuation runs next, until there is none."""
+        """Run operators that some optimal continuation runs next, while there are any."""
         while (operator := self._safe_move(state)) is not None:
             self._execute(state, operator)
             state.moves += (SearchMove(operator),)
@@ -131,7 +131,7 @@ class PlainSearch:
         return next((operator for operator in bits(state.ready) if self._is_safe(state, operator)), None)
 
     def _is_safe(self, state: SearchState, operator: int) -> bool:
-        """Whether running the operator now costs nothing and takes no room from anyone later."""
+        """Return True if running the operator now costs nothing and takes no capacity from later operators."""
         indexed = self._indexed
         missing = indexed.operands[operator] & ~state.resident
         if not self._room.holds(state.resident | missing, state.used_units + self._room.units_of(missing)):
@@ -149,7 +149,7 @@ class PlainSearch:
         return not live or any(self._can_stand_in(state, live, tensor) for tensor in freed)
 
     def _can_stand_in(self, state: SearchState, outputs: list[int], freed: int) -> bool:
-        """Whether outputs may lie where one freed input lay, and leave when it would have left."""
+        """Return True if the outputs can take the bytes of one freed input, and can be evicted in its place."""
         units = self._room.units
         difference = units[freed] - sum(units[tensor] for tensor in outputs)
         if difference < 0 or sum(map(self._full_evict_cost, outputs)) > self._evict_cost(freed, state.copied):
@@ -168,7 +168,7 @@ class PlainSearch:
     # Children
 
     def _defer(self, state: SearchState, cost: int, deferred: SearchMove | Choice) -> None:
-        """The cheapest come first, each operator executed counting as so much saved; ties: most operators executed."""
+        """Enter a child by cost, less `greed` per executed operator; ties prefer more executed operators."""
         if cost >= self._upper_bound:
             return
         steps = state.executed.bit_count() + 1
@@ -179,7 +179,7 @@ class PlainSearch:
         self._deferred[key].append((state, deferred, cost))
 
     def _pop(self) -> Deferred:
-        """Return the first that came of those with the least key; with another seed any of them."""
+        """Return the first entry with the least key, or a random one of them with a seed."""
         alike = self._deferred[self._keys[0]]
         if self._seed:
             at = mixed(self._seed ^ mixed(self._popped)) % len(alike)
@@ -191,7 +191,7 @@ class PlainSearch:
         return popped
 
     def _defer_evictions(self, state: SearchState, choice: Choice) -> None:
-        """Defer a child for each set listed, and what is not listed yet."""
+        """Defer a child for each listed set, and the choices that are not listed yet."""
         listing = self._least_evictions(state, choice)
         for evicted, cost in listing.sets:
             self._defer(state, state.cost + cost, SearchMove(choice.operator, tuple(bits(evicted))))
@@ -204,7 +204,7 @@ class PlainSearch:
     # Dominance
 
     def _is_undominated(self, state: SearchState) -> bool:
-        """Enter a state among those with the same executed set, unless one of them is as good."""
+        """Enter a state among those with the same executed set; return False if one of them dominates it."""
         peers = self._frontier.setdefault(state.executed, [])
         if any(self._dominates(peer, state) for peer in peers):
             return False
@@ -217,9 +217,9 @@ class PlainSearch:
         return True
 
     def _dominates(self, better: SearchState, worse: SearchState) -> bool:
-        """Whether `better` can do whatever `worse` can, at no more cost.
+        """Return True if `better` can do everything that `worse` can, at no higher cost.
 
-        It first evicts what it holds in excess and writes the copies that only the other has.
+        It first evicts its excess tensors, and writes the copies that only the other has.
         """
         cost = better.cost
         if cost > worse.cost:
@@ -233,7 +233,7 @@ class PlainSearch:
 
 
 def mixed(word: int) -> int:
-    """Scramble a number of 64 bits (SplitMix64)."""
+    """Scramble a 64-bit number (SplitMix64)."""
     word = (word + 1) * 0x9E3779B97F4A7C15 & WORD
     word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & WORD
     word = (word ^ word >> 27) * 0x94D049BB133111EB & WORD

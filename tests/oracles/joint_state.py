@@ -1,4 +1,4 @@
-"""A partial plan, as the search in bytes sees it."""
+"""A partial plan in the search over bytes without addresses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from onchip.memory.decisions import SearchMove
 
 @dataclass(slots=True, eq=False)
 class SearchState:
-    """A partial plan. `cost` includes the reload of every live tensor that has left.
+    """A partial plan. `cost` includes the reload of every evicted live tensor.
 
-    `copied` are the live activations of which DRAM has a copy; `moves` lead here from `parent`.
+    `copied` are the live activations with a copy in DRAM; `moves` lead here from `parent`.
     """
 
     cost: int

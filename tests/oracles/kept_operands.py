@@ -1,4 +1,4 @@
-"""Which memories keep tiles of an operand: those with room for an element of it, found by looking at every choice."""
+"""The memories that keep tiles of an operand: those with capacity for an element, found by trying every choice."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from onchip.arch.memory import DRAM, MemoryLevel, Operand
 
 @dataclass(frozen=True)
 class StandingLevels:
-    """The levels between which loops stand, and by operand those of them that keep tiles of it."""
+    """The memory levels that divide the loop nest, and by operand those that keep its tiles."""
 
     levels: Sequence[MemoryLevel]
     keepers: Mapping[str, Sequence[MemoryLevel]]
 
 
 def standing_levels(problem: LayerProblem) -> StandingLevels:
-    """Without the levels that have room for nothing and are nobody's home."""
+    """Return the levels without those that have no capacity for any element and are no operand's home."""
     streamed = levels_with_room(replace(problem, homes=Homes(), room_bytes={}))
     useful = [level for levels in streamed.values() for level in levels]
     homes = [home for _, home in problem.homes]
@@ -29,10 +29,10 @@ def standing_levels(problem: LayerProblem) -> StandingLevels:
 
 
 def levels_with_room(problem: LayerProblem) -> dict[str, list[MemoryLevel]]:
-    """By operand the levels below its home in which one element fits, two if double buffered, beside the others'.
+    """Return, by operand, the levels below its home in which one element fits, or two if double buffered.
 
-    Of all sets of operands of which a memory has room for an element, it keeps one with outputs rather than without,
-    then with inputs, then with weights. In the first memory that keeps outputs sums arrive in the making, if there is
+    Of all sets of operands that fit a memory with one element each, the level keeps one with outputs if possible, then
+    with inputs, then with weights. In the first memory that keeps outputs, sums arrive with partial width if there is
     more than one product.
     """
     layer, found = problem.layer, {str(operand): list[MemoryLevel]() for operand in Operand}

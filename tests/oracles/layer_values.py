@@ -1,4 +1,4 @@
-"""What a layer computes, straight from its definition: which elements each index of its loops touches, their values."""
+"""A layer computed from its definition: the elements that each index of its loops touches, and their values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Buffer: TypeAlias = dict[Element, int]
 
 
 def outputs_of(layer: Layer, seed: int = 0) -> Buffer:
-    """What the layer computes, straight from its definition."""
+    """Return the outputs of the layer, computed from its definition."""
     outputs: Buffer = defaultdict(int)
     for indices in product(*(range(bound) for bound in layer.bounds.values())):
         index = dict(zip(layer.bounds, indices, strict=True))
@@ -26,7 +26,7 @@ def outputs_of(layer: Layer, seed: int = 0) -> Buffer:
 
 
 def value_of(operand: str, element: Element, seed: int) -> int:
-    """A small number for each element; other elements tend to have others."""
+    """Return a small number for each element; other elements tend to have others."""
     mixed = seed + (17 if operand == INPUT else 5)
     for index in element:
         mixed = (mixed * 31 + index * 7 + 3) % 10007
@@ -34,12 +34,12 @@ def value_of(operand: str, element: Element, seed: int) -> int:
 
 
 def element_of(operand: str, index: Mapping[str, int]) -> Element:
-    """The element of the weight or the output that an index of all loops touches."""
+    """Return the element of the weight or the output that an index of all loops touches."""
     return tuple(index[loop] for loop in RELEVANT[operand])
 
 
 def input_element(layer: Layer, index: Mapping[str, int]) -> Element | None:
-    """The element of the input that an index of all loops touches; None for a padded zero."""
+    """Return the element of the input that an index of all loops touches; None for a padded zero."""
     place = [position_of(axis, index) for axis in layer.axes]
     if any(not 0 <= at < axis.size for at, axis in zip(place, layer.axes, strict=True)):
         return None
@@ -47,5 +47,5 @@ def input_element(layer: Layer, index: Mapping[str, int]) -> Element | None:
 
 
 def position_of(axis: Axis, index: Mapping[str, int]) -> int:
-    """The row or column of the input; those outside of 0 to its size are padding."""
+    """Return the row or column of the input; positions outside [0, size) are padding."""
     return index[axis.output_loop] * axis.stride + index[axis.filter_loop] * axis.dilation - axis.padding

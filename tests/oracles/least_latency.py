@@ -1,4 +1,4 @@
-"""Is there any program that ends sooner? All are gone through, in all bands, at every address."""
+"""An exhaustive check for a program that ends sooner: all programs, in all bands, at every address."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def in_all_bands(problem: Problem) -> Iterator[Problem]:
 
 
 class TooManyProgramsError(Exception):
-    """There are more than could be gone through."""
+    """Raised if there are more programs than can be enumerated."""
 
 
 def ends_before(problem: Problem, cycles: int, most_states: int = 3_000) -> bool:
-    """Whether some program ends before that cycle; raises TooManyProgramsError where some bands leave more states.
+    """Return True if some program ends before that cycle; raises TooManyProgramsError beyond `most_states` states.
 
-    States that are alike are gone through once.
+    Equal states are visited once.
     """
     for banded in in_all_bands(problem):
         if _is_ended(begun(banded), ByteClock.at_start(banded), cycles, set(), most_states):
@@ -62,7 +62,7 @@ def _is_ended(so_far: ProgramSoFar, clock: ByteClock, cycles: int, seen: set[obj
 
 
 def _to_load(so_far: ProgramSoFar) -> int:
-    """The cycles of the loads without which some operator cannot run any more."""
+    """Return the cycles of the loads that the remaining operators need."""
     problem, resident = so_far.problem, {name for name, _, _ in so_far.resident}
     assert problem.durations is not None
     missing = [one for one in problem.counted_tensors if one.name in so_far.in_dram and one.name not in resident]

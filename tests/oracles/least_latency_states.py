@@ -1,10 +1,10 @@
-"""Is there any program that ends sooner? As `least_latency`, in states of whole numbers, for up to six operators.
+"""An exhaustive check for a program that ends sooner, like `least_latency`, with integer states.
 
-Programs go copy by copy and operator by operator, in one scratchpad or several, with every address. Two that have done
-the same, and have everything at the same addresses, differ in times alone: where none of the one's is later than the
-other's, the other need not go on, as nothing ends sooner for what is free later. Times that nothing can wait for any
-more count as none. A tensor in several scratchpads may leave any of them at any time, as the array reads it in the
-first that has it; else leaving early brings nothing.
+It serves problems of up to six operators. Programs are extended copy by copy and operator by operator, in one or
+several scratchpads, at every address. Two programs that have done the same, with all tensors at the same addresses,
+differ only in times. If no time of one is later than the other's, the other is dropped, as nothing ends sooner because
+it is free later. Times that nothing can wait for count as 0. A tensor in several scratchpads may leave any of them at
+any time, since the array reads it in the first that has it; otherwise leaving early has no benefit.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from oracles.timed_numbers import ABSENT, OFF_CHIP, TimedNumbers
 
 
 class TimedState(NamedTuple):
-    """What has run and what DRAM has (bits); of each place its offset, and since when its tensor is there.
+    """The executed operators and the tensors in DRAM (bits); the offset of each place, and the cycle of its last write.
 
-    Place t + m * tensors is tensor t in scratchpad m. `stored` says since when DRAM has each tensor, `busy` of each
-    byte of all scratchpads until when it is in use, `queues` when each is free, the next first; `channels` when loads
-    begin, stores, and copies over each link.
+    Place t + m * tensors is tensor t in scratchpad m. `stored` is the cycle since when DRAM has each tensor, `busy` the
+    end of the last use of each byte of all scratchpads, `queues` the cycle in which each queue is free, the next one
+    first. `channels` are the cycles in which loads, stores, and copies over each link can begin.
     """
 
     has_run: int
@@ -40,13 +40,13 @@ class TimedState(NamedTuple):
 
 @dataclass
 class TimedStates(TimedNumbers):
-    """All states of a problem in given bands; `left` is how many more may be gone through."""
+    """The states of a problem in given bands; `left` is the number of states that may still be visited."""
 
     left: int
     seen: dict[tuple[int, int, tuple[int, ...]], list[tuple[int, ...]]] = field(default_factory=dict)
 
     def begun(self) -> TimedState:
-        """Nothing has happened."""
+        """Return the state before the first instruction."""
         nothing = (0,) * len(self.sizes)
         nowhere = (ABSENT,) * (len(self.sizes) * len(self.memories))
         queues, channels = (0,) * self.queue_count, (0,) * (2 + len(self.links))
@@ -54,7 +54,7 @@ class TimedStates(TimedNumbers):
         return TimedState(0, self.from_outside, nowhere, written, nothing, busy, queues, channels, 0, 0)
 
     def ends_before(self, state: TimedState, cycles: int) -> bool:
-        """Whether some program that goes on from there ends before that cycle."""
+        """Return True if some continuation of the state ends before that cycle."""
         going_on = [iter([state])]
         while going_on:
             longer = next(going_on[-1], None)
@@ -68,7 +68,7 @@ class TimedStates(TimedNumbers):
         return False
 
     def _is_new(self, state: TimedState) -> bool:
-        """Whether no state that was gone through had done the same as early in everything."""
+        """Return True if no visited state had done the same no later in every respect."""
         known = self.seen.setdefault((state.has_run, state.in_dram, state.offsets), [])
         times = self._times(state)
         if any(all(mine <= theirs for mine, theirs in zip(one, times, strict=True)) for one in known):
@@ -80,9 +80,9 @@ class TimedStates(TimedNumbers):
         return True
 
     def _times(self, state: TimedState) -> tuple[int, ...]:
-        """All times that later steps depend on; no copy begins before a queue and a channel are free.
+        """Return all times that later steps depend on; no copy begins before a queue and a channel are free.
 
-        Of several channels the next copy but one may begin before the next one.
+        With several channels, the copy after the next may begin before the next.
         """
         is_in_turn = self.is_one_channel and not self.links
         queue_free = state.queues[0] if is_in_turn else min(state.queues)
@@ -93,7 +93,7 @@ class TimedStates(TimedNumbers):
         return (*late, *state.queues, *state.channels, state.array_free, state.latest)
 
     def longer(self, state: TimedState) -> Iterator[TimedState]:
-        """Yield what follows by an operator, a copy, or a place given up; what is overwritten leaves."""
+        """Yield the states after one more operator, copy or eviction; overwritten tensors leave."""
         for at, reads in enumerate(self.reads):
             places = [self._read_place(state, one) for one in reads]
             is_in_turn = not self.is_given or state.has_run == (1 << at) - 1
@@ -113,7 +113,7 @@ class TimedStates(TimedNumbers):
                 yield from (self._without(state, self.place(one, memory)) for memory in there)
 
     def _of_use(self, tensor: int) -> list[int]:
-        """Scratchpads where the array may read it, or from which a link leads on."""
+        """Return the scratchpads where the array may read it, or from which a link leads on."""
         leading_on = {source for source, _ in self.links}
         return [memory for memory in self.memories if memory in self.read_in[tensor] or memory in leading_on]
 
@@ -127,7 +127,7 @@ class TimedStates(TimedNumbers):
                 yield self._copied(placed, tensor, source, memory)
 
     def _read_place(self, state: TimedState, tensor: int) -> int:
-        """Where the array reads it: in the first scratchpad that has it; else ABSENT."""
+        """Return the place where the array reads it, in the first scratchpad that has it; else ABSENT."""
         places = (self.place(tensor, memory) for memory in self.read_in[tensor])
         return next((place for place in places if state.offsets[place] != ABSENT), ABSENT)
 
@@ -141,7 +141,7 @@ class TimedStates(TimedNumbers):
     def _placed(
         self, state: TimedState, tensors: list[int], memories: list[int], staying: frozenset[int]
     ) -> Iterator[tuple[TimedState, list[int]]]:
-        """Yield each way to place them one after another, and where; what has to stay is not overwritten."""
+        """Yield each placement of the tensors one after another, with the places; `staying` ones are kept."""
         if not tensors:
             yield state, []
             return
@@ -162,7 +162,7 @@ class TimedStates(TimedNumbers):
                     yield longer, [mine, *made]
 
     def _overwritten(self, state: TimedState, memory: int, start: int, stop: int) -> set[int]:
-        """The places that have some of these bytes."""
+        """Return the places that overlap these bytes."""
         places = ((one, self.place(one, memory)) for one in self.all)
         return {
             place
@@ -173,7 +173,7 @@ class TimedStates(TimedNumbers):
         }
 
     def _loses(self, state: TimedState, leaving: set[int]) -> bool:
-        """Whether something that is needed would be nowhere."""
+        """Return True if a needed tensor would be in no memory."""
         tensors = {place % len(self.sizes) for place in leaving}
         return any(
             not state.in_dram >> one & 1 and self._is_needed(state, one) and self._count(state, one) == 1
@@ -181,11 +181,11 @@ class TimedStates(TimedNumbers):
         )
 
     def _count(self, state: TimedState, tensor: int) -> int:
-        """In how many scratchpads it is."""
+        """Return the number of scratchpads that have the tensor."""
         return sum(state.offsets[self.place(tensor, memory)] != ABSENT for memory in self.memories)
 
     def _bytes(self, state: TimedState, place: int) -> slice:
-        """Of a place, among all bytes."""
+        """Return the bytes of a place among all bytes."""
         memory, tensor = divmod(place, len(self.sizes))
         start = self.bases[memory] + state.offsets[place]
         return slice(start, start + self.sizes[tensor])
@@ -236,10 +236,10 @@ class TimedStates(TimedNumbers):
         )
 
     def floor(self, state: TimedState) -> int:
-        """A cycle before which no program that goes on from there ends.
+        """Return a lower bound on the end of every continuation of the state.
 
-        Before an operator ends all that it depends on has run, and what they read has come; after it comes what
-        depends on it, one after the other, and a store. What DRAM takes it takes in turns.
+        Before an operator ends, its ancestors have run, and their inputs have arrived. After it its descendants run one
+        after another, then a store. DRAM serves one transfer at a time.
         """
         missing = [one for one in self.all if self._is_missing(state, one)]
         to_store = [one for one in self.all if self.outputs & ~state.in_dram & 1 << one]
@@ -269,11 +269,11 @@ class TimedStates(TimedNumbers):
         return found
 
     def _loading(self, tensors: list[int]) -> int:
-        """For how long these keep DRAM busy."""
+        """Return the cycles for which these loads occupy DRAM."""
         return sum(self.loads[one] - self.setup for one in tensors)
 
     def _is_missing(self, state: TimedState, tensor: int) -> bool:
-        """Whether it has to come, as somebody reads it and it is not, and will not be, on the chip otherwise."""
+        """Return True if the tensor must be loaded: it is read, not on chip, and not written later."""
         is_written_later = self.writer[tensor] != ABSENT and not state.has_run >> self.writer[tensor] & 1
         is_read = self.readers[tensor] & ~state.has_run
         return bool(is_read) and not self._count(state, tensor) and not is_written_later
@@ -284,6 +284,6 @@ def _with(times: tuple[int, ...], at: int, time: int) -> tuple[int, ...]:
 
 
 def some_program_ends_before(problem: Problem, cycles: int, most_states: int = 20_000) -> bool:
-    """Whether some program ends before that cycle; raises TooManyProgramsError where some bands leave more states."""
+    """Return True if some program ends before that cycle; raises TooManyProgramsError beyond `most_states` states."""
     every = (TimedStates(banded, most_states) for banded in in_all_bands(problem))
     return any(one.ends_before(one.begun(), cycles) for one in every)

@@ -1,9 +1,8 @@
-"""Executes a layer as its mapping says, element by element, and counts what every memory really does.
+"""An interpreter of a layer's mapping, element by element, that counts the accesses of every memory.
 
-This is the truth the cost model is held to, for layers of a few thousand multiply-accumulates. Each instance of a
-memory is a buffer of values. In every iteration: sums whose tile ends are drained upwards; tiles that begin are
-filled downwards; then each position of the array that the mapping uses does one multiply-accumulate. What is counted
-when is said in docs/layer_cost.md.
+It is the reference for the cost model, for layers of a few thousand multiply-accumulates. Each instance of a memory is
+a buffer of values. In every iteration, finished tiles of sums are drained upwards, new tiles are filled downwards, and
+each position of the array that the mapping uses does one multiply-accumulate. docs/layer_cost.md defines the counts.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ Accesses: TypeAlias = dict[tuple[str, str, Move], Counter[int]]
 
 @dataclass(frozen=True, slots=True)
 class NestRun:
-    """What happened: for each memory, operand and move, how often how many elements at once; what DRAM has in the end.
+    """The counts of accesses by memory, operand and move, as sizes with multiplicities, and the final outputs in DRAM.
 
-    `peak_elements` is the most of an operand in one instance of a memory.
+    `peak_elements` is the most elements of an operand in one instance of a memory.
     """
 
     accesses: Accesses
@@ -40,7 +39,7 @@ class NestRun:
 
 
 def run_nest(problem: LayerProblem, mapping: LayerMapping, seed: int = 0) -> NestRun:
-    """Executes; raises InternalError where a value is missing in a memory that should hold it."""
+    """Execute the mapping; raises InternalError if a value is missing in a memory that should hold it."""
     return _NestRunner(problem, mapping, seed).run()
 
 
@@ -120,7 +119,7 @@ class _NestRunner:
                 home.buffers[()] = {element: value_of(operand, element, self._seed) for element in elements}
 
     def _iterations(self) -> Iterator[Digits]:
-        """The digits of the temporal loops in turn, the innermost fastest; those of the spatial loops are 0."""
+        """Yield the digits of the temporal loops, the innermost fastest; digits of spatial loops are 0."""
         ranges = [range(1 if loop.along is not None else loop.size) for loop in reversed(self._nest)]
         for outermost_first in product(*ranges):
             yield outermost_first[::-1]
@@ -129,7 +128,7 @@ class _NestRunner:
         return product(*(range(self._nest[at].size) for at in loops))
 
     def _is_executed(self, digits: Sequence[int]) -> bool:
-        """Whether no loop has ended short before these digits; with spatial digits of 0: for any position at all."""
+        """Return True if these digits are within all bounds; with spatial digits of 0, for some position."""
         return self._is_within_bounds(self._index(digits))
 
     def _is_within_bounds(self, index: dict[str, int]) -> bool:
@@ -142,14 +141,14 @@ class _NestRunner:
         return index
 
     def _placed(self, digits: Digits, loops: Sequence[int], position: Position) -> Digits:
-        """`digits` with those of `loops` replaced."""
+        """Return `digits` with those of `loops` replaced."""
         placed = list(digits)
         for at, digit in zip(loops, position, strict=True):
             placed[at] = digit
         return tuple(placed)
 
     def _block(self, operand: str, holder: _Holder, digits: Digits, instance: Position) -> list[Element]:
-        """The elements that belong in one instance: those touched; of the input, the rows and columns between too."""
+        """Return the elements of one instance: those touched, and for the input also rows and columns in between."""
         start = self._placed(digits, holder.beside, instance)
         every = (self._index(self._placed(start, holder.within, at)) for at in self._positions(holder.within))
         indices = [index for index in every if self._is_within_bounds(index)]
@@ -170,7 +169,7 @@ class _NestRunner:
             self._accesses[holder.memory, operand, move][elements] += 1
 
     def _fill(self, operand: str, digits: Digits) -> None:
-        """Tiles that begin come from the memory above, from the outermost memory inwards."""
+        """Fill new tiles from the memory above, from the outermost memory inwards."""
         chain = self._chains[operand]
         for holder, upper in reversed(list(pairwise(chain))):
             if not self._changes(holder, digits):
@@ -197,7 +196,7 @@ class _NestRunner:
         return tuple(digit[at] for at in upper.beside)
 
     def _is_first_of_its_sum(self, holder: _Holder, upper: _Holder, instance: Position) -> bool:
-        """Of the instances below one that add to the same sums, one gets back what was summed before."""
+        """Return True for the one instance, of those that add to the same sums, that gets back the earlier sums."""
         return all(
             digit == 0 or at in upper.beside or self._nest[at].dimension in RELEVANT[OUTPUT]
             for at, digit in zip(holder.beside, instance, strict=True)
@@ -213,7 +212,7 @@ class _NestRunner:
         self._peaks[key] = max(self._peaks[key], elements)
 
     def _drain_sums(self, digits: Digits | None) -> None:
-        """Sums whose tile ends are added up over the instances and go to the memory above, innermost first."""
+        """Add finished tiles of sums over the instances and write them to the memory above, innermost first."""
         chain = self._chains[OUTPUT]
         for holder, upper in pairwise(chain):
             if not self._changes(holder, digits) or holder.tile is None:
@@ -257,7 +256,7 @@ class _NestRunner:
             yield WEIGHT, element_of(WEIGHT, index)
 
     def _accumulate(self, holder: _Holder, instance: Position, added: Buffer) -> None:
-        """A sum that was begun is read, added to and written; one that begins is written."""
+        """Count a read and a write for a continued sum, and only a write for a new one."""
         buffer = holder.buffers[instance]
         self._count(holder, OUTPUT, Move.READ_FOR_BELOW, sum(element in buffer for element in added))
         for element, value in added.items():

@@ -1,6 +1,6 @@
-"""Networks and machines as plain numbers, read from the public formats; what the oracles of instructions run on.
+"""Networks and machines as plain numbers, read from the public formats, for the oracles of instructions.
 
-Nothing of the program is used: sizes, places and costs follow from the text of the formats.
+Nothing of the program is used: sizes, addresses and costs follow from the text of the formats.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Net:
-    """Tensors by number, of which `counted` are planned; operators in the given order."""
+    """Tensors by number, without uncounted ones; operators in the given order."""
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -49,14 +49,14 @@ class Net:
         return self.roles[tensor] in ("input", "parameter")
 
     def operand(self, tensor: int) -> str:
-        """What it is to an operator that reads it."""
+        """Return the operand kind of a tensor for its readers."""
         return "weight" if self.roles[tensor] == "parameter" else "input"
 
     def readers(self, tensor: int) -> int:
         return sum(1 << i for i, step in enumerate(self.steps) if tensor in step.reads)
 
     def may_run(self, step: int, ran: int) -> bool:
-        """Whether all that write what it reads have run."""
+        """Return True if all writers of the step's inputs have run."""
         return all(ran >> i & 1 for i, one in enumerate(self.steps) if set(one.writes) & set(self.steps[step].reads))
 
 
@@ -70,7 +70,7 @@ class Pad:
 
 @dataclass(frozen=True)
 class Machine:
-    """Scratchpads by number, DRAM is -1; `prices` says what a copy of a tensor costs, ways that are none are absent."""
+    """Scratchpads by number, with DRAM as -1; `prices` is the cost of each possible copy of a tensor."""
 
     pads: tuple[Pad, ...]
     prices: dict[tuple[int, int, int], int]
@@ -115,7 +115,7 @@ def _price(size: int, source: Json, target: Json, link: Json, objective: str, ac
 
 
 def _energy(size: int, end: Json, key: str) -> int:
-    """In femtojoules: so many shortest accesses, each at its share of the energy of a whole one."""
+    """Return the energy in femtojoules: the number of shortest accesses, each at its share of a whole access."""
     whole, energy = int(end["access_bits"]), float(end[key])
     shortest = int(end.get("shortest_access_bits", whole))
     return -(-size * 8 // shortest) * round(energy * 1000 * shortest / whole)

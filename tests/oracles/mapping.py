@@ -1,7 +1,7 @@
-"""What a mapping costs, from the meaning in docs/layer_cost.md: executed element by element, cycles marked one by one.
+"""The cost of a mapping, from the definitions in docs/layer_cost.md: executed by element, cycles marked one by one.
 
-Accesses are those of `simulate.nest`, which runs the nest with real values in the buffer of every instance. Nothing
-here knows a formula for a sum over tiles; layers of a few hundred multiply-accumulates take some milliseconds.
+Accesses are those of `simulate.nest`, which runs the nest with real values in the buffer of every instance. No formula
+for a sum over tiles is used; layers of a few hundred multiply-accumulates take some milliseconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHANGES = {"input": "NCPQRSG", "weight": "KCRSG", "output": "NKPQG"}
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """Who holds tiles of an operand: the units (no name), a memory, or its home."""
+    """A holder of an operand's tiles: the units (empty name), a memory, or its home."""
 
     name: str
     cut: int
@@ -31,9 +31,9 @@ class _Holder:
 
 @dataclass(frozen=True, slots=True)
 class _Transfer:
-    """What moves over one boundary at one port: `busy` cycles each time, while the loops run within `moved` windows.
+    """A transfer over one boundary at one port: `busy` cycles each time, in the windows `moved`.
 
-    `windows` are all in which it may move, those `moved` in among them: pairs of a first cycle and the one after the
+    `windows` are all windows in which it may move, including `moved`: pairs of a first cycle and the cycle after the
     last.
     """
 
@@ -85,7 +85,7 @@ def _access(accelerator: Accelerator, memory: str) -> Access:
 
 
 def _bits_in(problem: LayerProblem, mapping: LayerMapping, operand: str, memory: str) -> int:
-    """Bits of an element in a memory: of an output those of a partial sum unless all sums arrive complete."""
+    """Return the bits per element in a memory: for outputs the partial width, unless all sums arrive complete."""
     if operand != "output":
         return problem.layer.bits(operand)
     for lower, upper in pairwise(_chain(problem, mapping, operand)):
@@ -140,7 +140,7 @@ def _transfers(
 
 
 def _executed(problem: LayerProblem, mapping: LayerMapping) -> list[dict[int, int]]:
-    """By place in the nest the digits of the temporal loops, cycle after cycle; past a bound nothing is executed."""
+    """Return, cycle by cycle, the digits of the temporal loops by position in the nest; none beyond a bound."""
     temporal = [(at, loop) for at, loop in enumerate(mapping.nest) if loop.along is None]
     bounds = mapping.layer(problem.layer).bounds
     found = []
@@ -152,7 +152,7 @@ def _executed(problem: LayerProblem, mapping: LayerMapping) -> list[dict[int, in
 
 
 def _index(mapping: LayerMapping, digit: dict[int, int], dimension: str) -> int:
-    """Of the first unit."""
+    """Return the index of the first unit."""
     index, weight = 0, 1
     for at, loop in enumerate(mapping.nest):
         if loop.dimension == dimension:
@@ -167,10 +167,11 @@ Windows = tuple[tuple[int, int], ...]
 def _windows(
     cycles: list[dict[int, int]], mapping: LayerMapping, operand: str, lower: _Holder
 ) -> tuple[Windows, Windows]:
-    """The cycles in which each next tile may come, and those before a tile that was there already comes back.
+    """Return the windows in which each next tile may arrive, and those for tiles that return.
 
-    The units take a tile in each cycle. Into a memory with room for two it may come as soon as the one before is there;
-    else once no loop moves on any more outside the innermost that the whole of that one needs.
+    The units take a tile in each cycle. A double-buffered memory accepts the next tile once the previous one has
+    arrived. Otherwise a tile may arrive once only loops inside the innermost one that the previous tile needs still
+    advance.
     """
     above = [at for at in cycles[0] if at >= lower.cut and _changes(operand, mapping.nest[at])]
     needed = sorted(at for at in cycles[0] if at < lower.cut)
@@ -200,7 +201,7 @@ def _windows(
 
 
 def _marked(windows: Windows, cycles: int) -> Windows:
-    """The last tile has no window, but where one comes in every cycle."""
+    """Return the windows; the last tile has none, except if a tile arrives in every cycle."""
     return (*windows, (cycles - 1, cycles)) if len(windows) == cycles - 1 else windows
 
 
@@ -215,14 +216,14 @@ def _ports(accelerator: Accelerator, holder: _Holder) -> tuple[Port, ...]:
 
 
 def _port(ports: tuple[Port, ...], move: Move) -> int:
-    """The first port of the direction serves the side of the units, the last that of DRAM."""
+    """Return the index of the port: the first one of the direction serves the units' side, the last one DRAM's."""
     wanted = "read" if move in (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE) else "write"
     fitting = [at for at, port in enumerate(ports) if port.direction in (wanted, "read_write")]
     return fitting[0] if move in (Move.READ_FOR_BELOW, Move.WRITE_FROM_BELOW) else fitting[-1]
 
 
 def _stall(transfers: list[_Transfer]) -> int:
-    """At one port: every cycle in the window of a transfer that something follows is marked."""
+    """Return the stall at one port; every cycle in the window of a transfer with a successor is marked."""
     moving = [one for one in transfers if one.moved]
     marked = {cycle for one in moving for start, stop in one.windows for cycle in range(start, stop)}
     alone = sum(max(one.busy - (stop - start), 0) for one in moving for start, stop in one.moved)
@@ -231,7 +232,7 @@ def _stall(transfers: list[_Transfer]) -> int:
 
 
 def _one_after_the_other(transfers: list[_Transfer]) -> int:
-    """Memory after memory for each operand; operands side by side, but where they share a port."""
+    """Return the cycles of transfers: memories in sequence; operands in parallel, except at shared ports."""
     ports: dict[object, int] = {}
     crossings: dict[tuple[str, int, bool], int] = {}
     for one in transfers:

@@ -1,6 +1,6 @@
-"""CoSA's least objective: every place for each single prime factor, every order of loops at the global buffer.
+"""CoSA's least objective: every placement of each prime factor, every order of loops at the global buffer.
 
-Eq. 12 with the constants and departures that docs/cosa.md lists, term by term over the factors as they are placed.
+Eq. 12 with the constants and departures listed in docs/cosa.md, term by term over the placed factors.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ Spot = tuple[int, str | None]
 """A level, and the dimension of the array along which the factor runs there."""
 Placed = Sequence[tuple[Factor, Spot]]
 Weights = tuple[float, float, float]
-"""Of utilisation, compute and traffic."""
+"""Weights of utilisation, compute and traffic."""
 PROGRAM_WEIGHTS: Weights = (0.1, 10.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """By level: how many elements of each operand fit, and the dimensions of the array that it serves first."""
+    """The number of elements of each operand that fit, and the array dimensions served first, by level."""
 
     entries: tuple[Mapping[str, int], ...]
     dimensions: tuple[Mapping[str, int], ...]
 
     @classmethod
     def of(cls, layer: Layer, accelerator: Accelerator) -> Chain:
-        """The same shares and widths as CoSA's program has, of memories with room for an element."""
+        """Return the shares and widths of CoSA's program, for memories with capacity for an element."""
         standing = standing_levels(LayerProblem(layer, accelerator))
         sizes = dict(accelerator.array.sizes) if accelerator.array else {}
         entries, dimensions, served = [], [], set[str]()
@@ -57,18 +57,18 @@ class Chain:
 
     @property
     def shared(self) -> int:
-        """The level of the global buffer."""
+        """Return the level of the global buffer."""
         return len(self.entries) - 1
 
     def last_below_shared(self, operand: str) -> int | None:
-        """The last level below the global buffer that holds the operand."""
+        """Return the last level below the global buffer that holds the operand."""
         return max((at for at in range(self.shared) if operand in self.entries[at]), default=None)
 
 
 def least_objective(
     layer: Layer, accelerator: Accelerator, most: int, weights: Weights = PROGRAM_WEIGHTS
 ) -> float | None:
-    """Infinite where nothing fits, None for more than `most` schedules."""
+    """Return the least objective; infinite if nothing fits, None for more than `most` schedules."""
     chain = Chain.of(layer, accelerator)
     factors = [(loop, prime) for loop, bound in layer.bounds.items() for prime in _primes(bound, loop)]
     spots = [list(_spots(chain, accelerator, factor)) for factor in factors]
@@ -83,7 +83,7 @@ def _primes(bound: int, loop: str) -> list[int]:
 
 
 def _spots(chain: Chain, accelerator: Accelerator, factor: Factor) -> Iterator[Spot]:
-    """A factor of 1 runs one after the other: beside another it would take no unit."""
+    """Yield the spots of a factor; a factor of 1 is temporal, since it would take no unit."""
     yield from ((level, None) for level in range(chain.shared + 2))
     for level, dimensions in enumerate(chain.dimensions):
         for name, units in dimensions.items():
@@ -92,7 +92,7 @@ def _spots(chain: Chain, accelerator: Accelerator, factor: Factor) -> Iterator[S
 
 
 def objective(chain: Chain, layer: Layer, placed: Placed, weights: Weights = PROGRAM_WEIGHTS) -> float:
-    """Eq. 12; infinite where it does not fit."""
+    """Return Eq. 12, or infinity if the placement does not fit."""
     for level, dimensions in enumerate(chain.dimensions):
         for name, units in dimensions.items():
             if prod(prime for (_, prime), spot in placed if spot == (level, name)) > units:

@@ -1,4 +1,4 @@
-"""What `loma` and `uneven` may choose from: one way to use the array, all orders of the loops in time, all cuts."""
+"""The space of `loma` and `uneven`: one spatial mapping, all orders of the temporal loops, all level boundaries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHANGES = {"input": "NCPQRSG", "weight": "KCRSG", "output": "NKPQG"}
 
 
 def primes_of(bound: int) -> list[int]:
-    """The prime factors, ascending, each as often as it divides."""
+    """Return the prime factors in ascending order, with multiplicity."""
     found, prime = [], 2
     while bound > 1:
         if bound % prime:
@@ -34,7 +34,7 @@ def primes_of(bound: int) -> list[int]:
 
 
 def loops_along(accelerator: Accelerator, name: str) -> str:
-    """The loops that a dimension of the array may unroll."""
+    """Return the loops that a dimension of the array may unroll."""
     array = accelerator.array
     if array is None or name in array.unrolls:
         return "".join(array.unrolls[name]) if array else ""
@@ -43,7 +43,7 @@ def loops_along(accelerator: Accelerator, name: str) -> str:
 
 
 def unrolled(layer: Layer, accelerator: Accelerator) -> tuple[list[Loop], dict[str, int]]:
-    """Loops beside each other, and what is left of each in time: largest factors first, first dimension first."""
+    """Return the spatial loops and the remaining temporal bounds: largest factors and first dimensions first."""
     left, beside = dict(layer.bounds), []
     for name, units in (accelerator.array.sizes if accelerator.array else {}).items():
         for loop in loops_along(accelerator, name):
@@ -58,22 +58,22 @@ def unrolled(layer: Layer, accelerator: Accelerator) -> tuple[list[Loop], dict[s
 
 
 def factors(turns: dict[str, int]) -> list[Loop]:
-    """Every prime factor as a loop of its own."""
+    """Return every prime factor as a separate loop."""
     return [Loop(name, prime) for name, bound in turns.items() for prime in primes_of(bound)]
 
 
 def orders(loops: Sequence[Loop]) -> list[tuple[Loop, ...]]:
-    """Each different order once."""
+    """Return each distinct order once."""
     return sorted(set(permutations(loops)), key=str)
 
 
 def serves(level: MemoryLevel, loop: Loop) -> bool:
-    """Whether one instance of the memory serves all units along the loop."""
+    """Return True if one instance of the memory serves all units along the loop."""
     return level.serves is None or loop.along in level.serves
 
 
 def elements(layer: Layer, operand: str, inside: Sequence[Loop]) -> int:
-    """Of the tile that neighbouring iterations of these loops touch, rows between them that a stride skips with it."""
+    """Return the elements of the tile that these loops touch, with the rows that a stride skips in between."""
     sizes = {name: prod(loop.size for loop in inside if loop.dimension == name) for name in LOOPS}
     if operand != "input":
         return prod(sizes[name] for name in CHANGES[operand])
@@ -89,7 +89,7 @@ def elements(layer: Layer, operand: str, inside: Sequence[Loop]) -> int:
 def room_bits(
     layer: Layer, level: MemoryLevel, operand: str, beside: Sequence[Loop], order: Sequence[Loop], cut: int, below: int
 ) -> int:
-    """What a tile of the innermost `cut` loops takes; sums are short if none is missing after `below` loops."""
+    """Return the bits of a tile of the innermost `cut` loops; sums are narrow if complete after `below` loops."""
     inside = [*(loop for loop in beside if serves(level, loop)), *order[:cut]]
     later = [*(loop for loop in beside if not serves(level, loop)), *order[below:]]
     is_partial = operand == "output" and any(loop.dimension not in CHANGES["output"] for loop in later)
@@ -105,7 +105,7 @@ def placed(
     order: Sequence[Loop],
     cuts: dict[str, tuple[int, ...]],
 ) -> LayerMapping:
-    """The mapping; a loop beside stands right above the last tile of the input that it is not in."""
+    """Return the mapping; a spatial loop is directly above the last tile of the input that excludes it."""
     keepers = _keepers(layer, accelerator)
     above = {
         loop: max(
@@ -132,9 +132,9 @@ def _keepers(layer: Layer, accelerator: Accelerator) -> dict[str, list[MemoryLev
 
 
 def least_uneven_pj(layer: Layer, accelerator: Accelerator, accounting: Accounting) -> float:
-    """The least energy over all orders and cuts as that accounting counts, infinite where nothing fits.
+    """Return the least energy over all orders and level boundaries under that accounting; infinite if nothing fits.
 
-    Tiles take the room of all rows from the first to the last, and sums that are not complete that of partial ones.
+    Tiles take the capacity of all rows from the first to the last, and incomplete sums their partial width.
     """
     beside, turns = unrolled(layer, accelerator)
     least = inf
@@ -156,7 +156,7 @@ def _ways(
     order: Sequence[Loop],
     operand: str,
 ) -> list[tuple[float, dict[str, int]]]:
-    """Of one operand, its energy and what it needs of each memory, for all cuts."""
+    """Return one operand's energy and its need of each memory, for all level boundaries."""
     keepers, found = _keepers(layer, accelerator)[operand], []
     for cuts in combinations_with_replacement(range(len(order) + 1), len(keepers)):
         belows = (0, *cuts)
@@ -189,9 +189,9 @@ def _fit(accelerator: Accelerator, needs: Sequence[dict[str, int]]) -> bool:
 
 
 def filled_mappings(layer: Layer, accelerator: Accelerator) -> Iterator[LayerMapping]:
-    """LOMA's: every order of the factors, each memory filled from the units up, so that least bits come from above.
+    """Yield LOMA's mappings: every order of factors, memories filled from the units up with least traffic from above.
 
-    Units that one memory of inputs serves have neighbouring tiles: their loops stand inside those of units apart.
+    Units that share an input memory have neighbouring tiles: their loops are inside those of other units.
     """
     beside, turns = unrolled(layer, accelerator)
     keepers = _keepers(layer, accelerator)

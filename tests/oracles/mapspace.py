@@ -1,7 +1,7 @@
-"""The exact mapper's mapspace, every mapping of it one by one: the oracle for toy layers.
+"""The exact mapper's map space by enumeration of every mapping: the oracle for toy layers.
 
-It lists splits, orders and cuts, where the mapper knows chains of tiles; nothing of the mapper is used. A memory's
-tiles, and where loops stand side by side, are as docs/mapping.md says in its first section.
+It lists splits, orders and level boundaries, whereas the mapper uses tile hierarchies; nothing of the mapper is used.
+docs/mapping.md, section 1, defines a memory's tiles and the position of spatial loops.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Orders: TypeAlias = Callable[[list[Loop]], Iterator[list[Loop]]]
 
 
 def toy(seed: int) -> LayerProblem:
-    """Always the same for a seed; two to four levels beside DRAM or fewer, many tiles do not fit."""
+    """Return a reproducible problem of two to four memory levels; many tiles do not fit."""
     random = Random(seed)
     accelerator = random_accelerator(random)
     levels = tuple(
@@ -41,7 +41,7 @@ def toy(seed: int) -> LayerProblem:
 
 
 def lean_toy(seed: int) -> LayerProblem:
-    """A machine after Simba, most memories of which keep one operand; layers are tiny, as levels are many."""
+    """Return a machine like Simba, most of whose memories keep one operand; as levels are many, layers are tiny."""
     random = Random(seed)
     array = ComputeArray({"lane": 2, "pe": 2}, None, 0.5)
 
@@ -71,7 +71,7 @@ def lean_toy(seed: int) -> LayerProblem:
 
 
 def homed_toy(seed: int) -> LayerProblem:
-    """Operands lie whole in memories that others share: little room is left, often too little for incomplete sums."""
+    """Return a problem with operands whole in shared memories, with little capacity left, often too little for sums."""
     random = Random(seed)
     layer = random_layer(random, random.choice((16, 24, 36)))
     both = (Operand.INPUT, Operand.OUTPUT)
@@ -107,7 +107,7 @@ def homed_toy(seed: int) -> LayerProblem:
 
 
 def narrow_toy(seed: int) -> LayerProblem:
-    """Registers, and now and then larger memories, in which an element of some operand or a sum has no room."""
+    """Return a machine with registers and memories that often have no capacity for an element of some operand."""
     random = Random(seed)
     both = (Operand.INPUT, Operand.OUTPUT)
     array = ComputeArray({"lane": 2, "pe": 2}, None, 0.5)
@@ -142,7 +142,7 @@ def narrow_toy(seed: int) -> LayerProblem:
 
 
 def least_values(problem: LayerProblem, most: int) -> dict[MappingObjective, float] | None:
-    """Infinite where nothing fits; None for more than `most` mappings."""
+    """Return the least value by objective, infinite if nothing fits; None for more than `most` mappings."""
     mappings = list(islice(all_mappings(problem), most + 1))
     if len(mappings) > most:
         return None
@@ -158,14 +158,14 @@ def least_values(problem: LayerProblem, most: int) -> dict[MappingObjective, flo
 
 
 def are_few(problem: LayerProblem, most: int) -> bool:
-    """Whether there are at most `most` mappings; none of them is costed."""
+    """Return True if there are at most `most` mappings, without costing them."""
     return next(islice(all_mappings(problem), most, None), None) is None
 
 
 def all_mappings(problem: LayerProblem, *, in_any_order: bool = False) -> Iterator[LayerMapping]:
-    """Every split of every bound, every order of the classes of loops at every level.
+    """Yield every split of every bound, with every order of the classes of loops at every level.
 
-    `in_any_order` lists the orders of all their prime factors instead, those that break a class up among them.
+    `in_any_order` yields the orders of all prime factors instead, including those that interleave classes.
     """
     standing = standing_levels(problem)
     units, places = units_of(problem.accelerator), len(standing.levels) + 1
@@ -189,7 +189,7 @@ def all_mappings(problem: LayerProblem, *, in_any_order: bool = False) -> Iterat
 
 
 def units_of(accelerator: Accelerator) -> dict[str, int]:
-    """Along each dimension of the array; free units are one dimension."""
+    """Return the units along each dimension of the array; free units are one dimension."""
     array = accelerator.array
     if array is None:
         raise ValueError("an accelerator without an array maps nothing")
@@ -197,7 +197,7 @@ def units_of(accelerator: Accelerator) -> dict[str, int]:
 
 
 def unrolled_along(accelerator: Accelerator, name: str) -> tuple[str, ...]:
-    """The loops that may run side by side along a dimension of the array."""
+    """Return the loops that may be unrolled along a dimension of the array."""
     listed = accelerator.array.unrolls if accelerator.array is not None else {}
     if name in listed:
         return listed[name]
@@ -236,7 +236,7 @@ def _of_split(
 
 
 def _beside(problem: LayerProblem, standing: StandingLevels, chosen: tuple[tuple[int, ...], ...]) -> list[list[Loop]]:
-    """Loops beside each other above each place: right above the input's last tile that they are not in."""
+    """Return the spatial loops above each level: directly above the input's last tile that excludes them."""
     places = len(standing.levels) + 1
     found: list[list[tuple[int, Loop]]] = [[] for _ in range(places + 1)]
     for at, name in enumerate(units_of(problem.accelerator)):
@@ -275,7 +275,7 @@ def _primes(number: int) -> Iterator[int]:
 
 
 def _kept(standing: StandingLevels, nest: list[Loop], cuts: list[int], operand: Operand) -> tuple[Kept, ...]:
-    """Tiles also span the loops right above them along which the operand does not change."""
+    """Return the tiles kept, extended over the loops directly above along which the operand does not change."""
     found = []
     for level, cut in zip(standing.levels, cuts, strict=False):
         if level in standing.keepers[operand]:

@@ -1,8 +1,8 @@
-"""Which mapping of the exact mapper's mapspace stands for one that another tool found, if any does.
+"""The mapping of the exact mapper's map space that corresponds to another tool's mapping, if there is one.
 
-A mapping of another tool may cut the nest in each operand's own places, leave memories out, break a class of loops up,
-or have loops side by side elsewhere. What it has in common with a mapping of the mapspace is the order of its loops in
-time, what runs side by side, and where memories are cut; from these its like in the mapspace is made, to be costed.
+Another tool's mapping may have level boundaries per operand, bypass memories, interleave classes of loops, or have
+spatial loops elsewhere. Its temporal order, its spatial loops and its level boundaries define the counterpart in the
+map space, which can then be costed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from oracles.mapspace import units_of
 
 
 def like_in_mapspace(problem: LayerProblem, mapping: LayerMapping, *, any_order: bool) -> LayerMapping | None:
-    """Return the mapping of the mapspace with the same loops and cuts; None where there is none.
+    """Return the mapping of the map space with the same loops and boundaries, or None without one.
 
-    With `any_order` (as for energy) loops of a class may stand apart between two memories.
+    With `any_order` (as for energy) loops of a class may be separated between two memories.
     """
     if mapping.bounds != problem.layer.bounds:
         return None
@@ -43,7 +43,7 @@ def like_in_mapspace(problem: LayerProblem, mapping: LayerMapping, *, any_order:
 
 
 def has_uneven_tiles(accelerator: Accelerator, schedule: Schedule) -> bool:
-    """Whether a mapping cuts operands at their own places, as LOMA does: it has no like in the mapspace."""
+    """Return True if a mapping has separate level boundaries per operand, as LOMA's do, and so no counterpart."""
     for one in schedule.mappings:
         for weight_is_an_input in (False, True):
             with suppress(AcceleratorError):
@@ -54,7 +54,7 @@ def has_uneven_tiles(accelerator: Accelerator, schedule: Schedule) -> bool:
 
 
 def _common_cuts(problem: LayerProblem, mapping: LayerMapping, temporal: list[Loop]) -> Iterator[int]:
-    """For each level the lowest place at which all its operands may be cut; stops where there is none."""
+    """Yield, for each level, the lowest boundary that suits all its operands; stop if there is none."""
     lowest = 0
     for level in problem.levels:
         wanted = []
@@ -75,7 +75,7 @@ def _common_cuts(problem: LayerProblem, mapping: LayerMapping, temporal: list[Lo
 
 
 def _extended(temporal: list[Loop], operand: str, cut: int) -> int:
-    """A tile also spans the loops right above it along which its operand does not change."""
+    """Return the boundary extended over the loops directly above along which the operand does not change."""
     while cut < len(temporal) and temporal[cut].dimension not in CHANGES[operand]:
         cut += 1
     return cut
@@ -89,7 +89,7 @@ def _classes_stand_together(loops: list[Loop]) -> bool:
 
 
 def _built(problem: LayerProblem, mapping: LayerMapping, temporal: list[Loop], cuts: list[int]) -> LayerMapping:
-    """Loops side by side stand right above the input's last tile that they are not in."""
+    """Return the mapping, with spatial loops directly above the input's last tile that excludes them."""
     beside: dict[int, list[Loop]] = {}
     above: dict[str, tuple[int, int]] = {}
     for name in units_of(problem.accelerator):

@@ -1,4 +1,4 @@
-"""What a network costs whose layers run as stacks, one after the other, and where the feature maps between them lie."""
+"""The cost of a network whose layers run as consecutive stacks, and the homes of the feature maps between them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onchip.ops.derive.fusable import FeatureMap, Stack
 
 @dataclass(frozen=True, slots=True)
 class NetworkCost:
-    """Stacks in the order in which they run; `homes` are those of feature maps between them that stay on the chip."""
+    """Stacks in execution order; `homes` are the memories of feature maps between them that stay on the chip."""
 
     sums: FusedSums
     stacks: tuple[StackCost, ...]
@@ -27,7 +27,7 @@ class NetworkCost:
 
 @dataclass(frozen=True, slots=True)
 class _Between:
-    """A feature map that stack `writer` leaves and `last_reader` is the last to read."""
+    """A feature map that stack `writer` writes and `last_reader` is the last to read."""
 
     map: FeatureMap
     writer: int
@@ -41,9 +41,9 @@ def network_cost(
     conventions: Conventions = OURS,
     homes: Mapping[str, str] | None = None,
 ) -> NetworkCost:
-    """`homes` say in which memory a feature map between stacks lies, DRAM unless named; None: the lowest with room.
+    """Return the cost; `homes` maps a feature map between stacks to its memory (DRAM if missing).
 
-    Raises what `stack_cost` raises.
+    None as `homes` chooses the lowest memory with capacity. Raises what `stack_cost` raises.
     """
     chosen = homes_between([stack for stack, _ in stacks], accelerator, conventions) if homes is None else homes
     between = _maps_between([stack for stack, _ in stacks])
@@ -64,9 +64,9 @@ def network_cost(
 def homes_between(
     stacks: Sequence[Stack], accelerator: Accelerator, conventions: Conventions = OURS
 ) -> Mapping[str, str]:
-    """Each map in the lowest memory with room beside those before it, by name; maps in DRAM are left out.
+    """Return each map's lowest memory with capacity next to the maps before it, by name; maps in DRAM are omitted.
 
-    An output of the network lies in DRAM, whoever reads it.
+    An output of the network is in DRAM, whoever reads it.
     """
     if conventions.maps_between_stacks_are_in_dram:
         return {}
@@ -84,7 +84,7 @@ def homes_between(
 
 
 def _maps_between(stacks: Sequence[Stack]) -> list[_Between]:
-    """In the order in which they are written."""
+    """Return the maps between stacks in the order in which they are written."""
     last_readers = {one.name: number for number, stack in enumerate(stacks) for one in stack.inputs}
     return [
         _Between(stack.output, number, last_readers[stack.output.name])

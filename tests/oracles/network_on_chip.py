@@ -1,4 +1,4 @@
-"""A network on a chip the obvious way: every cycle looks at every actor, every router, every input, every output."""
+"""A network on a chip, simulated directly: every cycle visits every actor, router, input and output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Flit:
 
 @dataclass
 class Queue:
-    """All flits that ever entered, when, and when those left that have left."""
+    """A FIFO with all flits that ever entered, and the cycles in which they entered and left."""
 
     capacity: int
     latency: int
@@ -42,7 +42,7 @@ class Queue:
 
 @dataclass
 class Router:
-    """`route` is where the packet goes on that passes from an input, `owner` the input whose packet has an output."""
+    """A router; `route` is the next hop of the packet at an input, `owner` the input whose packet holds an output."""
 
     queues: dict[RouterPort, Queue]
     route: dict[RouterPort, tuple[RouterPort, ...]] = field(default_factory=dict)
@@ -58,8 +58,8 @@ class PlainNetwork:
         self.begins, self.ends = [-1] * len(tasks), [-1] * len(tasks)
         self.packets_in = [dict.fromkeys(task.receivers, 0) for task in tasks]
         self.doing: dict[int, int] = {}
-        self.sent: dict[int, tuple[int, int, int]] = {}  # packets, flits of the next, when that was begun
-        self.tails: list[tuple[int, int, int]] = []  # when it counts, of which task, at which endpoint
+        self.sent: dict[int, tuple[int, int, int]] = {}  # packets, flits of the next packet, its first cycle
+        self.tails: list[tuple[int, int, int]] = []  # cycle in which it counts, task, endpoint
 
     def run(self, last_cycle: int) -> NetworkRun:
         while min(self.ends, default=0) < 0:

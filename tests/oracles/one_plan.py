@@ -1,6 +1,6 @@
-"""The exhaustive answers for tiny networks in one scratchpad: every order, every gap between uses, every address.
+"""Exhaustive answers for tiny networks in one scratchpad: every order, every gap between uses, every address.
 
-A network is numbers: sizes, who reads and writes what. Nothing is shared with the solver, not even data types.
+A network is numbers: the sizes, inputs and outputs. Nothing is shared with the solver, not even data types.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`sizes` and `roles` by tensor; `reads` and `writes` (counted tensors alone) by operator, in the given order."""
+    """`sizes` and `roles` by tensor; `reads` and `writes` (counted tensors only) by operator, in the given order."""
 
     sizes: tuple[int, ...]
     roles: tuple[str, ...]
@@ -25,11 +25,11 @@ class Question:
     alignment: int = 1
 
     def operands(self, operator: int) -> set[int]:
-        """Each distinct tensor once."""
+        """Return the distinct operands of the operator."""
         return {*self.reads[operator], *self.writes[operator]}
 
     def orders(self) -> Iterator[Order]:
-        """Every order in which each operator comes after those whose outputs it reads."""
+        """Yield every order in which each operator follows the writers of its inputs."""
         yield from self._orders_after(())
 
     def _orders_after(self, done: Order) -> Iterator[Order]:
@@ -42,7 +42,7 @@ class Question:
                 yield from self._orders_after((*done, operator))
 
     def uses(self, order: Order) -> dict[int, list[int]]:
-        """Per tensor the steps that need it."""
+        """Return the steps that need each tensor."""
         uses: dict[int, list[int]] = {}
         for step, operator in enumerate(order):
             for tensor in self.operands(operator):
@@ -50,36 +50,36 @@ class Question:
         return uses
 
     def whole_lives(self, order: Order) -> list[Buffer]:
-        """From first use to last, without spills."""
+        """Return the live ranges from first use to last, without spills."""
         return [(steps[0], steps[-1] + 1, self.sizes[tensor]) for tensor, steps in self.uses(order).items()]
 
 
 def packed_bytes(sizes: Sequence[int], alignment: int) -> int:
-    """The least room for all at once: all but the topmost are padded, so the one with most padding lies on top."""
+    """Return the least capacity for all at once: all but the topmost are padded, so the most padded one is on top."""
     padded = [-(-size // alignment) * alignment for size in sizes]
     return min((sum(padded) - p + size for p, size in zip(padded, sizes, strict=True)), default=0)
 
 
 def required_bytes(question: Question) -> int:
-    """M_R: what the most demanding operator needs."""
+    """Return M_R: the need of the most demanding operator."""
     needs = ([question.sizes[t] for t in question.operands(o)] for o in range(len(question.reads)))
     return max(packed_bytes(need, question.alignment) for need in needs)
 
 
 def peak_of(question: Question, order: Order) -> int:
-    """The most that is live at once without spills, packed."""
+    """Return the most bytes live at once without spills, packed."""
     lives = question.whole_lives(order)
     live = ([size for start, stop, size in lives if start <= step < stop] for step in range(len(order)))
     return max(packed_bytes(sizes, question.alignment) for sizes in live)
 
 
 def least_peak(question: Question) -> int:
-    """M_P: the least peak of any order."""
+    """Return M_P: the least peak over all orders."""
     return min(peak_of(question, order) for order in question.orders())
 
 
 def least_arena(question: Question, orders: Sequence[Order], capacity: int) -> int | None:
-    """The least capacity into which some order packs without spills; None if it is above `capacity`."""
+    """Return the least capacity into which some order packs without spills; None if it is above `capacity`."""
     lives = [question.whole_lives(order) for order in orders]
     lowest = min(peak_of(question, order) for order in orders)
     for arena in range(lowest, capacity + 1):
@@ -89,7 +89,7 @@ def least_arena(question: Question, orders: Sequence[Order], capacity: int) -> i
 
 
 def least_traffic(question: Question, orders: Sequence[Order], capacity: int) -> int | None:
-    """The least non-compulsory bytes of any legal plan in one of these orders; None if no plan is legal."""
+    """Return the least non-compulsory bytes of any legal plan in one of these orders; None if no plan is legal."""
     if required_bytes(question) > capacity:
         return None
     best: int | None = None
@@ -104,9 +104,9 @@ def least_traffic(question: Question, orders: Sequence[Order], capacity: int) ->
 
 
 def _choices(question: Question, order: Order) -> list[tuple[int, list[Buffer]]]:
-    """Every choice of the gaps between uses over which tensors are away, cheapest first.
+    """Return every choice of the gaps between uses over which tensors are evicted, cheapest first.
 
-    A tensor may be away between two steps that follow each other, too: it comes back at another address.
+    A tensor may be evicted between two consecutive steps too: it returns at another address.
     """
     ways = [_ways(question, tensor, steps) for tensor, steps in question.uses(order).items()]
     choices = [
@@ -117,7 +117,7 @@ def _choices(question: Question, order: Order) -> list[tuple[int, list[Buffer]]]
 
 
 def _ways(question: Question, tensor: int, steps: list[int]) -> list[tuple[int, list[Buffer]]]:
-    """What each choice of one tensor's gaps costs, and its residencies."""
+    """Return the cost of each choice of one tensor's gaps, with its residencies."""
     size, ways = question.sizes[tensor], []
     for away in product((False, True), repeat=len(steps) - 1):
         store = size if any(away) and question.roles[tensor] == "activation" else 0

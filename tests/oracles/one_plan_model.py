@@ -1,7 +1,7 @@
 """A second exact method for one scratchpad and a given order, too large to enumerate: one CP-SAT model with addresses.
 
-A tensor has an address at each use. Between two uses it is kept, then the address stays and its bytes are taken, or
-it is away. Nothing is shared with the solver.
+A tensor has an address at each use. Between two uses it either keeps its address, and its bytes are taken, or it is
+evicted. Nothing is shared with the solver.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from oracles.one_plan import Question
 
 
 def bounds_of_traffic(question: Question, capacity: int, seconds: float) -> tuple[int, int | None]:
-    """What the least non-compulsory bytes of the given order are at least, and at most (None: not known)."""
+    """Return a lower and an upper bound (None: unknown) on the least non-compulsory bytes of the given order."""
     model, costs = cp_model.CpModel(), []
     times: list[cp_model.IntervalVar] = []
     places: list[cp_model.IntervalVar] = []

@@ -1,6 +1,6 @@
-"""The exhaustive answers for tiny problems: every order, every choice of what to keep, every packing.
+"""Exhaustive answers for tiny problems: every order, every choice of kept tensors, every packing.
 
-Nothing here is clever, and nothing is shared with the methods it judges but the data types.
+The code is plain, and shares only data types with the methods that it checks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Rectangle = tuple[int, int, int]  # start, stop (half-open steps), bytes
 
 
 def random_graph(seed: int, operators: int = 7, window: int = 6, greatest_size: int = 9) -> Graph:
-    """A seeded graph: operators read recent tensors, write one or two, some of them unread."""
+    """Return a seeded graph: operators read recent tensors and write one or two, some of them unread."""
     chance = random.Random(seed)
     tensors = [_tensor(f"in{i}", chance, greatest_size, Role.INPUT) for i in range(chance.randint(1, 2))]
     parameters = [_tensor(f"w{i}", chance, greatest_size, Role.PARAMETER) for i in range(chance.randint(0, 2))]
@@ -46,7 +46,7 @@ def random_graph(seed: int, operators: int = 7, window: int = 6, greatest_size: 
 
 
 def long_lived_graph(seed: int, operators: int = 11, pairs: float = 1.0, greatest_size: int = 9) -> Graph:
-    """A seeded graph whose operators read any one or two tensors, however old: addresses matter more often."""
+    """Return a seeded graph whose operators read any one or two tensors, however old; addresses matter more often."""
     chance = random.Random(seed)
     tensors = [_tensor("in", chance, greatest_size, Role.INPUT)]
     made: list[Operator] = []
@@ -75,7 +75,7 @@ def _as_output(tensor: Tensor) -> Tensor:
 
 
 def least_traffic(problem: Problem, *, with_addresses: bool = True) -> int | None:
-    """The least non-compulsory bytes of any legal plan, None if no plan is legal."""
+    """Return the least non-compulsory bytes of any legal plan, or None if no plan is legal."""
     best: int | None = None
     for order in orders(problem):
         choices = KeepOrDrop(problem, order)
@@ -91,7 +91,7 @@ def least_traffic(problem: Problem, *, with_addresses: bool = True) -> int | Non
 
 
 def least_peak(problem: Problem) -> int | None:
-    """The least arena of any plan without spills, None if the scratchpad is too small for one."""
+    """Return the least arena of any plan without spills, or None if the scratchpad is too small for one."""
     lives = {_whole_lives(problem, order) for order in orders(problem)}
     capacities = range(min(map(most_bytes_alive, lives)), problem.memories[0].capacity_bytes + 1)
     memories = (Memory("arena", capacity, problem.memories[0].alignment_bytes) for capacity in capacities)
@@ -99,7 +99,7 @@ def least_peak(problem: Problem) -> int | None:
 
 
 def orders(problem: Problem) -> Iterator[tuple[Operator, ...]]:
-    """Every topological order, or the given one alone."""
+    """Yield every topological order, or only the given one."""
     if problem.order is Order.GIVEN:
         yield problem.graph.operators
         return
@@ -124,9 +124,9 @@ def _uses(problem: Problem, order: tuple[Operator, ...]) -> dict[str, list[int]]
 
 
 class KeepOrDrop:
-    """Every choice, for one order, of the gaps between uses over which a tensor leaves.
+    """The choices, for one order, of the gaps between uses over which a tensor is evicted.
 
-    A gap between two steps that follow each other is one too: the tensor returns at another address.
+    The gap between two consecutive steps counts too: the tensor returns at another address.
     """
 
     def __init__(self, problem: Problem, order: tuple[Operator, ...]) -> None:
@@ -136,7 +136,7 @@ class KeepOrDrop:
         self.gaps = [(name, gap) for name, uses in self._uses.items() for gap in pairwise(uses)]
 
     def cheaper_than(self, limit: int) -> list[tuple[int, int]]:
-        """Costs and choices (masks over the gaps), cheapest first."""
+        """Return costs and choices (masks over the gaps), cheapest first."""
         choices: list[tuple[int, int, frozenset[str]]] = [] if limit <= 0 else [(0, 0, frozenset())]
         for index, (name, _) in enumerate(self.gaps):
             tensor = self._graph.tensor[name]
@@ -149,11 +149,11 @@ class KeepOrDrop:
 
     @property
     def greatest_cost(self) -> int:
-        """No choice costs more."""
+        """Return an upper bound on the cost of a choice."""
         return 2 * sum(self._graph.tensor[name].size_bytes for name, _ in self.gaps)
 
     def cheapest_legal(self, memory: Memory, limit: int, *, with_addresses: bool) -> int | None:
-        """The cost of the cheapest choice below `limit` that fits, and packs if addresses count."""
+        """Return the cost of the cheapest choice below `limit` that fits, and that packs if addresses count."""
         for cost, cut in self.cheaper_than(limit):
             residencies = self.residencies(cut)
             if _fits_at_each_step(memory, residencies, self._steps) and (
@@ -163,7 +163,7 @@ class KeepOrDrop:
         return None
 
     def residencies(self, cut: int) -> tuple[Rectangle, ...]:
-        """A rectangle per residency."""
+        """Return a rectangle per residency."""
         rectangles: list[Rectangle] = []
         for name, uses in self._uses.items():
             start, size = uses[0], self._graph.tensor[name].size_bytes
@@ -189,5 +189,5 @@ def _fits_at_each_step(memory: Memory, rectangles: tuple[Rectangle, ...], steps:
 
 @cache
 def packs(rectangles: tuple[Rectangle, ...], memory: Memory) -> bool:
-    """Whether offsets within the capacity exist; raises TooLargeError if trying all would take minutes."""
+    """Return True if offsets within the capacity exist; raises TooLargeError if trying all would take minutes."""
     return fits(rectangles, memory.capacity_bytes, memory.alignment_bytes)

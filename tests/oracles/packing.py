@@ -1,6 +1,6 @@
-"""The exhaustive answers for tiny packing problems: every offset of every buffer, every choice of what is outside.
+"""Exhaustive answers for tiny packing problems: every offset of every buffer, every choice of buffers left out.
 
-A buffer is (start, stop, bytes): alive over the half-open range of steps. Nothing is shared with the solver.
+A buffer is (start, stop, bytes), live over the half-open range of steps. Nothing is shared with the solver.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ MOST_STATES = 100_000
 
 
 class TooLargeError(Exception):
-    """The question is larger than what can be tried exhaustively."""
+    """Raised if the problem is too large for exhaustive search."""
 
 
 def fits(
     buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int, fixed: Sequence[int | None] = ()
 ) -> bool:
-    """Return whether offsets exist at which no two buffers that are alive together overlap.
+    """Return True if there are offsets at which no two simultaneously live buffers overlap.
 
-    Buffers are placed as they begin, each at every offset, or at its `fixed` one; what died before no longer matters.
-    Raises TooLargeError after so many states that it would take minutes.
+    Buffers are placed by start, at every offset or at their `fixed` one; dead buffers no longer matter. Raises
+    TooLargeError after a number of states that would take minutes.
     """
     if most_bytes_alive(buffers) > capacity_bytes:
         return False
@@ -54,12 +54,12 @@ def fits(
 
 
 def most_bytes_alive(buffers: Sequence[Buffer]) -> int:
-    """The most bytes of buffers that are alive at one step: no capacity below it holds them."""
+    """Return the most bytes of buffers live at one step, a lower bound on the capacity."""
     return max((sum(size for a, b, size in buffers if a <= start < b) for start, _, _ in buffers), default=0)
 
 
 def least_capacity(buffers: Sequence[Buffer], alignment_bytes: int) -> int:
-    """The least capacity into which the buffers fit."""
+    """Return the least capacity into which the buffers fit."""
     capacity = most_bytes_alive(buffers)
     while not fits(buffers, capacity, alignment_bytes):
         capacity += 1
@@ -67,7 +67,7 @@ def least_capacity(buffers: Sequence[Buffer], alignment_bytes: int) -> int:
 
 
 def least_outside_bytes(buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int) -> int:
-    """The least sum of the sizes of what has to be left out so that the rest fits."""
+    """Return the least total size of buffers that must be left out for the others to fit."""
     choices = product((False, True), repeat=len(buffers))
     outside = {
         choice: sum(size for (_, _, size), is_out in zip(buffers, choice, strict=True) if is_out) for choice in choices
@@ -80,7 +80,7 @@ def least_outside_bytes(buffers: Sequence[Buffer], capacity_bytes: int, alignmen
 
 
 def is_legal(buffers: Sequence[Buffer], offsets: Sequence[int | None], capacity: int, alignment: int) -> bool:
-    """Whether offsets (None: outside) are multiples of the alignment, within the capacity, and never overlap."""
+    """Return True if the offsets (None: left out) are aligned, within the capacity, and without overlaps."""
     placed = [(*one, at) for one, at in zip(buffers, offsets, strict=True) if at is not None]
     return all(0 <= at <= capacity - size and at % alignment == 0 for _, _, size, at in placed) and not any(
         _overlap(placed[i], placed[j]) for i in range(len(placed)) for j in range(i)

@@ -1,4 +1,4 @@
-"""A second exact method for packings too large to enumerate: one CP-SAT model, with rectangles that may be left out."""
+"""A second exact method for packings too large to enumerate: one CP-SAT model with optional rectangles."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from oracles.packing import Buffer
 def bounds_of_packing(
     buffers: Sequence[Buffer], capacity: int, alignment: int, question: str, seconds: float
 ) -> tuple[int | None, int | None]:
-    """What is least, at least (None: nothing is possible) and at most (None: not known).
+    """Return a lower bound (None: infeasible) and an upper bound (None: unknown) on the optimum.
 
-    The `question` is `fits` (then 0), `minimize` (the capacity) or `overflow` (the bytes outside).
+    The `question` is `fits` (value 0), `minimize` (the capacity) or `overflow` (the bytes left out).
     """
     model = cp_model.CpModel()
     room = sum(-(-size // alignment) * alignment for _, _, size in buffers) if question == "minimize" else capacity

@@ -1,6 +1,6 @@
-"""A plan that has addresses, of which windows are planned anew: plainly, by what `MovablePlan` says of windows.
+"""A placed plan whose windows are planned again, in plain code, using the windows of `MovablePlan`.
 
-It does what `PlacedPlan` of `native/placed_plan.hpp` does, and asks the same beam.
+It does the same as `PlacedPlan` of `native/placed_plan.hpp`, with the same beam search.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ ANYWHERE: Final = -1
 
 
 class LayoutOrders:
-    """Orders and places a problem in one scratchpad; `has_countable_layouts`, and every operator fits by itself.
+    """Beam search for order and offsets in one scratchpad with `has_countable_layouts`, where each operator fits.
 
     `pins_bytes` are the only offsets of some tensors. The `last` operators, each of which reads one of these, run
-    together, when all others have run.
+    together after all others.
     """
 
     def __init__(self, indexed: IndexedProblem, pins_bytes: Mapping[int, int], last: int = 0) -> None:
@@ -42,13 +42,13 @@ class LayoutOrders:
 
     @property
     def cost(self) -> int:
-        """What the schedule found last pays beyond the compulsory."""
+        """Return the non-compulsory cost of the last schedule found."""
         return self._beam.cost
 
     def find(
         self, width: int, upper_bound: int, soon: int, seed: int = 0
     ) -> tuple[OperatorSchedule, tuple[int, ...]] | None:
-        """Return a schedule below the upper bound, with its offsets in bytes, found among so many layouts, or None."""
+        """Return a schedule below the upper bound, with its offsets in bytes, from a beam of that width, or None."""
         token = StopToken()
         if not self._beam.run(width, upper_bound=upper_bound, ahead=MOST_AHEAD, soon=soon, seed=seed, stop=token):
             return None
@@ -62,11 +62,11 @@ class LayoutOrders:
 
 
 class PlainPlacedPlan:
-    """An order, what stays, and where it lies; in one scratchpad that `has_countable_layouts`."""
+    """An order, residencies and offsets, in one scratchpad that `has_countable_layouts`."""
 
     def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule, offsets_bytes: tuple[int, ...]) -> None:
         self.plan = MovablePlan(indexed, schedule)
-        self._offsets_bytes: dict[tuple[int, int], int] = {}  # by tensor and use
+        self._offsets_bytes: dict[tuple[int, int], int] = {}  # (tensor, use) -> offset
         for residency, offset in zip(schedule.residencies, offsets_bytes, strict=True):
             for use in self.plan.uses(residency.tensor):
                 if residency.start <= self.plan.step_of[use] < residency.stop:
@@ -74,13 +74,13 @@ class PlainPlacedPlan:
 
     @property
     def answer(self) -> tuple[OperatorSchedule, tuple[int, ...]]:
-        """The schedule as it is now, with its offsets in bytes."""
+        """Return the current schedule with its offsets in bytes."""
         schedule = self.plan.schedule
         found = (self._offsets_bytes[one.tensor, schedule.order[one.start]] for one in schedule.residencies)
         return schedule, tuple(found)
 
     def pins_bytes(self, window: PlanWindow) -> Mapping[int, int] | None:
-        """Return where what crosses an end lies, by the window's tensors; None where one has two places."""
+        """Return the offset of each tensor that crosses an end of the window, by window tensor; None if one has two."""
         stop, pins = window.begin + len(window.operators), dict[int, int]()
         for number, one in enumerate(window.tensors):
             if one.comes and one.before is not None:
@@ -93,7 +93,7 @@ class PlainPlacedPlan:
         return pins
 
     def plan_anew(self, begin: int, stop: int, width: int, soon: int, seed: int) -> None:
-        """Plan the steps [begin, stop) anew among so many layouts."""
+        """Plan the steps [begin, stop) again with a beam of that width."""
         window = self.plan.window(begin, stop)
         pins = self.pins_bytes(window)
         if pins is None:
@@ -104,7 +104,7 @@ class PlainPlacedPlan:
             self.follow(window, *found)
 
     def follow(self, window: PlanWindow, schedule: OperatorSchedule, offsets_bytes: tuple[int, ...]) -> None:
-        """Put a placed schedule of the problem of the window stated last in place of what there was."""
+        """Replace the window's part by a placed schedule of the window's problem."""
         self.plan.follow(window, schedule)
         for residency, offset in zip(schedule.residencies, offsets_bytes, strict=True):
             tensor = window.tensors[residency.tensor].tensor

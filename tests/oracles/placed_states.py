@@ -1,8 +1,8 @@
-"""Whether any plan costs less than so much, for small networks in one scratchpad: every state of the scratchpad.
+"""A check for a plan below a given cost, for small networks in one scratchpad: every state of the scratchpad.
 
-A state is what has run, what lies where, and what DRAM has a copy of. Before an operator runs, any of the others may
-leave; what it reads and is not there is loaded, at any offset, and what it writes is put at any offset. Nothing is
-shared with the solver, not even data types, and nothing is clever but that states come only once.
+A state is the executed operators, the residencies, and the tensors with a copy in DRAM. Before an operator runs, any
+other tensors may be evicted; its missing inputs are loaded, and its outputs placed, at any offset. Nothing is shared
+with the solver, not even data types. States are visited once; there is no other optimisation.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from oracles.one_plan import Question
 from oracles.packing import TooLargeError
 
 Places = frozenset[tuple[int, int]]
-"""(tensor, offset in bytes)."""
+"""Pairs of (tensor, offset in bytes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Between two operators."""
+    """The state between two operators."""
 
     done: frozenset[int]
     places: Places
@@ -28,7 +28,7 @@ class State:
 
 
 def costs_less(question: Question, capacity: int, cost: int, most_tries: int, *, is_given: bool = False) -> bool:
-    """Whether some plan's non-compulsory bytes are below `cost`; raises TooLargeError after so many offsets tried."""
+    """Return True if a plan has less than `cost` non-compulsory bytes; raises TooLargeError after too many offsets."""
     machine = Machine(question, capacity, is_given, most_tries)
     start = State(frozenset(), frozenset(), frozenset())
     least, waiting = {start: 0}, [start]
@@ -45,7 +45,7 @@ def costs_less(question: Question, capacity: int, cost: int, most_tries: int, *,
 
 @dataclass(slots=True)
 class Machine:
-    """Runs one operator after another; raises TooLargeError after so many offsets tried."""
+    """A machine that runs operators in turn; raises TooLargeError after `most_tries` offsets."""
 
     question: Question
     capacity: int
@@ -53,7 +53,7 @@ class Machine:
     most_tries: int
 
     def steps(self, state: State, below: int) -> Iterator[tuple[int, State]]:
-        """Every way to run any operator, with what it costs."""
+        """Yield every way to run any operator, with its cost."""
         made = {tensor for written in self.question.writes for tensor in written}
         have = {tensor for operator in state.done for tensor in self.question.writes[operator]}
         for operator, reads in enumerate(self.question.reads):
@@ -62,7 +62,7 @@ class Machine:
                 yield from self._runs(state, operator, below)
 
     def _runs(self, state: State, operator: int, below: int) -> Iterator[tuple[int, State]]:
-        """Some of the others leave; whoever is read again and has no copy is stored, and will be loaded again."""
+        """Yield all evictions of other tensors; tensors read again without a copy are stored, and will be reloaded."""
         operands = self.question.operands(operator)
         others = [place for place in state.places if place[0] not in operands]
         for leaving in chain.from_iterable(combinations(others, count) for count in range(len(others) + 1)):
@@ -74,7 +74,7 @@ class Machine:
     def _with_operands(
         self, state: State, operator: int, places: Places, cost: int, below: int
     ) -> Iterator[tuple[int, State]]:
-        """Also an operand may go and come back at another offset."""
+        """Yield all moves of operands: an operand may also leave and return at another offset."""
         question = self.question
         there = [place for place in places if place[0] in question.operands(operator)]
         for moved in chain.from_iterable(combinations(there, count) for count in range(len(there) + 1)):
@@ -91,7 +91,7 @@ class Machine:
         return any(tensor in self.question.operands(operator) for operator in state.done)
 
     def _placed(self, places: Places, missing: list[int]) -> Iterator[Places]:
-        """At every offset that is free."""
+        """Yield the placements of missing tensors at every free offset."""
         if not missing:
             yield places
             return
@@ -105,7 +105,7 @@ class Machine:
                 yield from self._placed(places | {(tensor, offset)}, rest)
 
     def _after(self, state: State, operator: int, places: Places, unsaved: set[int]) -> State:
-        """Whatever nobody reads again is gone."""
+        """Return the next state, without tensors that have no further readers."""
         done = state.done | {operator}
         live = {tensor for o, reads in enumerate(self.question.reads) if o not in done for tensor in reads}
         remaining = frozenset(place for place in places if place[0] in live)

@@ -1,4 +1,4 @@
-"""A loop nest as its definition says: one multiply-accumulate after the other, over all indices, and counted."""
+"""A loop nest by its definition: one multiply-accumulate after the other, over all indices, and counted."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Values = npt.NDArray[np.float64]
 
 
 class PlainNest:
-    """Executes layers; `multiplied` counts what all of them did, products with padded zeros among it."""
+    """An interpreter of layers; `multiplied` counts all multiply-accumulates, including those with padded zeros."""
 
     def __init__(self) -> None:
         self.multiplied = 0
 
     def run(self, layer: Layer, source: Values, weight: Values | None = None, *, largest: bool = False) -> Values:
-        """Of an input [n, g, c, height, width] and a weight [g, k, c, r, s] the output [n, g, k, p, q].
+        """Return the output [n, g, k, p, q] for an input [n, g, c, height, width] and a weight [g, k, c, r, s].
 
-        Without a weight elements are added up, or the `largest` is taken.
+        Without a weight, elements are summed, or the `largest` is taken.
         """
         height, width = layer.input_pixels
         assert source.shape == (layer.n, layer.g, layer.c, height, width)
@@ -40,7 +40,7 @@ class PlainNest:
         return output
 
     def product(self, layer: Layer, rows: Values, matrices: Values) -> Values:
-        """Rows [g, n, c] times matrices [g, c, k] side by side: [g, n, k]."""
+        """Return rows [g, n, c] times matrices [g, c, k] by group: [g, n, k]."""
         source = rows.transpose(1, 0, 2)[:, :, :, None, None]
         made = self.run(layer, source, matrices.transpose(0, 2, 1)[:, :, :, None, None])
         return made[:, :, :, 0, 0].transpose(1, 0, 2)

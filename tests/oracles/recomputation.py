@@ -1,8 +1,8 @@
-"""The least cost of tiny problems in which operators may run again: every single instruction tried, Dijkstra's way.
+"""The least cost of tiny problems with rematerialisation: Dijkstra's search over single instructions.
 
-A state is what has run, who is resident (and where, with addresses), of what DRAM has a copy, and what was ever loaded.
-Allocate, Copy, Compute and Free are moves of their own; outputs are allocated with their Compute, loads with their
-Copy. Nothing is shared with the methods it judges but the data types.
+A state is the executed operators, the residents (and their offsets, with addresses), the tensors with a copy in DRAM,
+and those ever loaded. Allocate, Copy, Compute and Free are separate moves; outputs are allocated with their Compute,
+loads with their Copy. Only data types are shared with the methods that are checked.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 
 Residents: TypeAlias = "frozenset[tuple[str, int]]"
-"""Tensors with their offsets in bytes; -1 where addresses do not count."""
+"""Tensors with their offsets in bytes; -1 if addresses do not count."""
 Position: TypeAlias = "tuple[frozenset[str], Residents, frozenset[str], frozenset[str]]"
-"""What has run, who is resident, what DRAM has, what has been on the chip."""
+"""The executed operators, the residents, the tensors in DRAM, and those that have been on chip."""
 
 
 def least_cost_with_recomputation(problem: Problem, *, with_addresses: bool) -> int | None:
-    """Return the least cost beyond the compulsory of any legal plan, None if there is none."""
+    """Return the least cost beyond the compulsory of any legal plan, or None if there is none."""
     return _Everything(problem, with_addresses).least()
 
 
@@ -92,7 +92,7 @@ class _Everything:
             yield cost, (run | {operator.name}, placed, stored | outputs, seen | set(writes))
 
     def _placed(self, here: dict[str, int], names: tuple[str, ...]) -> Iterator[Residents]:
-        """The residents with some more, in every way in which they fit."""
+        """Yield the residents with more tensors, in every placement that fits."""
         capacity = self.memory.capacity_bytes
         if not self.with_addresses:
             if sum(self.sizes[name] for name in (*here, *names)) <= capacity:

@@ -1,4 +1,4 @@
-"""A plan file replayed on plain numbers: whether it is legal, and what it costs. It shares nothing with the program."""
+"""A replay of a plan file on plain numbers, for its legality and its cost; it shares nothing with the program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from oracles.machine import DRAM, Json, Machine, Net
 
 
 class IllegalError(Exception):
-    """The plan breaks a rule."""
+    """Raised if the plan breaks a rule."""
 
 
 def _must(holds: bool, what: str) -> None:
@@ -25,7 +25,7 @@ class Lying:
 
 @dataclass
 class Replayed:
-    """What a plan has done: `value` is beyond the compulsory, or the sum of the arenas."""
+    """The state after a plan's instructions; `value` is the non-compulsory cost, or the sum of the arenas."""
 
     net: Net
     machine: Machine
@@ -48,7 +48,7 @@ class Replayed:
 
     @property
     def value(self) -> int:
-        """Raises nothing; the compulsory part is a property of net and machine."""
+        """Return the plan's value; the compulsory part is a property of net and machine."""
         if self.is_peak:
             return sum(self.tops.values())
         pads = range(len(self.machine.pads))
@@ -59,7 +59,7 @@ class Replayed:
         return self.cost - loads - sum(min(prices[t, pad, -1] for pad in pads) for t in outputs)
 
     def do(self, instruction: Json) -> None:
-        """Carry out one instruction; raises IllegalError."""
+        """Execute one instruction; raises IllegalError."""
         ((kind, fields),) = instruction.items()
         if kind == "compute":
             _must(fields in self._operator, "no such operator")
@@ -80,7 +80,7 @@ class Replayed:
             self._end(tensor, pad)
 
     def finish(self, *, is_static: bool, order: str) -> None:
-        """The plan ends; raises IllegalError."""
+        """Check the end of the plan; raises IllegalError."""
         for tensor, pad in list(self.lying):
             self._end(tensor, pad)
         _must(len(self.order) == len(self.net.steps), "an operator has not run")

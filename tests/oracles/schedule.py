@@ -1,21 +1,21 @@
 """The cheapest schedule of a tiny network in given stacks: every order, residency, address and mapping.
 
 The space: every order of the stacks; before each Compute any copies, evictions and loads; every choice of homes that
-follows from them; every mapping that the toy lists whose workspaces have room; every aligned address. The objective
-is added up over instructions: energy, traffic, the cycles that they take one after another (`cycles`: no least latency,
-as some run beside others; but a schedule that takes no longer), or the cycles of their turns at DRAM (`turns`).
+follows from them; every mapping that the toy lists whose workspaces fit; every aligned address. The objective is summed
+over instructions: energy, traffic, their cycles in sequence (`cycles`: not the least latency, as some overlap, but some
+schedule takes no longer), or the cycles for which they occupy DRAM (`turns`).
 
-Left out, because a schedule without it costs no more:
+Omitted, because a schedule without it costs no more:
 
-* a load from DRAM but right before a Compute that reads the tensor: what lies in DRAM stays there, so a load can wait
-  until its place is used, and frees room until then;
-* what nobody reads any more and DRAM need not have is freed at once: it is no operand's home;
+* a load from DRAM other than directly before a Compute that reads the tensor: a tensor in DRAM stays there, so its load
+  can wait until it is used, which frees capacity until then;
+* a tensor without further readers, which DRAM need not have, is freed at once: it is no operand's home;
 * a second copy to DRAM, and an Allocate without a Copy or a Compute that writes there.
 
-First addresses are left out: all that is resident and the workspaces have no more bytes than a memory. Where a
-cheapest way has addresses, that is the answer; otherwise all is searched with addresses. Both searches are guided (A*)
-by what is paid at least from a state to the end: each operator where that is cheapest, with a copy of what is not there
-yet (a share of it where several read it), and the outputs that DRAM has not.
+The first search omits addresses: the residents and the workspaces together must not exceed a memory's bytes. If a
+cheapest solution has addresses, it is the answer; otherwise the search is repeated with addresses. Both searches are
+A*. Their lower bound takes each remaining operator at its least cost, with a copy of missing operands (shared between
+several readers), and the outputs missing in DRAM.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_STATES = 60_000
 
 @dataclass
 class Work:
-    """States that searches have looked at; raises TooLargeError for more than `most`."""
+    """A counter of visited states; raises TooLargeError for more than `most`."""
 
     most: int = MOST_STATES
     done: int = 0
@@ -51,14 +51,14 @@ Way = tuple[tuple[Action, State], ...]
 
 @dataclass(frozen=True)
 class Least:
-    """The least cost; infinite where nothing fits. `actions` lead there, each with the residencies after it."""
+    """The least cost, infinite if nothing fits; `actions` lead there, each with the residencies after it."""
 
     cost: float
     actions: Way = ()
 
 
 class LeastSchedule:
-    """Searches one tiny network for the least `energy`, `traffic` or `cycles`; `work` may be shared with others."""
+    """A search of one tiny network for the least `energy`, `traffic` or `cycles`; `work` may be shared with others."""
 
     def __init__(self, toy: Toy, objective: str, *, may_stay: bool = True, work: Work | None = None) -> None:
         self.toy, self.objective, self.may_stay, self.work = toy, objective, may_stay, work or Work()
@@ -75,17 +75,17 @@ class LeastSchedule:
         self._fronts: dict[tuple[int, tuple[str | None, ...]], list[Choice]] = {}
 
     def least(self, below: float = inf) -> Least:
-        """Return the cheapest schedule; of infinite cost where none costs less than `below`."""
+        """Return the cheapest schedule, with infinite cost if none costs less than `below`."""
         first = self._searched(below, None)
         placed = self._placed(first.actions)
         return self._searched(below, Addresses(self.toy)) if placed is None else Least(first.cost, placed)
 
     def least_without_addresses(self) -> float:
-        """No schedule of the stacks costs less."""
+        """Return a lower bound on the cost of every schedule of the stacks."""
         return self._searched(inf, None).cost
 
     def _placed(self, way: Way) -> Way | None:
-        """The same with addresses, None where it has none: one action after the other, every address of each."""
+        """Return the same actions with addresses, or None if there are none; tries every address of each action."""
         addresses = Addresses(self.toy)
 
         def rest(at: int, state: State) -> Way | None:
@@ -101,7 +101,7 @@ class LeastSchedule:
         return rest(0, self.start)
 
     def _searched(self, below: float, addresses: Addresses | None) -> Least:
-        """A* over states; without `addresses` nothing has one."""
+        """Run A* over states; without `addresses` no tensor has one."""
         best, came = {self.start: 0.0}, dict[State, tuple[State, Action]]()
         queue: list[tuple[float, int, State]] = [(self.to_pay(self.start), 0, self.start)]
         count, done = 0, set[State]()
@@ -124,7 +124,7 @@ class LeastSchedule:
         return Least(inf)
 
     def to_pay(self, state: State) -> float:
-        """What is paid at least to the end."""
+        """Return a lower bound on the cost from the state to the end."""
         there = frozenset(one[0] for one in state.resident)
         left = {tensor: len(readers - state.done) for tensor, readers in self.readers.items()}
         written = {t for at in state.done for one in self.toy.operators[at].writes for t in one.tensors}
@@ -176,7 +176,7 @@ class LeastSchedule:
         return len(state.done) == len(self.toy.operators) and self.outputs <= state.in_dram
 
     def ready(self, done: frozenset[int]) -> tuple[int, ...]:
-        """The operators that may run next: a stack that has begun runs to its end, in its order."""
+        """Return the operators that may run next: a stack that has begun runs to its end, in its order."""
         if done not in self._ready:
             written = {t for number in done for one in self.toy.operators[number].writes for t in one.tensors}
             stacks: dict[int, list[int]] = {}
@@ -196,10 +196,10 @@ class LeastSchedule:
             )
         return self._ready[done]
 
-    # What may come next, addresses apart
+    # Possible next actions, without addresses
 
     def moves(self, state: State) -> Iterator[tuple[Action, float, State]]:
-        """Each with its cost and the state after it; what it makes resident has no address."""
+        """Yield each action with its cost and the next state; tensors that it makes resident have no address."""
         soon = self._may_be_loaded(state)
         where: dict[int, list[int]] = {}
         for tensor, memory, _ in sorted(state.resident):
@@ -228,7 +228,7 @@ class LeastSchedule:
         return {t for at in self.ready(state.done) for one in self.toy.operators[at].reads for t in one.tensors}
 
     def is_alive(self, tensor: int, state: State) -> bool:
-        """Whether an operator still reads it, or DRAM has to have it and has not."""
+        """Return True if an operator still reads it, or if it is an output missing in DRAM."""
         is_to_leave = tensor in self.outputs and tensor not in state.in_dram
         return is_to_leave or not self.readers.get(tensor, set()) <= state.done
 
@@ -281,7 +281,7 @@ class LeastSchedule:
         return all(fixed.get((layer, homes), mapping) == mapping for layer, homes, mapping in choice.mappings)
 
     def _fixed(self, number: int, choice: Choice, state: State) -> frozenset[Fixed]:
-        """The mappings that nests of later tiles of the stack have, too."""
+        """Return the mappings that nests of later tiles of the stack share."""
         stack = self.toy.operators[number].stack
         done = state.done | {number}
         left = [one for at, one in enumerate(self.toy.operators) if one.stack == stack and at not in done]
@@ -291,7 +291,7 @@ class LeastSchedule:
         return frozenset(one for one in state.fixed | own if any(one[0][0] in other.nests for other in left))
 
     def _front(self, number: int, homes: tuple[str | None, ...]) -> list[Choice]:
-        """What costs more and needs no less room than another serves nothing."""
+        """Return the choices that no other dominates in cost and capacity."""
         if (number, homes) in self._fronts:
             return self._fronts[number, homes]
         kept = self._fronts[number, homes] = list[Choice]()

@@ -1,4 +1,4 @@
-"""Every aligned address that a state of the oracle of schedules can have after what happens in it."""
+"""The aligned addresses that a state of the oracle of schedules may have after an action."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from onchip.ir.layer import Layer
 from oracles.schedule_costs import Choice, Toy
 
 NOWHERE = -1
-"""The offset of what has no address yet."""
+"""The offset of a tensor without an address."""
 Place = tuple[int, int, int]
 """A tensor, a memory, an offset."""
 Fixed = tuple[tuple[Layer, Homes], LayerMapping]
 
 
 class State(NamedTuple):
-    """The operators that have run, what is resident where, and which tensors DRAM has.
+    """The executed operators, the residencies, and the tensors with a copy in DRAM.
 
-    `fixed` are the mappings that later tiles of the stack have, too, by nest and homes.
+    `fixed` are the mappings that later tiles of the stack share, by nest and homes.
     """
 
     done: frozenset[int]
@@ -37,7 +37,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Action:
-    """`copy` from the first of `ends` to the second (DRAM's number is above all), `free`, or `compute`."""
+    """An action: `copy` from the first of `ends` to the second (DRAM has the greatest number), `free`, or `compute`."""
 
     kind: str
     tensor: int = NOWHERE
@@ -45,13 +45,13 @@ class Action:
     choice: Choice | None = None
     homes: tuple[str | None, ...] = ()
     dead: frozenset[Place] = frozenset()
-    """What came and left at once, as nobody reads it."""
+    """Residencies that begin and end in the action, as nothing reads them."""
     spaces: tuple[int, ...] | None = None
     """Offsets of workspaces by memory, if they matter."""
 
 
 class Addresses:
-    """Of one network, all of whose choices are known."""
+    """The addresses of one network, all of whose choices are known."""
 
     def __init__(self, toy: Toy) -> None:
         self.toy, self.dram = toy, len(toy.memories)
@@ -59,7 +59,7 @@ class Addresses:
         self.own_offsets = self._own_offsets()
 
     def of(self, before: State, action: Action, bare: State) -> Iterator[tuple[Action, State]]:
-        """`bare` with each address that what came may have, beside all that is resident meanwhile."""
+        """Yield `bare` with each possible address of new residencies next to those that exist meanwhile."""
         if action.kind == "free":
             gone = (action.tensor, action.ends[0], self._at(before, action))
             yield action, bare._replace(resident=before.resident - {gone})
@@ -97,13 +97,13 @@ class Addresses:
         return self.toy.tensors[tensor].size_bytes
 
     def _offsets(self, memory: int, size: int) -> range:
-        """The highest first: what is tried last is looked at first."""
+        """Return the offsets in descending order, as the search visits the last one first."""
         return range(0, self.toy.memories[memory].capacity - size + 1, self.steps[memory])[::-1]
 
     def _steps(self) -> list[int]:
-        """By memory, what all sizes in it are multiples of, if that is aligned: all offsets may be multiples, too.
+        """Return, by memory, the common divisor of all sizes in it if it is aligned, else the alignment.
 
-        Rounded down to multiples of it, places that do not overlap do not overlap, and end no higher.
+        Offsets may be multiples of it: offsets rounded down to its multiples cause no overlaps and no higher ends.
         """
         found = []
         for memory, one in enumerate(self.toy.memories):
@@ -113,7 +113,7 @@ class Addresses:
         return found
 
     def _own_offsets(self) -> dict[Place, int]:
-        """In a memory that has room for everything at once each tensor has an address of its own, above workspaces."""
+        """Return a separate address for each tensor, above the workspaces, in memories with capacity for everything."""
         found: dict[Place, int] = {}
         for memory, one in enumerate(self.toy.memories):
             rooms = [choice.room[memory] for choices in self.toy.known.values() for choice in choices]
@@ -139,9 +139,9 @@ class Addresses:
         return next(self.workspaces(choice, resident), None) is not None
 
     def workspaces(self, choice: Choice, resident: Iterable[Place]) -> Iterator[tuple[int, ...]]:
-        """Yield all offsets, by memory, of a Compute's workspaces beside what is resident (0 for an empty one).
+        """Yield all offsets, by memory, of a Compute's workspaces next to the residents (0 for an empty workspace).
 
-        In a memory with an address for each tensor only the one below all of them.
+        In a memory with a separate address for each tensor, only the offset below all of them is tried.
         """
         found = []
         for memory, size in enumerate(choice.room):

@@ -1,8 +1,8 @@
-"""What Computes and Copies of a tiny schedule cost, read aloud from docs/schedule.md: every mapping of every nest.
+"""The cost of Computes and Copies of a tiny schedule, written from docs/schedule.md, for every mapping of every nest.
 
-A network here is rows of small numbers: tensors by number, tile operators by what they read and write. Of `src` it
-takes the tile graph and its nests (the verifier derives them anew) and the cost of one mapping of a layer, which is
-held against its execution elsewhere.
+A network is rows of small numbers: tensors by number, tile operators by their operands. From `src` it uses the tile
+graph and its nests (the verifier derives them separately) and the cost of one mapping of a layer, which other tests
+compare with its execution.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from oracles.schedule_workspaces import workspace
 from oracles.wide_mapspace import best_mappings
 
 MOST_MAPPINGS = 2500
-"""Of one nest at one choice of homes."""
+"""Most mappings of one nest with one choice of homes."""
 MOST_UNEVEN_MAPPINGS = 3000
-"""Of one nest at one choice of homes: most of a second."""
+"""Most uneven mappings of one nest with one choice of homes: most of a second."""
 MOST_RAGGED_MAPPINGS = 300
-"""Of one nest at one choice of homes: a second, as each is costed alone."""
+"""Most imperfect mappings of one nest with one choice of homes: a second, as each is costed separately."""
 Rooms = tuple[int, ...]
 """Bytes in each addressed memory, nearest the MACs first."""
 
@@ -56,7 +56,7 @@ class ToyTensor:
 
 @dataclass(frozen=True)
 class ToyOperand:
-    """`kind` says which memories can be its home; `role` what it is to the nest; `tensors` are its bands."""
+    """An operand; `kind` determines its possible homes, `role` its part in the nest, and `tensors` are its bands."""
 
     kind: str
     role: str
@@ -71,7 +71,7 @@ class ToyOperator:
     stack: int
     declared_bytes: int = 0
     most_bits: int | None = None
-    """That it reads of any operand, where it takes elements out of these."""
+    """Most bits that it reads of any operand, for operators that extract elements."""
 
     @property
     def reads(self) -> list[ToyOperand]:
@@ -92,7 +92,7 @@ class ToyMemory:
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to run a Compute: its mappings, its figures, and its workspaces."""
+    """A way to run a Compute: its mappings, its figures, and its workspaces."""
 
     energy_fj: int
     cycles: int
@@ -108,10 +108,10 @@ class Choice:
 
 @dataclass
 class NestFronts:
-    """The mappings of nests of which no other is as good in all figures; each nest's are listed once.
+    """The Pareto-optimal mappings of nests over all figures; each nest's mappings are enumerated once.
 
-    With `uneven` these include mappings with each operand's own cuts, and with loops that end short; `misses_some`
-    says that some nest has too many of these.
+    With `uneven` these include mappings with level boundaries per operand, and imperfect factors. `misses_some` is True
+    if some nest has too many of these.
     """
 
     uneven: bool = False
@@ -119,7 +119,7 @@ class NestFronts:
     known: dict[tuple[Layer, Homes, bool], list[tuple[Choice, float]]] = field(default_factory=dict)
 
     def of(self, problem: LayerProblem, memories: Sequence[str]) -> list[tuple[Choice, float]]:
-        """Return one mapping of each set of figures, with its energy in pJ; raises TooLargeError for too many."""
+        """Return one mapping per set of figures, with its energy in pJ; raises TooLargeError for too many."""
         key = problem.layer, problem.homes, problem.weight_is_an_input
         if key not in self.known:
             self.known[key] = _front(problem, self._mappings(problem), memories)
@@ -151,9 +151,9 @@ def _front(
 
 
 class Toy:
-    """A tiny network in stacks (without any each operator runs alone and whole) on a tiny machine.
+    """A tiny network in stacks (by default each operator runs alone and whole) on a tiny machine.
 
-    Concatenations that need not be made are not, or with `makes_joins` are.
+    Concatenations that need not be made are omitted, unless `makes_joins`.
     """
 
     def __init__(
@@ -203,14 +203,14 @@ class Toy:
         self.known: dict[tuple[int, tuple[str | None, ...]], list[Choice]] = {}
 
     def _most_bits(self, operator: Operator) -> int | None:
-        """Of what takes elements out, all of one size: as many as it writes, in whole bytes."""
+        """Return the bits that an extracting operator reads: as many as it writes, in whole bytes."""
         if operator.kind not in ("Slice", "Gather"):
             return None
         written = [self.graph.tensor[name] for name in operator.outputs]
         return 8 * -(-sum(prod(one.shape or ()) * (one.bits or 0) for one in written) // 8)
 
     def _operands(self, operator: Operator, nests: Sequence[Layer]) -> Iterator[ToyOperand]:
-        """What it reads, each once, then what it writes; element by element the larger is the input."""
+        """Yield the distinct inputs, then the outputs; in element-wise nests the larger operand is the input."""
         joined = {} if operator.tile is None else {one.part: one.whole for one in operator.tile.joined}
         read = self._bands(operator.reads, joined)
         weights = [base for base, bands in read.items() if self.tensors[bands[0]].is_parameter] or list(read)[1:]
@@ -226,7 +226,7 @@ class Toy:
             yield ToyOperand("output", "output", tuple(bands))
 
     def _bands(self, names: Sequence[str], joined: Mapping[str, str]) -> dict[str, list[int]]:
-        """By tensor of the network the numbers of its bands among the names; parts are those of what is joined."""
+        """Return the numbers of bands by tensor of the network; parts count as bands of their concatenation."""
         numbers, found = {tensor.name: at for at, tensor in enumerate(self.tensors)}, dict[str, list[int]]()
         for name in dict.fromkeys(names):
             base = self.graph.tensor[name].part_of or name
@@ -244,12 +244,12 @@ class Toy:
         return bool(wanted & self.memories[memory].holds)
 
     def copy_fj(self, tensor: int, source: int, target: int) -> int:
-        """Memories by number; DRAM's is above all."""
+        """Return the energy of a copy in fJ; memories are numbered, and DRAM's number is the greatest."""
         bits, hops = self.tensors[tensor].size_bytes * 8, self._hops(tensor, source, target)
         return round(sum(self.access_fj(a, bits, reads=True) + self.access_fj(b, bits, reads=False) for a, b in hops))
 
     def copy_cycles(self, tensor: int, source: int, target: int) -> int:
-        """The set-up and the slowest hop."""
+        """Return the cycles of the set-up and the slowest hop."""
         bits, hops = self.tensors[tensor].size_bytes * 8, self._hops(tensor, source, target)
         slowest = max(max(self.cycles(a, bits, reads=True), self.cycles(b, bits, reads=False)) for a, b in hops)
         return slowest + (self.accelerator.dma.setup_cycles if self.accelerator.dma else 0)
@@ -260,7 +260,7 @@ class Toy:
         return list(pairwise(way if low == source else way[::-1]))
 
     def access_fj(self, memory: int, bits: int, *, reads: bool) -> Fraction:
-        """In shortest accesses, with the decimal numbers of the file."""
+        """Return the energy in fJ, in shortest accesses, with the decimal numbers of the file."""
         access = self._access(memory)
         shortest = access.shortest_access_bits or access.access_bits
         energy = Fraction(str(access.read_energy_pj if reads else access.write_energy_pj)) * 1000
@@ -287,7 +287,7 @@ class Toy:
     # Computes
 
     def choices(self, number: int, homes: tuple[str | None, ...]) -> list[Choice]:
-        """All ways to run an operator whose operands have these homes (None: streamed)."""
+        """Return all ways to run an operator whose operands have these homes (None: streamed)."""
         if (number, homes) not in self.known:
             operator = self.operators[number]
             found = self._of_nests(operator, homes) if operator.nests else [self._without_nest(operator, homes)]
@@ -295,7 +295,7 @@ class Toy:
         return self.known[number, homes]
 
     def with_declared(self, operator: ToyOperator, room: Rooms) -> Rooms:
-        """Workspaces with what the operator says that it needs for itself, in the last memory."""
+        """Return the workspaces plus the operator's declared one, in the last memory."""
         return (*room[:-1], room[-1] + operator.declared_bytes)
 
     def _of_nests(self, operator: ToyOperator, homes: tuple[str | None, ...]) -> list[Choice]:
@@ -320,18 +320,18 @@ class Toy:
         return found
 
     def problem(self, operator: ToyOperator, layer: Layer, homes: tuple[str | None, ...]) -> LayerProblem:
-        """A nest of an operator whose operands have these homes."""
+        """Return the mapping problem of a nest of an operator whose operands have these homes."""
         at = {one.role: home for one, home in zip(operator.operands, homes, strict=True)}
         weight = at.get("weight", at["input"]) if layer.has_weight else None
         is_input = layer.has_weight and all(one.kind == "input" for one in operator.reads)
         return LayerProblem(layer, self.accelerator, Homes(at["input"], weight, at["output"]), {}, is_input)
 
     def room(self, problem: LayerProblem, mapping: LayerMapping) -> Rooms:
-        """The bytes of its workspaces."""
+        """Return the bytes of the mapping's workspaces."""
         return tuple(workspace(problem, mapping, memory.name) for memory in self.memories)
 
     def _without_nest(self, operator: ToyOperator, homes: tuple[str | None, ...]) -> Choice:
-        """Each operand read or written once at its home; a row of each streamed one as workspace."""
+        """Return the cost of one pass over each operand at its home, with a row of each streamed one as workspace."""
         names, dram = [one.name for one in self.memories], len(self.memories)
         energy, moved, rows = Fraction(0), dict[tuple[int, bool], int](), [0] * dram
         for one, home in zip(operator.operands, homes, strict=True):
@@ -352,14 +352,14 @@ class Toy:
         return Choice(round(energy), max(cycles), from_dram, to_dram, self._pieces(rows, operator.declared_bytes))
 
     def _pieces(self, rows: list[int], declared_bytes: int) -> tuple[int, ...]:
-        """Bytes of rows in each memory; of rows that are too large for it, all that is left of it, a byte at least."""
+        """Return the bytes of rows in each memory; rows that do not fit take the remaining bytes, at least one."""
         left = [memory.capacity for memory in self.memories]
         left[-1] = max(left[-1] - declared_bytes, 1)
         return tuple(room if 8 * room < bits else -(-bits // 8) for room, bits in zip(left, rows, strict=True))
 
 
 def _best(found: list[tuple[Choice, float]]) -> list[tuple[Choice, float]]:
-    """Leaves out what is worse than another in nothing less and in something more: it serves no objective."""
+    """Drop choices that another dominates in all figures; they serve no objective."""
 
     def figures(one: tuple[Choice, float]) -> tuple[float, ...]:
         return (one[1], one[0].cycles, one[0].read_bits, one[0].written_bits, *one[0].room)
@@ -379,7 +379,8 @@ def _figures(
 ) -> Iterator[tuple[LayerMapping, Figures]]:
     """Yield legal mappings with pJ, cycles, bits that DRAM reads and writes, and workspaces.
 
-    The bits are what an even mapping costs on a machine where one bit of DRAM read, or written, costs 1 and all else 0.
+    The bits are the cost of an even mapping on a machine where one bit read from, or written to, DRAM costs 1 and all
+    else 0.
     """
     even = [one for one in mappings if not one.ragged]
     own = LayerCosts(problem)

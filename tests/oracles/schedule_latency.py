@@ -1,10 +1,10 @@
-"""The fastest schedule of a tiny network in given stacks, or that of the least energy x latency, by the timeline.
+"""The fastest schedule of a tiny network in given stacks, or the one of least energy x latency, by the timeline.
 
-Beside what `LeastSchedule` tries a load may come at any time before (a prefetch), and workspaces lie at every offset.
-A label is a state with addresses and all moments on which later moments depend: nothing later begins earlier when one
-of them is later (docs/schedule.md, section 7). So a label is dropped where another of its state has no later moment
-(and, for the product, no more energy). The search is guided (A*) by the fewest cycles of the operators that are left,
-and of their turns at DRAM.
+In addition to the actions of `LeastSchedule`, a load may come at any earlier time (a prefetch), and workspaces are
+tried at every offset. A label is a state with addresses and all times on which later times depend: nothing begins
+earlier because one of them is later (docs/schedule.md, section 7). A label is therefore dropped if another of its state
+has no later time (and, for the product, no more energy). The search is A*, with the fewest cycles of the remaining
+operators, and of their use of DRAM, as lower bounds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from oracles.schedule_costs import Choice, Toy
 
 
 class Clock(NamedTuple):
-    """When the array, DRAM and each queue are free (`turn` is the next queue), and what the moments of places are.
+    """The cycles in which the array, DRAM and each queue are free (`turn` is the next queue), and the times of places.
 
     `written` and `used` are of residents, `in_dram` of tensors there, `freed` of each range of bytes of each memory.
     """
@@ -38,13 +38,13 @@ class Clock(NamedTuple):
 
     @property
     def end(self) -> int:
-        """When all that has begun has ended."""
+        """Return the cycle in which everything begun has ended."""
         return max(self.array, self.dram, *self.queues)
 
     def moments(self) -> tuple[int, ...]:
-        """In a fixed order for a state; a moment before anything can begin is as good as any before it.
+        """Return the times in a fixed order per state; times before anything can begin count as that start.
 
-        Without addresses nothing waits for what used a place.
+        Without addresses nothing waits for the last use of a place.
         """
         start = min(self.array, *self.queues)
         kept = (self.written, self.used) if self.freed else (self.written,)
@@ -55,7 +55,7 @@ class Clock(NamedTuple):
 
 
 class FastestSchedule(LeastSchedule):
-    """Searches one tiny network for the least `latency`, or with `edp` for the least energy times latency."""
+    """A search of one tiny network for the least `latency`, or with `edp` for the least energy times latency."""
 
     def __init__(self, toy: Toy, objective: str, *, work: Work | None = None) -> None:
         super().__init__(toy, "energy", work=work)
@@ -67,13 +67,13 @@ class FastestSchedule(LeastSchedule):
         self._fewest: dict[int, float] = {}
 
     def least(self, below: float = inf) -> Least:
-        """Return the schedule of the least value; of an infinite one where none is less than `below`.
+        """Return the schedule of the least value, with infinite value if none is below `below`.
 
-        Without addresses nothing waits for a place. Where the best such way has addresses with which it takes no
-        longer, it is the answer; otherwise all is searched with addresses.
+        Without addresses nothing waits for a place. If the best such solution has addresses with which it takes no
+        longer, it is the answer; otherwise the search is repeated with addresses.
         """
         for number in range(len(self.toy.operators)):
-            self._operator_pays(number, frozenset())  # so that all choices are known
+            self._operator_pays(number, frozenset())  # enters all choices in `toy.known`
         first = self._searched(below, None)
         if not first.actions:
             return first
@@ -90,7 +90,7 @@ class FastestSchedule(LeastSchedule):
         return Clock(0, 0, (0,) * self.queues, 0, {}, {}, dict.fromkeys(self.start.in_dram, 0), freed)
 
     def _placed_in_time(self, first: Least, addresses: Addresses) -> Way | None:
-        """The same actions with addresses, and no greater value; None where there are no such."""
+        """Return the same actions with addresses at no greater value, or None if there are none."""
 
         def rest(at: int, state: State, clock: Clock, energy: float) -> Way | None:
             self.work.spend()
@@ -143,7 +143,7 @@ class FastestSchedule(LeastSchedule):
         return (*clock.moments(), int(energy)) if self.is_product else clock.moments()
 
     def _value(self, state: State, clock: Clock, energy: float) -> float:
-        """No schedule from here costs less."""
+        """Return a lower bound on the value of every schedule from here."""
         left = sum(self._fewest_cycles(at) for at in range(len(self.toy.operators)) if at not in state.done)
         latency = max(clock.array + left, clock.dram + self.turns.to_pay(state), clock.end)
         return latency * (energy + self.to_pay(state)) if self.is_product else latency
@@ -158,7 +158,7 @@ class FastestSchedule(LeastSchedule):
         return set(state.in_dram)
 
     def _front(self, number: int, homes: tuple[str | None, ...]) -> list[Choice]:
-        """Choices than which none is as good in all that counts, the least energy first."""
+        """Return the choices not dominated in the figures that count, in ascending order of energy."""
         if (number, homes) not in self._fronts:
             kept = self._fronts[number, homes] = list[Choice]()
             figures = {id(one): self._figures(one) for one in self.toy.choices(number, homes)}
@@ -176,7 +176,7 @@ class FastestSchedule(LeastSchedule):
     def _steps(
         self, addresses: Addresses | None, clock: Clock, state: State, action: Action, bare: State
     ) -> Iterator[tuple[Action, State, Clock]]:
-        """Yield an action with every choice of addresses, or without any, the state after it and its moments."""
+        """Yield an action with every choice of addresses, or without any, the next state and its times."""
         for taken, after in [(action, bare)] if addresses is None else addresses.of(state, action, bare):
             if taken.choice is None:
                 moved = self._copied_at(clock, state, taken, after) if taken.kind == "copy" else clock
@@ -190,7 +190,7 @@ class FastestSchedule(LeastSchedule):
                 yield replace(taken, spaces=spaces), after, timed
 
     def _made(self, action: Action) -> Iterator[Place]:
-        """What a Compute makes resident, without addresses."""
+        """Yield the residencies that a Compute begins, without addresses."""
         names, written = [one.name for one in self.toy.memories], self.toy.operators[action.tensor].writes
         for one, home in zip(written, action.homes[-len(written) :], strict=True):
             yield from ((t, names.index(home), NOWHERE) for t in one.tensors if home is not None)
@@ -267,7 +267,7 @@ class FastestSchedule(LeastSchedule):
         spaces: list[tuple[int, int, int, int]],
         dead: frozenset[Place] = frozenset(),
     ) -> Clock:
-        """The bytes of what left, and of workspaces, are free from their last use on."""
+        """Return the clock with the bytes of ended residencies and of workspaces free from their last use on."""
         freed = [list(one) for one in clock.freed]
         gone = (before.resident | dead) - after.resident if freed else ()
         left = [(memory, at, self.toy.tensors[t].size_bytes, clock.used[t, memory, at]) for t, memory, at in gone]

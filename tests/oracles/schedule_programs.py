@@ -1,8 +1,8 @@
-"""The oracle's schedules of tiny networks as programs, and what programs cost.
+"""The oracle's schedules of tiny networks as programs, and the cost of programs.
 
-`schedule_of` writes down the cheapest schedule that the oracle found, so that the verifier can judge it. `recounted`
-runs any program in which operators stand alone and whole: it keeps the residencies, finds the homes, and executes the
-mappings element by element, to know what the schedule costs.
+`schedule_of` writes the cheapest schedule that the oracle found as a program for the verifier. `recounted` runs any
+program in which operators run alone and whole: it tracks the residencies, finds the homes, and executes the mappings
+element by element to determine the cost.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ READS = (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
 
 
 def schedule_of(toy: Toy, least: Least) -> Schedule:
-    """The schedule that costs least, as the verifier reads it: stacks in the order in which they run."""
+    """Return the cheapest schedule in the verifier's format, with stacks in execution order."""
     computed = [(toy.operators[one.tensor].stack, one.choice) for one, _ in least.actions if one.choice is not None]
     order = list(dict.fromkeys(stack for stack, _ in computed))
     for stack in reversed(range(len(toy.stacks))):
-        if stack not in order:  # a concatenation that is not made stands before whoever reads it
+        if stack not in order:  # a concatenation that is not made precedes its first reader
             (written,) = toy.network.operator[toy.stacks[stack].operators[-1]].outputs
             readers = {reader.name for reader in toy.network.readers[written]}
             order.insert(next(at for at, one in enumerate(order) if readers & set(toy.stacks[one].operators)), stack)
@@ -90,7 +90,7 @@ def _workspaces(toy: Toy, choice: Choice, resident: set[Place]) -> Iterator[tupl
 
 @dataclass(frozen=True)
 class Recounted:
-    """What a schedule costs; `computes` is how often a sum was rounded."""
+    """The cost of a schedule; `computes` is the number of times that a sum was rounded."""
 
     energy_fj: int
     traffic_bytes: int
@@ -164,7 +164,7 @@ class _Recount:
 
 
 def _dram_bits(problem: LayerProblem, mapping: LayerMapping) -> Iterator[tuple[bool, int]]:
-    """Of a streamed output those of its sums in the making, if some are still so when they leave."""
+    """Yield True for reads and the bits at DRAM; a streamed output counts partial sums if some leave incomplete."""
     for (memory, operand, move), sizes in run_nest(problem, mapping).accesses.items():
         if memory == DRAM:
             bits = problem.layer.bits(operand)
@@ -174,11 +174,11 @@ def _dram_bits(problem: LayerProblem, mapping: LayerMapping) -> Iterator[tuple[b
 
 
 def _leaves_incomplete(mapping: LayerMapping) -> bool:
-    """Units add up along the way to DRAM; what is left are loops in time above the last tile."""
+    """Return True if temporal reduction loops remain above the last tile; spatial ones add up on the way to DRAM."""
     last = mapping.output[-1].loops if mapping.output else 0
     return any(loop.size > 1 and loop.dimension in "CRS" for loop in mapping.nest[last:] if loop.along is None)
 
 
 def recounted(toy: Toy, schedule: Schedule) -> Recounted:
-    """What a legal schedule of the network costs, operators alone and whole."""
+    """Return the cost of a legal schedule of the network with operators alone and whole."""
     return _Recount(toy, schedule).run()

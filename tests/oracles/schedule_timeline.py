@@ -1,6 +1,6 @@
-"""When the instructions of a schedule's program begin and end: section 7 of docs/schedule.md, read aloud.
+"""The start and end of the instructions of a schedule's program, written from section 7 of docs/schedule.md.
 
-Everything is looked for again whenever it is asked for, in all that has happened so far; nothing of `cost` is used.
+Every query searches the full history of instructions; nothing of `cost` is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onchip.ir.tensor import Role
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """What the Compute of an operator takes, and the workspaces that it has."""
+    """The duration, DRAM bits and workspaces of an operator's Compute."""
 
     cycles: int
     read_bits: int
@@ -40,7 +40,7 @@ class Residency:
 
 @dataclass(frozen=True)
 class Done:
-    """Instruction `number` ran in cycles [start, stop), and had DRAM until `dram_until`."""
+    """Instruction `number` ran in cycles [start, stop), and occupied DRAM until `dram_until`."""
 
     number: int
     start: int
@@ -59,7 +59,7 @@ class OracleTimeline:
         self.addressed = [one for one in accelerator.levels if one.serves is None or sizes <= set(one.serves)]
 
     def run(self, instructions: Sequence[Instruction]) -> int:
-        """The latency."""
+        """Return the latency in cycles."""
         for number, instruction in enumerate(instructions):
             match instruction:
                 case Allocate(tensor, memory, offset):
@@ -139,7 +139,7 @@ class OracleTimeline:
             self.written(band, home, stop)
 
     def operands(self, names: Sequence[str]) -> list[tuple[list[str], str]]:
-        """Of each tensor of the network the bands that are read, and the home of all of them."""
+        """Return, for each tensor of the network, the bands that are read and their common home."""
         bases: dict[tuple[str, bool], list[str]] = {}
         for name in dict.fromkeys(names):
             tensor = self.graph.tensor[name]

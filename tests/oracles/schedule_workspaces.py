@@ -1,4 +1,4 @@
-"""The bytes that a mapping takes of an addressed memory, from section 5 of docs/schedule.md, counted by place."""
+"""The bytes that a mapping takes of an addressed memory, by section 5 of docs/schedule.md, counted by position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onchip.ir.layer import RELEVANT, Axis, Layer
 
 
 def workspace(problem: LayerProblem, mapping: LayerMapping, memory: str) -> int:
-    """Bytes: all tiles there, twice where double buffered and changing; and sums that are wider at their home."""
+    """Return the bytes of all tiles in the memory, with double buffering, and of wider sums at their home."""
     layer, bits = problem.layer, 0
     is_doubled = any(one.double_buffered for one in problem.levels if one.memory.name == memory)
     for operand in layer.operands:
@@ -29,7 +29,7 @@ def workspace(problem: LayerProblem, mapping: LayerMapping, memory: str) -> int:
 
 
 def tile_elements(layer: Layer, mapping: LayerMapping, operand: str, cut: int) -> tuple[int, bool]:
-    """The most elements of any tile that one memory for all units keeps of an operand, and whether its tile changes."""
+    """Return the most elements of an operand's tile in a memory for all units, and True if the tile changes."""
     nest = mapping.nest
     is_inside = [at < cut or loop.along is not None for at, loop in enumerate(nest)]
     sizes = dict.fromkeys(layer.bounds, 1)
@@ -54,9 +54,9 @@ def tile_elements(layer: Layer, mapping: LayerMapping, operand: str, cut: int) -
 
 @lru_cache(maxsize=100_000)
 def longest_block(axis: Axis, digits: tuple[tuple[bool, int, int, bool], ...]) -> int:
-    """Positions from the first to the last that a tile touches, of the tile where they are most; zeros are nowhere.
+    """Return the most positions from the first to the last touched, over all tiles, without padding.
 
-    Each digit: of an output (else a tap), how often it runs, its weight in the index, whether the tile spans it.
+    Each digit: True for an output (else a tap), its size, its weight in the index, True if the tile spans it.
     """
     outside = [one for one in digits if not one[3]]
     inside = [one for one in digits if one[3]]
@@ -73,12 +73,15 @@ def longest_block(axis: Axis, digits: tuple[tuple[bool, int, int, bool], ...]) -
 
 
 def _step(nest: Sequence[Loop], at: int) -> int:
-    """An inner loop of a dimension is the less significant digit of its index."""
+    """Return the weight of a loop's digit: inner loops of the same dimension are less significant."""
     return prod(inner.size for inner in nest[:at] if inner.dimension == nest[at].dimension)
 
 
 def arrives_incomplete(mapping: LayerMapping, memory: str) -> bool:
-    """Whether a loop over C, R or S is left above the tile that sums arrive from; units add up on the way."""
+    """Return True if a temporal reduction loop remains above the tile that sums arrive from.
+
+    Spatial ones add up on the way.
+    """
     below = 0
     for kept in mapping.kept("output"):
         if kept.memory == memory:

@@ -1,7 +1,7 @@
-"""The exhaustive answers for tiny problems with several scratchpads. Nothing is shared with the methods judged.
+"""Exhaustive answers for tiny problems with several scratchpads; nothing is shared with the methods under test.
 
-Two oracles: every choice of what leaves, packed in every way (no links); and, for tinier problems, every
-sequence of instructions there is (`oracles.instructions`).
+Two oracles: every choice of evictions, packed in every way (no links); and, for smaller problems, every sequence of
+instructions (`oracles.instructions`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Place = tuple[int, int, int, int]  # start, stop (half-open steps), bytes, mask 
 
 
 def least_bytes(problem: Problem, *, costliest: int = 10**9) -> int | None:
-    """The least non-compulsory bytes below `costliest` of any legal plan, None if none is legal; no links."""
+    """Return the least non-compulsory bytes below `costliest` of a legal plan without links; None without one."""
     best: int | None = None
     for order in orders(problem):
         choices = KeepOrDrop(problem, order)
@@ -38,7 +38,7 @@ def least_bytes(problem: Problem, *, costliest: int = 10**9) -> int | None:
 
 
 def least_arenas(problem: Problem) -> int | None:
-    """The least sum of all arenas of any plan without spills, None if the scratchpads are too small for one."""
+    """Return the least sum of all arenas of a plan without spills, or None if the scratchpads are too small."""
     lives = [_places(problem, order, 0) or [] for order in orders(problem)]
     sizes = product(*(range(memory.capacity_bytes + 1) for memory in problem.memories))
     for arenas in sorted(sizes, key=sum):
@@ -62,7 +62,7 @@ def _is_legal(problem: Problem, order: tuple[Operator, ...], cut: int) -> bool:
 
 
 def _places(problem: Problem, order: tuple[Operator, ...], cut: int) -> list[Place] | None:
-    """One for each residency; None where a tensor neither stays nor leaves throughout, as static placement asks."""
+    """Return a place per residency; None if static placement forbids the tensor's mix of stays and evictions."""
     uses: dict[str, list[int]] = {}
     for step, operator in enumerate(order):
         for tensor in problem.operands(operator):
@@ -93,7 +93,7 @@ def _mask(problem: Problem, order: tuple[Operator, ...], tensor: Tensor, steps: 
 
 @cache
 def packs_into(places: tuple[Place, ...], memories: tuple[Memory, ...]) -> bool:
-    """Whether scratchpads and offsets exist: each, as it begins, at every free place of every one it may be in."""
+    """Return True if scratchpads and offsets exist; tries every free place of each buffer, in order of start."""
     hopeless: set[tuple[object, ...]] = set()
 
     def place(index: int, live: tuple[tuple[int, int, int, int], ...]) -> bool:
@@ -118,14 +118,14 @@ def packs_into(places: tuple[Place, ...], memories: tuple[Memory, ...]) -> bool:
 
 
 def least_cost_of_instructions(problem: Problem) -> int | None:
-    """The least cost of transfers, less the compulsory at their cheapest, over all programs; links and rates count."""
+    """Return the least cost of transfers beyond the cheapest compulsory ones, over all programs, links included."""
     order = tuple(range(len(problem.graph.operators))) if problem.order is Order.GIVEN else None
     is_static = problem.placement is Placement.STATIC
     return Programs(net_of(problem), machine_of(problem), order, is_static=is_static, most_states=10**7).least()
 
 
 def net_of(problem: Problem) -> Net:
-    """The network in plain numbers."""
+    """Return the network in plain numbers."""
     number = {tensor.name: index for index, tensor in enumerate(problem.counted_tensors)}
     steps = tuple(
         Step(
@@ -140,7 +140,7 @@ def net_of(problem: Problem) -> Net:
 
 
 def machine_of(problem: Problem) -> Machine:
-    """The scratchpads in plain numbers, with what each copy costs."""
+    """Return the scratchpads in plain numbers, with the cost of each copy."""
     names = [memory.name for memory in problem.memories]
     ways = [*problem.transfers.links, *((DRAM, name) for name in names), *((name, DRAM) for name in names)]
     numbers = {name: index for index, name in enumerate(names)} | {DRAM: -1}

@@ -1,9 +1,9 @@
-"""The least traffic, or arena, where outputs may lie in bytes of inputs: every state of a tiny scratchpad.
+"""The least traffic, or arena, if outputs may overwrite inputs: every state of a tiny scratchpad.
 
-A state is what has run, what lies where, and what DRAM has a copy of. Before an operator runs any tensor may leave;
-what it reads and is not there is loaded, at any offset; what it writes is put at any offset that is free, or over one
-input or several that are paired with it, which leave when it has run. Nothing is clever but that of states the
-cheapest comes first, once. What a network keeps from one inference to the next may stay at an offset for good.
+A state is the executed operators, the residencies, and the tensors with a copy in DRAM. Before an operator runs any
+tensor may be evicted; missing inputs are loaded at any offset. An output is placed at any free offset, or over one or
+several inputs paired with it, which leave when the operator has run. States are visited once, cheapest first; there is
+no other optimisation. States of a network may stay at a fixed offset throughout.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from onchip.ir.tensor import Role, Tensor
 from oracles.packing import TooLargeError
 
 Places = frozenset[tuple[str, int]]
-"""(tensor, offset in bytes); without addresses every offset is 0."""
+"""Pairs of (tensor, offset in bytes); without addresses every offset is 0."""
 
 
 def random_sharing_graph(seed: int, operators: int = 5, greatest_size: int = 3) -> Graph:
-    """A seeded graph: half the operators compute in place, some join tensors or take them apart."""
+    """Return a seeded graph: half of the operators compute in place, some join or split tensors."""
     chance = random.Random(seed)
     tensors = [Tensor(f"in{at}", chance.randint(1, greatest_size), Role.INPUT) for at in range(chance.randint(1, 2))]
     made: list[Operator] = []
@@ -69,7 +69,7 @@ def _written(kind: str, at: int, inputs: list[Tensor], chance: random.Random) ->
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Between two operators."""
+    """The state between two operators."""
 
     done: frozenset[str]
     places: Places
@@ -77,7 +77,7 @@ class State:
 
 
 def least_shared_traffic(problem: Problem, *, with_addresses: bool = True) -> int | None:
-    """The least non-compulsory bytes of any plan for the only scratchpad; None if there is none.
+    """Return the least non-compulsory bytes of a plan for the only scratchpad; None if there is none.
 
     Raises TooLargeError if trying everything would take minutes.
     """
@@ -85,7 +85,7 @@ def least_shared_traffic(problem: Problem, *, with_addresses: bool = True) -> in
 
 
 def least_shared_arena(problem: Problem) -> int | None:
-    """The least arena of any plan that moves only the compulsory; None if the capacity is too small."""
+    """Return the least arena of a plan with compulsory traffic only; None if the capacity is too small."""
     machine = TinyMachine(problem, with_addresses=True, may_move=False)
     capacities = range(1, problem.memories[0].capacity_bytes + 1)
     return next((capacity for capacity in capacities if machine.least(capacity) is not None), None)
@@ -93,12 +93,12 @@ def least_shared_arena(problem: Problem) -> int | None:
 
 @dataclass(slots=True)
 class Patience:
-    """How many places machines may still try, together; more would take minutes."""
+    """The number of places that machines may still try in total; more would take minutes."""
 
     tries: int = 10_000_000
 
     def try_one(self) -> None:
-        """Raises TooLargeError when none are left."""
+        """Count one try; raises TooLargeError if none are left."""
         self.tries -= 1
         if self.tries < 0:
             raise TooLargeError
@@ -106,7 +106,7 @@ class Patience:
 
 @dataclass(slots=True)
 class TinyMachine:
-    """Runs one operator after another; raises TooLargeError once its patience is at an end."""
+    """A machine that runs operators in turn; raises TooLargeError when its patience is exhausted."""
 
     problem: Problem
     with_addresses: bool
@@ -122,7 +122,7 @@ class TinyMachine:
         self.settled = frozenset(name for state in self.kept for name in (state.old, state.new))
 
     def least(self, capacity: int) -> int | None:
-        """Dijkstra's algorithm over all states."""
+        """Return the least cost, by Dijkstra's algorithm over all states."""
         self.capacity = capacity
         start = State(frozenset(), frozenset(), frozenset())
         number = count()
@@ -148,7 +148,7 @@ class TinyMachine:
                 yield from self._runs(state, operator)
 
     def _nobody_reads_what_it_replaces(self, state: State, operator: Operator) -> bool:
-        """Whether all others that read the old value of what stays have run, if it writes the new one."""
+        """Return True if all other readers of a kept state's old value have run before its new value is written."""
         old = {one.old for one in self.kept if one.new in operator.outputs}
         readers = {one.name for one in self.graph.operators if old & set(one.inputs)}
         return readers - {operator.name} <= state.done
@@ -176,7 +176,7 @@ class TinyMachine:
                         yield cost, State(state.done | {operator.name}, places, (state.stored | unsaved) & later)
 
     def _placed(self, places: Places, missing: list[str]) -> Iterator[Places]:
-        """At every offset that is free."""
+        """Yield the placements of missing tensors at every free offset."""
         if not missing:
             yield places
             return
@@ -188,7 +188,7 @@ class TinyMachine:
     def _written(
         self, places: Places, operator: Operator, outputs: tuple[str, ...]
     ) -> Iterator[tuple[Places, frozenset[str]]]:
-        """Outputs, too, or over what is paired with them; and what is overwritten."""
+        """Yield the placements of outputs at free offsets or over paired inputs, with the overwritten names."""
         if not self.with_addresses:
             yield from self._overwriting(places, operator)
             return
@@ -207,7 +207,7 @@ class TinyMachine:
                         yield there | {(outputs[0], offset)}, more | {name for name, _ in overlapped}
 
     def _overwriting(self, places: Places, operator: Operator) -> Iterator[tuple[Places, frozenset[str]]]:
-        """Whatever may be shared at once; all has to fit."""
+        """Yield every set of pairs that may share bytes at once and fit, without addresses."""
         there = places | {(name, 0) for name in operator.outputs}
         for pairs in subsets(operator.in_place):
             apart = all(
@@ -236,7 +236,7 @@ class TinyMachine:
         return [(other, at) for other, at in places if offset < at + self._size(other) and at < stop]
 
     def _has_been_there(self, state: State, name: str) -> bool:
-        """Whether loading it is more than the compulsory: it has been read, or an operator has written it."""
+        """Return True if its load is not compulsory: it was read before, or an operator wrote it."""
         is_input = self.graph.tensor[name].role is Role.INPUT
         return not is_input or any(name in one.inputs for one in self.graph.operators if one.name in state.done)
 

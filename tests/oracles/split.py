@@ -1,8 +1,8 @@
-"""Operators in tiles by counting coordinate by coordinate: what each place of the output reads, and what tiles take.
+"""Operators in tiles, coordinate by coordinate: the elements that each output element reads, and the tiles' regions.
 
-Written from docs/tiling.md and the operators' meaning; nothing is shared with the code that splits. All operators
-here are separable: which coordinates of an operand's dimension are read follows from one axis of the output (or of
-what is summed up) alone, or is all of them.
+Written from docs/tiling.md and the operators' definitions; nothing is shared with the code that splits. All operators
+here are separable: the coordinates read of an operand's dimension depend on one axis of the output (or the reduced
+axis), or are all of them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Tile = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Dimension:
-    """One dimension of an operand: all of it is read (`axis` None), or what `taps` says of a place on the axis.
+    """A dimension of an operand: all of it is read (`axis` None), or the `taps` of a position on the axis.
 
-    Taps may lie beside the dimension: in the padding, or in another operand that is joined.
+    Taps may be outside of the dimension: in the padding, or in another operand of a concatenation.
     """
 
     size: int
@@ -33,13 +33,13 @@ class Dimension:
     taps: Callable[[int], Sequence[int]] = lambda at: (at,)
 
     def needed(self, places: Range) -> set[int]:
-        """Return the coordinates that the places of an axis read."""
+        """Return the coordinates that positions of an axis read."""
         if self.axis is None:
             return set(range(self.size))
         return {tap for at in range(*places) for tap in self.taps(at) if 0 <= tap < self.size}
 
     def taken(self, places: Range, axis_size: int) -> Range:
-        """Return what a tile takes: from its first tap to behind its last, and at least to where the next begins."""
+        """Return the range of a tile: from its first tap to its last, and at least to the next tile's first tap."""
         if self.axis is None:
             return 0, self.size
         first = min(self.taps(places[0]))
@@ -51,28 +51,28 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor that an operator reads or writes: its kind is `input`, `weight` or `output`."""
+    """A tensor that an operator reads or writes; its kind is `input`, `weight` or `output`."""
 
     name: str
     kind: str
     dimensions: tuple[Dimension, ...]
 
     def box(self, tile: Tile, axes: Shape) -> Box | None:
-        """Return what a tile takes of it; None for nothing."""
+        """Return the region that a tile takes, or None if it is empty."""
         ranges = tuple(
             (0, one.size) if one.axis is None else one.taken(tile[one.axis], axes[one.axis]) for one in self.dimensions
         )
         return ranges if all(start < stop for start, stop in ranges) else None
 
     def elements(self, tile: Tile) -> set[Shape]:
-        """Return the elements that a tile really reads."""
+        """Return the elements that a tile actually reads."""
         needed = [one.needed((0, 0) if one.axis is None else tile[one.axis]) for one in self.dimensions]
         return set(product(*needed))
 
 
 @dataclass(frozen=True)
 class Separable:
-    """An operator: the sizes of its axes, which of them is summed up (always the last), and its operands."""
+    """An operator: the sizes of its axes, True if the last one is reduced, and its operands."""
 
     axes: Shape
     is_summed: bool
@@ -84,7 +84,7 @@ Facts = dict[str, Any]
 
 
 def separable(operator: Facts, tensors: dict[str, Facts]) -> Separable | None:
-    """Return an operator of a graph file as axes and operands; None for what cannot be split."""
+    """Return an operator of a graph file as axes and operands, or None if it cannot be split."""
     shapes = {name: tuple(tensor["shape"]) for name, tensor in tensors.items()}
     reads = [*operator["inputs"], *operator.get("parameters", [])]
     given = [shapes[name] for name in reads]
@@ -97,7 +97,7 @@ def separable(operator: Facts, tensors: dict[str, Facts]) -> Separable | None:
     if operator["kind"] not in makers or any(tensors[name]["bits"] % 8 for name in (*reads, *operator["outputs"])):
         return None
     if operator["kind"] == "MatMul" and operator.get("parameters") and given[0] == given[1] != (1, 1):
-        return None  # a square beside a square: either may stand on the left
+        return None  # two square matrices: either may be the left factor
     axes, read, wrote, is_summed = makers[operator["kind"]](given, written, attributes)
     named = [
         Operand(name, "weight" if tensors[name]["role"] == "parameter" else "input", tuple(dimensions))
@@ -131,7 +131,7 @@ def _normalised(given: list[Shape], written: list[Shape], attributes: Facts) -> 
 
 
 def _rows(given: list[Shape], written: list[Shape], attributes: Facts) -> Made:
-    """What is normalised, from an axis on, is never cut; scale and shift are as large as that."""
+    """Return a normalisation, never cut from `axis` on; scale and shift have the normalised dimensions."""
     axis = attributes.get("axis", -1) % len(written[0])
     axes = [size if at < axis else 1 for at, size in enumerate(written[0])]
 
@@ -174,7 +174,7 @@ def _pool(given: list[Shape], written: list[Shape], attributes: Facts) -> Made:
 
 
 def _global_pool(given: list[Shape], written: list[Shape], attributes: Facts) -> Made:
-    """Rows are summed up in parts."""
+    """Return a global pool, whose rows are reduced in parts."""
     source = given[0]
     summed = 4 if source[2] > 1 else None
     read = [[*_alike(source[:2]), Dimension(source[2], summed), *map(Dimension, source[3:])]]
@@ -182,7 +182,7 @@ def _global_pool(given: list[Shape], written: list[Shape], attributes: Facts) ->
 
 
 def _gemm(given: list[Shape], written: list[Shape], attributes: Facts) -> Made:
-    """The first dimension after the rows that is more than one is summed up in parts."""
+    """Return a Gemm, reduced in parts along the first dimension after the rows that is longer than 1."""
     source = given[0]
     unit = next((at for at in range(1, len(source)) if source[at] > 1), 1)
     is_summed, deep = source[unit] > 1, prod(source[unit + 1 :])

@@ -1,4 +1,4 @@
-"""Every combination of splits of a tiny network, one for each operator, and whether all tiles fit: docs/tiling.md."""
+"""The combinations of splits of a tiny network, one per operator, with a check that all tiles fit: docs/tiling.md."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from oracles.split import Box, Facts, Separable, Shape, Tile, separable, tile_si
 Item = tuple[str, int]
 """An operand's kind and bytes."""
 Scratchpad = tuple[int, int, tuple[str, ...]]
-"""Capacity, alignment and what it holds."""
+"""Capacity, alignment and the operand kinds that it holds."""
 Choice = tuple[Shape | None, ...]
-"""Of each operator the sizes of its tiles along each axis; None leaves it whole."""
+"""Tile sizes along each axis by operator; None leaves the operator whole."""
 
 
 def fit_together(items: Sequence[Item], scratchpads: Sequence[Scratchpad]) -> bool:
-    """Whether each item has a place wholly in one scratchpad, all at once, after trying everything.
+    """Return True if all items fit at once, each in one scratchpad, by exhaustive search.
 
-    In a scratchpad sizes are rounded up to the alignment, but for the topmost.
+    In a scratchpad all sizes except the topmost are rounded up to the alignment.
     """
     states = {tuple((0, 0) for _ in scratchpads)}
     for kind, size in items:
@@ -47,7 +47,7 @@ class Space:
     counts_parameters: bool
 
     def counts(self, name: str) -> bool:
-        """Whether a tensor is planned."""
+        """Return True if the tensor is planned."""
         return self.counts_parameters or self.tensors[name]["role"] != "parameter"
 
     def choices_of(self, operator: Facts) -> list[Shape | None]:
@@ -58,7 +58,7 @@ class Space:
         return [None, *(sizes for sizes in product(*map(tile_sizes, axes.axes)) if sizes != axes.axes)]
 
     def axes_of(self, operator: Facts) -> Separable | None:
-        """Return its axes and the operands that are planned."""
+        """Return an operator's axes and its planned operands."""
         found = separable(operator, self.tensors)
         if found is None:
             return None
@@ -67,25 +67,25 @@ class Space:
 
     @property
     def size(self) -> int:
-        """How many combinations there are."""
+        """Return the number of combinations."""
         return prod(len(self.choices_of(operator)) for operator in self.operators)
 
     def fits_whole(self, operator: Facts) -> bool:
-        """Whether an operator fits if nothing at all is cut."""
+        """Return True if an operator fits without any cuts."""
         return self._fits(operator, None, {})
 
     def some_choice_fits(self, staying_whole: Sequence[str] = ()) -> bool:
-        """Whether in any combination all tiles fit, these operators being whole."""
+        """Return True if all tiles fit in some combination in which these operators stay whole."""
         options = [[None] if one["name"] in staying_whole else self.choices_of(one) for one in self.operators]
         return any(self.fits(choice) for choice in product(*options))
 
     def fits(self, choice: Choice) -> bool:
-        """Whether every tile of every operator fits, in the bands that all of them make."""
+        """Return True if every tile of every operator fits, with the bands that all of them make."""
         cuts = self.cuts(choice)
         return all(self._fits(operator, sizes, cuts) for operator, sizes in zip(self.operators, choice, strict=True))
 
     def cuts(self, choice: Choice) -> dict[str, list[set[int]]]:
-        """Return along each dimension of each tensor where any tile's needs begin or end."""
+        """Return, along each dimension of each tensor, the positions at which a tile's region begins or ends."""
         cuts: dict[str, list[set[int]]] = {}
         for operator, sizes in zip(self.operators, choice, strict=True):
             found = self.axes_of(operator)
@@ -116,7 +116,10 @@ class Space:
         )
 
     def _tiles(self, found: Separable, run: Sequence[Tile], cuts: dict[str, list[set[int]]]) -> Iterator[list[Item]]:
-        """Yield what each tile needs. Tiles of one sum: the first reads all, later ones what is summed and the sum."""
+        """Yield the operands of each tile.
+
+        The first tile of a sum reads all, later ones the reduced operands and the sum.
+        """
         is_cut = found.is_summed and any(tile[-1] != (0, found.axes[-1]) for tile in run)
         keys = [tile[:-1] if is_cut else tile for tile in run]
         for at, tile in enumerate(run):
@@ -149,7 +152,7 @@ class Space:
 
 
 def runs(axes: Shape, sizes: Shape) -> Iterator[list[Tile]]:
-    """Yield the tiles for every order of the cut axes; each pass over an axis goes the other way than the last."""
+    """Yield the tiles for every order of the cut axes; consecutive passes over an axis alternate direction."""
     pieces: list[list[Any]] = [
         [(start, min(start + step, size)) for start in range(0, size, step)]
         for size, step in zip(axes, sizes, strict=True)

@@ -1,4 +1,4 @@
-"""The least traffic, or arena, of a network with state: each stays at each offset, or is loaded and written."""
+"""The least traffic, or arena, of a network with states: each stays at each offset, or is loaded and written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oracles.shared_bytes import Patience, TinyMachine, random_sharing_graph, su
 
 
 def random_graph_with_states(seed: int, operators: int = 4, greatest_size: int = 3) -> Graph:
-    """A seeded graph: one or two of its outputs are kept, and read by some operators in the next inference."""
+    """Return a seeded graph: one or two outputs are kept, and read by some operators in the next inference."""
     chance = random.Random(seed + 31)
     graph = random_sharing_graph(seed, operators, greatest_size)
     if chance.random() < 0.5:
@@ -32,7 +32,7 @@ def random_graph_with_states(seed: int, operators: int = 4, greatest_size: int =
 
 
 def least_traffic_with_states(problem: Problem) -> int | None:
-    """The least bytes beyond the compulsory, where each state stays somewhere for good or is loaded and written.
+    """Return the least bytes beyond the compulsory; each state stays on chip, or is loaded and written.
 
     Raises TooLargeError if trying everything would take minutes.
     """
@@ -49,7 +49,7 @@ def least_traffic_with_states(problem: Problem) -> int | None:
 
 
 def least_arena_with_states(problem: Problem) -> int | None:
-    """The least arena of any plan that moves only the compulsory, and states that do not stay.
+    """Return the least arena of a plan with only compulsory traffic and the transfers of states that do not stay.
 
     Raises TooLargeError if trying everything would take minutes.
     """
@@ -63,7 +63,7 @@ def least_arena_with_states(problem: Problem) -> int | None:
 
 
 def _kept(problem: Problem, capacity: int) -> Iterator[Mapping[State, int]]:
-    """Every choice of states that may stay, each at every offset at which they do not overlap."""
+    """Yield every choice of states that may stay, at all offsets without overlaps."""
     graph, alignment = problem.graph, problem.memories[0].alignment_bytes
     sizes = {state: graph.tensor[state.old].size_bytes for state in graph.states}
     for chosen in subsets(state for state in graph.states if _may_be_overwritten(graph, state)):

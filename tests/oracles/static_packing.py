@@ -11,9 +11,9 @@ from oracles.packing import Buffer, fits
 def fewest_bytes_outside(
     buffers: Sequence[Buffer], capacities: Sequence[tuple[int, int]], pinned: Sequence[int | None]
 ) -> int | None:
-    """Each capacity is (first free byte, end), aligned to 1; the memory behind the last is the one for the rest.
+    """Return the fewest bytes left out; each capacity is (first free byte, end), aligned to 1.
 
-    None where what is pinned has no place.
+    The memory number after the last means left out. Returns None if the pinned buffers do not fit.
     """
     outside = len(capacities)
     choices = [range(outside + 1) if pin is None else (pin,) for pin in pinned]

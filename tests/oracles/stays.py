@@ -1,4 +1,4 @@
-"""What leaves at least cost of one order: every choice for every gap."""
+"""The least cost of evictions in one order: every choice for every gap."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from onchip.memory.retention.gap_windows import IdleGap
 
 
 def least_cost_of_leaving(gaps: Sequence[IdleGap], left_units: Callable[[int], int]) -> int:
-    """Return what leaving costs at least; there is always room for nothing."""
+    """Return the least cost of evictions; evicting everything always fits."""
     fitting = (stays for stays in product((False, True), repeat=len(gaps)) if _fits(gaps, stays, left_units))
     return min(cost_of_leaving([gap for gap, one in zip(gaps, stays, strict=True) if not one]) for stays in fitting)
 
 
 def cost_of_leaving(gaps: Sequence[IdleGap]) -> int:
-    """Return the loads of gaps that leave, and of each of their tensors one store."""
+    """Return the cost of the loads of evicted gaps, and of one store per tensor."""
     return sum(gap.load_cost for gap in gaps) + sum({gap.tensor: gap.store_cost for gap in gaps}.values())
 
 

@@ -1,4 +1,4 @@
-"""A problem with durations in whole numbers: operators, tensors, scratchpads, and places of tensors in these."""
+"""A problem with durations in whole numbers: operators, tensors, scratchpads, and the places of tensors in them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ OFF_CHIP = -1
 
 @dataclass
 class TimedNumbers:
-    """Place t + m * tensors is tensor t in scratchpad m; sets of operators and tensors are bits.
+    """The numbers of a problem; place t + m * tensors is tensor t in scratchpad m; sets are bit masks.
 
-    `cycles` are those of each way by tensor, set-up included; `loads` and `stores` the least of any scratchpad.
+    `cycles` are those of each copy by tensor, set-up included; `loads` and `stores` are the least over all scratchpads.
     """
 
     problem: Problem
@@ -46,7 +46,7 @@ class TimedNumbers:
         self.after = self.tails()
 
     def _number_scratchpads(self) -> None:
-        """What each way costs, which tensors the array reads where, and where it writes."""
+        """Set the cost of each copy, and the scratchpads where the array reads each tensor, and where it writes."""
         problem, tensors = self.problem, self.problem.counted_tensors
         names = [memory.name for memory in problem.memories]
         self.memories = range(len(names))
@@ -68,15 +68,15 @@ class TimedNumbers:
 
     @property
     def all(self) -> range:
-        """The numbers of the tensors."""
+        """Return the numbers of the tensors."""
         return range(len(self.sizes))
 
     def place(self, tensor: int, memory: int) -> int:
-        """The number of the place of a tensor in a scratchpad."""
+        """Return the number of the place of a tensor in a scratchpad."""
         return tensor + memory * len(self.sizes)
 
     def ancestors(self) -> list[int]:
-        """Of each operator all that has to run before it, and itself, as bits; a graph's operators are in order."""
+        """Return, by operator, the mask of its ancestors and itself; a graph's operators are in topological order."""
         found: list[int] = []
         for at, reads in enumerate(self.reads):
             mine = 1 << at
@@ -86,7 +86,7 @@ class TimedNumbers:
         return found
 
     def tails(self) -> list[int]:
-        """Of each operator how long it takes at least after it has ended."""
+        """Return, by operator, the least cycles from its end to the end of the program."""
         found = [0] * len(self.lasting)
         for at in reversed(range(len(self.lasting))):
             for one in self.writes[at]:

@@ -1,4 +1,4 @@
-"""Which loops DeFiNES unrolls over an array, fixed for each layer: KULeuven-MICAS/DeFiNES, 7097d60 (BSD-3-Clause)."""
+"""The loops that DeFiNES unrolls over an array, fixed per layer: KULeuven-MICAS/DeFiNES, 7097d60 (BSD-3-Clause)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ARCHITECTURES: Final = (
     *("ascend-like", "ascend-like-df", "ascend-like-paper", "ascend-like-df-paper"),
     *("tesla-npu-like", "tesla-npu-like-df", "tesla-npu-like-df-paper"),
 )
-"""Bundled accelerators; those whose names begin alike have the same array and unrollings."""
+"""Bundled accelerators; those with a common prefix have the same array and unrollings."""
 _UNITS: Final[Mapping[tuple[str, str, str], tuple[str, int]]] = {
     ("edge-tpu-like", "dmcnn-vd-defines", "conv19"): ("K", 8),
     ("ascend-like", "mobilenetv1-defines", "pool27"): ("K", 8),
@@ -33,15 +33,15 @@ _UNITS: Final[Mapping[tuple[str, str, str], tuple[str, int]]] = {
     ("tesla-npu-like", "resnet18-defines", "add22"): ("OX", 7),
     ("tesla-npu-like", "resnet18-defines", "conv23"): ("OX", 7),
 }
-"""By array, network and layer: the one dimension that does not unroll what its loop and its units allow."""
+"""Exceptions by array, network and layer: the one dimension whose unrolling differs from the rule."""
 
 
 def unrolling_of(network: str, architecture: str, layer: str) -> Mapping[str, tuple[str, int]]:
-    """For each dimension of the array that is used, the loop that it unrolls, and over how many units.
+    """Return, for each used dimension of the array, the loop that it unrolls and the number of units.
 
-    That may be more than the loop has iterations. A pool or a depthwise convolution unrolls groups where others unroll
-    output channels; an addition has no loop but groups, so that all dimensions unroll those. Raises UsageError for
-    other names than those of NETWORKS, ARCHITECTURES and the network's layers.
+    That number may exceed the loop's iterations. A pool or a depthwise convolution unrolls groups where others unroll
+    output channels; an addition has only groups, so that all dimensions unroll those. Raises UsageError for names other
+    than those of NETWORKS, ARCHITECTURES and the network's layers.
     """
     if network not in NETWORKS:
         raise UsageError(f"no unrolling is known for {network!r}", expected=f"one of {', '.join(NETWORKS)}")
@@ -68,7 +68,7 @@ def _layers(network: str) -> Mapping[str, FusableLayer]:
 
 
 def _bounds(layer: FusableLayer) -> Mapping[str, tuple[str, int]]:
-    """The loop along each dimension that an array may have, and its iterations."""
+    """Return the loop along each possible dimension of an array, with its iterations."""
     nest, output = layer.layer, layer.output
     if len(layer.reads) > 1:
         return {"K": ("G", output.channels), "C": ("C", 1), "OX": ("G", output.columns), "OY": ("G", output.rows)}

@@ -1,6 +1,6 @@
-"""Every mapping of a tiny layer, one by one: each operand with its own cuts, loops in parts that divide them or not.
+"""The mappings of a tiny layer, enumerated: level boundaries per operand, loops with perfect and imperfect factors.
 
-The oracle of what holds beyond the even mapspace. Every memory keeps what it holds.
+The oracle for properties beyond the even map space, without memory bypass.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from onchip.model.layer.cost import LayerCost, layer_cost
 
 
 def every_mapping(problem: LayerProblem) -> Iterator[LayerMapping]:
-    """Legal or not."""
+    """Yield every mapping, legal or not."""
     for loops, ragged in _nests(problem):
         places = [range(len(loops) + 1)] * len(Operand)
         yield from _cut(problem, loops, ragged, places)
 
 
 def best_mappings(problem: LayerProblem) -> Iterator[LayerMapping]:
-    """Yield mappings that the array has units for; for each other one of these is as good in every figure.
+    """Yield mappings that fit the array; every other mapping is dominated by one of these in all figures.
 
-    A tile spans the loops in time right above it along which its operand does not change, too: it has as many
+    A tile is extended over the temporal loops directly above along which its operand does not change: it has as many
     elements, and moves no more often.
     """
     array, bounds = problem.accelerator.array or ComputeArray(free=1), problem.layer.bounds
@@ -49,7 +49,7 @@ def best_mappings(problem: LayerProblem) -> Iterator[LayerMapping]:
 
 
 def _nests(problem: LayerProblem) -> Iterator[tuple[tuple[Loop, ...], tuple[str, ...]]]:
-    """Yield all loops in all orders, and which dimensions have any."""
+    """Yield all loops in all orders, and the dimensions that have any."""
     array = problem.accelerator.array or ComputeArray(free=1)
     for parts in product(*(list(_parts(bound)) for bound in problem.layer.bounds.values())):
         own = [[(name, size) for size in sizes] for name, sizes in zip(problem.layer.bounds, parts, strict=True)]
@@ -63,7 +63,7 @@ def _nests(problem: LayerProblem) -> Iterator[tuple[tuple[Loop, ...], tuple[str,
 def _cut(
     problem: LayerProblem, loops: tuple[Loop, ...], ragged: tuple[str, ...], places: Sequence[Sequence[int]]
 ) -> Iterator[LayerMapping]:
-    """Yield the nest with every choice of places at which each operand's tiles end."""
+    """Yield the nest with every choice of the boundaries of each operand's tiles."""
     tiles = []
     for operand, own in zip(Operand, places, strict=True):
         names = _memories(problem, operand)
@@ -74,7 +74,7 @@ def _cut(
 
 
 def every_cost(problem: LayerProblem) -> Iterator[LayerCost]:
-    """Of those that are legal."""
+    """Yield the costs of the legal mappings."""
     for mapping in every_mapping(problem):
         try:
             yield layer_cost(problem, mapping)
@@ -88,7 +88,7 @@ def _memories(problem: LayerProblem, operand: Operand) -> list[str]:
 
 
 def _parts(bound: int, inner: int = 1) -> Iterator[tuple[int, ...]]:
-    """Sizes of a dimension's loops, innermost first, the outermost needed to its last iteration."""
+    """Yield the sizes of a dimension's loops, innermost first; the outermost one is needed to its last iteration."""
     left = -(-bound // inner)
     if left == 1:
         yield ()
@@ -99,7 +99,7 @@ def _parts(bound: int, inner: int = 1) -> Iterator[tuple[int, ...]]:
 
 
 def _woven(sequences: Sequence[Sequence[tuple[str, int]]]) -> Iterator[list[tuple[str, int]]]:
-    """All orders that leave each dimension's loops as they are."""
+    """Yield all interleavings that keep the order of each dimension's loops."""
     if not sequences:
         yield []
         return

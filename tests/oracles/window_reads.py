@@ -1,4 +1,4 @@
-"""Every multiplication of a convolution or pool, from the definition of its kind: which elements meet."""
+"""The multiplications of a convolution or pool, from the definition of its kind: the elements that meet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Index = tuple[int, ...]
 
 @dataclass(frozen=True)
 class WindowReads:
-    """A convolution, a transposed convolution or a pool, with the padding `pads` before each dimension of pixels."""
+    """A convolution, transposed convolution or pool, with the padding `pads` before each pixel dimension."""
 
     kind: str
     source: Index
@@ -32,7 +32,7 @@ class WindowReads:
                     yield (batch, written, *to), (batch, read, *source), (*weight, *tap)
 
     def _channels(self) -> Iterator[tuple[int, int, Index]]:
-        """Yield an output channel, an input channel that it reads, and their place in the weight."""
+        """Yield an output channel, an input channel that it reads, and their position in the weight."""
         written, read = self.output[1] // self.groups, self.source[1] // self.groups
         if "Pool" in self.kind:
             yield from ((channel, channel, (channel, 0)) for channel in range(self.output[1]))
