@@ -170,7 +170,7 @@ class _Lister:
         return place
 
     def _defer(self, listing: Listing, chosen: Sequence[Candidate], following: int) -> None:
-        """Hand back the sets with the chosen and none, or some, from `following` on, unless there are none."""
+        """Add the remaining sets with the chosen candidates, and any from `following` on, to the unlisted choices."""
         evicted = sum(1 << candidate.tensor for candidate in chosen)
         left = self._used_units - sum(candidate.units for candidate in chosen)
         after = self._candidates[following:]

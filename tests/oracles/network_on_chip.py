@@ -152,7 +152,7 @@ class PlainNetwork:
         return place.port
 
     def _moves(self, number: int, router: Router) -> list[tuple[int, RouterPort, tuple[RouterPort, ...]]]:
-        """Who passes in this cycle: multicasts, local input first; then at each output one of the others in turn."""
+        """Return the moves of this cycle: multicasts, local input first, then one other input per output in turn."""
         asked: dict[RouterPort, tuple[RouterPort, ...]] = {}
         fronts = {port: router.queues[port].front(self.now) for port in RouterPort}
         for port, flit in fronts.items():

@@ -21,8 +21,8 @@ ANYWHERE: Final = -1
 class LayoutOrders:
     """Beam search for order and offsets in one scratchpad with `has_countable_layouts`, where each operator fits.
 
-    `pins_bytes` are the only offsets of some tensors. The `last` operators, each of which reads one of these, run
-    together after all others.
+    `pins_bytes` are the only offsets of some tensors. The `last` operators each read one of these, and run together
+    after all others.
     """
 
     def __init__(self, indexed: IndexedProblem, pins_bytes: Mapping[int, int], last: int = 0) -> None:

@@ -136,7 +136,7 @@ class LeastSchedule:
         return found
 
     def _operator_pays(self, number: int, missing: frozenset[tuple[int, int]]) -> float:
-        """Where that is cheapest, with its part of the copies of `missing`: by tensor, how many operators want it."""
+        """Return an operator's least cost with its share of the copies of `missing`: (tensor, reader count) pairs."""
         if (number, missing) not in self._paid:
             operator, sharers, least = self.toy.operators[number], dict(missing), inf
             places = [

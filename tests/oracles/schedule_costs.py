@@ -203,7 +203,7 @@ class Toy:
         self.known: dict[tuple[int, tuple[str | None, ...]], list[Choice]] = {}
 
     def _most_bits(self, operator: Operator) -> int | None:
-        """Return the bits that an extracting operator reads: as many as it writes, in whole bytes."""
+        """Return the bits that an extracting operator reads: the bits that it writes, in whole bytes."""
         if operator.kind not in ("Slice", "Gather"):
             return None
         written = [self.graph.tensor[name] for name in operator.outputs]

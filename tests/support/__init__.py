@@ -1,1 +1,1 @@
-"""What several tests build on."""
+"""Support code that several tests use."""

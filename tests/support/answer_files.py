@@ -1,4 +1,4 @@
-"""Random contents of the files of answers: accelerators, layers with mappings, instructions."""
+"""Random contents of answer files: accelerators, layers with mappings, instructions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def accelerators(draw: st.DrawFn) -> Accelerator:
 
 @st.composite
 def mapped_layers(draw: st.DrawFn) -> tuple[Layer, LayerMapping]:
-    """A layer, and a mapping whose loops are exactly as long, or end short."""
+    """Draw a layer, and a mapping with perfect or imperfect factors."""
     sizes = st.integers(1, 9)
     loops = st.lists(st.tuples(st.sampled_from(LOOPS), sizes, st.none() | st.just("lane")), max_size=8)
     nest = tuple(Loop(*each) for each in draw(loops))

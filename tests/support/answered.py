@@ -14,7 +14,7 @@ DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """`value` is a part of the answer that a reader recognises: a cost, a bound or a number of rows."""
+    """A question and its answer; `value` is a readable part of the answer: a cost, a bound or a number of rows."""
 
     question: object
     value: object
@@ -22,7 +22,7 @@ class Answered:
 
     @property
     def row(self) -> tuple[str, str, str]:
-        """The value in clear, the digest of the answer and the digest of the question."""
+        """Return the value in clear, the digest of the answer and the digest of the question."""
         return str(plain(self.value)), digest(self.answer), digest(self.question)
 
 

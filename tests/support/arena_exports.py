@@ -55,7 +55,7 @@ def refused(plan: Path, model: Path) -> str:
 
 
 def chain(folder: Path, length: int = 64) -> Path:
-    """x -> RELU -> a -> RELU -> y."""
+    """Write the model x -> RELU -> a -> RELU -> y."""
     operators = [TfliteOperator("RELU", ["x"], ["a"]), TfliteOperator("RELU", ["a"], ["y"])]
     return network([int8(name, 1, length) for name in "xay"], operators, ["x"], ["y"]).write(folder / "m.tflite")
 

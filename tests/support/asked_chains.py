@@ -1,4 +1,4 @@
-"""What a search of chains is asked, without an answer."""
+"""The arguments of a search of chains, captured without running it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENOUGH = float(1 << 60)
 def asked_of(
     chains: ChainsTogether, monkeypatch: pytest.MonkeyPatch, objective: MappingObjective = MappingObjective.EDP
 ) -> Searched | None:
-    """None where there is nothing to place."""
+    """Return the arguments of the search, or None if there is nothing to place."""
     asked = list[Searched]()
 
     def note(shape: list[int], *rows: object) -> tuple[float, bool, int, list[int], list[list[int]], list[int]]:
@@ -29,7 +29,7 @@ def asked_of(
 
 
 def _of_each_point(shape: list[int], row: object) -> object:
-    """Tables repeated along dimensions in which they are the same, and flat."""
+    """Return tables flat, broadcast along dimensions in which they are constant."""
     if isinstance(row, np.ndarray):
         return np.broadcast_to(row, shape).ravel()
     return type(row)(_of_each_point(shape, one) for one in row) if isinstance(row, list | tuple) else row

@@ -1,4 +1,4 @@
-"""The exact mapper held equal to the least over all mappings of a tiny layer."""
+"""A comparison of the exact mapper with the least over all mappings of a tiny layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oracles.mapspace import least_values
 
 
 def ensure_best(problem: LayerProblem, most_mappings: int) -> None:
-    """Fails unless the best mapping for each objective is found and proven; skips where there are too many to try."""
+    """Fail unless the best mapping for each objective is found and proven; skip if there are too many mappings."""
     best = least_values(problem, most_mappings)
     if best is None:
         pytest.skip("too many mappings to look at each")

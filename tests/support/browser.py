@@ -1,4 +1,4 @@
-"""Pages in a real browser, and what a test asks of them."""
+"""Pages in a real browser, and the queries that tests make."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ needs_chromium = pytest.mark.skipif(
 
 
 def started(profile: Path) -> Iterator[Chrome]:
-    """A browser that keeps what it knows in a folder, until the tests are over."""
+    """Yield a browser that keeps its profile in a folder until the tests are over."""
     webdriver = pytest.importorskip("selenium.webdriver")
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
@@ -48,7 +48,7 @@ def script(browser: Chrome, text: str, *arguments: object) -> Any:  # noqa: ANN4
 
 
 def open_page(browser: Chrome, page: Path, theme: str = "light") -> None:
-    """Wait until everything is drawn; whatever was logged before is dropped."""
+    """Wait until everything is drawn; earlier log lines are dropped."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     features = [{"name": "prefers-color-scheme", "value": theme}]
@@ -60,7 +60,7 @@ def open_page(browser: Chrome, page: Path, theme: str = "light") -> None:
 
 
 def logged(browser: Chrome, kind: str) -> list[dict[str, str]]:
-    """What a log has got since it was last asked for."""
+    """Return the lines of a log since the last call."""
     lines: list[dict[str, str]] = browser.get_log(kind)  # type: ignore[no-untyped-call]
     return lines
 
@@ -76,7 +76,7 @@ def time_range(browser: Chrome, plot: str) -> list[float]:
 
 
 def wait_for(browser: Chrome, condition: str, *arguments: object) -> Any:  # noqa: ANN401 (what the condition gives)
-    """Until a condition in JavaScript holds; what it gave."""
+    """Wait until a condition in JavaScript holds, and return its value."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     return WebDriverWait(browser, 10).until(lambda _: script(browser, f"return {condition}", *arguments))

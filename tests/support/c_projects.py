@@ -31,7 +31,7 @@ needs_a_compiler = pytest.mark.skipif(
 
 @dataclass(frozen=True, slots=True)
 class BuiltProject:
-    """A project that was exported and built, what its `main` said, and what it returned."""
+    """A project that was exported and built, with the output and exit code of its `main`."""
 
     folder: Path
     project: CProject
@@ -44,7 +44,7 @@ class BuiltProject:
 
 
 def planned(network: Path, request: Request | None = None) -> Path:
-    """The plan of a network, as a file beside it."""
+    """Return the file with the plan of a network, next to the network's file."""
     outcome = plan_network(request or Request(str(network), Reading(), ROOM, Objective.PEAK))
     assert outcome.document is not None
     plan = network.with_suffix(".plan.json")
@@ -74,7 +74,7 @@ def made_and_run(folder: Path, flags: str = OPTIMISED) -> tuple[str, int]:
 
 
 def refusal(network: Path, plan: Path) -> str:
-    """The one line that export ends in, which leaves nothing behind."""
+    """Return the error message of a failed export, which must leave no files behind."""
     folder = network.with_suffix(".project")
     with pytest.raises(InputError) as caught:
         export_project(plan, str(network), folder, RunValues())
@@ -83,7 +83,7 @@ def refusal(network: Path, plan: Path) -> str:
 
 
 def array_sizes(folder: Path) -> dict[str, int]:
-    """The bytes of each array of the network's object file, as the compiler laid them out."""
+    """Return the bytes of each array in the network's object file."""
     said = subprocess.run(["nm", "-S", str(folder / "network.o")], capture_output=True, text=True, check=True).stdout
     return {name: int(size, 16) for size, name in re.findall(r"^\w+ (\w+) [bBdD] (\w+)$", said, re.MULTILINE)}
 

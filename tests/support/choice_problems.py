@@ -1,4 +1,4 @@
-"""Networks of choices with costs that are made up, for the searches over them."""
+"""Networks of choices with made-up costs, for the searches over them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from onchip.search.budget.limits import Progress, Run
 
 @dataclass
 class Table:
-    """True costs (None: cannot be), and how far below them the bounds are.
+    """True costs (None: impossible), and the slack of the bounds below them.
 
-    Those of even choices get half as far, or it is seen that they cannot be.
+    Choices with even numbers have a closer bound with half the slack, or are recognised as impossible.
     """
 
     true: dict[int, Criteria | None]
@@ -38,7 +38,7 @@ class Table:
         return None if cost is None else tuple(max(part - self.slack[choice] // 2, 0) for part in cost)
 
     def least(self, choices: Sequence[int]) -> Criteria:
-        """Below all bounds, less so each time that it is asked."""
+        """Return a value below all bounds, closer with each call."""
         self.least_asked += 1
         bounds = [self.bound(choice) for choice in choices]
         return tuple(max(min(each) - 9 // self.least_asked, 0) for each in zip(*bounds, strict=True))
@@ -100,7 +100,7 @@ def problems(draw: st.DrawFn) -> Problem:
 
 
 def stopped_after(rounds: int) -> Run:
-    """A run that is interrupted when it has told of more rounds than these."""
+    """Return a run that is interrupted after reporting more than this number of rounds."""
     run, heard = Run(), 0
 
     def hear(_: Progress) -> None:

@@ -1,4 +1,4 @@
-"""Mappings compiled as C and run: what goes in and comes out has the axes of the plain nest."""
+"""Mappings compiled as C and run; inputs and outputs have the axes of the plain nest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPILERS = tuple(found for name in ("gcc", "clang") if (found := shutil.which(n
 
 
 def compiled(layer: Layer, mapping: LayerMapping, folder: Path, compiler: str, optimised: str = "-O1") -> ctypes.CDLL:
-    """A library with the function `nest`; raises CalledProcessError for a warning."""
+    """Return a library with the function `nest`; raises CalledProcessError for a warning."""
     count = len(list(folder.iterdir()))
     source, library = folder / f"nest{count}.c", folder / f"nest{count}.so"
     source.write_text(nest_source(layer, mapping, "nest"))
@@ -31,14 +31,17 @@ def compiled(layer: Layer, mapping: LayerMapping, folder: Path, compiler: str, o
 def run_compiled(
     library: ctypes.CDLL, layer: Layer, source: npt.NDArray[np.float64], weight: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Of an input [n, g, c, height, width] and a weight [g, k, c, r, s] the output [n, g, k, p, q]; run twice over."""
+    """Return the output [n, g, k, p, q] for an input [n, g, c, height, width] and weights [g, k, c, r, s].
+
+    The nest runs twice.
+    """
     element, total = (np.int8, np.int32) if layer.input_bits == 8 else (np.float32, np.float32)
     inputs = np.ascontiguousarray(source.transpose(0, 3, 4, 1, 2).astype(element))
     weights = np.ascontiguousarray(weight.transpose(3, 4, 2, 0, 1).astype(element))
     guarded = np.full(layer.n * layer.p * layer.q * layer.g * layer.k + 2, -77, total)
     function = library.nest
     function.argtypes, function.restype = [ctypes.c_void_p] * 3, None
-    for _ in range(2):  # what one run leaves in copies of tiles is nothing to the next
+    for _ in range(2):  # tiles left over from the first run must not affect the second
         function(inputs.ctypes.data, weights.ctypes.data, guarded[1:].ctypes.data)
     assert guarded[0] == guarded[-1] == -77
     output = guarded[1:-1].reshape(layer.n, layer.p, layer.q, layer.g, layer.k)

@@ -10,7 +10,7 @@ from onchip.ir.tensor import Role, Tensor
 
 
 def crowd(seed: int, waiting: int, greatest_size: int, reads: int = 1) -> Graph:
-    """Tensors that all wait while a large one comes and goes; each is then read so often, in a random order."""
+    """Return tensors that all wait while a large one is live; each is then read up to `reads` times in random order."""
     chance = random.Random(seed)
     sizes = [chance.randint(1, greatest_size) for _ in range(waiting)]
     large = sum(sizes) // 2 + 1

@@ -1,4 +1,4 @@
-"""What DeFiNES's files say of its five networks (tests/data/defines)."""
+"""DeFiNES's data on its five networks (tests/data/defines)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILE = Path(__file__).parents[1] / "data" / "defines" / "networks.json"
 
 @dataclass(frozen=True)
 class PublishedLayer:
-    """`bounds` by DeFiNES's names of loops; `reads` are numbers of layers, -1 the input."""
+    """A layer: `bounds` by DeFiNES's names of loops; `reads` are numbers of layers, -1 the input."""
 
     kind: str
     bounds: dict[str, int]
@@ -25,7 +25,7 @@ class PublishedLayer:
 
 @dataclass(frozen=True)
 class PublishedNetwork:
-    """`unrolling`: by architecture, of each layer, dimension of the array -> loop and units."""
+    """A network; `unrolling` maps an architecture to, per layer, array dimension -> loop and units."""
 
     macs: int
     weight_bytes: int
@@ -52,7 +52,7 @@ def _unrolling(text: str) -> dict[str, tuple[str, int]]:
 
 
 def published_networks() -> dict[str, PublishedNetwork]:
-    """By the names of the bundled graphs."""
+    """Return the networks by the names of the bundled graphs."""
     return {
         name: PublishedNetwork(
             one["macs"],

@@ -1,4 +1,4 @@
-"""One operator and its operands, of which the verifier derives loop nests."""
+"""An operator with its operands, from which the verifier derives loop nests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LoneOperator:
 
 
 def reads(*operands: str) -> Layer:
-    """A nest over these, the input first, with the bits that they have."""
+    """Return a nest over these operands, the input first, with their bits."""
     bits = [{"x": 8, "w": 4}[name[0]] for name in operands]
     return Layer(input_bits=bits[0], weight_bits=bits[-1], output_bits=16, has_weight=len(operands) == 2)
 

@@ -1,10 +1,10 @@
-"""A small network whose optima are worked out by hand, and what running the program on it gives.
+"""A small network with optima worked out by hand, and the results of the program for it.
 
     x(40) -> stem -> s(60) -> left -> l(50) -> join -> y(30)
                            -> right -> r(50) ->
 
-The greatest need is join's: 50 + 50 + 30 = 130 bytes. Without spills the second of left and right finds all of
-s, l and r resident: 160. Below that, the first one's 50 bytes are written back and read again: 100.
+The greatest need is join's: 50 + 50 + 30 = 130 bytes. Without spills the second of left and right finds all of s, l and
+r resident: 160. Below that, the first one's 50 bytes are written back and read again: 100.
 """
 
 from __future__ import annotations

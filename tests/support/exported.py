@@ -1,4 +1,4 @@
-"""Legal plans to export, small ones by hand and random ones with spills, and putting a plan together again."""
+"""Legal plans to export, small ones by hand and random ones with spills, and the reassembly of exported plans."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BY_HAND = {
 
 
 def tight_problem(graph: Graph, alignment_bytes: int = 1, count: Count = Count.ACTIVATIONS) -> Problem:
-    """In a scratchpad that no smaller one replaces: many plans have to spill."""
+    """Return the problem in the smallest scratchpad that fits every operator: many plans have to spill."""
     roomy = Problem(graph, (Memory("sram", 1, alignment_bytes),), count=count)
     memory = Memory("sram", greatest_need(roomy).need_bytes, alignment_bytes)
     return Problem(graph, (memory,), order=Order.GIVEN, count=count)
@@ -38,20 +38,20 @@ def tight_problem(graph: Graph, alignment_bytes: int = 1, count: Count = Count.A
 
 @st.composite
 def planned(draw: st.DrawFn) -> tuple[Problem, Plan]:
-    """A random network with a plan that the pipeline has verified."""
+    """Draw a random network with a plan that the pipeline has verified."""
     problem = tight_problem(draw(graphs()), draw(st.sampled_from((1, 4))), draw(st.sampled_from(Count)))
     plan = plan_problem(problem, "belady").answer
     return (problem, plan) if plan is not None else (SPILLED.problem, SPILLED.plan)
 
 
 def figures_of(problem: Problem, plan: Plan) -> Figures:
-    """What the verifier makes of a plan, which must be legal."""
+    """Return the verifier's figures of a plan, which must be legal."""
     verdict = verify(problem, plan)
     assert verdict.is_legal
     return verdict.figures
 
 
 def put_together(found: Mapping[int, Instruction]) -> tuple[Instruction, ...]:
-    """The instructions by their number, of which none may be missing."""
+    """Return the instructions by number; none may be missing."""
     assert sorted(found) == list(range(len(found)))
     return tuple(found[index] for index in range(len(found)))

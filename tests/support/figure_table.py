@@ -28,7 +28,7 @@ from support.timed_problems import TIMED
 
 
 class CyclesProblem(Problem):
-    """A load into `left` costs 2 cycles a byte, one into `right` 3; a write 10 and 20."""
+    """A problem where a load into `left` costs 2 cycles per byte, into `right` 3; a write costs 10 and 20."""
 
     def transfer_cost(self, tensor: Tensor, source: str, target: str) -> int:
         cycles_per_byte = {("dram", "left"): 2, ("dram", "right"): 3, ("left", "dram"): 10, ("right", "dram"): 20}
@@ -37,7 +37,7 @@ class CyclesProblem(Problem):
 
 @dataclass(frozen=True)
 class Worked:
-    """What a plan costs, how much of its traffic is not compulsory, and whether it is legal."""
+    """A plan with its figures, its non-compulsory traffic, and its legality."""
 
     what: str
     case: Case
@@ -46,7 +46,7 @@ class Worked:
     is_legal: bool = True
 
     def agrees_with(self, figures: Figures, *, is_legal: bool) -> bool:
-        """Field by field, so that the figures may be of another class."""
+        """Compare field by field, so that the figures may be of another class."""
         names = tuple(self.figures.__dataclass_fields__)
         total = figures.loads + figures.write_backs
         return (
@@ -70,7 +70,7 @@ def _in_bytes(
     again: tuple[int, int] = (0, 0),
     **arenas: int,
 ) -> Figures:
-    """Where a transfer costs its bytes; `again` are the runs of what has run before, and their cost."""
+    """Return figures where a transfer costs its bytes; `again` are the number and cost of rematerialisations."""
     return Figures(
         loads=loads,
         write_backs=write_backs,
@@ -89,15 +89,15 @@ def _in_bytes(
 _CYCLES = CyclesProblem(TWO_SCRATCHPADS.problem.graph, TWO_SCRATCHPADS.problem.memories)
 
 WORKED = (
-    # x(4) in, z(4) out; s or n (4) beside x and y, or y and z.
+    # x(4) in, z(4) out; s or n (4) together with x and y, or y and z.
     Worked("a state that stays", KEPT, replace(_in_bytes(4, 4, 0, 8, 12, sram=12), states_on_chip=("s",))),
-    # s(4) in and n(4) out as well, which is compulsory here, but not of every plan.
+    # s(4) in and n(4) out as well, which is compulsory here, but not for every plan.
     Worked(
         "a state that is loaded",
         LOADED,
         replace(_in_bytes(8, 8, 0, 16, 12, sram=16), compulsory_cost=8, states_loaded=("s",)),
     ),
-    # y(8) takes the bytes of x(8), which comes again: beside y then z(8), beside x then side(4).
+    # y(8) overwrites x(8), which is reloaded: z(8) is live with y, side(4) with x.
     Worked("an input overwritten", OVERWRITING, _in_bytes(16, 12, 8, 20, 16, sram=16), non_compulsory=8),
     Worked(
         "an input overwritten without a pair",
@@ -106,17 +106,17 @@ WORKED = (
         non_compulsory=8,
         is_legal=False,
     ),
-    # x(4) and w(3) within y(9), which ends at 11; z(1) beside it.
+    # x(4) and w(3) within y(9), which ends at 11; z(1) is live with it.
     Worked("parts within a whole", JOINED, _in_bytes(7, 10, 0, 17, 10, sram=12)),
     # low(3) and high(4) within x(10), which ends at 12.
     Worked("a whole around its parts", CUT, _in_bytes(10, 8, 0, 18, 10, sram=12)),
-    # The same while x is still there: z(1) beside it.
+    # The same while x is still resident, with z(1).
     Worked(
         "room beside a whole around its parts",
         CUT.without(8).edited(5, "allocate z sram 12", "free x sram"),
         _in_bytes(10, 8, 0, 18, 11, sram=13),
     ),
-    # x(4) in, y(5) out; a(3) and y are the most at once, y ends at 12.
+    # x(4) in, y(5) out; a(3) and y are the peak, y ends at 12.
     Worked("a chain", CHAIN, _in_bytes(4, 5, 0, 9, 8, sram=12)),
     Worked("a chain in time", TIMED, replace(_in_bytes(4, 5, 0, 9, 8, sram=12), latency_cycles=13)),
     Worked(
@@ -133,12 +133,12 @@ WORKED = (
     ),
     # w(2) is loaded too: x, w and a at once; w ends at 14.
     Worked("all counted", CHAIN_WITH_PARAMETER, _in_bytes(6, 5, 0, 11, 9, sram=14)),
-    # a(4) goes and comes back: 8 beyond the compulsory x(4) and y(4); a, b and y at once.
+    # a(4) is spilled and reloaded: 8 beyond the compulsory x(4) and y(4); a, b and y at once.
     Worked("a spill and a reload", SPILLED, _in_bytes(8, 8, 4, 8, 12, sram=12), non_compulsory=8),
-    # f costs 3, and does again; x(4) stays for it, b(4) beside it and y(4).
+    # f costs 3 for its second run; x(4) stays for it, with b(4) and y(4).
     Worked("an operator that runs again", RECOMPUTED, _in_bytes(4, 4, 0, 8, 12, again=(1, 3), sram=12)),
     Worked("one input for two outputs", TWO_OUTPUTS, _in_bytes(4, 8, 0, 12, 12, sram=12)),
-    # u(3) and z(2) are read by nobody: loading u is not compulsory, and z is never moved.
+    # u(3) and z(2) have no readers: loading u is not compulsory, and z is never moved.
     Worked("unread tensors", UNREAD, _in_bytes(4, 4, 0, 8, 10, sram=10)),
     Worked(
         "an unread network input loaded, which is no reload",
@@ -184,13 +184,13 @@ WORKED = (
         Case(TWO_SCRATCHPADS.problem, CHAIN.program.replace("sram", "right")),
         _in_bytes(4, 5, 0, 9, 8, left=0, right=12),
     ),
-    # x: 2 cycles a byte, y from the right one 20; the least for y would be 10 from the left one.
+    # x: 2 cycles per byte, y from `right` 20; the least for y would be 10 from `left`.
     Worked(
         "costs that are no bytes",
         Case(_CYCLES, TWO_SCRATCHPADS.program),
         Figures(4, 5, 0, 0, 9, 8 + 100, 8 + 50, 17, (("left", 9), ("right", 8)), 0, 0),
     ),
-    # x comes into the right one for 3 cycles a byte although 2 would do; y leaves from the left.
+    # x is loaded into `right` at 3 cycles per byte although 2 is possible; y is stored from `left`.
     Worked(
         "a compulsory load where it costs more",
         Case(
@@ -201,15 +201,15 @@ WORKED = (
         .edited(1, "copy x dram right"),
         Figures(4, 5, 0, 0, 9, 12 + 50, 8 + 50, 17, (("left", 9), ("right", 12)), 0, 0),
     ),
-    # x(4) is moved, which costs its bytes; it lies in both while y(5) does, beside a(3).
+    # x(4) is moved, which costs its bytes; it is in both scratchpads while y(5) and a(3) are resident.
     Worked("a move along a link", MOVED, _in_bytes(4, 5, 0, 9, 21, moved=4, left=9, right=12)),
-    # x comes for 5, is moved for 10 and y leaves for 16; the least for x and y are 5 and 14.
+    # x is loaded for 5 and moved for 10, y is stored for 16; the least for x and y are 5 and 14.
     Worked(
         "a move that has a price",
         RATED,
         Figures(4, 5, 0, 4, 9, 5 + 10 + 16, 5 + 14, 21, (("left", 9), ("right", 12)), 0, 0),
     ),
-    # x(4) and w(2) come, a(3) is moved; then x, w, a and y(5) at once.
+    # x(4) and w(2) are loaded, a(3) is moved; then x, w, a and y(5) at once.
     Worked(
         "a scratchpad for each kind of operand",
         HELD,

@@ -1,4 +1,4 @@
-"""The program in a process of its own, split from one that has loaded it: what a file does to it, without start-up."""
+"""The program in a separate process, forked from one that has loaded it: a file's effects without the start-up time."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ PROCESSES.set_forkserver_preload(["onchip.cli", "onchip.api.plan", "onchip.api.m
 
 @dataclass(frozen=True)
 class Ended:
-    """How it ended."""
+    """The end of a process."""
 
     code: int
     said: str
-    """On its standard error."""
+    """Text on its standard error."""
     greatest_bytes: int
-    """Of memory, at any time; 0 if it was killed."""
+    """Peak memory in bytes; 0 if the process was killed."""
 
 
 def run_forked(arguments: Sequence[str], folder: Path, seconds: int) -> Ended:
-    """Run `onchip ARGUMENTS` with an empty cache; it is killed after so many seconds of a processor."""
+    """Run `onchip ARGUMENTS` with an empty cache; the process is killed after `seconds` of processor time."""
     process = PROCESSES.Process(target=_run, args=(list(arguments), folder, seconds))
     process.start()
     process.join()

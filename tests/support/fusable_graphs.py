@@ -28,7 +28,7 @@ Cut = tuple[tuple[Stack, Tiling], ...]
 
 
 def residual(size: int = 12, channels: int = 4) -> Graph:
-    """Two convolutions beside a skip connection, then one of stride 2 and a pool."""
+    """Return two convolutions in parallel to a skip connection, then one of stride 2 and a pool."""
     network = Network(8)
     first = conv(network, network.input(1, 2, size, size), channels, 3)
     inner = conv(network, first, channels, 3, is_fused=True)
@@ -40,7 +40,7 @@ def residual(size: int = 12, channels: int = 4) -> Graph:
 
 
 def unpadded(size: int = 13) -> Graph:
-    """Crops are added, as in DeFiNES's networks: of the first with more channels, of the second every other pixel."""
+    """Return a network that adds crops, like DeFiNES's: first with more channels, then of every other pixel."""
     network = Network(8)
     source = conv(network, network.input(1, 1, size, size), 2, 1)
     first = conv(network, source, 3, 3, pads=[0] * 4)
@@ -51,7 +51,7 @@ def unpadded(size: int = 13) -> Graph:
 
 
 def transposed(size: int = 6) -> Graph:
-    """A convolution, then a transposed one that doubles rows and columns."""
+    """Return a convolution, then a transposed one that doubles rows and columns."""
     network = Network(8)
     source = conv(network, network.input(1, 1, size, size), 3, 3)
     attributes: Attributes = {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1], "kernel_shape": [3, 3]}
@@ -61,7 +61,7 @@ def transposed(size: int = 6) -> Graph:
 
 
 def classifier(size: int = 8) -> Graph:
-    """A convolution, a pool, two fully connected layers."""
+    """Return a convolution, a pool, and two fully connected layers."""
     network = Network(8)
     pooled = pool(network, conv(network, network.input(1, 2, size, size), 3, 3), "AveragePool", 2, 2, 0)
     assert pooled is not None
@@ -109,9 +109,9 @@ def wider(network: Network, source: str, channels: int) -> str:
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    """Convolutions of all kinds, pools, what is done element by element, skip connections, padded and cropped.
+    """Draw convolutions of all kinds, pools, element-wise operators and skip connections, padded and cropped.
 
-    What is read may be an output, too, and a crop of it.
+    Inner maps, and a crop of one, may be outputs too.
     """
     network = Network(8)
     last = network.input(1, draw(st.integers(1, 3)), draw(st.integers(4, 11)), draw(st.integers(4, 11)))
@@ -130,7 +130,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 
 def leaving(graph: Graph, names: Sequence[str]) -> Graph:
-    """With these tensors as outputs, too."""
+    """Return the graph with these tensors as additional outputs."""
     return replace(
         graph, tensors=tuple(replace(one, role=Role.OUTPUT) if one.name in names else one for one in graph.tensors)
     )
@@ -176,7 +176,7 @@ def _drawn(draw: st.DrawFn, network: Network, source: str) -> str:
 
 
 def _between_zeros(draw: st.DrawFn, network: Network, source: str) -> str:
-    """A convolution or a pool over the map with zeros around it."""
+    """Draw a convolution or a pool over the map with zeros around it."""
     batch, channels, rows, columns = network.shape(source)
     top, left, bottom, right = draw(st.lists(st.integers(0, 2), min_size=4, max_size=4))
     if min(rows + top + bottom, columns + left + right) < 3:
@@ -189,7 +189,7 @@ def _between_zeros(draw: st.DrawFn, network: Network, source: str) -> str:
 
 
 def _joined(draw: st.DrawFn, network: Network, source: str) -> str:
-    """A convolution over the map and others made of it, side by side along the channels."""
+    """Draw a convolution over the map concatenated along the channels with maps computed from it."""
     batch, _, rows, columns = network.shape(source)
     others = [conv(network, source, draw(st.integers(1, 2)), 3) for _ in range(draw(st.integers(1, 2)))]
     parts = draw(st.permutations([source, *others]))
@@ -200,7 +200,7 @@ def _joined(draw: st.DrawFn, network: Network, source: str) -> str:
 
 
 def _grown(draw: st.DrawFn, network: Network, source: str) -> str:
-    """Each pixel several times, added to a map of that size, beside one, or under a convolution."""
+    """Draw a resize of the map that is added to a map, concatenated with one, or read by a convolution."""
     batch, channels, rows, columns = network.shape(source)
     down, across = draw(st.integers(1, 2)), draw(st.integers(1, 3))
     shape = batch, channels, rows * down, columns * across
@@ -220,7 +220,7 @@ def _grown(draw: st.DrawFn, network: Network, source: str) -> str:
 
 
 def _part_of_channels(draw: st.DrawFn, network: Network, source: str) -> str:
-    """A convolution over some channels of the map, which is wider than these."""
+    """Draw a convolution over some channels of a wider map."""
     batch, channels, rows, columns = network.shape(source)
     wide = conv(network, source, channels + draw(st.integers(1, 2)), draw(st.sampled_from((1, 3))))
     first = draw(st.integers(0, network.shape(wide)[1] - channels))
@@ -231,7 +231,7 @@ def _part_of_channels(draw: st.DrawFn, network: Network, source: str) -> str:
 
 
 def _halves(draw: st.DrawFn, network: Network, source: str) -> str:
-    """Both halves of a map, told by a Split: added, multiplied, or put side by side behind a convolution of one."""
+    """Draw a Split whose halves are added, multiplied, or concatenated after a convolution of one half."""
     wide = conv(network, source, 2 * draw(st.integers(1, 2)), 1)
     batch, channels, rows, columns = network.shape(wide)
     shape = batch, channels // 2, rows, columns
@@ -247,7 +247,7 @@ def _halves(draw: st.DrawFn, network: Network, source: str) -> str:
 
 
 def _gated(draw: st.DrawFn, network: Network, source: str, kind: str) -> str:
-    """Times a map of one pixel for each channel, as in squeeze-and-excite, or of one channel, made of it."""
+    """Draw a product of the map with a gate of one pixel per channel (squeeze-and-excite), or of one channel."""
     batch, channels, rows, columns = network.shape(source)
     if kind == "Gate":
         gate = network.add("GlobalAveragePool", [source], (batch, channels, 1, 1))
@@ -276,7 +276,7 @@ def _drawn_convolution(draw: st.DrawFn, network: Network, source: str) -> str | 
 
 @st.composite
 def cuts(draw: st.DrawFn, network: FusableNetwork) -> Cut:
-    """Any legal stacks, in any tiles."""
+    """Draw any legal stacks, in any tiles."""
     spans, start = legal_spans(network), 0
     found: list[tuple[Stack, Tiling]] = []
     while start < len(network.layers):
@@ -291,7 +291,7 @@ def cuts(draw: st.DrawFn, network: FusableNetwork) -> Cut:
 
 @st.composite
 def tiled_graphs(draw: st.DrawFn) -> tuple[Graph, Cut, Graph]:
-    """A graph, Splits taken apart, stacks and tiles of all its layers, and the graph of these tiles."""
+    """Draw a graph with its Splits replaced, stacks and tiles of all its layers, and the graph of these tiles."""
     graph = draw(graphs())
     try:
         network = fusable_of(graph)
@@ -303,7 +303,7 @@ def tiled_graphs(draw: st.DrawFn) -> tuple[Graph, Cut, Graph]:
 
 
 def in_one_stack(graph: Graph, columns: int, rows: int, mode: OverlapMode) -> Graph:
-    """All layers in such tiles."""
+    """Return all layers in one stack with such tiles."""
     network = fusable_of(graph)
     output = network.layers[-1].output
     stack = Stack(network.inputs, network.layers)

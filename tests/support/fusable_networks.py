@@ -14,7 +14,7 @@ POINT = Window(1, 1, 1, 0)
 
 
 def fusable_layer(name: str, sources: tuple[str, ...], channels: int, size: int, weight_bits: int = 8) -> FusableLayer:
-    """A 1x1 convolution or, of several sources, a sum of maps of equal size."""
+    """Return a 1x1 convolution or, for several sources, a sum of maps of equal size."""
     layer = Layer(k=channels, c=channels, p=size, q=size)
     output = FeatureMap(f"{name}.out", channels, size, size)
     return FusableLayer(name, layer, output, tuple(Read(one, POINT, POINT) for one in sources), weight_bits)
@@ -23,7 +23,7 @@ def fusable_layer(name: str, sources: tuple[str, ...], channels: int, size: int,
 def network_of(
     sources: Mapping[str, tuple[str, ...]], size: int = 4, weight_bits: int = 8, leaving: Sequence[str] = ()
 ) -> FusableNetwork:
-    """Layers by name with the layers (or `x`) that they read; what those `leaving` write is an output."""
+    """Return layers by name, reading other layers or `x`; the layers in `leaving` write network outputs."""
     layers = tuple(
         fusable_layer(name, tuple(one if one == "x" else f"{one}.out" for one in read), 2, size, weight_bits)
         for name, read in sources.items()
@@ -43,7 +43,7 @@ RESIDUAL = {"a": ("x",), "b": ("a",), "c": ("b",), "add": ("a", "c"), "d": ("add
 
 @st.composite
 def networks(draw: st.DrawFn, most_layers: int = 6, size: int = 4) -> FusableNetwork:
-    """Any layer reads one or two earlier ones; any may write an output."""
+    """Draw layers that each read one or two earlier ones; any of them may write an output."""
     count = draw(st.integers(1, most_layers))
     names = [f"l{at}" for at in range(count)]
     sources: dict[str, tuple[str, ...]] = {}

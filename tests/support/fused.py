@@ -20,20 +20,20 @@ FREE = Latency(0, 0, 0, 0, 0)
 def level(
     name: str, size: int, *holds: Operand, pj: float = 1.0, ports: tuple[Port, ...] = READ_AND_WRITE
 ) -> MemoryLevel:
-    """Whose reads cost `pj` for 16 bits, its writes twice as much."""
+    """Return a memory level whose reads cost `pj` for 16 bits, and whose writes cost twice as much."""
     memory = Memory(name, size, holds=holds or tuple(Operand))
     return MemoryLevel(memory, None, True, access=Access(16, pj, 2 * pj, 8), ports=ports)
 
 
 def machine(*levels: MemoryLevel) -> Accelerator:
-    """One unit."""
+    """Return a machine with one unit."""
     scratchpads = tuple(one.memory for one in levels)
     dram = Dram(Access(16, 100.0, 200.0, 8), DRAM_PORT)
     return Accelerator("toy", scratchpads, levels, None, ComputeArray({"K": 1}, mac_energy_pj=0.5), dram)
 
 
 def small_machine(local: int = 256, shared: int = 1024) -> Accelerator:
-    """Weights apart, features in a local buffer and a global one."""
+    """Return a machine with a weight memory, and a local and a global buffer for features."""
     return machine(
         level("weights", 4096, Operand.WEIGHT),
         level("local", local, Operand.INPUT, Operand.OUTPUT),
@@ -42,7 +42,7 @@ def small_machine(local: int = 256, shared: int = 1024) -> Accelerator:
 
 
 def split_machine() -> Accelerator:
-    """Inputs and outputs have buffers of their own below one that they share."""
+    """Return a machine with separate input and output buffers below a shared one."""
     return machine(
         level("in", 64, Operand.INPUT),
         level("out", 64, Operand.OUTPUT),
@@ -51,7 +51,7 @@ def split_machine() -> Accelerator:
 
 
 def plain(problem: LayerProblem) -> LayerCost | None:
-    """Every memory keeps one element at a time."""
+    """Return the cost with one element at a time in every memory, or None if that does not fit."""
     nest = tuple(Loop(name, size) for name, size in problem.layer.bounds.items() if size > 1)
     kept = (
         tuple(Kept(one.memory.name, 0) for one in problem.keepers(operand) if operand in problem.layer.operands)
@@ -64,13 +64,13 @@ def plain(problem: LayerProblem) -> LayerCost | None:
 
 
 def fitting(problem: LayerProblem) -> LayerCost | None:
-    """Costs nothing; only what has room where its operands lie whole is asked."""
+    """Return a cost of zero; the caller asks only for problems whose whole operands fit."""
     return LayerCost(LayerMapping(()), problem.layer.macs, (), {}, 0.0, FREE, 1)
 
 
 @dataclass(slots=True)
 class Noting:
-    """Notes what it is asked, and refuses as often as it is told."""
+    """A mapper that records its problems, and refuses the first `refusals` of them."""
 
     refusals: int = 0
     asked: list[LayerProblem] = field(default_factory=list)

@@ -21,7 +21,7 @@ dram: {access_bits: 64, read_energy_pj: 400, write_energy_pj: 450, ports: [{dire
 
 
 def three_convolutions() -> str:
-    """8 x 8 pixels; the third adds what the first has written to what the second has."""
+    """Return a graph of 8 x 8 pixels: two convolutions, and an addition of their outputs."""
     plain = {"bits": 8, "shape": [1, 4, 8, 8]}
     tensors = [{"name": "x", "role": "input", **plain}]
     operators: list[dict[str, object]] = []

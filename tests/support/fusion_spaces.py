@@ -1,4 +1,4 @@
-"""A chip with little room for maps, all ways through a space, and costs that are made up."""
+"""A chip with little capacity for maps, all paths through a search space, and made-up costs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ways_through(arcs: Sequence[Arc[StackChoice]], last: int, place: int = 0) ->
 
 @dataclass
 class RandomCosts:
-    """Any cost for any choice, always the same; bounds are somewhere below."""
+    """A random but reproducible cost for each choice; bounds are somewhere below."""
 
     seed: int
     criteria: int

@@ -1,4 +1,4 @@
-"""A GPU with room for everything, and random mappings for it: threads, blocks, and tiles anywhere."""
+"""A GPU with ample capacity, and random mappings for it: threads, blocks, and tiles anywhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOMY_GPU = Accelerator("gpu", (LEVELS[2].memory,), LEVELS, None, ARRAY)
 
 
 def gpu_layer(random: Random, bits: int) -> Layer:
-    """Half of them are products or depthwise."""
+    """Return a random layer; half of them are matrix products or depthwise."""
     layer = random_layer(random, 2000)
     match random.randrange(4):
         case 0:
@@ -35,7 +35,7 @@ def gpu_layer(random: Random, bits: int) -> Layer:
 
 
 def gpu_mapping(random: Random, layer: Layer) -> LayerMapping:
-    """Up to four loops of a dimension, over time or side by side, at any place, some beyond its bound."""
+    """Return up to four loops per dimension, temporal or spatial, at any position, possibly beyond the bound."""
     nest = []
     for name, bound in layer.bounds.items():
         sizes = [random.choice((1, 2, 3, 4)) for _ in range(random.randint(0, 3))]

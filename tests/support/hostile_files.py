@@ -1,4 +1,4 @@
-"""Files made to exhaust whoever reads them, by name; each is small, or lies sparse on the disk."""
+"""Files by name that are made to exhaust their reader; each is small, or sparse on the disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HUGE = 100 * 2**30
 
 
 def unfolding(path: Path) -> None:
-    """100 GB of spaces, in gzip members that repeat one of 1 GB."""
+    """Write 100 GB of spaces, in gzip members that repeat one of 1 GB."""
     member = b"".join(_member(b" " * 2**20, 2**10))
     with path.open("wb") as file:
         for _ in range(HUGE // 2**30):
@@ -33,7 +33,7 @@ def _member(block: bytes, times: int) -> list[bytes]:
 
 
 def sparse(path: Path) -> None:
-    """100 GB of zeros that take no room on the disk."""
+    """Write 100 GB of zeros that take no space on the disk."""
     path.touch()
     os.truncate(path, HUGE)
 
@@ -67,7 +67,7 @@ def deep_objects(path: Path) -> None:
 
 
 def deep_attribute(path: Path) -> None:
-    """As deep as Python's parser goes, where any value may stand."""
+    """Write an attribute nested as deeply as Python's parser permits, where any value may be."""
     deep = "[" * 900 + "]" * 900
     operator = '{"name": "o", "kind": "Conv", "inputs": ["x"], "outputs": ["y"], "attributes": {"a": %s}}'
     tensors = '[{"name": "x", "bytes": 1, "role": "input"}, {"name": "y", "bytes": 1, "role": "output"}]'
@@ -126,7 +126,7 @@ def _model(nodes: list[onnx.NodeProto], dims: list[int], functions: list[onnx.Fu
 
 
 def doubling_functions(path: Path) -> None:
-    """30 functions, each of which calls the next twice."""
+    """Write 30 functions; each calls the next twice."""
     opsets = [make_opsetid("", 20), make_opsetid("own", 1)]
     functions = []
     for level in range(30):
@@ -137,7 +137,7 @@ def doubling_functions(path: Path) -> None:
 
 
 def endless_functions(path: Path) -> None:
-    """Two functions that call each other."""
+    """Write two functions that call each other."""
     opsets = [make_opsetid("", 20), make_opsetid("own", 1)]
     functions = [
         make_function("own", name, ["a"], ["b"], [make_node(other, ["a"], ["b"], domain="own")], opsets)
@@ -151,7 +151,7 @@ def huge_input(path: Path) -> None:
 
 
 def huge_constant(path: Path) -> None:
-    """A constant of 2**62 elements that a reshape asks for."""
+    """Write a constant of 2**62 elements that a reshape reads."""
     shape = onnx.helper.make_tensor("s", onnx.TensorProto.INT64, [1], [2**62])
     nodes = [
         make_node("Constant", [], ["s"], value=shape),
@@ -163,7 +163,7 @@ def huge_constant(path: Path) -> None:
 
 
 def large_range(path: Path) -> None:
-    """Numbers from 0 to 2**40, whose length nothing but their computation says."""
+    """Write numbers from 0 to 2**40, whose length is known only by computing them."""
     ends = {"zero": 0, "end": 2**40, "one": 1}
     nodes = [
         make_node("Constant", [], [name], value=onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [], [at]))
@@ -175,7 +175,7 @@ def large_range(path: Path) -> None:
 
 
 def large_tile(path: Path) -> None:
-    """A constant of 2**36 elements that is only known by computing it."""
+    """Write a constant of 2**36 elements that is known only by computing it."""
     small = onnx.helper.make_tensor("v", onnx.TensorProto.INT64, [1], [2**36])
     nodes = [
         make_node("Constant", [], ["v"], value=small),
@@ -188,7 +188,7 @@ def large_tile(path: Path) -> None:
 
 
 def _loop(body: list[onnx.NodeProto], limit: str, operand: str, result: str) -> onnx.NodeProto:
-    """A Loop whose body takes `s` to `t`; `limit` is its trip count, none if empty."""
+    """Return a Loop whose body takes `s` to `t`; `limit` is its trip count, none if empty."""
     inputs = [
         make_tensor_value_info(name, kind, [])
         for name, kind in (("i", onnx.TensorProto.INT64), ("go", onnx.TensorProto.BOOL))
@@ -203,7 +203,7 @@ def _number(name: str, number: int) -> onnx.NodeProto:
 
 
 def loops_in_loops(path: Path) -> None:
-    """A thousand times a thousand times a thousand."""
+    """Write a loop of a thousand iterations in a loop in a loop."""
     node = make_node("Relu", ["s"], ["t"])
     for _ in range(2):
         node = _loop([node], "n", "s", "t")
@@ -211,7 +211,7 @@ def loops_in_loops(path: Path) -> None:
 
 
 def open_loops_in_loops(path: Path) -> None:
-    """The same, with an open dimension, for which sizes are tried."""
+    """Write the same loops with an open dimension, for which sizes are tried."""
     loops_in_loops(path)
     model = onnx.load(path)
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
@@ -219,7 +219,7 @@ def open_loops_in_loops(path: Path) -> None:
 
 
 def choices_in_choices(path: Path) -> None:
-    """Ifs of an unknown condition 12 deep, in both of whose branches is one."""
+    """Write Ifs of an unknown condition, nested 12 deep in both branches."""
     graph = make_graph([make_node("Relu", ["x"], ["r"])], "leaf", [], [make_tensor_value_info("r", 1, None)])
     for _ in range(12):
         node = make_node("If", ["c"], ["r"], then_branch=graph, else_branch=graph)
@@ -234,14 +234,14 @@ def choices_in_choices(path: Path) -> None:
 
 
 def long_constant_chain(path: Path) -> None:
-    """A shape at the end of 15,000 products of constants."""
+    """Write a shape at the end of 15,000 products of constants."""
     nodes = [make_node("Constant", [], ["a0"], value=onnx.helper.make_tensor("v", onnx.TensorProto.INT64, [1], [1]))]
     nodes += [make_node("Mul", [f"a{index}", "a0"], [f"a{index + 1}"]) for index in range(15_000)]
     onnx.save(_model([*nodes, make_node("Reshape", ["x", "a15000"], ["y"])], [1], []), path)
 
 
 def deep_onnx(path: Path) -> None:
-    """Graphs within attributes of nodes, a thousand deep, written by hand: protobuf itself refuses them."""
+    """Write graphs nested in node attributes a thousand deep, encoded by hand, since protobuf refuses them."""
     inner = b""
     for _ in range(1000):  # graph -> node (1) -> attribute (5) -> graph (6)
         for field in (6, 5, 1):
@@ -250,14 +250,14 @@ def deep_onnx(path: Path) -> None:
 
 
 def sparse_onnx(path: Path) -> None:
-    """A weight of 100 GB in a field that no graph has."""
+    """Write a weight of 100 GB in a field that no graph has."""
     with path.open("wb") as file:
         file.write(bytes([8, 9]) + _field(8, bytes([16, 20])) + bytes([15 << 3 | 2]) + _length(HUGE))
     os.truncate(path, path.stat().st_size + HUGE)
 
 
 def many_onnx_fields(path: Path) -> None:
-    """100 million fields of two bytes that no model has."""
+    """Write 100 million fields of two bytes that no model has."""
     path.write_bytes(bytes([8, 9]) + _field(8, bytes([16, 20])) + bytes([15 << 3, 1]) * 10**8)
 
 

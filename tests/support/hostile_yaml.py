@@ -1,4 +1,4 @@
-"""YAML made to exhaust whoever reads it, by name."""
+"""YAML by name that is made to exhaust its reader."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ LAYER = "{names: [a], layer: {loops: {K: 2}}, nest: [K2]}"
 
 
 def laughs(path: Path) -> None:
-    """Aliases of lists of aliases: 10**30 values."""
+    """Write aliases of lists of aliases: 10**30 values."""
     lines = ["l0: &l0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     lines += [f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 10)}]" for at in range(1, 30)]
     path.write_text(YAML_HEAD + "\n".join(lines) + "\nmemories: *l29\n")
 
 
 def merged_laughs(path: Path) -> None:
-    """The same with merged mappings."""
+    """Write the same with merged mappings."""
     lines = ["l0: &l0 {a: lol}"]
     lines += [f"l{at}: &l{at} {{<<: [{', '.join([f'*l{at - 1}'] * 10)}]}}" for at in range(1, 30)]
     path.write_text(YAML_HEAD + "\n".join(lines) + "\n<<: *l29\n")
 
 
 def layer_laughs(path: Path) -> None:
-    """Aliases in what begins like a layer of ZigZag's."""
+    """Write aliases in a file that begins like a ZigZag layer."""
     lines = ["- operator_type: Conv", "  l0: &l0 [lol, lol]"]
     lines += [f"  l{at}: &l{at} [*l{at - 1}, *l{at - 1}]" for at in range(1, 60)]
     path.write_text("\n".join(lines))
@@ -53,7 +53,7 @@ def huge_text(path: Path) -> None:
 
 
 def many_twice(path: Path) -> None:
-    """Fields that stand twice, in what begins like a layer of ZigZag's, whose last one counts."""
+    """Write repeated fields, where the last one counts, in a file that begins like a ZigZag layer."""
     path.write_text("- operator_type: Conv\n" + "  id: 1\n" * 10**7)
 
 
@@ -62,12 +62,12 @@ def long_lists(path: Path) -> None:
 
 
 def deep_long_names(path: Path) -> None:
-    """Each path to a value has 50,000 characters, a million times."""
+    """Write a million values, each with a path of 50,000 characters."""
     path.write_text("".join(f"{' ' * at}{'a' * 500}:\n" for at in range(99)) + f"{' ' * 99}[{'x,' * 10**6}]")
 
 
 def mapping_laughs(path: Path) -> None:
-    """The same aliases in the layers of a mapping file, which are read one by one."""
+    """Write the same aliases in the layers of a mapping file, which are read one by one."""
     lines = ["l0: &l0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     lines += [f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 10)}]" for at in range(1, 30)]
     path.write_text(f"{MAPPING_HEAD}- names: [a]\n  " + "\n  ".join(lines) + "\n")
@@ -113,4 +113,4 @@ LONG_YAML: dict[str, Maker] = {
     "huge_name": huge_name, "huge_text": huge_text, "many_twice": many_twice, "long_lists": long_lists,
     "deep_long_names": deep_long_names, "long_yaml": long_yaml,
 }  # fmt: skip
-"""What takes seconds to read before it is refused, by the one reader of all YAML."""
+"""Files that take seconds to read before the one reader of all YAML refuses them."""

@@ -1,4 +1,4 @@
-"""A package that looks installed: what it adds to onchip, by entry points."""
+"""A package that looks installed, with entry points for onchip."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ KEPT = Case(
     free y sram
     """,
 )
-"""The old one leaves, and the new one comes to its place."""
+"""The old tensor is freed, and the new one takes its place."""
 LOADED = Case(
     KEPT.problem,
     """
@@ -49,10 +49,10 @@ LOADED = Case(
     copy z sram dram
     """,
 )
-"""The same, as a network input and an output."""
+"""The same problem; the state is loaded and written as a network input and an output."""
 _IN_TWO = (Memory("sram", 16), Memory("other", 4))
 BESIDE = KEPT.of(memories=_IN_TWO)
-"""The same beside another scratchpad."""
+"""The same plan with a second scratchpad."""
 BOTH = Case(
     Problem(
         replace(
@@ -94,4 +94,4 @@ UPDATED = Case(
     copy z sram dram
     """,
 )
-"""The new one is written over the old one, which its operator reads."""
+"""The new tensor overwrites the old one, which its operator reads."""

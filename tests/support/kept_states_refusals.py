@@ -1,4 +1,4 @@
-"""States that stay on the chip, each beside the nearest that does not, or may not."""
+"""States that stay on the chip, each paired with the nearest illegal plan."""
 
 from __future__ import annotations
 

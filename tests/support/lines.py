@@ -1,4 +1,4 @@
-"""One dimension's loops at random, in time and over units, as they may stand in a nest."""
+"""Random loops of one dimension, temporal and spatial, as they may be in a nest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from random import Random
 
 @dataclass(frozen=True)
 class Line:
-    """One dimension's loops, innermost first: sizes, and whether they run over units."""
+    """The loops of one dimension, innermost first: sizes, and True for loops over units."""
 
     bound: int
     loops: tuple[tuple[int, bool], ...]
@@ -20,13 +20,13 @@ class Line:
         return prod(size for size, _ in self.loops[:at])
 
     def sums(self, chosen: list[int]) -> list[int]:
-        """Indices where these loops lead, all others at their first iteration."""
+        """Return the indices that these loops reach with all others at their first iteration."""
         steps = product(*(range(0, self.loops[at][0] * self.weight(at), self.weight(at)) for at in chosen))
         return [one for one in map(sum, steps) if one < self.bound]
 
 
 def lines_of(seed: int) -> Iterator[Line]:
-    """Each loop is needed to its last iteration."""
+    """Yield lines in which each loop is needed to its last iteration."""
     random = Random(seed)
     for _ in range(150):
         bound = random.randint(1, 40)

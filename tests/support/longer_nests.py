@@ -1,4 +1,4 @@
-"""Random mappings of layers with few loops but long ones, in many parts that end short, on random machines."""
+"""Random imperfect mappings of layers with few but long loops, in many parts, on random machines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_PARTS = 6
 
 
 def random_long_problem(random: Random) -> LayerProblem:
-    """Up to three loops, of up to 40 iterations; five of taps."""
+    """Return a problem with up to three loops, of up to 40 iterations, or five for taps."""
     accelerator = random_accelerator(random)
     while True:
         sizes = dict.fromkeys(LOOPS, 1)
@@ -31,7 +31,7 @@ def random_long_problem(random: Random) -> LayerProblem:
 
 
 def random_long_mapping(random: Random, problem: LayerProblem) -> LayerMapping:
-    """Each dimension in parts of two to five, the outermost as often as they leave to do; some over units."""
+    """Return a mapping with each dimension in parts of two to five, the outermost as needed; some over units."""
     array = problem.accelerator.array or ComputeArray(free=1)
     left, nest = dict(array.sizes), list[Loop]()
     for name, bound in problem.layer.bounds.items():

@@ -1,4 +1,4 @@
-"""Small int8 models that TFLite Micro's kernels take."""
+"""Small int8 models that TFLite Micro's kernels support."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def int8_constant(name: str, random: Random, *shape: int) -> TfliteTensor:
 
 
 def branches(count: int = 4, channels: int = 16) -> TfliteModel:
-    """Branches that widen a map and pool it, written level by level: all wide maps are there at once."""
+    """Return branches that widen a map and pool it, in level order, so that all wide maps are live at once."""
     random = Random(1)
     tensors, operators = [int8("input", 1, 16, 16, 4)], []
     for branch in range(count):
@@ -43,7 +43,7 @@ def branches(count: int = 4, channels: int = 16) -> TfliteModel:
 
 
 def random_model(random: Random, most_operators: int = 9) -> TfliteModel:
-    """Layers, sums, concatenations, means and views of rows of some length, in an order in which they can run."""
+    """Return layers, sums, concatenations, means and views of rows, in an executable order."""
     tensors = [int8(f"input{at}", 1, 16 * random.randint(1, 12)) for at in range(random.randint(1, 2))]
     tensors.append(TfliteTensor("axis", [1], "INT32", np.array([1], np.int32)))
     rows = {tensor.name: tensor.shape[1] for tensor in tensors if tensor.data is None}

@@ -1,4 +1,4 @@
-"""Models run by TFLite Micro itself, with what its arena took: the extra `tflm` has it."""
+"""Models run by TFLite Micro itself, with the size of its arena; needs the extra `tflm`."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ import numpy.typing as npt
 import tflite
 
 Untyped: TypeAlias = Any
-"""What neither the runtime nor the generated schema has types for."""
+"""Values for which neither the runtime nor the generated schema has types."""
 IS_INSTALLED = find_spec("tflite_micro") is not None
 MISSING = "tflite_micro is not installed (pip install --pre tflite_micro)"
 INFERENCES = 2
 
 
 class MicroRefusalError(Exception):
-    """TFLite Micro does not run a model: it has no kernel for an operator, or not for these operands."""
+    """Raised if TFLite Micro does not run a model: no kernel for an operator, or not for these operands."""
 
 
 @dataclass(frozen=True, slots=True)
 class MicroRun:
-    """The arena's head (tensors, scratch buffers) and tail (what persists) in bytes, and each inference's outputs."""
+    """The bytes of the arena's head (tensors, scratch buffers) and tail (persistent), and each inference's outputs."""
 
     head_bytes: int
     tail_bytes: int
     outputs: tuple[npt.NDArray[Any], ...]
 
     def has_outputs_of(self, other: MicroRun) -> bool:
-        """Whether both computed the same bits."""
+        """Return True if both computed the same bits."""
         pairs = zip(self.outputs, other.outputs, strict=True)
         return all(one.dtype == two.dtype and one.tobytes() == two.tobytes() for one, two in pairs)
 
@@ -50,7 +50,7 @@ def run_on_micro(model: bytes, arena_bytes: int = 2**25, seed: int = 0) -> Micro
         try:
             interpreter = runtime.Interpreter.from_bytes(model, arena_size=arena_bytes)
             outputs = tuple(_outputs(interpreter, graph, np.random.default_rng(seed)))
-        except Exception as error:  # it raises whatever its binding raises
+        except Exception as error:  # the binding raises various exception types
             raise MicroRefusalError(_text(said).strip().replace("\n", "; ") or str(error)) from None
         interpreter.print_allocations()
         text = _text(said)
@@ -83,7 +83,7 @@ def _bytes(part: str, text: str) -> int:
 
 @contextmanager
 def _stderr() -> Iterator[BufferedRandom]:
-    """What the runtime says goes to the file descriptor, past Python."""
+    """Capture the runtime's output to the file descriptor, which bypasses Python."""
     with tempfile.TemporaryFile() as file:
         kept = os.dup(2)
         os.dup2(file.fileno(), 2)

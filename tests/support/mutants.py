@@ -1,4 +1,4 @@
-"""Every way to make one thing in a module of the verifier wrong: its syntax tree with one node replaced."""
+"""Mutants of a module of the verifier: its syntax tree with one node replaced."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ OTHER_COMPARISONS: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A module with one thing wrong: `change` says in a line what stands instead of what.
+    """A module with one fault; `change` is a line with the old and the new text.
 
-    `place` says which lines of the file run where the change is, and in which function; `compiled` makes all of it.
+    `place` gives the lines and the function that run the change; `compiled` compiles the module.
     """
 
     module: str
@@ -42,7 +42,7 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """The change and its function, without a line number: it stays as long as they do."""
+        """Return the change and its function, without a line number, so that it survives unrelated edits."""
         return f"{self.place.function or 'module'}: {self.change}"
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ def source_file(module: str) -> Path:
 
 
 def mutants(module: str, tree: ast.Module | None = None) -> Iterator[Mutant]:
-    """The module with one node of its syntax tree replaced at a time."""
+    """Yield the module with one node of its syntax tree replaced at a time."""
     tree = tree or source_tree(module)
     places, known = source_places(tree), Counter[str]()
     decorators = {id(part) for node in ast.walk(tree) for part in parts_of_decorators(node)}
@@ -78,7 +78,7 @@ def mutants(module: str, tree: ast.Module | None = None) -> Iterator[Mutant]:
 
 
 def replaceable_nodes(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None]]]:
-    """Each node with what puts another in its place."""
+    """Yield each node with a function that puts another in its place."""
     for parent in ast.walk(tree):
         for field, value in ast.iter_fields(parent):
             if isinstance(value, ast.AST):
@@ -89,13 +89,13 @@ def replaceable_nodes(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[ast
 
 
 def parts_of_decorators(node: ast.AST) -> Iterator[ast.AST]:
-    """Whether a dataclass is frozen is no matter of what it verifies."""
+    """Yield the nodes of decorators; a frozen dataclass, for instance, does not change the verification."""
     for decorator in getattr(node, "decorator_list", ()):
         yield from ast.walk(decorator)
 
 
 def replacements(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand instead of `node`, each wrong."""
+    """Yield faulty replacements of `node`."""
     match node:
         case ast.If() | ast.IfExp():
             for outcome in (False, True):
@@ -132,7 +132,7 @@ def with_fields(node: ast.AST, **fields: object) -> ast.AST:
 
 
 def shown(node: ast.AST) -> str:
-    """In one line; of a statement with a body, what stands above the body."""
+    """Return the node's text in one line; for a statement with a body, only its head."""
     head = with_fields(node, body=[ast.Pass()], orelse=[]) if isinstance(node, ast.If | ast.For) else node
     return " ".join(ast.unparse(head).split()).removesuffix(" pass")
 
@@ -144,7 +144,7 @@ def compiled(module: str, tree: ast.Module) -> CodeType:
 def _compiled_with(
     module: str, tree: ast.Module, put_in_place: Callable[[ast.AST], None], nodes: tuple[ast.AST, ast.AST]
 ) -> CodeType:
-    """With the first node where the second one stands, and stands again afterwards."""
+    """Compile the module with the first node in place of the second, then restore it."""
     replacement, node = nodes
     put_in_place(replacement)
     code = compiled(module, tree)

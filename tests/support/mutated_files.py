@@ -1,4 +1,4 @@
-"""Files of networks with something wrong in them at random, and how reading one ends in a process with limits."""
+"""Network files with random faults, and the result of reading one in a process with limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORD: Final = 4
 
 
 def flipped(content: bytes, chance: random.Random) -> bytes:
-    """Some bits are other ones."""
+    """Flip some bits."""
     changed = bytearray(content)
     for _ in range(chance.choice([1, 1, 2, 4, 32])):
         changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
@@ -41,14 +41,14 @@ def flipped(content: bytes, chance: random.Random) -> bytes:
 
 
 def cut(content: bytes, chance: random.Random) -> bytes:
-    """The end is missing, or a part from the middle."""
+    """Remove the end, or a part from the middle."""
     start = chance.randrange(len(content))
     stop = len(content) if chance.random() < 0.5 else min(len(content), start + chance.randint(1, 256))
     return content[:start] + content[stop:]
 
 
 def swapped(content: bytes, chance: random.Random) -> bytes:
-    """Words, or longer pieces, stand in each other's place, at several places; others are extremes."""
+    """Swap words, or longer pieces, at several positions, or replace them by extreme values."""
     changed = bytearray(content)
     for _ in range(chance.randint(1, 6)):
         size = chance.choice([_WORD, _WORD, 1, 2, 16, 64])
@@ -64,7 +64,7 @@ def swapped(content: bytes, chance: random.Random) -> bytes:
 
 
 def with_other_fields(content: bytes, chance: random.Random) -> bytes:
-    """An ONNX file that is whole, some of whose fields are other ones' or extremes."""
+    """Replace some fields of a valid ONNX file by other fields' values or by extremes."""
     model = onnx.ModelProto()
     model.ParseFromString(content)
     fields = list(_fields(model))
@@ -79,7 +79,7 @@ def with_other_fields(content: bytes, chance: random.Random) -> bytes:
                 setattr(message, name, new)
             else:
                 getattr(message, name)[index] = new
-        except (ValueError, TypeError):  # a field too small for the number, or bytes that are no text
+        except (ValueError, TypeError):  # the number exceeds the field, or the bytes are not text
             continue
     return bytes(model.SerializeToString())
 
@@ -95,7 +95,7 @@ def _fields(message: Message) -> Iterator[tuple[Message, str, int | None, Any]]:
 
 
 def with_other_values(content: bytes, chance: random.Random) -> bytes:
-    """A `.pt2` file that is whole, some values of whose tables are other ones', extremes or missing."""
+    """Replace some values in the tables of a valid `.pt2` file by other values, extremes or nothing."""
     changed = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(changed, "w") as new:
         tables = [name for name in old.namelist() if name.endswith(".json")]
@@ -140,11 +140,11 @@ MUTATIONS: Final[dict[str, tuple[Mutation, ...]]] = {
     ".tflite": (flipped, cut, swapped, swapped),
     ".pt2": (flipped, cut, swapped, *[with_other_values] * 4),
 }
-"""By the end of a file's name, what is done to it; what is done more often stands there more often."""
+"""Mutations by file extension; more frequent ones are listed several times."""
 
 
 def mutated(path: Path, chance: random.Random) -> bytes:
-    """The bytes of a file with something wrong in them."""
+    """Return the bytes of a file with a fault."""
     content = path.read_bytes()
     try:
         return chance.choice(MUTATIONS[path.suffix])(content, chance)
@@ -165,7 +165,7 @@ class Ended:
 
     @property
     def fault(self) -> str | None:
-        """What should not have been; None where it was read, or refused in one line."""
+        """Return a description of the faulty behaviour; None if the file was read, or refused in one line."""
         lines = self.said.splitlines()
         if self.code < 0:
             return f"ended by {signal.Signals(-self.code).name}"
@@ -179,7 +179,7 @@ class Ended:
 
 
 def ended(path: Path) -> Ended:
-    """Read a file with `onchip info`, in a process of its own that has so much time and memory."""
+    """Read a file with `onchip info`, in a separate process with limits on time and memory."""
     with tempfile.TemporaryFile() as said:
         child = os.fork()
         if child == 0:
@@ -191,7 +191,7 @@ def ended(path: Path) -> Ended:
 
 
 def _read(path: Path, said: int) -> None:
-    """What the child does; it never returns."""
+    """Run the child process; never returns."""
     code = 70
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,12 +1,12 @@
 """Stored answers of the compiled searches, one group for each translation unit of `onchip.native`.
 
-Each unit is asked a few dozen small questions that are drawn by a fixed seed. Limits are counted work, never time, and
-searches have one worker. For each question the file holds a part of the answer in clear, a digest of the whole answer,
-and a digest of the question. A change of the C++ that means to keep all answers can be held against the file.
+Each unit answers a few dozen small questions drawn with a fixed seed. Limits are counted work, never time, and searches
+have one worker. For each question the file holds a part of the answer in clear, a digest of the whole answer, and a
+digest of the question. A change of the C++ that should keep all answers can be compared with the file.
 
 The answers hold for the C++ library and the mathematical library of Linux: elsewhere shuffles and logarithms differ.
 
-Write the file again, from the folder `tests`, after a change that is meant to give other answers::
+Write the file again, from the folder `tests`, after a change that should give other answers::
 
     python -m support.native_answers --write
 
@@ -48,7 +48,7 @@ UNITS: Final[Mapping[str, Mapping[Callable[[int], Answered], int]]] = {
     "timing": {plan.latency_rooms: 20, plan.latency_search: 20},
     "noc": {plan.network_run: 36},
 }
-"""Questions of each unit, by translation unit of `onchip.native`, and how many of each are asked."""
+"""Questions by translation unit of `onchip.native`, with the number of each."""
 
 
 def answers_of(unit: str) -> dict[str, Row]:
@@ -63,7 +63,7 @@ def stored_answers() -> dict[str, dict[str, Row]]:
 
 
 def differences(stored: Mapping[str, Row], found: Mapping[str, Row]) -> list[str]:
-    """Name the questions whose answers differ, and those that are no longer the same questions."""
+    """Return a line for each question whose answer differs, or that is no longer the same question."""
     lines = [f"{name}: only in the file" for name in stored.keys() - found.keys()]
     lines += [f"{name}: only in this build" for name in found.keys() - stored.keys()]
     for name in stored.keys() & found.keys():

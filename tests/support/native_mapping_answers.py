@@ -1,4 +1,4 @@
-"""Answers of the compiled searches for mappings of layers, to questions drawn by a seed."""
+"""Answers of the compiled searches for mappings of layers, to seeded random questions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def zigzag_costs(seed: int) -> Answered:
 
 
 def _mappings(seed: int) -> tuple[LayerProblem, list[LayerMapping]]:
-    """Draw mappings of one layer, not all of which fit."""
+    """Draw mappings of one layer; some of them do not fit."""
     random, problem = Random(seed), random_case(seed, most_macs=2000).problem
     return problem, [random_mapping(random, problem) for _ in range(12)]
 
@@ -69,7 +69,7 @@ def exact_mapper(seed: int) -> Answered:
 
 
 def exact_way(seed: int) -> Answered:
-    """Floors of some ways to use the array, verdicts of the criteria, and the chains that remain."""
+    """Ask for lower bounds of some spatial mappings, verdicts of the components, and the remaining chains."""
     problem, space = _space(seed)
     way, random, found = native.ExactWay(space, OBJECTIVES[seed % 3]), Random(seed), list[object]()
     sizes = [len(own) for own in ways_of(problem)]
@@ -88,7 +88,7 @@ def exact_way(seed: int) -> Answered:
 
 
 def exact_refiner(seed: int) -> Answered:
-    """A random mapping refined in three steps."""
+    """Ask for a random mapping refined in three steps."""
     case = next(_legal_cases(seed))
     problem, chosen = case.problem, LayerCosts(case.problem).encode([case.mapping])
     search = native.ExactRefiner(
@@ -114,7 +114,7 @@ def _legal_cases(seed: int) -> Iterator[Case]:
 
 
 def _space(seed: int) -> tuple[LayerProblem, native.ExactSpace]:
-    """Draw a problem whose memories of each operand are a chain."""
+    """Draw a problem in which the memories of each operand form a chain."""
     for drawn in count(1000 * seed):
         problem = random_case(drawn, most_macs=1500).problem.without_memories_of_no_use()
         try:
@@ -145,7 +145,7 @@ def _plain_nest(nest: native.ExactNest | None) -> object:
 
 
 def loma_orders(seed: int) -> Answered:
-    """All mappings that LOMA fills, row by row."""
+    """Ask for all mappings that LOMA fills, row by row."""
     problem = _real_problem(seed) if seed % 4 == 3 else random_case(seed, most_macs=2000).problem
     accounting = (INTERPRETER, ZIGZAG, DEFINES)[seed % 3]
     unrolled = unrolled_for(problem, None)
@@ -165,7 +165,7 @@ def loma_orders(seed: int) -> Answered:
 
 
 def uneven_cuts(seed: int) -> Answered:
-    """Cuts of three operands drawn for every tile of a few factors; bits that a cut needs grow with the tile."""
+    """Ask for three operands' random level boundaries over few factors; a boundary's bits grow with the tile."""
     random = Random(seed)
     kinds, step = list[dict[str, int]](), 1
     for _ in range(random.randint(2, 3)):
@@ -217,7 +217,7 @@ def least_chain(seed: int) -> Answered:
 
 
 def _drawn_table(random: np.random.Generator, shape: list[int]) -> Table:
-    """Draw costs of each point, or costs that are the same along some dimensions; some points have no room."""
+    """Draw costs of each point, or costs constant along some dimensions; some points have no capacity."""
     own = [side if random.random() < 0.8 else 1 for side in shape]
     found = random.integers(0, 100, own).astype(np.float64)
     found[random.random(own) < 0.2] = inf
@@ -233,7 +233,7 @@ def highest_mean(seed: int) -> Answered:
 
 
 def least_chain_below(seed: int) -> Answered:
-    """With no limit, then with limits around the least chain, and cut short after a few steps."""
+    """Ask without a limit, then with limits around the least chain, and with few steps."""
     searched = random_search(seed)
     found = [searched.answer(inf, 1 << 30)]
     least = found[0][0]

@@ -1,4 +1,4 @@
-"""Answers of the compiled searches for plans, packings and timings, to questions drawn by a seed."""
+"""Answers of the compiled searches for plans, packings and timings, to seeded random questions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DrawnNetwork:
     predecessors: list[list[int]]
 
     def most_needed(self, alignment: int = 1) -> int:
-        """Return the most that the operands of one operator need together, each size rounded up."""
+        """Return the most bytes that the operands of one operator need together, each size rounded up."""
         aligned = [-(-size // alignment) * alignment for size in self.sizes]
         return max(
             sum(aligned[one] for one in {*own, *made}) for own, made in zip(self.reads, self.writes, strict=True)
@@ -73,7 +73,7 @@ def drawn_network(random: Random, operators: int) -> DrawnNetwork:
 
 
 def joint_search(seed: int) -> Answered:
-    """By turns with an upper bound, greed, two parts, inputs that are overwritten, and few states."""
+    """Ask in turn with an upper bound, greed, two cost parts, overwritable inputs, and few states."""
     random = Random(seed)
     network = drawn_network(random, random.randint(12, 30))
     options = {"seed": seed, "most_states": MOST_STATES, "capacity_units": network.most_needed() + random.randint(0, 2)}
@@ -115,7 +115,7 @@ def joint_search(seed: int) -> Answered:
 
 
 def peak_search(seed: int) -> Answered:
-    """Between drawn bounds, in two runs, with alignments and inputs that are overwritten."""
+    """Ask between random bounds, in two runs, with alignments and overwritable inputs."""
     random = Random(seed)
     network = drawn_network(random, random.randint(12, 40))
     alignment, is_overwritten = (1, 4)[seed % 2], seed % 3 == 0
@@ -162,7 +162,7 @@ def stay_search(seed: int) -> Answered:
 
 
 def packing_search(seed: int) -> Answered:
-    """At the load or a little above it, in several runs with other ranks; some have no packing."""
+    """Ask at the load or slightly above it, in several runs with other ranks; some have no packing."""
     random = Random(seed)
     is_dense = seed % 2 == 0
     buffers = full_at_every_step(random, 20, 24, 12, 0.25) if is_dense else _buffers(random, random.randint(20, 60))
@@ -173,7 +173,7 @@ def packing_search(seed: int) -> Answered:
 
 
 def packing_with_fixed(seed: int) -> Answered:
-    """Some buffers keep the offsets that a greedy placement gives them."""
+    """Ask with some buffers fixed at the offsets of a greedy placement."""
     random = Random(seed)
     buffers = _buffers(random, random.randint(8, 30))
     lives, _ = sections_of(buffers)
@@ -224,7 +224,7 @@ def _packing_fields(
 
 
 def _buffers(random: Random, count: int) -> list[Buffer]:
-    """Draw buffers of small sizes, some of them alike; every third time they are the pieces of a rectangle."""
+    """Draw buffers of small sizes, some of them equal, or the pieces of a rectangle in a third of the cases."""
     if random.random() < 0.3:
         return list(cut_rectangle(count, 30, 60, random.randrange(1 << 30)))
     found = []
@@ -239,7 +239,7 @@ def _load(buffers: Sequence[Buffer]) -> int:
 
 
 def arena_search(seed: int) -> Answered:
-    """Greedy orders, then skylines."""
+    """Ask for greedy orders, then for skylines."""
     random = Random(seed)
     buffers = _buffers(random, random.randint(10, 60)) if seed % 3 else list(drawn_windows(120, 12, seed))
     search, found = native.ArenaSearch(_blocks(buffers), seed), list[object]()
@@ -252,7 +252,7 @@ def arena_search(seed: int) -> Answered:
 
 
 def arena_repair(seed: int) -> Answered:
-    """Buffers that lie on each other are lowered, in two steps."""
+    """Ask to lower overlapping buffers, in two steps."""
     random = Random(seed)
     buffers = _buffers(random, random.randint(10, 60)) if seed % 3 else list(drawn_windows(120, 12, seed))
     offsets, top = list[int](), 0
@@ -282,7 +282,7 @@ def _blocks(buffers: Sequence[Buffer]) -> native.ArenaBlocks:
 
 
 def _block_fields(buffers: Sequence[Buffer]) -> list[dict[str, int]]:
-    """Half of the blocks are a little smaller than the room that they take."""
+    """Return the blocks; half of them use slightly less than their size."""
     lives, _ = sections_of(buffers)
     return [
         {
@@ -310,7 +310,7 @@ def layout_beam(seed: int) -> Answered:
 
 
 def order_beam(seed: int) -> Answered:
-    """Free tensors, or with the first one pinned; also below an upper bound."""
+    """Ask with free tensors, or with the first one pinned; also below an upper bound."""
     network, capacity, alignment = _network_with_room(seed)
     pins = [-1] * len(network.sizes)
     if seed % 2:
@@ -331,7 +331,7 @@ def order_beam(seed: int) -> Answered:
 
 
 def placed_plan(seed: int) -> Answered:
-    """Windows of a plan from the beam over layouts, planned again one after the other."""
+    """Ask to plan windows of a plan from the beam search again, one after the other."""
     network, capacity, alignment = _network_with_room(seed, operators=30)
     beam, question = _beam_of_order(Random(seed), network, capacity, alignment)
     beam.run(4, seed, native.StopToken())
@@ -364,7 +364,7 @@ def _network_with_room(seed: int, operators: int = 0) -> tuple[DrawnNetwork, int
 def _beam_of_order(
     random: Random, network: DrawnNetwork, capacity: int, alignment: int
 ) -> tuple[native.LayoutBeam, object]:
-    """Draw which operands should stay until their next use; the operators run as they are numbered."""
+    """Draw the operands that should stay until their next use; the operators run in numeric order."""
     last = {
         tensor: step
         for step, own in enumerate(zip(network.reads, network.writes, strict=True))
@@ -415,7 +415,7 @@ def _plain_stays(stays: Sequence[native.LayoutStay]) -> list[tuple[int, int, int
 
 
 def latency_rooms(seed: int) -> Answered:
-    """One order in drawn bands, timed in many rooms and with all ways to place its stays."""
+    """Ask for one order in random bands, timed with many capacities and all allocation strategies."""
     search, question = _bands(seed)
     found = list[object]()
     for share, ahead_share in ((1.0, 1.0), (0.9, 0.5), (0.0, 0.0)):
@@ -428,7 +428,7 @@ def latency_rooms(seed: int) -> Answered:
 
 
 def latency_search(seed: int) -> Answered:
-    """Other bands, other orders, then both together."""
+    """Ask for other bands, for other orders, then for both together."""
     search, question = _bands(seed)
     token, found = native.StopToken(), list[object]()
     if seed % 3 == 0:
@@ -443,7 +443,7 @@ def latency_search(seed: int) -> Answered:
 
 
 def _bands(seed: int) -> tuple[native.LatencyBands, object]:
-    """Draw a problem with some room, and begin at drawn parts of its operators."""
+    """Draw a problem with some free capacity, and start with random parts of its operators."""
     random = Random(seed)
     while True:
         problem = skipping_problem(random.randrange(1 << 30), random.randint(8, 20))
@@ -482,7 +482,7 @@ def _plain_timing(timing: native.LatencyTiming) -> list[object]:
 
 
 def network_run(seed: int) -> Answered:
-    """First to a cycle, then to the end; all endpoints send at once besides the drawn tasks."""
+    """Run to a cycle, then to the end; all endpoints send at once in addition to the random tasks."""
     random = Random(seed)
     network = random_network(random)
     endpoints = range(len(network.endpoints))

@@ -1,4 +1,4 @@
-"""Odd layers cut into tiles, and what their mappings cost on odd machines with operands at home here and there."""
+"""Irregular layers cut into tiles, and the costs of their mappings on irregular machines with various homes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.nests import random_accelerator, random_mapping
 
 @dataclass(frozen=True)
 class Tile:
-    """What a part of a layer's output computes, and the rows and columns of the input that it sees."""
+    """The loop nest of a part of a layer's output, with the rows and columns of the input that it sees."""
 
     layer: Layer
     rows: range
@@ -29,7 +29,7 @@ class Tile:
 
 
 def tiles_of(layer: Layer, random: Random) -> list[Tile]:
-    """The layer cut at random; where a tile would see nothing but zeros, whole."""
+    """Return the layer cut at random, or whole if a tile would see only zeros."""
     tall, wide = (sorted({0, size, *random.sample(range(size + 1), 1)}) for size in (layer.p, layer.q))
     try:
         return [tile_of(layer, rows, columns) for rows, columns in product(pairwise(tall), pairwise(wide))]
@@ -50,7 +50,7 @@ def tile_of(layer: Layer, rows: tuple[int, int], columns: tuple[int, int]) -> Ti
 
 
 def machine_of(seed: int) -> Accelerator:
-    """Odd, and with little room."""
+    """Return an irregular machine with little capacity."""
     random = Random(seed)
     machine = random_accelerator(random)
     levels = tuple(
@@ -65,7 +65,7 @@ def holding(machine: Accelerator, operand: Operand) -> list[str]:
 
 
 def costed(tile: Layer, machine: Accelerator, random: Random) -> Iterator[tuple[LayerProblem, LayerCost]]:
-    """With operands at home here and there, in some mappings of all; those of no use are left out."""
+    """Yield problems with various homes, with the costs of the random mappings that fit."""
     for _ in range(20):
         homes = {operand: random.choice([None, *holding(machine, operand)]) for operand in Operand}
         weight = homes[Operand.WEIGHT] if tile.has_weight else None

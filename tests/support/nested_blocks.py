@@ -1,4 +1,4 @@
-"""Networks of blocks inside blocks, as U-Nets have them: what a level writes on the way down is read on the way up."""
+"""Networks of nested blocks, like U-Nets: an output of a level on the way down is read on the way up."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from onchip.model.capacity.bounds import greatest_need
 
 
 class NestedBlocks:
-    """A U-Net of so many `levels`, whose cells of a drawn wiring are all alike; sizes are drawn within a level.
+    """A U-Net with `levels` levels, whose cells share a random wiring; sizes are random within a level.
 
-    Each level is `narrowing` as wide as the one above it.
+    Each level is `narrowing` times as wide as the one above it.
     """
 
     def __init__(self, seed: int, levels: int, nodes: int, widest: int = 64, narrowing: float = 2 / 3) -> None:
@@ -41,7 +41,10 @@ class NestedBlocks:
         self._add((hidden,), 1, Role.OUTPUT)
 
     def _cell(self, read: str, size: int) -> str:
-        """One operator reads what enters, one joins all that nobody else reads: between them any order will do."""
+        """Add a cell whose first operator reads the input and whose last joins all unread maps.
+
+        Any order in between is legal.
+        """
         chance = random.Random(self._seed)
         made, first = [self._add((read,), size)], len(self._operators)
         for _ in range(self._nodes):
@@ -62,7 +65,7 @@ class NestedBlocks:
 
 
 def in_room_for(graph: Graph, more: float) -> Problem:
-    """Return the problem of a network in so many times what its neediest operator needs."""
+    """Return the problem of a network with `more` times the capacity that its most demanding operator needs."""
     roomy = Problem(graph, (Memory("sram", 10**9),))
     need_bytes = greatest_need(roomy).need_bytes
     return Problem(graph, (Memory("sram", int(need_bytes * more)),))

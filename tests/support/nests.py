@@ -1,4 +1,4 @@
-"""Random tiny layers, machines and mappings: uneven, with skipped memories and loops split over time and space."""
+"""Random tiny layers, machines and mappings: uneven, with bypassed memories and loops split over time and space."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Case:
 
 
 def random_case(seed: int, most_macs: int = 600) -> Case:
-    """Always the same for a seed."""
+    """Return a reproducible case for the seed."""
     random = Random(seed)
     accelerator = random_accelerator(random)
     layer = random_layer(random, most_macs)
@@ -50,12 +50,12 @@ def random_case(seed: int, most_macs: int = 600) -> Case:
 
 
 def workspace_of(problem: LayerProblem, mapping: LayerMapping) -> Mapping[str, int]:
-    """What a legal mapping needs of each addressed memory, in bytes."""
+    """Return the bytes that a legal mapping needs of each addressed memory."""
     return workspace_bytes(problem, needed_bits(problem, checked_boundaries(problem, mapping)))
 
 
 def random_problem(random: Random, layer: Layer, accelerator: Accelerator) -> LayerProblem:
-    """Some operands lie whole in a memory, if they have room there."""
+    """Return a problem with some operands whole in a memory, if they fit."""
     homes = {
         operand: level.memory.name
         for operand in Operand
@@ -67,7 +67,7 @@ def random_problem(random: Random, layer: Layer, accelerator: Accelerator) -> La
 
 
 def beside_operands(layer: Layer, accelerator: Accelerator, homes: Mapping[Operand, str]) -> LayerProblem | None:
-    """Tiles have what the operands leave that lie whole in a memory; None where they leave less than nothing."""
+    """Return the problem with the capacity that whole operands leave to tiles; None if they exceed a capacity."""
     whole = LayerProblem(layer, accelerator, Homes(**{str(operand): name for operand, name in homes.items()}))
     left = {
         level.memory.name: level.memory.capacity_bytes * 8 - whole.resident_bits(level.memory.name)
@@ -123,7 +123,7 @@ def random_accelerator(random: Random) -> Accelerator:
 
 
 def _serves(random: Random, array: ComputeArray, below: list[MemoryLevel]) -> tuple[str, ...] | None:
-    """At least what all memories below serve, so that each can be filled from it."""
+    """Return the dimensions that a memory serves, at least those of all memories below, so that it can fill them."""
     if any(level.serves is None for level in below):
         return None
     least = {name for level in below for name in level.serves or ()}
@@ -168,7 +168,7 @@ def _kept(random: Random, problem: LayerProblem, operand: Operand, loops: int) -
 
 
 def one_after_the_other(problem: LayerProblem) -> LayerMapping:
-    """Every memory that keeps tiles keeps one element, of an output until nothing more is added to it."""
+    """Return a mapping with one element per memory; an output element stays until its sum is complete."""
     summed = ("R", "S", "C")
     order = (*summed, *(name for name in LOOPS if name not in summed))
     nest = tuple(Loop(name, problem.layer.bounds[name]) for name in order)

@@ -17,7 +17,7 @@ SIMBA: Final = load_accelerator("simba")
 
 
 def mappings_for_the_network(seed: int) -> tuple[LayerProblem, list[LayerMapping]]:
-    """Six mappings that fit, of a layer of at most 8 in each loop."""
+    """Return six mappings that fit, of a layer with bounds of at most 8."""
     random = Random(seed)
     k, c, p, q = (random.choice([1, 2, 3, 4, 6, 8]) for _ in range(4))
     r, s, stride = random.choice([1, 3]), random.choice([1, 2]), (random.choice([1, 2]), random.choice([1, 3]))

@@ -31,7 +31,7 @@ def random_network(random: Random) -> MeshNetwork:
 
 
 def random_tasks(random: Random, endpoints: int, *, most_receivers: int) -> list[TrafficTask]:
-    """Draw up to 14 tasks, some of which wait for earlier ones or for a cycle."""
+    """Draw up to 14 tasks; some wait for earlier ones or for a cycle."""
     tasks: list[TrafficTask] = []
     for number in range(random.randint(1, 14)):
         waits = tuple(random.sample(range(number), min(number, random.choice([0, 0, 1, 2]))))

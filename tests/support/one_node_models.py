@@ -1,6 +1,6 @@
 """Random ONNX models of one node, by operator kind, with the arrays to run them on.
 
-Attributes and shapes are mostly legal. A model that onnxruntime refuses says nothing about shapes.
+Attributes and shapes are mostly legal. A model that onnxruntime refuses gives no information about shapes.
 """
 
 from __future__ import annotations

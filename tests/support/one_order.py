@@ -1,4 +1,4 @@
-"""Problems in a scratchpad that is as small as can be, random graphs that make them hard, and what must be true."""
+"""Problems in the smallest scratchpad, random graphs that make them hard, and checks of their answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tight(graph: Graph, alignment: int = 1, beyond: int = 0) -> Problem:
 
 
 def assert_true(problem: Problem, result: Result[Plan], least_bytes: int | None) -> None:
-    """Assert that a plan is legal and its claim holds, where `least_bytes` is what all choices cost at least."""
+    """Assert that a plan is legal and its claim holds; `least_bytes` is the least cost over all choices."""
     assert result.answer is not None
     assert result.objective_value is not None
     assert verify(problem, result.answer).violations == ()
@@ -32,7 +32,7 @@ def assert_true(problem: Problem, result: Result[Plan], least_bytes: int | None)
 
 
 def windowed(operators: int, seed: int) -> Graph:
-    """Operators that read one to three of the ten most recent tensors, of any size up to a thousand bytes."""
+    """Return operators that read one to three of the ten most recent tensors, of up to a thousand bytes each."""
     chance, names, made = random.Random(seed), ["in"], list[Operator]()
     for index in range(operators):
         recent = names[-10:]

@@ -25,7 +25,7 @@ def value(name: str, shape: Shape | None, element_type: int = TensorProto.FLOAT)
 
 
 def weight(name: str, shape: Sequence[int], element_type: int = TensorProto.FLOAT) -> TensorProto:
-    """A parameter of which no value is stored, as a file whose external data is missing."""
+    """Return a parameter without a stored value, like a file whose external data is missing."""
     return TensorProto(name=name, dims=shape, data_type=element_type)
 
 
@@ -51,7 +51,7 @@ def model(
 
 
 def read(network: onnx.ModelProto, folder: Path, **dims: int) -> Graph:
-    """The network, through a file."""
+    """Return the network, read through a file."""
     path = folder / "network.onnx"
     path.write_bytes(network.SerializeToString())
     return read_onnx(path, Bindings(dims))

@@ -1,4 +1,4 @@
-"""ONNX models of many operators side by side, each on inputs of its own, with random sizes and settings."""
+"""ONNX models of many independent operators, each with separate inputs, with random sizes and settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Attribute = float | str | Sequence[int]
 
 @dataclass
 class SideBySide:
-    """Operators that are added one after another; each has an output of the network."""
+    """Independent operators, added one after another; each has an output of the network."""
 
     random: Random
     opset: int = 21
@@ -57,7 +57,7 @@ class SideBySide:
 
 
 def windows(random: Random) -> onnx.ModelProto:
-    """Convolutions of several groups, transposed ones and pools, with strides, dilations and pads."""
+    """Return convolutions with groups, transposed ones and pools, with strides, dilations and pads."""
     net = SideBySide(random)
     for _ in range(4):
         groups, inside, outside = random.choice((1, 1, 2, 3)), random.randint(1, 3), random.randint(1, 3)
@@ -76,7 +76,7 @@ def windows(random: Random) -> onnx.ModelProto:
         window["pads"] = [random.randint(0, min(1, rows - 1, columns - 1)) for _ in range(4)]
         weight = net.weight(groups * inside, outside, rows, columns)
         net.add("ConvTranspose", [net.input(1, groups * inside, 5, 4), weight], **window)
-        pads = [random.randint(0, 1), random.randint(0, 1), 0, 0]  # where windows begin behind the map, shapes differ
+        pads = [random.randint(0, 1), random.randint(0, 1), 0, 0]  # shapes differ if windows begin behind the map
         pool: dict[str, Attribute] = {
             "kernel_shape": [2, 3],
             "strides": [random.randint(1, 2), 2],
@@ -96,7 +96,7 @@ def windows(random: Random) -> onnx.ModelProto:
 
 
 def elementwise(random: Random) -> onnx.ModelProto:
-    """Operators of each element, and of elements that meet under broadcasting."""
+    """Return element-wise operators, with and without broadcasting."""
     net = SideBySide(random)
     for kind in ("Abs", "Atan", "Ceil", "Cos", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", "HardSwish", "LeakyRelu"):
         net.add(kind, [net.input(2, random.randint(1, 40))])
@@ -119,7 +119,7 @@ def elementwise(random: Random) -> onnx.ModelProto:
 
 
 def products_and_norms(random: Random) -> onnx.ModelProto:
-    """Products of matrices, softmax, norms and reductions."""
+    """Return matrix products, softmax, norms and reductions."""
     net = SideBySide(random)
     net.add("MatMul", [net.input(2, 3, 4, 5), net.input(3, 5, 6)])
     net.add("MatMul", [net.input(5), net.weight(5, 3)])
@@ -148,7 +148,7 @@ def products_and_norms(random: Random) -> onnx.ModelProto:
 
 
 def movements(random: Random) -> onnx.ModelProto:
-    """Operators that move elements, and those that take maps of another size."""
+    """Return operators that move elements, and operators on maps of another size."""
     net = SideBySide(random)
     net.add("Transpose", [net.input(2, 3, 4, 5)], perm=random.sample(range(4), 4))
     axis = random.randint(-3, 2)
@@ -184,7 +184,7 @@ def movements(random: Random) -> onnx.ModelProto:
 
 
 def fused_chain(random: Random) -> onnx.ModelProto:
-    """Convolutions with a norm and an activation behind them, a skip and a product: what plans fuse."""
+    """Return convolutions followed by a norm and an activation, a skip connection and a product, which plans fuse."""
     net = SideBySide(random)
     x = net.input(1, 3, 16, 16)
     nodes = [
@@ -206,7 +206,10 @@ def fused_chain(random: Random) -> onnx.ModelProto:
 
 
 def long_skip(random: Random) -> onnx.ModelProto:
-    """A map that waits while wide ones are made of it and narrowed again: in little room it leaves the chip."""
+    """Return a map that waits while wide maps are computed from it and narrowed again.
+
+    It is spilled if capacity is small.
+    """
     net = SideBySide(random)
     x = net.input(1, 3, 8, 8)
     nodes = [

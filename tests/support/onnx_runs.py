@@ -1,4 +1,4 @@
-"""ONNX models planned at M_R, and run by their plans."""
+"""ONNX models planned at M_R, and executed by their plans."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ran:
 
 
 def run_model(path: Path, reading: Reading = AS_IT_IS, random_weights: int | None = 1) -> Ran:
-    """Plan a model at M_R, run the plan; the verifier's figures must be the machine's."""
+    """Plan a model at M_R and run the plan; the verifier's figures must equal the machine's."""
     graph = read_network(str(path), reading)
     need = greatest_need(Problem(graph, (Memory("sram", 2**40),), count=reading.count)).need_bytes
     problem = Problem(graph, (Memory("sram", need),), count=reading.count)

@@ -1,4 +1,4 @@
-"""Kernels of mappings run by OpenCL on the processor: what goes in and comes out has the axes of the plain nest."""
+"""Kernels of mappings run by OpenCL on the processor; inputs and outputs have the axes of the plain nest."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 GUARD = -77
 OPTIONS = ["-cl-opt-disable"]
-"""Optimised, pocl 3.1 on LLVM 15 loses the condition of a store in one of 96 random kernels."""
+"""Options without optimisation: pocl 3.1 on LLVM 15 otherwise loses a store's condition in one of 96 random kernels."""
 
 
 @lru_cache
 def opencl_queue() -> pyopencl.CommandQueue | None:
-    """A queue of the first device, or None where pyopencl or a device is missing."""
+    """Return a queue of the first device, or None without pyopencl or a device."""
     if find_spec("pyopencl") is None:
         return None
     import pyopencl
@@ -37,9 +37,9 @@ def opencl_queue() -> pyopencl.CommandQueue | None:
 def run_kernel(
     kernel: GpuKernel, layer: Layer, source: npt.NDArray[np.float64], weight: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Of an input [n, g, c, height, width] and a weight [g, k, c, r, s] the output [n, g, k, p, q].
+    """Return the output [n, g, k, p, q] for an input [n, g, c, height, width] and weights [g, k, c, r, s].
 
-    What lies before and behind the output has to stay as it is.
+    The bytes before and behind the output must stay unchanged.
     """
     import pyopencl
 

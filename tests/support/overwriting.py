@@ -1,4 +1,4 @@
-"""Plans whose outputs lie in bytes of inputs, and the nearest that may not."""
+"""Plans whose outputs overwrite inputs, and the nearest problems where they may not."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ APART = Case(
     copy side sram dram
     """,
 )
-"""The same operators, with places of their own for all tensors."""
+"""The same operators, with separate addresses for all tensors."""
 OVERWRITING = Case(
     replace(APART.problem, graph=_in_place(APART.problem.graph, f=(InPlace("x", "y"),))),
     APART.program.replace("allocate y sram 8", "allocate y sram 0").replace("allocate z sram 0", "allocate z sram 8"),
 )
-"""y lies where x does, which is loaded again for h."""
+"""y overwrites x, which is loaded again for h."""
 JOINED = Case(
     Problem(
         _in_place(
@@ -66,7 +66,7 @@ JOINED = Case(
     copy z sram dram
     """,
 )
-"""x and w lie within y, at its bytes 1 and 6."""
+"""x and w are within y, at its bytes 1 and 6."""
 CUT = Case(
     Problem(
         _in_place(
@@ -89,7 +89,7 @@ CUT = Case(
     copy z sram dram
     """,
 )
-"""low and high lie within x, with a byte before, between and behind; z takes one of them, once x has left."""
+"""low and high are within x, with a byte before, between and behind; z takes one of them after x has left."""
 EARLY = Case(
     OVERWRITING.problem,
     """
@@ -121,7 +121,7 @@ UNREAD_OVER = Case(
     copy y sram dram
     """,
 )
-"""What nobody reads lies over x."""
+"""An unread output overwrites x."""
 
 _ADDED = Case(
     Problem(_in_place(graph("x:input:8 w:input:8 y:output:8", f="x x w -> y"), f=(InPlace("x", "y"),)), sram(16)),
@@ -149,9 +149,9 @@ _WHOLE: list[AttributeValue] = [4, 2]
 _TURNED: list[AttributeValue] = [2, 4]
 _FIRST_ROW: list[AttributeValue] = [0, 2, 1]
 PART_OF_ANOTHER = _added_as({SEEN_PARTS: [[], [], _FIRST_ROW], SEEN_SHAPES: [_WHOLE, _WHOLE, [1, 2]]})
-"""A part is read of w, not of x."""
+"""The partial view is of w, not of x."""
 PART_OF_ITSELF = _added_as({SEEN_PARTS: [[], _FIRST_ROW, []]})
 ALIKE = _added_as({SEEN_SHAPES: [_WHOLE, _WHOLE, _TURNED], SEEN_ORDERS: [[0, 1], [0, 1], [1, 0]]})
-"""Both views of x are the same."""
+"""Both views of x are equal."""
 OTHER_SHAPE = _added_as({SEEN_SHAPES: [_WHOLE, _TURNED, _WHOLE]})
 OTHER_ORDER = _added_as({SEEN_ORDERS: [[0, 1], [1, 0], [0, 1]]})

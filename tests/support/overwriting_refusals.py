@@ -1,4 +1,4 @@
-"""Outputs in bytes of inputs, each beside the nearest that may not lie there."""
+"""Outputs that overwrite inputs, each paired with the nearest that may not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The places that a mapping's tiles have in its nest, and which kind of its way it is."""
+"""The lattice points of a mapping's tiles, and the case that its spatial mapping belongs to."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from support.ways import way_of
 
 @dataclass(frozen=True)
 class OwnPlace:
-    """By dimension, how many indices the array meets inside it, and in how many turns."""
+    """The number of indices inside a tile, and the number of turns, by dimension."""
 
     met: tuple[int, ...]
     turns: tuple[int, ...]
 
 
 def places_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[OwnPlace]:
-    """By operand and memory, its tile's place.
+    """Yield the point of each tile, by operand and memory.
 
-    The loops right above its cut along which the operand does not change are inside.
+    The loops directly above its boundary along which the operand does not change are inside.
     """
     for operand in map(Operand, problem.layer.operands):
         for kept in getattr(mapping, operand.value):
@@ -42,14 +42,14 @@ def places_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[OwnPlace
 
 
 def kind_of(problem: LayerProblem, mapping: LayerMapping) -> UnrolledWays:
-    """The last of `kinds_of`, told apart by where sums are added to, too."""
+    """Return the last of `kinds_of`, also distinguished by the boundaries where sums are accumulated."""
     *_, found = kinds_of(problem, mapping)
     adds_on = _adds_on(problem, mapping, found)
     return next(one for one in found.kinds_of_sums() if one.adds_on == adds_on)
 
 
 def _adds_on(problem: LayerProblem, mapping: LayerMapping, way: UnrolledWays) -> tuple[bool, ...]:
-    """By boundary above a memory of outputs, but for the last, whether loops that add to sums are left outside."""
+    """Return, by boundary above a memory of outputs except the last, True if reduction loops are left outside."""
     memories = way.memories(Operand.OUTPUT)
     places = list(places_of(problem, mapping))[-len(memories) + 1 :] if len(memories) > 1 else []
     found = []
@@ -60,7 +60,7 @@ def _adds_on(problem: LayerProblem, mapping: LayerMapping, way: UnrolledWays) ->
 
 
 def kinds_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[UnrolledWays]:
-    """Its way, as ever smaller kinds: by which loops leave units idle in some place, and how many turns they take."""
+    """Yield its spatial mapping as successively smaller cases: by loops that leave units idle, and by their turns."""
     found = way_of(problem, mapping)
     own = [_idle_and_turns(problem, mapping, at, units.most) for at, units in enumerate(found.units)]
     yield found
@@ -77,7 +77,7 @@ def _is_of(own: tuple[Idleness, int], kind: LoopKind) -> bool:
 
 
 def _idle_and_turns(problem: LayerProblem, mapping: LayerMapping, at: int, units: int) -> tuple[Idleness, int]:
-    """Whether a loop over units leaves any idle in some place, and how many turns are executed."""
+    """Return the idleness of a loop over units in some place, and the number of turns executed."""
     name, bound = LOOPS[at], problem.layer.bounds[LOOPS[at]]
     turns = _led_to(mapping, name, bound, {at for at, loop in enumerate(mapping.nest) if loop.along is None})
     for inside in range(len(mapping.nest) + 1):
@@ -88,18 +88,18 @@ def _idle_and_turns(problem: LayerProblem, mapping: LayerMapping, at: int, units
 
 
 def cell_of(lattice: Lattice, place: OwnPlace) -> tuple[int, ...]:
-    """The cell that it is in, of a lattice of its way."""
+    """Return the cell of a lattice of its spatial mapping that contains the point."""
     return tuple(map(_cell_of, lattice.dimensions, place.met, place.turns))
 
 
 def _cell_of(dimension: Dimension, met: int, turns: int) -> int:
-    """Of several with as many indices that with as many turns, if these are known."""
+    """Return the cell with as many indices, and of several the one with as many turns, if these are known."""
     cells = np.nonzero((dimension.first <= met) & (met <= dimension.last))[0]
     return next((int(at) for at in cells if dimension.known_turns[at] == turns), int(cells[0]))
 
 
 def own_cells(way: UnrolledWays, places: Sequence[OwnPlace], most_cells: int = 4000) -> Lattice:
-    """A lattice whose cells are as fine as they may be around a mapping's places."""
+    """Return a lattice that is as fine as possible around a mapping's points."""
     lattice = Lattice.of(way.bounds, way.units, most_cells // 4, 0)
     for _ in range(4):
         cells = [cell_of(lattice, place) for place in places]
@@ -109,13 +109,13 @@ def own_cells(way: UnrolledWays, places: Sequence[OwnPlace], most_cells: int = 4
 
 
 def _met(problem: LayerProblem, mapping: LayerMapping, inside: int) -> tuple[int, ...]:
-    """How many indices of each dimension the loops over units and the innermost ones lead to."""
+    """Return the number of indices per dimension reached by the spatial and the innermost loops."""
     chosen = {at for at, loop in enumerate(mapping.nest) if loop.along is not None or at < inside}
     return tuple(_led_to(mapping, name, bound, chosen) for name, bound in problem.layer.bounds.items())
 
 
 def _turns_inside(problem: LayerProblem, mapping: LayerMapping, inside: int) -> tuple[int, ...]:
-    """How many the innermost loops in time do."""
+    """Return the number of indices per dimension reached by the innermost temporal loops."""
     in_time = {at for at, loop in enumerate(mapping.nest[:inside]) if loop.along is None}
     return tuple(_led_to(mapping, name, bound, in_time) for name, bound in problem.layer.bounds.items())
 

@@ -1,4 +1,4 @@
-"""Whether buffers can be packed, by trying every place, as hypothesis's examples ask it; and some that hardly can."""
+"""Exhaustive checks of packings for hypothesis's examples, and packings that barely fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oracles.packing import TooLargeError, fits
 
 
 def is_packable(problem: PackingProblem, kept: Iterable[Buffer] | None = None) -> bool:
-    """Whether the buffers, or those that are kept, fit; rejects an example too large to try every place of."""
+    """Return True if the buffers, or those kept, fit; rejects an example too large for exhaustive search."""
     buffers = [(b.start, b.stop, b.size_bytes) for b in (problem.buffers if kept is None else kept)]
     try:
         return fits(buffers, problem.capacity_bytes, problem.alignment_bytes)
@@ -23,7 +23,7 @@ def is_packable(problem: PackingProblem, kept: Iterable[Buffer] | None = None) -
 
 
 def full_at_every_step(chance: random.Random, steps: int, units: int, most: int, leaving: float) -> list[Buffer]:
-    """Buffers of `most` units at most, of which so many units live in every step; so many of them end with each."""
+    """Return buffers of at most `most` units that fill `units` in every step; a share `leaving` ends with each step."""
     alive: list[tuple[int, int]] = []
     buffers: list[Buffer] = []
     free = units
@@ -39,7 +39,7 @@ def full_at_every_step(chance: random.Random, steps: int, units: int, most: int,
 
 
 def brimful(seed: int) -> PackingProblem | None:
-    """Every step is full, sizes are a little less than multiples of the alignment."""
+    """Return a packing full in every step, with sizes slightly below multiples of the alignment."""
     chance = random.Random(seed)
     alignment = chance.choice((2, 3, 4))
     in_units = full_at_every_step(chance, chance.randint(3, 6), chance.randint(3, 6), 4, 0.45)

@@ -1,4 +1,4 @@
-"""Packings whose least arena is known: a rectangle of steps and bytes that is cut into buffers."""
+"""Packings with a known least arena: a rectangle of steps and bytes, cut into buffers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onchip.answer.packing import Buffer
 
 
 def cut_rectangle(count: int, steps: int, size_bytes: int, seed: int) -> tuple[Buffer, ...]:
-    """Cut the largest piece, at a place drawn, along time or memory, until there are so many; in an order drawn.
+    """Cut the largest piece at a random point along time or memory until there are `count`; shuffle them.
 
     All of the rectangle is used, so the least arena is `size_bytes`. Needs `steps * size_bytes >= count`.
     """
@@ -32,7 +32,7 @@ def cut_rectangle(count: int, steps: int, size_bytes: int, seed: int) -> tuple[B
 
 
 def drawn_windows(count: int, most_life: int, seed: int) -> tuple[Buffer, ...]:
-    """Buffers that begin anywhere and live for a drawn time, of a few sizes, as a compiler's temporaries do."""
+    """Return buffers with random starts and lifetimes, of a few sizes, like a compiler's temporaries."""
     chance = Random(seed)
     sizes = [kibi * 1024 for kibi in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)]
     starts = [chance.randrange(count) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Small networks and plans, written as text: what a case is made of."""
+"""Small networks and plans written as text, for test cases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onchip.ir.tensor import Role, Tensor
 
 @dataclass(frozen=True)
 class Case:
-    """A problem, a plan's instructions one a line, and what is claimed of the plan."""
+    """A problem, a plan's instructions one per line, and the claim for the plan."""
 
     problem: Problem
     program: str
@@ -27,19 +27,19 @@ class Case:
         return Plan(self.problem.memories, instructions(self.program))
 
     def edited(self, index: int, *lines: str) -> Case:
-        """The same with instruction `index` replaced by `lines`; none drops it."""
+        """Return the case with instruction `index` replaced by `lines`; without lines it is dropped."""
         program = self.program.strip().splitlines()
         program[index : index + 1] = lines
         return replace(self, program="\n".join(program))
 
     def without(self, *indices: int) -> Case:
-        """The same without these instructions."""
+        """Return the case without these instructions."""
         program = self.program.strip().splitlines()
         kept = (line for index, line in enumerate(program) if index not in indices)
         return replace(self, program="\n".join(kept))
 
     def of(self, **changes: object) -> Case:
-        """The same plan for a problem with other fields."""
+        """Return the same plan for a problem with other fields."""
         return replace(self, problem=replace(self.problem, **changes))  # type: ignore[arg-type]
 
 
@@ -56,7 +56,7 @@ def linked(case: Case, *links: tuple[str, str]) -> Case:
 
 
 def instructions(program: str) -> tuple[Instruction, ...]:
-    """`allocate x sram 0` (and `state`, where it is one), `copy x dram sram`, `compute f`, `free x sram`."""
+    """Parse `allocate x sram 0` (and `state` for a state), `copy x dram sram`, `compute f`, `free x sram`."""
     return tuple(_instruction(line.split()) for line in program.strip().splitlines())
 
 
@@ -76,7 +76,7 @@ def _instruction(words: list[str]) -> Instruction:
 
 
 def graph(tensors: str, **operators: str) -> Graph:
-    """`graph("x:input:4 y:output:5", f="x -> y")`; parameters are told by their role."""
+    """Parse `graph("x:input:4 y:output:5", f="x -> y")`; parameters are recognised by their role."""
     parts = (tensor.split(":") for tensor in tensors.split())
     known = {name: Tensor(name, int(size), Role(role)) for name, role, size in parts}
     return Graph(
@@ -130,7 +130,7 @@ CHAIN_WITH_PARAMETER = Case(
     copy y sram dram
     """,
 )
-"""The same where all tensors count, the parameter too."""
+"""The same with all tensors counted, including the parameter."""
 
 SPILLED = Case(
     Problem(
@@ -185,7 +185,7 @@ UNREAD = Case(
     compute g
     """,
 )
-"""A network input and an activation that nobody reads."""
+"""A network input and an activation without readers."""
 
 TWO_SCRATCHPADS = Case(
     replace(CHAIN.problem, memories=LEFT_AND_RIGHT),
@@ -201,10 +201,10 @@ TWO_SCRATCHPADS = Case(
     copy y right dram
     """,
 )
-"""Operands in different scratchpads; the output has a place in both, of which one is free again when it is written."""
+"""Operands in different scratchpads; the output is allocated in both, and freed in one before it is written."""
 
 MOVED = linked(TWO_SCRATCHPADS.edited(3, "allocate x right 8", "copy x left right", "compute f"), ("left", "right"))
-"""The same; the network input goes from one scratchpad to the other beside DRAM."""
+"""The same; the network input is copied from one scratchpad to the other without DRAM."""
 
 RATED = MOVED.of(
     objective=Objective.DMA_CYCLES,
@@ -219,7 +219,7 @@ RATED = MOVED.of(
         },
     ),
 )
-"""The same where the load of x costs 3 + 2, its move 10, and the write of y, which could cost 14, 2 + 5 + 9."""
+"""The same; the load of x costs 3 + 2, its move 10, and the write of y 2 + 5 + 9, although 14 is possible."""
 
 HELD = Case(
     Problem(
@@ -247,7 +247,7 @@ HELD = Case(
     copy y outputs dram
     """,
 )
-"""A scratchpad for each kind of operand: what one operator writes is moved to where the next can read it."""
+"""A scratchpad per operand kind: an operator's output is moved to where the next can read it."""
 
 READ_TWICE = Case(
     Problem(

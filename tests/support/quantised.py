@@ -1,4 +1,4 @@
-"""Quantised networks as files write them: each map quantised after its operator, dequantised before its readers."""
+"""Quantised networks in QDQ form: each map is quantised after its operator and dequantised before its readers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHANNELS, PIXELS = 4, 8
 
 @dataclass
 class QuantisedNetwork:
-    """Grows a network in QDQ form; every map is named by the tensor of integers that holds it."""
+    """A builder of a network in QDQ form; every map is named by its tensor of integers."""
 
     seed: int
     nodes: list[onnx.NodeProto] = field(default_factory=list)
@@ -32,25 +32,25 @@ class QuantisedNetwork:
         return name
 
     def scale(self, name: str) -> list[str]:
-        """A scale and a zero point of their own."""
+        """Return a separate scale and zero point."""
         scale = np.float32(self.chance.choice([0.02, 0.05, 0.1]))
         zero = np.int8(self.chance.randint(-4, 4))
         return [self.constant(f"{name}_scale", np.asarray(scale)), self.constant(f"{name}_zero", np.asarray(zero))]
 
     def quantised(self, name: str) -> str:
-        """What is named in floating point becomes integers."""
+        """Quantise the floating-point map with this name."""
         self.nodes.append(make_node("QuantizeLinear", [name, *self.scale(name)], [f"{name}_q"], name=f"{name}_Q"))
         return f"{name}_q"
 
     def dequantised(self, map_name: str) -> str:
-        """A map of integers in floating point, once more for every reader, as files have it or share it."""
+        """Dequantise a map, again for every reader, since files may repeat or share the dequantisation."""
         name = f"{map_name}_d{len(self.nodes)}"
         written = next(node for node in self.nodes if map_name in node.output)
         self.nodes.append(make_node("DequantizeLinear", [map_name, *written.input[1:]], [name], name=f"{name}_D"))
         return name
 
     def weight(self, name: str, *shape: int) -> str:
-        """A constant that the file dequantises, with a scale for each of its first dimension."""
+        """Return a constant that the file dequantises, with a scale per index of its first dimension."""
         content = self.array.integers(-100, 100, shape).astype(np.int8)
         scales = self.array.uniform(0.01, 0.03, shape[0]).astype(np.float32)
         stored = [
@@ -62,7 +62,7 @@ class QuantisedNetwork:
         return name
 
     def convolution(self, name: str, source: str, *, then: str | None = None) -> str:
-        """Followed by an activation, where one is named, before it is quantised."""
+        """Add a convolution, with an optional activation before its quantisation."""
         operands = [self.dequantised(source), self.weight(f"{name}_w", CHANNELS, CHANNELS, 3, 3)]
         self.nodes.append(make_node("Conv", operands, [name], name=name, kernel_shape=[3, 3], pads=[1, 1, 1, 1]))
         if then is None:
@@ -76,14 +76,14 @@ class QuantisedNetwork:
         return self.quantised(name)
 
     def built(self, output: str) -> onnx.ModelProto:
-        """The model, whose output is a map in floating point again."""
+        """Return the model, whose output is a dequantised map."""
         result = self.dequantised(output)
         source = value("x", [1, CHANNELS, PIXELS, PIXELS])
         return model(self.nodes, [source], [result], self.parameters)
 
 
 def random_quantised(seed: int) -> onnx.ModelProto:
-    """A network of three to seven operators, of which some read the maps of two others."""
+    """Return a network of three to seven operators, where some read the maps of two others."""
     network = QuantisedNetwork(seed)
     maps = [network.quantised("x")]
     for at in range(network.chance.randint(3, 7)):

@@ -1,4 +1,4 @@
-"""Random mappings whose loops end short: no product of a dimension's loops need be the layer's bound."""
+"""Random mappings with imperfect factors: the product of a dimension's loops may exceed the layer's bound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onchip.ir.layer import LOOPS
 
 
 def random_ragged_mapping(random: Random, problem: LayerProblem, *, keeps_all: bool = False) -> LayerMapping:
-    """Of each dimension the outermost loop runs as often as the loops inside it leave to do, no more."""
+    """Return a mapping whose outermost loops have only the iterations that the inner ones require."""
     array = problem.accelerator.array or ComputeArray(free=1)
     left, nest = dict(array.sizes), list[Loop]()
     for name, bound in problem.layer.bounds.items():
@@ -34,6 +34,6 @@ def random_ragged_mapping(random: Random, problem: LayerProblem, *, keeps_all: b
 
 
 def _place(random: Random, nest: list[Loop], name: str) -> int:
-    """Anywhere outside the loops of the same dimension."""
+    """Return a random position outside the loops of the same dimension."""
     last = max((at for at, loop in enumerate(nest) if loop.dimension == name), default=-1)
     return random.randint(last + 1, len(nest))

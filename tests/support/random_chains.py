@@ -11,13 +11,13 @@ import numpy as np
 from oracles.chains import Row, Searched, Table, Tables
 
 Criteria: TypeAlias = tuple[list[int], list[int], list[Table], list[tuple[float, Tables]]]
-"""Lattice shape, number of boundaries per operand, room per boundary (0 or infinity), and criteria."""
+"""Lattice shape, number of boundaries per operand, capacity per boundary (0 or infinity), and components."""
 
 
 def random_search(seed: int) -> Searched:
-    """Draw a question for `least_chain_below`; every fourth has four boundaries, and criteria that never count.
+    """Draw a question for `least_chain_below`; every fourth has four boundaries, and irrelevant components.
 
-    Only memories with room for one tile have transfers that are waited for one by one.
+    Only single-buffered memories have transfers that are waited for one by one.
     """
     random = np.random.default_rng(seed)
     shape = [int(one) for one in random.integers(1, 4, 2)]
@@ -71,7 +71,7 @@ def _random_criterion(random: np.random.Generator, points: int, have_room_for_tw
 
 
 def _random_times(random: np.random.Generator, shape: list[int], leads: list[int]) -> Table:
-    """Draw how often tiles arrive: the farther out a point, the less often."""
+    """Draw the number of arrivals of tiles: the farther out a point, the fewer."""
     found = np.ones(shape)
     for side, (length, is_leading) in enumerate(zip(shape, leads, strict=True)):
         along = np.sort(random.integers(1, 6, length))[::-1].astype(np.float64)
@@ -80,7 +80,7 @@ def _random_times(random: np.random.Generator, shape: list[int], leads: list[int
 
 
 def random_criteria(seed: int) -> Criteria:
-    """Draw a question for `highest_mean`; some points of the lattice have no room."""
+    """Draw a question for `highest_mean`; some points of the lattice have no capacity."""
     random = np.random.default_rng(seed)
     shape = [int(one) for one in random.integers(1, 4, 2)]
     counts = [(1, 1, 1), (2, 1, 0), (0, 2, 2), (0, 0, 1), (0, 0, 0)][seed % 5]

@@ -1,9 +1,9 @@
 """Seeded random networks on random machines for `schedule`: tiny ones for the oracle of all schedules, and small ones.
 
 `tiny_case`: 2 to 5 operators over a few elements, and a scratchpad of 8 to 32 bytes. `small_case`: 2 to 8 operators
-over some hundred elements, and a scratchpad near what the largest operator needs, so that addresses, orders and
-evictions matter. `joining_case`: the same with many concatenations. No operator is folded into another when the
-network is read.
+over some hundred elements, and a scratchpad near the need of the largest operator, so that addresses, orders and
+evictions matter. `joining_case`: the same with many concatenations. No operator is folded into another when the network
+is read.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Case:
 
     @property
     def network(self) -> Graph:
-        """The network, read."""
+        """Return the network, read from its text."""
         return graph_from_json(self.network_text.encode(), f"{self.name}.json")
 
     @property
     def machine(self) -> Accelerator:
-        """The machine, read."""
+        """Return the machine, read from its text."""
         return accelerator_from_yaml(self.machine_text, f"{self.name}.yaml")
 
 
@@ -59,13 +59,13 @@ def tiny_case(seed: int) -> Case:
 
 
 def small_case(seed: int) -> Case:
-    """Return 2 to 8 operators that branch and join now and then."""
+    """Return 2 to 8 operators that branch and join occasionally."""
     kinds = ("Conv", "Conv", "Conv", "Depthwise", "MaxPool", "Exp", "Add", "Add", "Softmax", "Concat")
     return _small_case(f"small{seed}", Random(f"small {seed}"), kinds, (2, 8))
 
 
 def joining_case(seed: int) -> Case:
-    """Return 4 to 8 operators, many of which join maps along the channels, or read what is joined."""
+    """Return 4 to 8 operators, with many that join maps along the channels, or read a concatenation."""
     kinds = ("Conv", "Conv", "Conv", "MaxPool", "Exp", "Softmax", "Concat", "Concat", "Concat", "Concat")
     return _small_case(f"joining{seed}", Random(f"joining {seed}"), kinds, (4, 8))
 
@@ -86,7 +86,7 @@ def _small_case(name: str, chance: Random, kinds: Sequence[str], counts: tuple[i
 
 @dataclass
 class _Made:
-    """A network in the making; `ends` are maps that no operator reads yet."""
+    """A builder of a network; `ends` are maps that no operator reads yet."""
 
     chance: Random
     shape: tuple[int, ...]
@@ -98,7 +98,7 @@ class _Made:
         self.shapes["x"] = self.shape
 
     def add(self, kind: str, channels: Sequence[int], kernels: Sequence[int]) -> None:
-        """Append an operator that mostly reads the last map; what finds no second map is a convolution."""
+        """Append an operator that mostly reads the last map; without a suitable second map it is a convolution."""
         names = list(self.shapes)
         source = names[-1] if self.chance.random() < 0.7 else self.chance.choice(names)
         shape = self.shapes[source]
@@ -134,7 +134,7 @@ class _Made:
         self.shapes[f"t{at}"] = made
 
     def need_bytes(self, operator: Fields) -> int:
-        """Return the bytes of all that an operator reads and writes."""
+        """Return the bytes of all operands of an operator."""
         names = {*operator["inputs"], *operator["outputs"], *operator.get("parameters", ())}
         return sum(prod((self.shapes | self.weights)[name]) for name in names)
 

@@ -1,4 +1,4 @@
-"""Operators that run again, each beside the nearest that may not."""
+"""Operators that run again, each paired with the nearest that may not."""
 
 from __future__ import annotations
 
@@ -108,4 +108,4 @@ RECOMPUTATION_REFUSALS = (
 )
 
 SPILLED_INSTEAD = SPILLED.of(recomputation=PRICES, objective=Objective.TRAFFIC)
-"""A plan in which nothing runs again, where it might."""
+"""A plan in which no operator runs again, although it may."""

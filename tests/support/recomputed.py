@@ -29,17 +29,17 @@ RECOMPUTED = replace(
     copy y sram dram
     """,
 )
-"""The first operator's output leaves the chip, and the operator runs again at another offset: that costs 3."""
+"""The first operator's output is evicted, and the operator runs again at another offset: that costs 3."""
 
 UNSPILLED = RECOMPUTED.of(objective=Objective.RECOMPUTATION)
-"""The same where nothing may be spilled."""
+"""The same without spills."""
 
 ROOMY = RECOMPUTED.of(memories=sram(16))
-"""The same with room for a second copy."""
+"""The same with capacity for a second copy."""
 
 
 def of_kind(case: Case, operator: str, kind: str) -> Case:
-    """The same network with an operator of another kind."""
+    """Return the same network with an operator of another kind."""
     graph = case.problem.graph
     operators = tuple(replace(one, kind=kind) if one.name == operator else one for one in graph.operators)
     return case.of(graph=Graph(graph.name, graph.tensors, operators, graph.states))

@@ -1,4 +1,4 @@
-"""A case that breaks one rule, beside the nearest that does not."""
+"""A case that breaks one rule, paired with the nearest legal one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.programs import Case
 class Refusal:
     """`illegal` breaks `rule` once and nothing else, at `instruction` and `step` (None: the whole plan).
 
-    What is reported `says` so.
+    The reported text contains `says`.
     """
 
     rule: Rule

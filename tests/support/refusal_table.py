@@ -1,4 +1,4 @@
-"""Per rule of the verifier, the nearest legal case and the nearest illegal one."""
+"""The nearest legal case and the nearest illegal one for each rule of the verifier."""
 
 from __future__ import annotations
 
@@ -617,7 +617,7 @@ _OPERATORS = (
 
 
 def _claims(objective: Objective, case: Case, value: int) -> tuple[Refusal, ...]:
-    """`value` is what `case` has."""
+    """Return refusals of wrong claims; `value` is the true value of `case`."""
 
     def claimed(status: Status, value: int, bound: int) -> Case:
         return _claimed(case, status, objective, value, bound)

@@ -1,10 +1,10 @@
-"""A small network that pays to compute again, and its optima worked out by hand.
+"""A small network that benefits from rematerialisation, with optima worked out by hand.
 
     x(1) -> first -> a(8) -> second -> b(2) -> third -> c(8) -> last -> y(1)
                      a ------------------------------------> last
 
 The greatest need is last's: 8 + 8 + 1 = 17 bytes, and a, b and c together take 18. So at 17 a leaves before third: it
-is written back and read again for 16 bytes, or first runs again beside c, x having stayed, for its 5 cycles.
+is written back and read again for 16 bytes, or first runs again next to c, x having stayed, for its 5 cycles.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FIRST_CYCLES = 5
 
 
 def remembered_fields() -> dict[str, Any]:
-    """The graph file's fields."""
+    """Return the graph file's fields."""
     sizes = {"x": 1, "a": 8, "b": 2, "c": 8, "y": 1}
     roles = {"x": "input", "y": "output"}
     operators = {"first": ("x", "a"), "second": ("a", "b"), "third": ("b", "c"), "last": ("c a", "y")}

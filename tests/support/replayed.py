@@ -1,4 +1,4 @@
-"""Strategies of small random networks with their mappings, and what the cost model of stacks says they cost."""
+"""Strategies of small random networks with their mappings, and their costs by the cost model of stacks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from support.stacks import random_stack
 
 @dataclass(frozen=True, slots=True)
 class CostedStrategy:
-    """A strategy with its mappings, and what the search would say of it."""
+    """A strategy with its mappings, and the costs that the search would state."""
 
     network: FusableNetwork
     accelerator: Accelerator
@@ -69,7 +69,7 @@ class CostedStrategy:
 
 
 def choosy(problem: LayerProblem) -> LayerCost | None:
-    """As `plain`, but for a third of all problems, for which it has no mapping."""
+    """Map as `plain` does, except for a third of all problems, which get no mapping."""
     return None if crc32(repr((problem.layer, problem.homes)).encode()) % 3 == 0 else plain(problem)
 
 
@@ -80,7 +80,7 @@ def costed(
     mapper: Mapper = plain,
     conventions: Conventions = OURS,
 ) -> CostedStrategy:
-    """Raises InputError where nothing fits."""
+    """Return the strategy with its costs; raises InputError if nothing fits."""
     costs = StackCosts(network, accelerator, FusionObjective.ENERGY, Memoized(mapper), conventions)
     found = tuple(costs.cost(choice) for choice in choices)
     return CostedStrategy(network, accelerator, strategy_of(network, choices, found), found, conventions)
@@ -101,7 +101,7 @@ PORTS: Final = (
 
 
 def with_any_ports(random: Random, accelerator: Accelerator) -> Accelerator:
-    """Other ports, and accesses that may have one length alone."""
+    """Return the machine with random ports and accesses, which may have only one length."""
     levels = tuple(
         replace(
             one,
@@ -114,7 +114,7 @@ def with_any_ports(random: Random, accelerator: Accelerator) -> Accelerator:
 
 
 def random_machine(random: Random) -> Accelerator:
-    """Weights apart, features in two or three memories of random sizes, one of which may also hold weights."""
+    """Return a machine with a weight memory, and two or three feature memories; one may hold weights too."""
     sizes = sorted(int(2 ** random.uniform(4, 12)) for _ in range(3))
     features = Operand.INPUT, Operand.OUTPUT
     kinds = [features, (Operand.INPUT,), (Operand.OUTPUT,), tuple(Operand)]
@@ -127,7 +127,7 @@ def random_machine(random: Random) -> Accelerator:
 
 
 def random_strategy(seed: int, conventions: Conventions = OURS) -> CostedStrategy:
-    """Any stacks in any tiles, maps between them anywhere, on a machine on which that fits; the same for a seed."""
+    """Return random stacks, tiles and homes on a machine where they fit; reproducible for a seed."""
     random = Random(seed)
     while True:
         found = _drawn_strategy(random, conventions)
@@ -136,7 +136,7 @@ def random_strategy(seed: int, conventions: Conventions = OURS) -> CostedStrateg
 
 
 def _drawn_strategy(random: Random, conventions: Conventions) -> CostedStrategy | None:
-    """None where what is drawn is not legal, or does not fit."""
+    """Return a random strategy, or None if it is illegal or does not fit."""
     network, accelerator = random_network(random.randrange(10**6)), random_machine(random)
     spans, start, choices = legal_spans(network), 0, list[StackChoice]()
     memories = ["dram", *(one.memory.name for one in accelerator.levels[1:])]

@@ -1,4 +1,4 @@
-"""Which rules a module of the verifier reports, read from its source: what a table of refusals must have a row for."""
+"""The rules that a module of the verifier reports, read from its source: a table of refusals needs a row for each."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from onchip.verify.rules import Rule
 
 
 def reported_by(*modules: str) -> set[Rule]:
-    """The rules that the modules name, `schedule/stacks` among them as `schedule/stacks`."""
+    """Return the rules that the modules name; `schedule/stacks` is such a module."""
     folder = Path(onchip.verify.__path__[0])
     return {rule for module in modules for rule in _named_in(folder / f"{module}.py")}
 
 
 def reported_anywhere() -> set[Rule]:
-    """The rules that any file of the program names."""
+    """Return the rules that any file of the program names."""
     files = Path(onchip.__path__[0]).rglob("*.py")
     return {rule for file in files for rule in _named_in(file)}
 

@@ -21,7 +21,7 @@ FACTS = re.compile(r'<script type="application/json" id="facts">(.*?)</script>',
 
 
 def diamond_graph(**renamed: str) -> Graph:
-    """The diamond, with tensors renamed."""
+    """Return the diamond, with tensors renamed."""
     text = json.dumps(diamond_fields())
     for name, other in renamed.items():
         text = text.replace(f'"{name}"', json.dumps(other))
@@ -29,7 +29,7 @@ def diamond_graph(**renamed: str) -> Graph:
 
 
 def findings_of(graph: Graph, capacity_bytes: int, method: str = "exact") -> Findings:
-    """What a report shows of the plan that a method makes."""
+    """Return the findings that a report shows for the plan of a method."""
     order = Order.FREE if method == "exact" else Order.GIVEN
     problem = Problem(graph, (Memory("sram", capacity_bytes),), order=order)
     result = plan_problem(problem, method)
@@ -43,14 +43,14 @@ def findings_of(graph: Graph, capacity_bytes: int, method: str = "exact") -> Fin
 
 
 def findings_of_outcome(outcome: Outcome) -> Findings:
-    """What a report shows of a plan that the pipeline made."""
+    """Return the findings that a report shows for a plan of the pipeline."""
     assert outcome.document is not None
     assert outcome.figures is not None
     return Findings(outcome.problem, outcome.document, outcome.figures, outcome.required, "onchip plan")
 
 
 def in_two_scratchpads(findings: Findings) -> Findings:
-    """The same plan beside a second scratchpad, which it leaves empty."""
+    """Return the same plan with a second scratchpad, which stays empty."""
     memories = (*findings.problem.memories, Memory("other", 64))
     plan = replace(findings.document.answer, memories=memories)
     problem = replace(findings.problem, memories=memories)
@@ -58,7 +58,7 @@ def in_two_scratchpads(findings: Findings) -> Findings:
 
 
 def facts_of(page: str) -> Json:
-    """What the page's script reads."""
+    """Return the data that the page's script reads."""
     found = FACTS.search(page)
     assert found is not None
     facts = json.loads(found[1])

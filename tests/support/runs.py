@@ -1,4 +1,4 @@
-"""Plans run on the machine with made-up kernels, without asking the verifier."""
+"""Plans run on the machine with made-up kernels, without the verifier."""
 
 from __future__ import annotations
 

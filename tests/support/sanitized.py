@@ -1,4 +1,4 @@
-"""A plugin for pytest: onchip is what `make sanitize` has built, not what is installed in place."""
+"""A pytest plugin that imports the onchip built by `make sanitize` instead of the one installed in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random legal plans over several scratchpads, and plans with something wrong in them."""
+"""Random legal plans over several scratchpads, and plans with faults."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from onchip.ir.tensor import Role, Tensor
 from support.strategies import graphs
 
 CAPACITY_BYTES = 1000
-"""More than all tensors together: what lies where is a matter of taste."""
+"""More than all tensors together, so that any placement fits."""
 
 
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
-    """Two or three scratchpads that hold every operand between them, and any links."""
+    """Draw two or three scratchpads that together hold every operand, with any links."""
     network: Graph = draw(graphs(max_operators=5))
     names = ("left", "right", "middle")[: draw(st.integers(2, 3))]
     held = {name: {operand for operand in Operand if draw(st.booleans())} for name in names}
@@ -34,7 +34,7 @@ def problems(draw: st.DrawFn) -> Problem:
 
 @st.composite
 def scattered_plans(draw: st.DrawFn) -> tuple[Problem, Plan]:
-    """A legal plan in the given order; tensors come, wait, move, leave and come back without need."""
+    """Draw a legal plan in the given order with unnecessary loads, moves, evictions and reloads."""
     problem: Problem = draw(problems())
     player = _Player(problem, draw)
     for operator in problem.graph.operators:
@@ -47,9 +47,9 @@ def scattered_plans(draw: st.DrawFn) -> tuple[Problem, Plan]:
 
 @st.composite
 def corrupted_plans(draw: st.DrawFn) -> tuple[Problem, Plan]:
-    """One to three instructions dropped, repeated, swapped with another or changed.
+    """Draw a plan with one to three instructions dropped, repeated, swapped or changed.
 
-    Or the plan is good, and there is a link fewer, or the scratchpads hold less.
+    Alternatively the plan is legal, but the problem loses a link, or its scratchpads hold fewer operands.
     """
     problem, plan = draw(scattered_plans())
     if draw(st.integers(0, 5)) == 0:
@@ -99,7 +99,7 @@ def _with_offset(instruction: Instruction, offset_bytes: int) -> Instruction:
 
 @dataclass
 class _Player:
-    """Writes a program down as it goes, and knows where everything is."""
+    """A writer of a program that tracks the residencies."""
 
     problem: Problem
     draw: st.DrawFn
@@ -129,7 +129,7 @@ class _Player:
                     self.allocate(self.problem.graph.tensor[name], memory.name)
 
     def bring(self, tensor: Tensor, target: str) -> None:
-        """Along a link, or through DRAM."""
+        """Copy the tensor along a link, or through DRAM."""
         sources = [memory for name, memory in sorted(self.written) if name == tensor.name]
         linked = [memory for memory in sources if (memory, target) in self.problem.transfers.links]
         if tensor.name not in self.in_dram and not linked:
@@ -168,7 +168,7 @@ class _Player:
         return [memory.name for memory in self.problem.memories if operand in memory.holds]
 
     def allocate(self, tensor: Tensor, memory: str) -> None:
-        """At the lowest address that is free."""
+        """Allocate the tensor at the lowest free address."""
         ends = sorted(
             (offset, offset + self.problem.graph.tensor[name].size_bytes)
             for (name, where), offset in self.offsets.items()

@@ -40,7 +40,7 @@ def level(name: str, capacity: int, energy_pj: float, holds: Sequence[Operand] =
 
 
 def machine(*levels: MemoryLevel, queues: int = 1) -> Accelerator:
-    """With a register of a byte for each lane below the levels, so that not every memory is addressed."""
+    """Return a machine with a register of one byte per lane below the levels, which is not addressed."""
     register = MemoryLevel(Memory("register", 1, holds=(Operand.WEIGHT,)), (), access=Access(8, 0.1, 0.1))
     memories = tuple(one.memory for one in levels)
     dram = Dram(Access(8, 10.0, 10.0), PORTS)
@@ -82,19 +82,19 @@ class NestFigures:
 
 
 def price(problem: LayerProblem, mapping: LayerMapping) -> NestFigures:
-    """1.5 pJ and 10 cycles; 12 bits of DRAM are read for each operand that streams in, 20 written for one out."""
+    """Return 1.5 pJ and 10 cycles; DRAM reads 12 bits per streamed input, and writes 20 for a streamed output."""
     streamed = [operand for operand in problem.layer.operands if problem.homes.of(Operand(operand)) is None]
     written = 20 * (Operand.OUTPUT in streamed)
     return NestFigures(1.5, 9.5, 12 * sum(operand != Operand.OUTPUT for operand in streamed), written)
 
 
 def price_without_energy(problem: LayerProblem, mapping: LayerMapping) -> NestFigures:
-    """The same on a machine that states no energy of a multiply-accumulate."""
+    """Return the same for a machine that does not state the energy of a multiply-accumulate."""
     return replace(price(problem, mapping), stated_energy_pj=None)
 
 
 def one_by_one(layer: Layer, **kept: Sequence[Kept]) -> LayerMapping:
-    """All loops in time, outermost those of the output; tiles lie as `kept` says."""
+    """Return a temporal nest with the output's loops outermost, and tiles as in `kept`."""
     nest = tuple(Loop(name, layer.bounds[name]) for name in "NGCRSKPQ" if layer.bounds[name] > 1)
     places = (tuple(kept.get(str(operand), ())) for operand in (Operand.INPUT, Operand.WEIGHT, Operand.OUTPUT))
     return LayerMapping(nest, *places)
@@ -102,7 +102,7 @@ def one_by_one(layer: Layer, **kept: Sequence[Kept]) -> LayerMapping:
 
 @dataclass(frozen=True)
 class ScheduleCase:
-    """A schedule of a network, its program a line for each instruction, and what is claimed of it."""
+    """A schedule of a network, its program with an instruction per line, and the claim for it."""
 
     stacks: tuple[ScheduledStack, ...]
     mappings: tuple[ScheduledMapping, ...]
@@ -124,14 +124,14 @@ class ScheduleCase:
         return verify_schedule(setting, schedule, self.claim, self.prices)
 
     def lowered(self) -> Graph:
-        """The tile graph; of stacks that cannot be lowered, the network itself."""
+        """Return the tile graph, or the network itself if its stacks cannot be lowered."""
         try:
             return self.tile_graph
         except InputError:
             return self.network
 
     def edited(self, index: int, *lines: str) -> ScheduleCase:
-        """The same with instruction `index` replaced by `lines`; none drops it."""
+        """Return the case with instruction `index` replaced by `lines`; without lines it is dropped."""
         program = self.program.strip().splitlines()
         program[index : index + 1] = lines
         return replace(self, program="\n".join(program))
@@ -144,7 +144,7 @@ class ScheduleCase:
         return replace(self, claim=replace(self.claim, **changes))  # type: ignore[arg-type]
 
     def with_tile(self, name: str, **changes: object) -> ScheduleCase:
-        """One tile operator is another one."""
+        """Return the case with changes to one tile operator."""
         tiles = self.tile_graph
         operators = tuple(
             replace(one, **changes) if one.name == name else one  # type: ignore[arg-type]
@@ -204,7 +204,7 @@ RESIDENT = ScheduleCase(
     """,
     claim=CLAIM,
 )
-"""Of the sums of conv1 and conv2, 32 and 16 of them, two bytes each lie in their workspaces: 24 bits in place of 8."""
+"""The workspaces hold two more bytes for each of the 32 and 16 sums of conv1 and conv2: 24 bits instead of 8."""
 
 STREAMED = ScheduleCase(
     whole_stacks("conv1", "conv2"),
@@ -229,7 +229,7 @@ HALF = ScheduleCase(
     compute conv2
     """,
 )
-"""conv1 reads x from DRAM, a row of 4 and its halo lie in near: 12 bytes of a tile, beside 64 of sums."""
+"""conv1 reads x from DRAM; near holds a row of 4 and its halo, 12 bytes per tile, next to 64 bytes of sums."""
 
 TWO_TILES = (ScheduledStack(("conv1", "conv2"), Tiling(4, 2, OverlapMode.RECOMPUTE)),)
 CONV1_ABOVE = replace(CONV1, p=2, padding=(1, 1, 0, 1))

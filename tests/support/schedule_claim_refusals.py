@@ -1,4 +1,4 @@
-"""Per rule of mappings in a schedule and of its claims, the nearest legal schedule and the nearest illegal one."""
+"""The nearest legal and the nearest illegal schedule for each rule of mappings and of claims."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ TEXT = """\
 
 
 def changed(change: Callable[[Json], object]) -> str:
-    """The text after `change` of its fields."""
+    """Return the text after `change` of its fields."""
     document = json.loads(TEXT)
     change(document)
     return json.dumps(document)

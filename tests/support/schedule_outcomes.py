@@ -1,4 +1,4 @@
-"""Schedules as they are shown: of small networks, made as the program makes them, and a long one without a search."""
+"""Outcomes of schedules for display: of small networks, scheduled normally, and a long one without search."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ _ROWS = 4
 
 @cache
 def three_in_tiles() -> ScheduleOutcome:
-    """Three operators as one stack in tiles that keep what they share; weights are loaded, maps moved and streamed."""
+    """Return three operators as one stack in cached tiles; weights are loaded, maps moved and streamed."""
     return _scheduled(ScheduleOptions("one", (4, 4), OverlapMode.FULLY_CACHED))
 
 
 @cache
 def three_streamed() -> ScheduleOutcome:
-    """Three operators one after the other, everything streamed from and to DRAM."""
+    """Return three operators one after the other, with everything streamed from and to DRAM."""
     return _scheduled(ScheduleOptions("layers", maps_stay=False))
 
 
 def history_of(outcome: ScheduleOutcome) -> ScheduleHistory:
-    """What happens while the schedule runs."""
+    """Return the history of events of the schedule."""
     assert outcome.document is not None
     assert outcome.tiles is not None
     return ScheduleHistory(outcome.document.answer, outcome.tiles, outcome.accelerator, outcome.compute_costs)
 
 
 def long_outcome(folder: Path, count: int) -> ScheduleOutcome:
-    """One operator in `count` tiles without a nest: each band is loaded, or computed and written back, on its own."""
+    """Return one operator in `count` tiles without a nest; each band is loaded, computed and written back alone."""
     accelerator = load_accelerator(_file(folder, "chip.yaml", CHIP))
     graph, instructions = _long_graph(count), list[Instruction]()
     costs = {f"row#{at}": ComputeCost(2000, 7, 0, 0, {"buffer": 16}, 1.0) for at in range(count)}

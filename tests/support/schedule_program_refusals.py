@@ -1,4 +1,4 @@
-"""Per rule of programs of schedules, the nearest legal schedule and the nearest illegal one."""
+"""The nearest legal and the nearest illegal schedule for each rule of programs of schedules."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ ROWS = ScheduleCase(
         (Operator("f", "Softmax", ("x",), ("y",)),),
     ),
 )
-"""Without a loop nest: a row of what it reads and one of what it writes lie in far, both streamed."""
+"""An operator without a loop nest: its workspace in far has a row of its input and of its output, both streamed."""
 WEIGHED = STREAMED.of(
     accelerator=machine(level("near", 128, 1.0, ACTIVATIONS), level("weights", 64, 2.0, (Operand.WEIGHT,))),
     mappings=(mapped(0, CONV1, Homes(None, "weights", None)), STREAMED.mappings[1]),

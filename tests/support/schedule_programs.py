@@ -1,4 +1,4 @@
-"""Random small programs that are legal as docs/schedule.md has it: bands, streamed operands, workspaces, prefetches."""
+"""Random small programs, legal by docs/schedule.md: bands, streamed operands, workspaces, prefetches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ProgramCase:
 
 
 def random_program(seed: int) -> ProgramCase:
-    """Always the same for a seed."""
+    """Return a reproducible program for the seed."""
     random = Random(seed)
     while True:
         graph, accelerator = random_banded_graph(random), random_addressed_machine(random)
@@ -46,7 +46,7 @@ def random_program(seed: int) -> ProgramCase:
 
 
 def random_addressed_machine(random: Random) -> Accelerator:
-    """A register for each lane, and above it one to three memories that programs address, little as they may hold."""
+    """Return a machine with a register per lane, and one to three small addressed memories above it."""
     register = MemoryLevel(Memory("register", 8), (), access=ACCESSES[0], ports=random.choice(PORTS))
     levels = [register]
     for number in range(random.randint(1, 3)):
@@ -61,7 +61,7 @@ def random_addressed_machine(random: Random) -> Accelerator:
 
 
 def random_banded_graph(random: Random) -> Graph:
-    """Up to five operators in a row or with branches; some tensors are cut into two bands."""
+    """Return up to five operators in a row or with branches; some tensors are cut into two bands."""
     tensors, operators = [], []
     bases: list[list[str]] = []
 
@@ -89,12 +89,12 @@ def random_banded_graph(random: Random) -> Graph:
 
 
 class _NoPlaceError(Exception):
-    """What is needed at once lies so that no place is left."""
+    """Raised if simultaneous operands leave no free address."""
 
 
 @dataclass
 class _Writer:
-    """Writes a program instruction by instruction, and knows what lies where."""
+    """A writer of a program that tracks the residencies."""
 
     random: Random
     graph: Graph
@@ -108,7 +108,7 @@ class _Writer:
         self.in_dram = {one.name for one in self.graph.tensors if one.role in (Role.INPUT, Role.PARAMETER)}
 
     def has_written(self) -> bool:
-        """Whether what an operator needs at once had a place each time."""
+        """Return True if all simultaneous operands of each operator found an address."""
         try:
             self._write()
         except _NoPlaceError:
@@ -175,7 +175,7 @@ class _Writer:
         )
 
     def _prefetch(self) -> None:
-        """Some tensor, which is somewhere, comes to some memory that may hold it; or only its place is kept for it."""
+        """Copy some tensor to some memory that may hold it, or only reserve its address."""
         tensor = self.random.choice(self.graph.tensors)
         if self._sources(tensor.name):
             kinds = {Operand.WEIGHT} if tensor.role is Role.PARAMETER else {Operand.INPUT, Operand.OUTPUT}

@@ -10,7 +10,7 @@ from support.schedule_cases import ScheduleCase
 
 @dataclass(frozen=True)
 class ScheduleRefusal:
-    """`illegal` breaks `rules` and nothing else; the first is about `subject`."""
+    """`illegal` breaks `rules` and nothing else; the first violation has the subject `subject`."""
 
     rules: tuple[Rule, ...]
     what: str

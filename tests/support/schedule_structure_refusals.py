@@ -1,4 +1,4 @@
-"""Per rule of stacks and tiles, the nearest legal schedule and the nearest illegal one."""
+"""The nearest legal and the nearest illegal schedule for each rule of stacks and tiles."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ADDED_AT_HOME = replace(
     compute add
     """,
 )
-"""The second map of an addition is its nest's weight, and lies in a memory that holds inputs, and no weights."""
+"""An addition whose second map is its nest's weight, in a memory that holds inputs but no weights."""
 _ONE_TILE = Tiling(4, 4, OverlapMode.RECOMPUTE)
 
 
@@ -278,7 +278,7 @@ JOINED = ScheduleCase(
     JOIN,
     tiles=tile_graph(JOIN, whole_stacks("f", "g", "join", "h"), Precision(8), {"join"}).graph,
 )
-"""Two maps side by side of which nothing is made; h reads both."""
+"""A concatenation of two maps that is not made; h reads both maps."""
 _READER = JOINED.tile_graph.operator["h"]
 assert _READER.tile is not None
 _A, _B = JoinedPart("c", "a", 0), JoinedPart("c", "b", 1)
@@ -290,7 +290,7 @@ def _sees(*parts: JoinedPart) -> ScheduleCase:
 
 
 def _joined(**changes: object) -> ScheduleCase:
-    """The same tiles of a network with another concatenation."""
+    """Return the same tiles for a network with another concatenation."""
     operators = tuple(
         replace(one, **changes) if one.name == "join" else one  # type: ignore[arg-type]
         for one in JOIN.operators

@@ -11,7 +11,7 @@ from support.diamond import Program
 def schedule_check_and_run(
     onchip: Program, network: Path, folder: Path, accelerator: str | Path, *options: object
 ) -> dict[str, Any]:
-    """Return what `schedule --json` prints; the bound must not exceed the value, and a run must equal the reference."""
+    """Return the output of `schedule --json`, after checking its bound, its legality and its run's values."""
     answer = folder / "schedule.json"
     ended = onchip("schedule", network, "--accelerator", accelerator, "--no-cache", "--json", "-o", answer, *options)
     assert ended.code == 0, ended.err

@@ -1,4 +1,4 @@
-"""Small networks of any operators, and ways to run them in stacks of a schedule, some of them in tiles."""
+"""Small networks of any operators, and partitions of them into stacks, some of them in tiles."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _WHOLE = frozenset({"BatchNormalization", "Transpose", "MatMul", "Softmax"})
 
 
 def tiled(names: str | Sequence[str], tile: str = "1x1", mode: OverlapMode = OverlapMode.RECOMPUTE) -> ScheduledStack:
-    """A stack of operators in tiles of columns x rows."""
+    """Return a stack of operators in tiles of columns x rows."""
     columns, rows = map(int, tile.split("x"))
     listed = tuple(names.split()) if isinstance(names, str) else tuple(names)
     return ScheduledStack(listed, Tiling(columns, rows, mode))
 
 
 def whole(*names: str) -> tuple[ScheduledStack, ...]:
-    """Operators one by one, without tiles."""
+    """Return each operator as a stack without tiles."""
     return tuple(ScheduledStack((name,)) for name in names)
 
 
 def all_whole(graph: Graph) -> tuple[ScheduledStack, ...]:
-    """Every operator alone and without tiles."""
+    """Return every operator alone and without tiles."""
     return whole(*graph.operator)
 
 
 @st.composite
 def stacks_of(draw: st.DrawFn, graph: Graph) -> tuple[ScheduledStack, ...]:
-    """Any stacks in the graph's order that only their last output leaves; what may run in tiles often does."""
+    """Draw stacks in the graph's order that only their last output leaves; tileable stacks are often tiled."""
     found, start, names = [], 0, list(graph.operator)
     while start < len(names):
         ends = [stop for stop in range(start + 1, len(names) + 1) if stop == start + 1 or _may_be(graph, start, stop)]
@@ -55,7 +55,7 @@ def stacks_of(draw: st.DrawFn, graph: Graph) -> tuple[ScheduledStack, ...]:
 
 @st.composite
 def tile_graphs(draw: st.DrawFn) -> tuple[Graph, tuple[ScheduledStack, ...], TileGraph]:
-    """A network of 8, 16, 32 or 64 bits, stacks of all its operators, and their tile graph.
+    """Draw a network of 8, 16, 32 or 64 bits, stacks of all its operators, and their tile graph.
 
     Some concatenations that need not be made are not.
     """
@@ -71,7 +71,7 @@ def tile_graphs(draw: st.DrawFn) -> tuple[Graph, tuple[ScheduledStack, ...], Til
 
 
 def _may_be(graph: Graph, start: int, stop: int) -> bool:
-    """Whether these operators are a stack that could run in tiles, as far as a look at kinds and readers tells."""
+    """Return True if the operators may be a stack in tiles, judging by kinds and readers only."""
     operators = graph.operators[start:stop]
     if operators[-1].kind in VIEWS or any(one.kind in _WHOLE for one in operators):
         return False

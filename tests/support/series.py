@@ -23,4 +23,4 @@ def _slow(case: object) -> object:
 
 
 HALVES = pytest.mark.parametrize("half", series(range(2), 1))
-"""For a test that draws fresh cases: `make test` draws one half of them, `make test-long` the other half."""
+"""Parameter for a test with random cases: `make test` draws one half of them, `make test-long` the other half."""

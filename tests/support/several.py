@@ -1,4 +1,4 @@
-"""Real plans for several scratchpads: three with roles, two alike, and two with links; whole, in tiles, and static."""
+"""Real plans for several scratchpads: three with roles, two equal ones, and two with links; whole, tiled, static."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ REQUESTS = {
 
 @cache
 def outcome_of(name: str) -> Outcome:
-    """Of one of REQUESTS; each has a plan."""
+    """Return the outcome of one of REQUESTS; each has a plan."""
     return plan_network(REQUESTS[name])
 
 
 def real_plan(name: str) -> tuple[Problem, Plan]:
-    """Of one of REQUESTS."""
+    """Return the problem and the plan of one of REQUESTS."""
     outcome = outcome_of(name)
     assert outcome.result.answer is not None
     return outcome.problem, outcome.result.answer

@@ -1,4 +1,4 @@
-"""A chain of convolutions with a skip connection over one, and a chip with two memories that program addresses."""
+"""A chain of convolutions with a skip connection over one, and a chip with two addressed memories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PORTS = (Port(Direction.READ_WRITE, 16),)
 
 
 def skip_chip(near_bytes: int = 40, far_bytes: int = 90) -> Accelerator:
-    """Both memories hold everything; the array has two units."""
+    """Return a chip whose two memories hold everything, with an array of two units."""
     near = MemoryLevel(Memory("near", near_bytes), access=Access(8, 1, 1), ports=PORTS)
     far = MemoryLevel(Memory("far", far_bytes, 2), is_scratchpad=True, access=Access(8, 5, 5), ports=PORTS)
     array = ComputeArray({"K": 2}, None, 0.5)
@@ -23,7 +23,7 @@ def skip_chip(near_bytes: int = 40, far_bytes: int = 90) -> Accelerator:
 
 
 def skip_network(rows: int = 4, columns: int = 4) -> Graph:
-    """A chain of convolutions with a skip connection over one, then a softmax, which has no nest."""
+    """Return convolutions with a skip connection over one, then a softmax, which has no nest."""
 
     def activation(name: str, role: Role = Role.ACTIVATION) -> Tensor:
         return Tensor.of_shape(name, (1, 2, rows, columns), 8, role)

@@ -1,4 +1,4 @@
-"""Schedules of the chain with a skip connection: its stacks, and what makes them on chips of any units."""
+"""Schedules of the chain with a skip connection: its stacks, and their builders for chips of any units."""
 
 from __future__ import annotations
 

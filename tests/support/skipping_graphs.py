@@ -15,7 +15,7 @@ from support.timed_problems import problem_of_several, timed_problem
 
 
 def skipping_graph(random: Random, operators: int, channels: int, widths: tuple[int, ...]) -> Graph:
-    """Return a chain of operators, most of which also read a tensor that an earlier operator has read.
+    """Return a chain of operators that mostly also read a tensor that an earlier operator has read.
 
     With two channels some operators state a split.
     """

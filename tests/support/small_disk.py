@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def small_disk_at(folder: Path, size: str, options: str = "rw") -> Iterator[bool]:
-    """Mount one; False where nothing can be mounted."""
+    """Mount a small file system and yield True, or False if mounting is impossible."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"{options},size={size}", "onchip-test", str(folder)]
     is_mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0

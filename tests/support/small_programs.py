@@ -27,7 +27,7 @@ class Small(Module):  # type: ignore[misc]
 
 
 class Cached(Module):  # type: ignore[misc]
-    """Attention over keys that are kept, one of which each inference writes."""
+    """Attention over stored keys; each inference writes one of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Cached(Module):  # type: ignore[misc]
 
 
 class QuantisedNetwork(Module):  # type: ignore[misc]
-    """As pt2e leaves a network: what stands between a dequantisation and a quantisation runs over integers."""
+    """A network as pt2e leaves it: operators between dequantisation and quantisation run over integers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,13 +56,13 @@ class QuantisedNetwork(Module):  # type: ignore[misc]
 
 
 def quantised(x: Value, scale: float = 0.1) -> Value:
-    """A map as integers, and back."""
+    """Return a map quantised to integers and dequantised."""
     integers = torch.ops.quantized_decomposed.quantize_per_tensor(x, scale, 0, -128, 127, torch.int8)
     return torch.ops.quantized_decomposed.dequantize_per_tensor(integers, scale, 0, -128, 127, torch.int8)
 
 
 def saved(path: Path, module: Value, *inputs: Value, **options: Value) -> Value:
-    """The program of a module, which is written to the file, too."""
+    """Return the program of a module, and write it to the file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.export.export(module.eval(), inputs, **options)
@@ -71,14 +71,14 @@ def saved(path: Path, module: Value, *inputs: Value, **options: Value) -> Value:
 
 
 def dynamic_file(path: Path) -> Path:
-    """A batch of any size, and twice as many rows as a second symbol says."""
+    """Write a program with a batch of any size, and twice as many rows as a second symbol."""
     dims = {"x": {0: torch.export.Dim("batch"), 2: 2 * torch.export.Dim("half", min=2, max=64)}}
     saved(path, Small(), torch.zeros(2, 3, 16, 16), dynamic_shapes=dims)
     return path
 
 
 def small_programs(folder: Path) -> list[Path]:
-    """A file of each."""
+    """Write a file of each program."""
     saved(folder / "small.pt2", Small(), torch.zeros(1, 3, 8, 8))
     saved(folder / "cached.pt2", Cached(), torch.zeros(1, 1, 8), torch.zeros(1, dtype=torch.int64))
     saved(folder / "quantised.pt2", QuantisedNetwork(), torch.zeros(1, 8, 4, 4))

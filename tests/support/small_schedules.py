@@ -20,7 +20,7 @@ LAYER_BY_LAYER = ScheduleOptions("layers")
 
 @cache
 def folder() -> Path:
-    """A folder with `three.json` and `chip.yaml`."""
+    """Return a folder with `three.json` and `chip.yaml`."""
     found = Path(mkdtemp(prefix="schedules-"))
     (found / "three.json").write_text(three_convolutions())
     (found / "chip.yaml").write_text(CHIP)
@@ -28,24 +28,24 @@ def folder() -> Path:
 
 
 def three() -> str:
-    """The network's file."""
+    """Return the path of the network's file."""
     return str(folder() / "three.json")
 
 
 def chip() -> str:
-    """The machine's file."""
+    """Return the path of the machine's file."""
     return str(folder() / "chip.yaml")
 
 
 @cache
 def outcome(*, in_tiles: bool) -> ScheduleOutcome:
-    """The best that is found without a limit."""
+    """Return the best schedule found without a limit."""
     options = IN_TILES if in_tiles else LAYER_BY_LAYER
     return schedule_network(ScheduleRequest(three(), chip(), options=options, uses_cache=False))
 
 
 def document(*, in_tiles: bool) -> ScheduleDocument:
-    """The same as a file holds it."""
+    """Return the same schedule as the document of a file."""
     found = outcome(in_tiles=in_tiles).document
     assert found is not None
     return found
@@ -53,5 +53,5 @@ def document(*, in_tiles: bool) -> ScheduleDocument:
 
 @cache
 def schedule_text(*, in_tiles: bool) -> str:
-    """The file's text."""
+    """Return the text of the file."""
     return schedule_to_json(document(in_tiles=in_tiles))

@@ -1,4 +1,4 @@
-"""A small strategy with its mappings, written by hand, and what breaks it."""
+"""A small strategy with its mappings, written by hand, and changes that break it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHIP: Final = machine(
 
 @dataclass(frozen=True, slots=True)
 class StrategyCase:
-    """A strategy for a network on a chip; with `as_defines` counted as DeFiNES does."""
+    """A strategy for a network on a chip, counted as DeFiNES does with `as_defines`."""
 
     network: FusableNetwork
     strategy: FusionStrategy
@@ -57,7 +57,7 @@ class StrategyCase:
 
 
 def small_case(*windows: Window, size: int = 6, channels: int = 2, tile: tuple[int, int] = (3, 3)) -> StrategyCase:
-    """Convolutions in one stack, fully cached, each of whose tiles keeps one element at a time."""
+    """Return convolutions in one fully cached stack, with one element at a time in each tile's memories."""
     stack = chain(size, *(windows or (THREE_BY_THREE, THREE_BY_THREE)), channels=channels)
     network = FusableNetwork("small", stack.inputs, stack.layers)
     names = tuple(layer.name for layer in network.layers)
@@ -67,12 +67,12 @@ def small_case(*windows: Window, size: int = 6, channels: int = 2, tile: tuple[i
 
 
 def with_nest(one: TileMapping, *nest: Loop) -> TileMapping:
-    """The loops instead of the mapping's own; every memory keeps one element."""
+    """Return the mapping with other loops; every memory keeps one element."""
     kept = (tuple(Kept(each.memory, 0) for each in one.mapping.kept(operand)) for operand in Operand)
     return replace(one, mapping=LayerMapping(nest, *kept))
 
 
 def with_kept(one: TileMapping, operand: Operand, *kept: Kept) -> TileMapping:
-    """What the memories keep of an operand instead of the mapping's own."""
+    """Return the mapping with other tiles of an operand."""
     every = {each: one.mapping.kept(each) for each in Operand} | {operand: kept}
     return replace(one, mapping=LayerMapping(one.mapping.nest, *(every[each] for each in Operand)))

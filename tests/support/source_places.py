@@ -1,4 +1,4 @@
-"""Where each node of a module's syntax tree stands: in which function, and which lines of the file run it."""
+"""The position of each node of a module's syntax tree: its function, and the lines that run it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """The lines of the statement, or of the head of a statement with a body; at import no function runs it.
+    """The lines of the statement, or of the head of a compound statement; `function` is None for code run at import.
 
-    `function` is the outermost function, with its class in front. `shown` is the node itself, or, of a bare number
-    or name, what it stands in: enough to recognize it by.
+    `function` is the outermost function, prefixed with its class. `shown` is the node itself or, for a number or name,
+    the surrounding expression, which is enough to recognise it.
     """
 
     lines: range
@@ -21,7 +21,7 @@ class SourcePlace:
 
 
 def source_places(tree: ast.Module) -> dict[int, SourcePlace]:
-    """Each node's place by the node's identity."""
+    """Return each node's position by the node's identity."""
     found: dict[int, SourcePlace] = {}
     _place_children(tree, SourcePlace(range(0), None, tree), (), found)
     return found
@@ -39,7 +39,7 @@ def _place_children(parent: ast.AST, at: SourcePlace, names: tuple[str, ...], fo
 
 
 def _children(parent: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
-    """With whether the parent runs it in its body, and not where it is defined."""
+    """Yield the children, with True if the parent runs them in its body instead of at its definition."""
     for field, value in ast.iter_fields(parent):
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, ast.AST):
@@ -47,7 +47,7 @@ def _children(parent: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def _lines(node: ast.AST) -> range | None:
-    """None for what is part of a statement."""
+    """Return the lines of a statement, or None for a part of a statement."""
     if isinstance(node, ast.match_case):
         last = node.guard or node.pattern
         return range(node.pattern.lineno, (last.end_lineno or last.lineno) + 1)
@@ -61,7 +61,7 @@ def _lines(node: ast.AST) -> range | None:
 
 
 def _recognizable(node: ast.AST, parent: ast.AST, shown: ast.AST) -> ast.AST:
-    """A number by itself could be any: it is shown with what it stands in."""
+    """Return the node, or for a constant the surrounding expression, since a number alone is ambiguous."""
     if not isinstance(node, ast.Constant):
         return node
     return shown if isinstance(parent, ast.expr | ast.Return | ast.Assign | ast.AnnAssign | ast.keyword) else parent

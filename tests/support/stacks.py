@@ -1,4 +1,4 @@
-"""Small stacks of layers, random ones among them: strides, padding, dilation, pools, branches that are added up."""
+"""Small stacks of layers, some of them random: strides, padding, dilation, pools, branches that are added."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE = Window(1, 1, 1, 0)
 
 
 def chain(size: int, *windows: Window, channels: int = 1) -> Stack:
-    """Convolutions one after the other over a square map; the end of a map is padded as its beginning."""
+    """Return consecutive convolutions over a square map, with equal padding at both ends."""
     maps = [FeatureMap("m0", channels, size, size)]
     layers = []
     for at, window in enumerate(windows):
@@ -26,7 +26,7 @@ def chain(size: int, *windows: Window, channels: int = 1) -> Stack:
 
 
 def convolution(source: FeatureMap, name: str, rows: Window, columns: Window, channels: int) -> FusableLayer:
-    """`name` is that of its output, too."""
+    """Return a convolution; `name` is also the name of its output."""
     after = Layer(
         k=channels,
         c=source.channels,
@@ -49,7 +49,7 @@ def pool(source: FeatureMap, name: str, rows: Window, columns: Window) -> Fusabl
 
 
 def addition(first: FeatureMap, second: FeatureMap, name: str) -> FusableLayer:
-    """Of maps of different sizes, their middles; the pixels are groups, so that the second stands for weights."""
+    """Return an addition of maps aligned at their centres; pixels are groups, so the second map stands for weights."""
     rows, columns = min(first.rows, second.rows), min(first.columns, second.columns)
     reads = tuple(
         Read(
@@ -69,7 +69,7 @@ def outputs(size: int, window: Window) -> int:
 
 
 def random_stack(seed: int) -> Stack:
-    """Always the same for a seed: two to five layers, channels 1 to 3, every map read by somebody."""
+    """Return a reproducible stack of two to five layers with 1 to 3 channels, where every map has a reader."""
     random = Random(seed)
     while True:
         source = FeatureMap("in", random.randint(1, 3), random.randint(8, 16), random.randint(8, 16))
@@ -93,7 +93,7 @@ def _one(random: Random, source: FeatureMap, number: int, channels: int | None =
 
 
 def _branch(random: Random, source: FeatureMap, number: int) -> list[FusableLayer]:
-    """One or two layers beside the map itself, or beside one other layer."""
+    """Return one or two layers in parallel to the map itself, or to one other layer, and their sum."""
     left = [_one(random, source, number, source.channels)]
     if random.random() < 0.5:
         left.append(_one(random, left[-1].output, number + 1, source.channels))
@@ -109,7 +109,7 @@ def _window(random: Random) -> Window:
 
 
 def fsrcnn() -> Stack:
-    """As DeFiNES ships it (KULeuven-MICAS/DeFiNES, 7097d60, inputs/WL): eight layers without padding, 960 x 540 out."""
+    """Return DeFiNES's FSRCNN (KULeuven-MICAS/DeFiNES, 7097d60, inputs/WL): 8 layers, no padding, 960 x 540 out."""
     maps = [FeatureMap("input", 1, 554, 974)]
     layers: list[FusableLayer] = []
     for channels, kernel in ((56, 5), (12, 1), (12, 3), (12, 3), (12, 3), (12, 3), (56, 1), (16, 3)):
@@ -121,5 +121,5 @@ def fsrcnn() -> Stack:
 
 
 def tilings_of(output: FeatureMap, sizes: TileSizes) -> tuple[Tiling, ...]:
-    """Each that differs from the others."""
+    """Return each distinct tiling."""
     return tuple(tiling for box in boxes_of(output, sizes) for tiling in box.tilings)

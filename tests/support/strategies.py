@@ -13,10 +13,10 @@ SIZES = st.integers(min_value=1, max_value=9)
 
 @st.composite
 def graphs(draw: st.DrawFn, max_operators: int = 7, *, with_parameters: bool = True) -> Graph:
-    """DAGs of 1 to `max_operators` operators over tensors of 1 to 9 bytes.
+    """Draw DAGs of 1 to `max_operators` operators over tensors of 1 to 9 bytes.
 
-    Several network inputs and outputs, operators with two outputs and with an
-    input named twice, outputs nobody reads, network outputs that are read further. Shrinks to a chain.
+    They have several network inputs and outputs, operators with two outputs and with an input named twice, unread
+    outputs, and network outputs with readers. Examples shrink to a chain.
     """
     inputs = [f"x{index}" for index in range(draw(st.integers(1, 3)))]
     parameters = [f"w{index}" for index in range(draw(st.integers(0, 2)))] if with_parameters else []

@@ -1,4 +1,4 @@
-"""Points of sweeps without networks, and functions that answer them, in a process of their own too."""
+"""Points of sweeps without networks, and functions that answer them, also in a separate process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def at_once(point: SweepPoint) -> PointAnswer:
 
 
 def as_its_key_says(point: SweepPoint) -> PointAnswer:
-    """A point that kills its worker, takes memory, takes time, raises, or is answered."""
+    """Answer a point whose key requests to kill its worker, take memory or time, raise, or answer."""
     match point.key.split()[0]:
         case "dies":
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Stores of points that nobody computed."""
+"""Stores of points with made-up answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NETWORKS = ("resnet", "densenet", "lenet", "vgg", "transformer")
 
 
 def many_points(count: int) -> tuple[SweepPoint, ...]:
-    """Points of five networks over two parameters."""
+    """Return points of five networks over two parameters."""
     return tuple(
         point_of(f"{at:064x}", {"sram": 1024 * (at // 50 + 1), "K": 2 ** (at // 5 % 10)}, NETWORKS[at % 5])
         for at in range(count)
@@ -29,7 +29,7 @@ def answer_of_point(at: int) -> PointAnswer:
 
 
 def write_store(path: Path, points: Sequence[SweepPoint], answered: int | None = None) -> Path:
-    """A store of the points, of which so many have answers."""
+    """Write a store of the points, the first `answered` of them with answers."""
     by_key = {point.key: point for point in points}
     with Store.for_writing(path) as store:
         store.add_study("made up", points)
@@ -39,6 +39,6 @@ def write_store(path: Path, points: Sequence[SweepPoint], answered: int | None =
 
 
 def hostile(text: str) -> tuple[SweepPoint, ...]:
-    """Points whose every name is that text."""
+    """Return points whose every name is that text."""
     points = many_points(20)
     return tuple(replace(point, network=text, parameters={text: at, "K": at % 3}) for at, point in enumerate(points))

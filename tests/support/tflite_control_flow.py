@@ -1,4 +1,4 @@
-"""TFLite files with branches, loops and variables, built from what they run."""
+"""TFLite files with branches, loops and variables, built from their operators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def constant(name: str, content: Sequence[float]) -> TfliteTensor:
 
 
 def branching() -> TfliteModel:
-    """y = relu(x) - w where the sum of x is positive, else neg(exp(x))."""
+    """Return y = relu(x) - w if the sum of x is positive, else neg(exp(x))."""
     zero, axes = TfliteTensor("zero", [], data=np.array(0, np.float32)), [0, 1]
     main = TfliteSubgraph(
         [
@@ -66,9 +66,9 @@ def branching() -> TfliteModel:
 
 
 def looping(limit: int | None, *, size: int = SIZE) -> TfliteModel:
-    """From i = 0 while i < limit: s = tanh(s w + b), i = i + 1; without a limit it is an input.
+    """Return a loop from i = 0 while i < limit: s = tanh(s w + b), i = i + 1; without a limit it is an input.
 
-    The product is one of matrices, by constants of the body.
+    The product is a matrix product with constants of the body.
     """
     state = [floats("s", 1, size), number("i"), number("n")]
     inputs = ["x"] if limit is not None else ["x", "n"]
@@ -123,7 +123,7 @@ def handle(name: str) -> tuple[TfliteTensor, TfliteOperator]:
 
 
 def with_variables() -> TfliteModel:
-    """y = v + x scale, which v then holds; CALL_ONCE says what v and scale begin with, and nobody assigns scale."""
+    """Return y = v + x scale, which is then assigned to v; CALL_ONCE initialises v and scale; scale stays constant."""
     (v, v_handle), (scale, scale_handle) = handle("v"), handle("scale")
     main = TfliteSubgraph(
         [floats("x"), v, scale, floats("before"), floats("factor"), floats("product"), floats("sum"), floats("y")],

@@ -1,4 +1,4 @@
-"""TFLite networks grown layer by layer, with weights of a seed."""
+"""TFLite networks grown layer by layer, with seeded weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.tflite_models import Options, TfliteModel, TfliteOperator, TfliteTe
 
 
 class TfliteLayers:
-    """A chain of layers over float maps, with weights of a seed."""
+    """A chain of layers over float maps, with seeded weights."""
 
     def __init__(self, *shape: int, seed: int = 0) -> None:
         self.random = np.random.default_rng(seed)
@@ -71,7 +71,7 @@ def a_network_of_many_kinds() -> TfliteModel:
 
 
 def a_network_of_what_moves_elements() -> TfliteModel:
-    """Slices with steps, splits, mirrored pads, blocks of pixels and resizes over maps."""
+    """Return slices with steps, splits, mirrored pads, blocks of pixels and resizes over maps."""
     net = TfliteLayers(1, 9, 8, 4)
     pool = {"Padding": 0, "StrideH": 1, "StrideW": 1, "FilterHeight": 2, "FilterWidth": 3}
     pooled = net.add("AVERAGE_POOL_2D", ["x"], (1, 9, 8, 4), ("Pool2DOptions", pool))
@@ -94,7 +94,7 @@ def a_network_of_what_moves_elements() -> TfliteModel:
 
 
 def bytes_side_by_side() -> TfliteModel:
-    """Operators of int8 maps, each an output: sums, products, extremes, curves, means, pools, pads and slices."""
+    """Return int8 operators, each with an output: sums, products, extremes, curves, means, pools, pads and slices."""
     x, z = "x", "z"
     shape = (1, 6, 8, 4)
     tensors = [TfliteTensor(name, shape, "INT8", scale=scale) for name, scale in ((x, 0.05), (z, 0.03))]

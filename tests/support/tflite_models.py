@@ -1,4 +1,4 @@
-"""Small TFLite files, built from what they hold: tensors and operators by name."""
+"""Small TFLite files, built from tensors and operators by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_OPTIONS: Options = ("", {})
 
 @dataclass
 class TfliteTensor:
-    """A tensor; with `data` a constant. `raw` is a constant's bytes, whatever its shape."""
+    """A tensor, or with `data` a constant; `raw` is a constant's bytes, whatever its shape."""
 
     name: str
     shape: Sequence[int]
@@ -32,7 +32,7 @@ class TfliteTensor:
 
 @dataclass
 class TfliteOperator:
-    """An operator of a built-in kind, or custom where `custom` names it; operands are names, or indices of tensors.
+    """An operator of a built-in kind, or a custom one named `custom`; operands are names or tensor indices.
 
     `""` is an absent operand.
     """
@@ -47,7 +47,7 @@ class TfliteOperator:
 
 @dataclass
 class TfliteSubgraph:
-    """A graph over the names of its tensors; of two alike the first is meant."""
+    """A graph over the names of its tensors; a duplicate name means the first tensor."""
 
     tensors: Sequence[TfliteTensor]
     operators: Sequence[TfliteOperator]
@@ -143,7 +143,7 @@ class TfliteModel:
 def network(
     tensors: Sequence[TfliteTensor], operators: Sequence[TfliteOperator], inputs: Sequence[str], outputs: Sequence[str]
 ) -> TfliteModel:
-    """A file of one subgraph."""
+    """Return a file of one subgraph."""
     return TfliteModel([TfliteSubgraph(tensors, operators, inputs, outputs)])
 
 

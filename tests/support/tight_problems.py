@@ -1,4 +1,4 @@
-"""Random problems for the joint search, as tight as they can be, and what its moves cost."""
+"""Random problems for the joint search in very tight scratchpads, and the cost of its moves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oracles.one_scratchpad import random_graph
 
 
 def tight_problem(seed: int) -> IndexedProblem:
-    """A graph of up to 24 operators, between M_R and M_P, sometimes aligned or in the given order."""
+    """Return a graph of up to 24 operators, between M_R and M_P, sometimes aligned or in the given order."""
     graph = random_graph(seed, operators=24, window=8)
     count = Count.ALL if seed % 3 == 0 else Count.ACTIVATIONS
     order = Order.GIVEN if seed % 5 == 0 else Order.FREE
@@ -26,7 +26,7 @@ def tight_problem(seed: int) -> IndexedProblem:
 
 
 def cost_of(indexed: IndexedProblem, outcome: SearchOutcome) -> int:
-    """What the moves of an outcome really cost."""
+    """Return the actual cost of an outcome's moves."""
     assert outcome.moves is not None
     assert sorted(move.operator for move in outcome.moves) == list(range(indexed.operator_count))
     return non_compulsory_cost(indexed, schedule_of_moves(indexed, outcome.moves))

@@ -19,7 +19,7 @@ Attributes = dict[str, AttributeValue]
 
 @dataclass
 class Network:
-    """A graph in the making; what nobody reads becomes a network output."""
+    """A builder of a graph; tensors without readers become network outputs."""
 
     bits: int = 16
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Network:
         return f"{name}.out"
 
     def split(self, source: str, shapes: Sequence[Shape], axis: int) -> tuple[str, ...]:
-        """The parts of a tensor along an axis."""
+        """Add a Split and return the parts of a tensor along an axis."""
         name = f"split{len(self.operators)}"
         parts = tuple(f"{name}.out{at}" for at in range(len(shapes)))
         for part, shape in zip(parts, shapes, strict=True):
@@ -82,7 +82,7 @@ def problem_of(graph: Graph, *capacities_bytes: int, alignment_bytes: int = 1, c
 
 
 def specialised(graph: Graph, capacity_bytes: int) -> Problem:
-    """Three scratchpads, one for each operand."""
+    """Return the problem with three scratchpads, one per operand."""
     memories = tuple(Memory(operand.value, capacity_bytes, holds=(operand,)) for operand in Operand)
     return Problem(graph, memories, count=Count.ALL)
 
@@ -100,7 +100,7 @@ def convolution(
     bias: bool = False,
     is_fused: bool = False,
 ) -> str | None:
-    """None where nothing would be left of the input."""
+    """Add a convolution; return None if the shapes do not permit it."""
     batch, depth, *sizes = network.shape(source)
     attributes: Attributes = {"strides": [stride] * 2, "dilations": [dilation] * 2, "group": groups}
     reaches = [(size - 1) * dilation + 1 for size in kernel]
@@ -146,7 +146,7 @@ def gemm(network: Network, source: str, columns: int, *, is_fused: bool = False,
 
 @st.composite
 def networks(draw: st.DrawFn, most_operators: int = 4) -> Graph:
-    """Convolutions, pools, products and elementwise operators, some with two readers, one after another."""
+    """Draw convolutions, pools, products and element-wise operators in a row, some with two readers."""
     network = Network(draw(st.sampled_from((8, 16, 32, 64))))
     channels = st.sampled_from((1, 2, 3, 4, 6))
     size = st.integers(1, 9)

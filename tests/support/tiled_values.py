@@ -1,4 +1,4 @@
-"""What an operator of an ONNX model computes in tiles, beside what it computes whole."""
+"""A comparison of an ONNX model's operator in tiles with the whole operator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROOMY = (Memory("sram", 2**40),)
 
 
 def split_to_share(whole: Graph, share: float, *, is_model: bool, name: str = OPERATOR) -> Graph:
-    """Split for a scratchpad of this share of what the operator of that name needs; it has to be in tiles then."""
+    """Split for a scratchpad with `share` of the need of the operator `name`, which must then be in tiles."""
     need = operator_need(Problem(whole, ROOMY), whole.operator[name]).need_bytes
     problem = Problem(whole, (Memory("sram", int(share * need)),))
     tiled = split_operators(problem, Split.AUTO, is_model=is_model)
@@ -39,7 +39,7 @@ def split_to_share(whole: Graph, share: float, *, is_model: bool, name: str = OP
 
 
 def difference_in_tiles(tiled: Graph, whole: Graph, path: Path) -> float:
-    """Return the greatest relative difference of the network's outputs from those that onnxruntime finds."""
+    """Return the greatest relative difference of the network's outputs from those of onnxruntime."""
     kernels = OnnxTileKernels(tiled, whole, OnnxKernels(whole, path, Bindings()))
     inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.with_role(Role.INPUT)}
     outputs = run_in_given_order(Problem(tiled, ROOMY), kernels, inputs).outputs
@@ -47,7 +47,7 @@ def difference_in_tiles(tiled: Graph, whole: Graph, path: Path) -> float:
 
 
 def tiles_that_read_too_little(graph: Graph, path: Path) -> Iterator[tuple[Range, ...]]:
-    """Yield the tiles of `op` whose outputs are others where its inputs are, outside of what the tile reads."""
+    """Yield the tiles of `op` whose outputs change with input elements outside of the region that the tile reads."""
     operator, kernels = graph.operator[OPERATOR], OnnxKernels(graph, path, Bindings())
     geometry = geometry_of(operator, graph, is_model=True)
     assert geometry is not None
@@ -66,7 +66,7 @@ def tiles_that_read_too_little(graph: Graph, path: Path) -> Iterator[tuple[Range
 
 
 def _some_tiles(geometry: Geometry) -> Iterator[tuple[Range, ...]]:
-    """Yield tiles of one place along some axes, all of others, and all of what is summed up."""
+    """Yield tiles of one position along some axes, all of others, and all of the reduced axis."""
 
     def pieces(size: int) -> list[Range]:
         return sorted({(0, size), (0, 1), (size // 2, size // 2 + 1), (size - 1, size)})
@@ -89,7 +89,7 @@ def _differs(
 
 
 def _spoilt(content: Bytes, tensor: Tensor, kept: list[Region]) -> Bytes:
-    """The bytes of a tensor with other values everywhere but in some regions."""
+    """Return the bytes of a tensor with other values everywhere except in some regions."""
     dtype = {32: np.float32, 64: np.int64}[tensor.bits or 0]
     whole = content.view(dtype).reshape(tensor.shape or ())
     other = (1 - whole).astype(dtype)

@@ -1,4 +1,4 @@
-"""What is said of least latency: that a plan is legal and ends as claimed, that floors on the way are below its end."""
+"""Checks of least latency: the plan is legal and ends as claimed, and lower bounds on the way are below its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oracles.least_latency_states import TimedStates
 
 
 def assert_ends_as_claimed(result: Result[Plan]) -> None:
-    """The verifier finds its plan legal, and its status, latency and bound right."""
+    """Assert that the plan is legal, and its status, latency and bound right."""
     assert result.answer is not None
     assert result.objective_value is not None
     claim = Claim("timed", result.status, Objective.LATENCY, result.objective_value, result.lower_bound)
@@ -23,7 +23,7 @@ def assert_ends_as_claimed(result: Result[Plan]) -> None:
 
 
 def assert_no_floor_is_above_the_end(states: TimedStates, random: Random, most_steps: int) -> None:
-    """Goes on at random until all has run, or nothing can."""
+    """Continue at random until all operators have run, or none can; no lower bound may exceed the end."""
     state, floors = states.begun(), list[int]()
     for _ in range(most_steps):
         floors.append(states.floor(state))

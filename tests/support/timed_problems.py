@@ -1,4 +1,4 @@
-"""Small random problems in which everything has a duration, some operators in bands."""
+"""Small random problems with durations, some operators in bands."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ HELD = (
     (Operand.OUTPUT,),
     (Operand.WEIGHT,),
 )
-"""What scratchpads of random machines hold, mostly everything."""
+"""Operand kinds that scratchpads of random machines hold, mostly all."""
 
 UNTIMED = tuple(one for one in Objective if one not in (Objective.LATENCY, Objective.RECOMPUTATION))
-"""Those of problems that need not say how long anything lasts."""
+"""Objectives of problems that need no durations."""
 
 
 def timed_problem(graph: Graph, capacity_bytes: int, random: Random, order: Order = Order.FREE) -> Problem:
-    """The graph in one scratchpad of a random machine."""
+    """Return the graph in one scratchpad of a random machine."""
     units = random.choice([(8, 1), (8, 2), (16, 1), (8, 3)])
     setup_cycles = random.choice([0, 0, 1, 3])
     way = Rate(setup_cycles, (units,))
@@ -43,9 +43,9 @@ def timed_problem(graph: Graph, capacity_bytes: int, random: Random, order: Orde
 def problem_of_several(
     graph: Graph, capacities_bytes: Sequence[int], random: Random, order: Order = Order.FREE, links: float = 0.3
 ) -> Problem:
-    """The graph in several scratchpads of a random machine, unlike in what they hold, align and take how long.
+    """Return the graph in scratchpads of a random machine with various operands, alignments and rates.
 
-    Of each way between two of them `links` says how likely there is one.
+    `links` is the probability of a link for each ordered pair of scratchpads.
     """
     names = [f"{SCRATCHPAD}{number}" for number in range(len(capacities_bytes))]
     setup_cycles = random.choice([0, 0, 1, 3])
@@ -64,7 +64,7 @@ def problem_of_several(
 
 
 def with_durations(problem: Problem) -> Problem:
-    """The problem, each operator lasting two cycles and each byte on its way one, if its objective asks for that."""
+    """Return the problem with operators of two cycles and transfers of one cycle per byte."""
     rates: dict[tuple[str, str], Rate] = {}
     for memory in problem.memories:
         rates |= {(DRAM, memory.name): Rate(), (memory.name, DRAM): Rate()}
@@ -73,13 +73,13 @@ def with_durations(problem: Problem) -> Problem:
 
 
 TIMED = Case(replace(with_durations(CHAIN.problem), objective=Objective.LATENCY), CHAIN.program)
-"""x(4) comes until 4, then f and g run for two cycles each, then y(5) goes: 13 cycles."""
+"""x(4) is loaded until cycle 4, then f and g run for two cycles each, then y(5) is stored: 13 cycles."""
 
 
 def timed_graph(random: Random, operators: int, channels: int = 2, widths: tuple[int, ...] = (1, 2)) -> Graph:
-    """A graph of so many operators over tensors of so many channels, each of so many bytes; some state splits.
+    """Return a graph of so many operators; tensors have `channels` times `widths` bytes; some operators state splits.
 
-    Of one channel none does.
+    With one channel none does.
     """
     tensors = [Tensor.of_shape("x", (channels, random.choice(widths)), 8, Role.INPUT)]
     nodes: list[Operator] = []

@@ -1,4 +1,4 @@
-"""Programs of small problems, instruction by instruction: every one that there is, or a random one."""
+"""Programs of small problems, instruction by instruction: all of them, or a random one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Place: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True)
 class ProgramSoFar:
-    """What a program has done: what lies where (tensor, scratchpad, offset), what DRAM has, what has run."""
+    """The state of a partial program: residents (tensor, scratchpad, offset), tensors in DRAM, executed operators."""
 
     problem: Problem
     resident: tuple[tuple[str, str, int], ...] = ()
@@ -31,17 +31,17 @@ class ProgramSoFar:
 
     @property
     def plan(self) -> Plan:
-        """The program as a plan."""
+        """Return the program as a plan."""
         return Plan(self.problem.memories, self.instructions)
 
     @property
     def is_done(self) -> bool:
-        """Whether everything has run and is where it belongs."""
+        """Return True if all operators have run and DRAM has all outputs."""
         outputs = {tensor.name for tensor in self.problem.graph.with_role(Role.OUTPUT)}
         return len(self.has_run) == len(self.problem.graph.operators) and outputs <= self.in_dram
 
     def is_needed(self, tensor: str) -> bool:
-        """Whether it is read again, or has to be written."""
+        """Return True if the tensor is read again, or still has to be written."""
         graph = self.problem.graph
         is_read = any(one.name not in self.has_run and tensor in one.reads for one in graph.operators)
         return is_read or (graph.tensor[tensor].role is Role.OUTPUT and tensor not in self.in_dram)
@@ -52,12 +52,12 @@ class ProgramSoFar:
         return [memory.name for memory in self.problem.memories if memory.name in held]
 
     def next_steps(self) -> Iterator[ProgramSoFar]:
-        """Yield the programs one copy or operator longer, or one place poorer; what is overwritten leaves."""
+        """Yield the programs with one more copy, operator or eviction; overwritten tensors leave."""
         for way in self.ways_on():
             yield from way
 
     def ways_on(self) -> Iterator[Iterator[ProgramSoFar]]:
-        """Yield each copy and operator that may be next, and each place given up: what it yields are its places."""
+        """Yield an iterator of placements for each copy and operator that may be next, and for each eviction."""
         for tensor in self.problem.counted_tensors:
             held = self.memories_of(tensor.name)
             if not self.is_needed(tensor.name):
@@ -80,7 +80,7 @@ class ProgramSoFar:
                 yield self._run(operator, places)
 
     def _is_of_use(self, tensor: Tensor, memory: Memory) -> bool:
-        """Whether the array may read it there, or a link leads on."""
+        """Return True if the array may read it there, or a link leads on."""
         operand = Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT
         leads_on = any(source == memory.name for source, _ in self.problem.transfers.links)
         return operand in memory.holds or leads_on
@@ -90,7 +90,7 @@ class ProgramSoFar:
         return [DRAM, *linked] if tensor.name in self.in_dram else linked
 
     def _read_in(self, operator: Operator, tensor: Tensor) -> Place | None:
-        """The first scratchpad that holds such an operand and has it."""
+        """Return the first scratchpad that may hold such an operand and has it."""
         operand, held = self.problem.operand(operator, tensor), self.memories_of(tensor.name)
         names = (one.name for one in self.problem.memories if operand in one.holds and one.name in held)
         return next(((tensor.name, name) for name in names), None)
@@ -118,7 +118,7 @@ class ProgramSoFar:
     def _placed(
         self, tensors: tuple[Tensor, ...], memories: tuple[Memory, ...], staying: frozenset[Place]
     ) -> Iterator[ProgramSoFar]:
-        """Yield each way to place them one after another; what has to stay is not overwritten."""
+        """Yield each placement of the tensors one after another; `staying` ones are not overwritten."""
         if not tensors:
             yield self
             return
@@ -136,7 +136,7 @@ class ProgramSoFar:
                 yield from longer._placed(tuple(others), memories, staying | {(tensor.name, memory.name)})
 
     def _at(self, memory: str, place: range) -> set[str]:
-        """What lies on some of these bytes."""
+        """Return the tensors that overlap these bytes."""
         sizes = self.problem.graph.tensor
         return {
             name
@@ -145,7 +145,7 @@ class ProgramSoFar:
         }
 
     def _loses(self, leaving: Set[str]) -> bool:
-        """Whether something that is needed would be nowhere."""
+        """Return True if a needed tensor would be in no memory."""
         return any(
             name not in self.in_dram and self.is_needed(name) and len(self.memories_of(name)) == 1 for name in leaving
         )
@@ -158,7 +158,7 @@ def begun(problem: Problem) -> ProgramSoFar:
 
 
 def random_program(problem: Problem, random: Random, most_steps: int = 200) -> Plan | None:
-    """A random legal program that runs everything; None where chance finds none."""
+    """Return a random legal program that runs everything, or None if none is found."""
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return None
     so_far = begun(problem)

@@ -14,7 +14,7 @@ from onchip.verify.verifier import verify
 from support.programs import Case, graph, sram
 
 BOTH = (Port(Direction.READ_WRITE, 8),)
-"""One byte a cycle, in or out."""
+"""One byte per cycle, in or out."""
 
 
 def chip(case: Case, ports: tuple[Port, ...] = BOTH, queues: int = 1, setup_cycles: int = 0) -> Accelerator:
@@ -29,7 +29,7 @@ def chip(case: Case, ports: tuple[Port, ...] = BOTH, queues: int = 1, setup_cycl
 
 
 def timed(case: Case, accelerator: Accelerator | None = None, **cycles: int) -> Timeline:
-    """Operators take 10 cycles unless said; the plan is legal."""
+    """Return the timing of a legal plan; operators take 10 cycles by default."""
     assert verify(case.problem, case.plan).is_legal
     return time_plan(
         case.problem,

@@ -1,4 +1,4 @@
-"""Tiny networks of odd layers at random, as the adversary makes them."""
+"""Tiny random networks of unusual layers, as the adversary makes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onchip.ops.derive.fusable_of import fusable_of
 
 
 def tiny(seed: int, kinds: tuple[str, ...] = KINDS) -> tuple[dict[str, object], FusableNetwork]:
-    """The facts of a network that can be read, and the network."""
+    """Return the facts of a random readable network, and the network."""
     random = Random(seed)
     while True:
         facts = random_network(random, kinds)

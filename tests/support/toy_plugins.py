@@ -1,4 +1,4 @@
-"""What a package outside of onchip may add to it: one small plug-in of each group."""
+"""Plug-ins of a package outside of onchip: a small one of each group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from support.fused_files import CHIP
 
 
 def read_chain(path: Path, dims: Mapping[str, int]) -> Graph:
-    """A file with one kind in each line, which mix the four channels of a map of `size` x `size` pixels in turn."""
+    """Read a file with a kind per line, each mixing the four channels of a map of `size` x `size` pixels."""
     kinds, size = path.read_text().split(), dims.get("size", 4)
     names = [f"map{at}" for at in range(len(kinds) + 1)]
     roles = [Role.INPUT, *[Role.ACTIVATION] * (len(kinds) - 1), Role.OUTPUT]
@@ -46,7 +46,7 @@ def read_chain(path: Path, dims: Mapping[str, int]) -> Graph:
 
 
 def mix_channels(operator: Operator, shapes: tuple[tuple[int, ...], ...]) -> OperatorNests:
-    """Every output channel of a pixel is a sum over the input's channels there, as a 1 x 1 convolution has it."""
+    """Return the nest of a 1 x 1 convolution: every output channel is a sum over the pixel's input channels."""
     (_, outputs, rows, columns), (_, inputs, *_), *_ = shapes
     return OperatorNests((Layer(k=outputs, c=inputs, p=rows, q=columns),), input=1, weight=2)
 

@@ -1,4 +1,4 @@
-"""Graphs that are unions of smaller graphs with nothing in common."""
+"""Graphs that are unions of disjoint smaller graphs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _prefixed(operator: Operator, prefix: str) -> Operator:
 
 
 def union(graphs: Sequence[Graph], seed: int) -> Graph:
-    """Return one graph of all, each under names of its own, with their operators listed in a random mixture."""
+    """Return one graph of all, with prefixed names and randomly interleaved operators."""
     chance = random.Random(seed)
     apart = [prefixed(graph, f"c{number}.") for number, graph in enumerate(graphs)]
     waiting = [list(graph.operators) for graph in apart]

@@ -1,4 +1,4 @@
-"""The way to use the array that a mapping has."""
+"""The spatial mapping of a layer mapping."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onchip.model.layer.limits import array_of
 
 
 def way_of(problem: LayerProblem, mapping: LayerMapping) -> UnrolledWays:
-    """Its units by dimension of the array and loop."""
+    """Return its units by dimension of the array and loop."""
     names = list(array_of(problem.accelerator).sizes)
     units = np.ones((len(names), len(LOOPS)), np.int64)
     for loop in mapping.nest:

@@ -1,4 +1,4 @@
-"""Small graphs whose branches meet in an operator that may run band by band beside them."""
+"""Small graphs whose branches meet in an operator that may run band by band in parallel to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onchip.ir.tensor import Role, Tensor
 
 
 def woven_graph(random: Random, branches: int) -> Graph:
-    """Return branches of one input, mostly in bands, the operator that reads them all, and what reads that."""
+    """Return branches of one input, mostly in bands, the operator that reads them all, and its reader."""
     shaped = [_tensor(random, "x", Role.INPUT)]
     operators, outputs = [], tuple(f"b{number}" for number in range(branches))
     for number, output in enumerate(outputs):

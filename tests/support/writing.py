@@ -1,4 +1,4 @@
-"""Writes one file again and again, large, until it is killed: `python -m support.writing FILE`."""
+"""Writes one large file again and again until it is killed: `python -m support.writing FILE`."""
 
 from __future__ import annotations
 

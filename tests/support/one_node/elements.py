@@ -1,4 +1,4 @@
-"""Nodes element by element, reductions and normalisations."""
+"""Element-wise nodes, reductions and normalisations."""
 
 from __future__ import annotations
 

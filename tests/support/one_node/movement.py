@@ -1,4 +1,4 @@
-"""Nodes that move, choose or make elements."""
+"""Nodes that move, select or create elements."""
 
 from __future__ import annotations
 

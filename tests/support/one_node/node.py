@@ -1,4 +1,4 @@
-"""A node as it is drawn at random, and the table of what draws each kind."""
+"""A randomly drawn node, and the table of drawing functions by kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OLDEST, NEWEST = 7, min(26, onnx_opset_version())
 
 @dataclass
 class OneNode:
-    """A node as it is drawn: its operands, of which some are constants, and its attributes."""
+    """A randomly drawn node: its operands, some of them constants, and its attributes."""
 
     kind: str
     opset: int
@@ -92,7 +92,7 @@ class OneNode:
         self.inputs.append("")
 
     def set(self, **attributes: Any) -> None:  # noqa: ANN401 (of any type)
-        """Add attributes, but for those of value None."""
+        """Add attributes, except those of value None."""
         self.attributes |= {name: value for name, value in attributes.items() if value is not None}
 
     def maybe(self, **attributes: Any) -> None:  # noqa: ANN401 (of any type)
@@ -101,7 +101,7 @@ class OneNode:
 
     @property
     def written(self) -> list[str]:
-        """Names of the outputs."""
+        """Return the names of the outputs."""
         return [f"y{index}" for index in range(self.outputs)]
 
     def model(self) -> onnx.ModelProto:
@@ -120,7 +120,7 @@ class OneNode:
 
 Rule: TypeAlias = Callable[[OneNode], None]
 RULES: dict[str, Rule] = {}
-"""By kind, as `Conv` or `domain::Kind`, what draws a node of it."""
+"""Drawing functions by kind, as `Conv` or `domain::Kind`."""
 
 
 def draws(kinds: str) -> Callable[[Rule], Rule]:

@@ -1,4 +1,4 @@
-"""Nodes whose windows slide: convolutions, pools and what undoes them."""
+"""Nodes with sliding windows: convolutions, pools and their inverses."""
 
 from __future__ import annotations
 
