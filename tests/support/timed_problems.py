@@ -77,7 +77,7 @@ TIMED = Case(replace(with_durations(CHAIN.problem), objective=Objective.LATENCY)
 
 
 def timed_graph(random: Random, operators: int, channels: int = 2, widths: tuple[int, ...] = (1, 2)) -> Graph:
-    """Return a graph of so many operators; tensors have `channels` times `widths` bytes; some operators state splits.
+    """Return a graph over tensors with `channels` channels of some of the `widths`, in bytes; some operators split.
 
     With one channel none does.
     """
