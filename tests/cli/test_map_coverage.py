@@ -87,8 +87,7 @@ def test_shares_are_of_all_operations() -> None:
 
     assert (nests.way, nests.operators, nests.operations) == (Way.LOOP_NESTS, 1, 2 * 12 * 12)
     assert (moved.way, moved.operators, moved.operations) == (Way.DATA_MOVEMENT, 2, 24 + 60)
-    assert nests.share == 288 / 372
-    assert nests.share + moved.share == 1
+    assert (nests.share, moved.share) == (288 / 372, 84 / 372)
 
 
 @pytest.mark.slow
