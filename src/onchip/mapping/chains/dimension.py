@@ -29,11 +29,11 @@ MOST_ITERATIONS: Final = 64
 class Dimension:
     """The cells of one loop: `first` and `last` are the coordinates at their ends.
 
-    `turns` is the maximum number of temporal iterations that lead to a cell; units may be idle in the last. `places` is
-    the maximum number of parts that temporal loops outside a cell produce, for all units together. `known_turns` is the
-    number of temporal iterations inside a position if all parts but the last have as many, else 0. `fewest_turns` is a
-    lower bound on all iterations executed, `units` the maximum spatial unrolling. Results are cached: when a set of
-    unrollings is split, all dimensions but one stay the same.
+    `turns` is the maximum number of temporal iterations that lead to a cell, counted with idle units where loops end
+    short. `places` is the maximum number of parts that temporal loops outside a cell produce, for all units together.
+    `known_turns` is the number of temporal iterations inside a position if all parts but the last have as many, else 0.
+    `fewest_turns` is a lower bound on all iterations executed, `units` the maximum spatial unrolling. Results are
+    cached: when a set of unrollings is split, all dimensions but one stay the same.
     """
 
     bound: int

@@ -138,8 +138,8 @@ class AxisRows:
     def largest_block(self, outputs: Along, taps: Along, parts: Along) -> Along:
         """Return the same bound for tiles of one instance, each a block from its first to its last position.
 
-        At most all padding cuts the tile with the most outputs. A tile that contains outputs with all taps stored
-        reaches from the first of these to the last.
+        Padding shortens the tile with the most outputs by at most the padding of both ends. A tile that contains
+        outputs with all taps stored reaches from the first of these to the last.
         """
         if self.all_are_neighbours:
             return self._largest_of_parts[outputs.astype(np.int64) - 1, taps.astype(np.int64) - 1]
@@ -241,7 +241,7 @@ class AxisRows:
 
     @cached_property
     def _streams(self) -> NDArray[np.float64]:
-        """Return by number of taps the minimum number of taps that differ by no multiple of the stride."""
+        """Return by number of taps a lower bound on the residue classes of their positions modulo the stride."""
         streams = [tap * self.axis.dilation % self.axis.stride for tap in range(self.taps)]
         if not self.taps_are_neighbours:
             most = max(streams.count(one) for one in set(streams))
@@ -254,7 +254,7 @@ class AxisRows:
 
     @cached_property
     def _streams_of_all_taps(self) -> NDArray[np.float64]:
-        """Return by maximum taps of a tile a lower bound on such taps, summed over all tiles."""
+        """Return by maximum taps of a tile a lower bound on their residue classes, summed over all tiles."""
         share = self._streams / np.arange(1, self.taps + 1)
         found: NDArray[np.float64] = np.minimum.accumulate(share) * self.taps
         return found

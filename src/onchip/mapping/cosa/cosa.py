@@ -47,8 +47,8 @@ def solve_as_cosa(
     """Solve the program; raises AcceleratorError if the memories are no chain of levels.
 
     Raises InputError if operands reside whole in a memory, or tiles may not take all of a memory: CoSA models neither.
-    Among up to a hundred schedules with equal objective, returns the one with the least `tie_break` (infinite for a
-    schedule that another model refuses, since CoSA counts capacity differently). Bounds are padded until no prime
+    Among up to a hundred schedules with equal objective, returns the one with the least `tie_break`. That is infinite
+    for a schedule that another model refuses, since CoSA counts capacity differently. Bounds are padded until no prime
     factor exceeds `largest_prime`; by default they are unchanged, as in the paper. The default `weights` are those of
     the authors' program.
     """
@@ -96,8 +96,8 @@ def best_of_equals(
 ) -> FactorPlacement:
     """Return the placement with the least `tie_break` among up to `most` reached by exchanges at equal objective.
 
-    CoSA's objective ignores which of two loops gives a factor of 2 to a place that counts equally for both, and the
-    order of loops outside the global buffer. The real costs of its optima differ by tens of per cent.
+    CoSA's objective ignores the order of loops outside the global buffer. It also ignores which of two loops gives a
+    factor of 2 to a place that counts equally for both. The real costs of its optima differ by tens of per cent.
     """
     exchanges = Exchanges.of(machine, placement)
     first = exchanges.schedule(placement)

@@ -28,7 +28,7 @@ def map_layer_at(
     method: str = "exact",
     cache: MappingCache | None = None,
 ) -> Result[LayerMapping]:
-    """Return a mapping that fits the problem's free capacities; proofs are cached between runs.
+    """Return a mapping that fits the problem's free capacities; proofs may be cached between runs.
 
     `exact` stands for the best even mapping. Raises UsageError for an unknown method, AcceleratorError if the
     accelerator's description is incomplete, InputError for a layer that the method refuses.

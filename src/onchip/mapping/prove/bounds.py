@@ -42,7 +42,7 @@ CELLS_AND_PAIRS: Final = 8_000_000
 pairs. For energy one pair counts.
 """
 MOST_CELLS: Final = 100_000
-"""Maximum number of cells in that stage."""
+"""Maximum number of cells in the last stage but one."""
 STEPS: Final = {2: 1_000_000, 3: 4_000_000, 4: 4_000_000, 5: 20_000_000}
 """Step limit of a search by all criteria, by stage."""
 ROUNDS: Final = {2: 3, 3: 3, 4: 200, 5: 6}

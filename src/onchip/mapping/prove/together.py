@@ -1,7 +1,7 @@
 """The least tile-size chain of one spatial unrolling, by all criteria together and with shared memory capacity.
 
-The minima of single criteria are usually different chains. Here a chain's value is a lower bound on its mappings: all
-operands have one loop order, tiles share a memory's capacity, iterations inside a position divide those inside the
+The minima of single criteria are usually different chains. Here a chain's value is a lower bound on its mappings. All
+operands have one loop order, and tiles share a memory's capacity. Iterations inside a position divide those inside the
 next, and the time is the maximum over all criteria. Lattices have no shared-out dimensions: with these each index has a
 separate chain, and no chain is that of the mapping.
 """

@@ -36,8 +36,8 @@ def _fit_into_the_only_one(indexed: IndexedProblem, operator: int) -> bool:
 class _Fitting:
     """A bin packing search, most constrained and largest operands first; equal scratchpads are tried once.
 
-    An operand that may overlap another takes no space. A scratchpad's fill is its used units, and True if a tensor in
-    it may end short.
+    An operand that may lie inside another takes no space. A scratchpad's fill is its used units, and True if a tensor
+    in it may end short.
     """
 
     def __init__(self, indexed: IndexedProblem, operator: int, pinned_in: Sequence[Collection[int]]) -> None:

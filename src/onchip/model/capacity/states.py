@@ -90,8 +90,8 @@ def loaded_cost(problem: Problem, state: State) -> int:
 def memories_of_state(problem: Problem, state: State) -> tuple[Memory, ...]:
     """Return the scratchpads in which the state may stay permanently: those that hold all its uses.
 
-    Empty if its next value is also a network output, if its writer reads the old value and cannot overwrite it, or if
-    the old value is read after the new one is written.
+    Empty if its next value is also a network output, or if its writer reads the old value and cannot overwrite it. Also
+    empty if the old value is read after the new one is written.
     """
     if set(problem.graph.tensor[state.new].aliases) - {state.alias} or not _may_be_overwritten(problem, state):
         return ()

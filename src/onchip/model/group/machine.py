@@ -57,7 +57,7 @@ class FusedMachine:
         return max(memories, key=self.rank)
 
     def room_bits(self, memory: str) -> float:
-        """Return the free bits of a memory beside the maps between groups; infinite for DRAM."""
+        """Return the free bits of a memory next to the maps between groups; infinite for DRAM."""
         if memory == DRAM:
             return inf
         level = self.accelerator.levels[self._ranks[memory]]

@@ -96,7 +96,7 @@ def stack_tile(stack: Stack, rows: TileClass, columns: TileClass, *, padding_is_
 
 
 def column_cache_bits(stack: Stack, rows: TileClass, columns: TiledAxis) -> Mapping[str, int]:
-    """Return the bits of each map in the column cache beside a tile of these rows."""
+    """Return the bits of each map in the column cache next to a tile of these rows."""
     return {
         one.name: columns.kept[one.name] * rows.maps[one.name].needed * one.channels * one.bits
         for one in (*stack.inputs, *(layer.output for layer in stack.layers))

@@ -1,7 +1,7 @@
 """Start and end of each Compute and Copy of a schedule's program (docs/schedule.md, section 7).
 
 The program fixes every order: of Computes, of Copies in their queue, of turns at DRAM. So no activity starts later if
-any gets shorter.
+one gets shorter.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class TileElements:
     """The element counts of tiles from bounds alone, in an `accounting`; `layer` has the bounds that count.
 
     With `has_stored_room` tiles of the input take capacity from their first row to their last, as `verify_mapping`
-    requires, even if the accounting omits rows that a stride skips.
+    requires. This includes rows that a stride skips, even if the accounting omits them.
     """
 
     layer: Layer

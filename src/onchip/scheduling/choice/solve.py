@@ -60,7 +60,7 @@ class FusionResult:
     """The strategy, its groups with their costs, and the number of groups costed.
 
     `is_quick` is True if the quick mapper mapped its layers. `values` returns, on demand, the value of its groups in
-    all tilings in the objective's unit, and True if the value is a cost, False if it is a bound.
+    all tilings, in the objective's unit. Each value comes with True if it is a cost, False if it is a bound.
     """
 
     result: Result[FusionStrategy]
