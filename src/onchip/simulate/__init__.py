@@ -1,1 +1,1 @@
-"""Executes programs on real bytes, with kernels that are handed in."""
+"""Functional simulation: programs executed on real data, with interchangeable kernels."""

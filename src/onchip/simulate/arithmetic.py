@@ -1,7 +1,7 @@
-"""Operators computed for real, modulo 2^bits: any region of their outputs, and parts of their sums.
+"""Integer arithmetic modulo 2^bits for operators: any region of their outputs, and partial sums.
 
-Sums modulo a power of two do not depend on their order, so that a network in tiles gives the values of the
-network, bit for bit. What is not linear is some function of an element, or the greatest of several.
+Sums modulo a power of two are independent of their order, so a tiled network gives the values of the network, bit for
+bit. A nonlinear operator is some function of an element, or the maximum of several.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Limbs: TypeAlias = Sequence[npt.NDArray[np.float64]]
 _LIMB_BITS = 16
 _MOST_IN_A_BLOCK = 2**18
 _MOST_ROWS = 64
-_MOST_TERMS = 1024  # far fewer than the 2^21 products of limbs that double precision adds up without rounding
+_MOST_TERMS = 1024  # far below the 2^21 products of limbs that double precision sums without rounding
 _FACTOR = 0x9E3779B97F4A7C15
 
 CONTRACTIONS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -35,7 +35,7 @@ _ODD = np.uint64(0x9E37)
 
 
 def computed(call: Call) -> tuple[Integers, ...]:
-    """The values of each output's region, or part of a sum, before any fused activation."""
+    """Return the values of each output's region, or a partial sum, before any fused activation."""
     kind = call.operator.kind
     if kind in CONTRACTIONS and not call.has_views and not has_factors_in_front(kind, call.tile.shapes, call.written):
         return (masked(_sum_of_step(call), call.bits),)
@@ -54,9 +54,9 @@ def computed(call: Call) -> tuple[Integers, ...]:
 
 
 def has_factors_in_front(kind: str, shapes: Sequence[Shape], written: Shape) -> bool:
-    """True if the first two operands are the factors of the contraction, in the order in which they multiply.
+    """Return True if the first two operands are the factors of the contraction, in multiplication order.
 
-    Scales, zero points or a shape may stand between them, and a constant left factor stands behind the right one.
+    Scales, zero points or a shape may be between them, and a constant left factor follows the right one.
     """
     if len(shapes) < 2:
         return False
@@ -109,7 +109,7 @@ def _convolution(call: Call) -> Integers:
 
 
 def _pool(call: Call) -> Integers:
-    """The greatest of a window, padding being the least there is; or a multiple of its sum, for an average."""
+    """Return the maximum of each window, with minimum padding, or a multiple of its sum for an average."""
     source = call.part(0)
     batch, channels, *pixels = call.region
     kernel = integers(call.operator, "kernel_shape", (1,) * len(pixels))
@@ -145,7 +145,7 @@ def _global_pool(call: Call) -> Integers:
 
 
 def _reduction(call: Call, geometry: Geometry) -> Integers:
-    """A sum whatever the kind, of which parts add up."""
+    """Return the sum for any kind of reduction, so that parts add up."""
     source, spans = call.part(0), geometry.reads[0].spans
     ranges = list(call.region)
     if geometry.reduction is not None:
@@ -158,7 +158,7 @@ def _reduction(call: Call, geometry: Geometry) -> Integers:
 
 
 def _sum_of_step(call: Call) -> Integers:
-    """For each place that is summed up a mixture of what lies there of every operand."""
+    """Return the sum over the reduction of a mixture of all operands at each position."""
     geometry = call.geometry or Geometry((), (), ())
     reduction = geometry.reduction
     if reduction is None:
@@ -176,7 +176,7 @@ def _ranges(call: Call, geometry: Geometry) -> Region:
 
 
 def _operands(call: Call, geometry: Geometry) -> list[tuple[RegionValues, Sequence[Span]]]:
-    """What is there of each operand, and how it lies along the axes."""
+    """Return the values of each operand, and its layout along the axes."""
     spans = {one.tensor: one.spans for one in geometry.reads}
     read = enumerate((*call.operator.inputs, *call.operator.parameters))
     return [(call.part(index), spans[name]) for index, name in read]
@@ -220,7 +220,7 @@ def _matmul(call: Call) -> Integers:
 
 
 def _elementwise(call: Call) -> Integers:
-    """What is not a sum, a product or the like is a mixture that depends on the kind."""
+    """Return sums, products, maxima and minima, or a mixture that depends on the kind for all other kinds."""
     kind = call.operator.kind
     shape = [stop - start for start, stop in call.region]
     values = np.broadcast_to(call.along_output(0), shape)
@@ -245,7 +245,7 @@ _COMBINE: Mapping[str, Callable[[Integers, Integers], Integers]] = {
 
 
 def _batch_normalization(call: Call) -> Integers:
-    """Shift, then scale, by parameters in turn; the scale is odd, so that no value is lost."""
+    """Multiply by, and then add, each parameter in turn; the scale is odd, so that no value is lost."""
     values = call.along_output(0)
     for index in range(1, len(call.parts)):
         parameter = call.along_output(index, channels=True)
@@ -284,7 +284,7 @@ def _transpose(call: Call) -> Integers:
 
 
 def _placed(call: Call) -> tuple[Integers, ...]:
-    """Of a kind that is known by its geometry alone: a mixture of all that an element depends on."""
+    """Return, for a kind known only by its geometry, a mixture of all inputs of each element."""
     geometry = call.geometry or Geometry((), (), ())
     written = [one.spans for one in geometry.writes]
     values = placed_sum(_ranges(call, geometry), _operands(call, geometry))
@@ -310,14 +310,14 @@ _COMPUTE: Mapping[str, Callable[[Call], Integers]] = {
 
 
 def limbs(values: Integers, bits: int) -> Limbs:
-    """The digits to the base 2^16, the lowest first."""
+    """Return the digits in base 2^16, lowest first."""
     count = -(-bits // _LIMB_BITS)
     mask = np.uint64(2**_LIMB_BITS - 1)
     return [((values >> np.uint64(_LIMB_BITS * place)) & mask).astype(np.float64) for place in range(count)]
 
 
 def product_of_limbs(one: Limbs, other: Limbs) -> Integers:
-    """The matrix product modulo 2^64, by way of floating-point products, which are fast and here exact."""
+    """Return the matrix product modulo 2^64, computed by floating-point products, which are fast and exact here."""
     shape = np.broadcast_shapes(one[0].shape[:-2], other[0].shape[:-2])
     total = np.zeros((*shape, one[0].shape[-2], other[0].shape[-1]), np.uint64)
     for rows, terms, columns in _blocks(one[0].shape[-2], one[0].shape[-1], other[0].shape[-1]):
@@ -331,10 +331,10 @@ def product_of_limbs(one: Limbs, other: Limbs) -> Integers:
 
 
 def _blocks(rows: int, terms: int, columns: int) -> Iterator[tuple[slice, slice, slice]]:
-    """Products of at most `_MOST_IN_A_BLOCK` multiplications, or little more.
+    """Yield blocks of a matrix product with about `_MOST_IN_A_BLOCK` multiplications at most.
 
-    BLAS does those on one thread; where other work keeps the cores busy, threads that wait for each other take
-    ten times as long.
+    BLAS computes these on one thread. While other work keeps the cores busy, threads that wait for each other take ten
+    times as long.
     """
     most_rows, most_terms = min(rows, _MOST_ROWS), min(terms, _MOST_TERMS)
     most_columns = max(1, _MOST_IN_A_BLOCK // max(1, most_rows * most_terms))
@@ -351,7 +351,7 @@ def masked(values: Integers, bits: int) -> Integers:
 
 
 def mixed(values: Integers, bits: int, salt: str) -> Integers:
-    """A bijection of the integers of so many bits, another for another salt."""
+    """Return a bijection of the integers of `bits` bits, which depends on the salt."""
     half = np.uint64(bits // 2)
     number = zlib.crc32(salt.encode()) * _FACTOR % 2**64
     values = masked(values + np.uint64(number), bits)

@@ -1,4 +1,4 @@
-"""One region of an operator's output to be computed, with what is there of its operands."""
+"""A request to compute one region of an operator's output, with its operands."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from onchip.simulate.parts import Integers, RegionValues
 
 @dataclass(frozen=True)
 class Call:
-    """One region of an operator's output: the operator itself, the tile, and what is there of each operand.
+    """A region of an operator's output: the operator, the tile, and the available part of each operand.
 
-    `parts` has an entry for each operand in the operator's order, None for one of which nothing is read.
+    `parts` has an entry for each operand in the operator's order, None for an operand that is not read.
     """
 
     operator: Operator
@@ -34,24 +34,24 @@ class Call:
 
     @cached_property
     def written(self) -> tuple[int, ...]:
-        """The shape of the first output, whole."""
+        """Return the whole shape of the first output."""
         return self.tile.shape[self.tile.outputs[0]]
 
     @property
     def has_views(self) -> bool:
-        """Whether an operand is seen in another shape than it is stored in."""
+        """Return True if an operand is read in another shape than its stored shape."""
         return not VIEWS.isdisjoint(self.operator.attributes)
 
     @property
     def is_broadcast(self) -> bool:
-        """Whether every operand lies along the output as ONNX has it."""
+        """Return True if every operand broadcasts to the output by ONNX's rule."""
         shapes = self.tile.shapes[: len(self.parts)]
         aligned = (zip(shape[::-1], self.written[::-1], strict=False) for shape in shapes)
         is_short = all(len(shape) <= len(self.written) for shape in shapes)
         return not self.has_views and is_short and all(size in (1, of) for one in aligned for size, of in one)
 
     def part(self, index: int) -> RegionValues:
-        """Of an operand; all zeros, outside everything, where nothing of it is read."""
+        """Return the values of an operand; an empty region, zero everywhere, if it is not read."""
         found = self.parts[index]
         if found is None:
             shape = self.tile.shapes[index]
@@ -61,7 +61,7 @@ class Call:
         return found
 
     def along_output(self, index: int, *, channels: bool = False) -> Integers:
-        """An operand's values where they meet the region, broadcast as ONNX does, or one element a channel."""
+        """Return an operand's values for the region, broadcast by ONNX's rule, or one element per channel."""
         part = self.part(index)
         if channels and len(self.written) > 1 and part.shape == (self.written[1],):
             values = part.window(self.region[1:2])
@@ -73,7 +73,7 @@ class Call:
         return part.window(ranges)
 
     def with_further_operands(self, values: Integers, first: int) -> Integers:
-        """A bias, or what an activation that was fused reads, added; to a sum by its first part only."""
+        """Add a bias, or the operand of a fused activation; only to the first part of a sum."""
         if self.tile.part.adds_to_a_sum:
             return values
         for index in range(first, len(self.parts)):

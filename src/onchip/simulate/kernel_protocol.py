@@ -1,4 +1,4 @@
-"""What runs an operator: handed to the machine, which knows bytes and addresses only."""
+"""Protocols of kernels, which run operators for the machine; the machine knows only bytes and addresses."""
 
 from __future__ import annotations
 
@@ -13,36 +13,39 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-"""The bytes of one tensor, as they lie in memory: one dimension, `Tensor.size_bytes` long."""
+"""The bytes of one tensor as stored: one dimension, `Tensor.size_bytes` long."""
 
 
 class Kernels(Protocol):
-    """Runs operators on bytes. The same operands give the same results, bit for bit, however often it is asked."""
+    """Kernels that run operators on bytes, deterministically: the same operands give the same results, bit for bit."""
 
     def parameter(self, tensor: Tensor) -> Bytes:
-        """What DRAM holds of a parameter from the start."""
+        """Return the initial DRAM contents of a parameter."""
 
     def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
-        """The operator's outputs. Parameters that are not among `operands` are its own affair."""
+        """Return the operator's outputs; the kernels supply parameters that are not among `operands`."""
 
 
 def fingerprint(content: Bytes) -> bytes:
-    """Equal for equal bytes, and for nothing else that could be met."""
+    """Return the SHA-256 of the bytes, which identifies them."""
     return sha256(content.data).digest()
 
 
 class NetworkKernels(Kernels, Protocol):
-    """Kernels that know what the network is fed, and can be held against a run of the whole model."""
+    """Kernels that supply network inputs, and can be compared with a run of the whole model."""
 
     @property
     def name(self) -> str:
-        """Return the name of what runs the operators."""
+        """Return the name of the kernels."""
 
     def network_input(self, tensor: Tensor) -> Bytes:
-        """Return the bytes of a network input, made of the seed."""
+        """Return the bytes of a network input, generated from the seed."""
 
     def given_input(self, tensor: Tensor, array: npt.NDArray[np.generic]) -> Bytes:
-        """A value handed in for the network input, of which the tensor may be a band; raises InputError."""
+        """Return the bytes of a given value for the network input or a tile of it.
+
+        Raises InputError for an unsuitable value.
+        """
 
     def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float | None:
-        """Relative; None where there is no model to compare with."""
+        """Return the relative difference from the whole model's outputs; None without a model."""

@@ -1,8 +1,7 @@
-"""A plan executed on real bytes: scratchpads of exactly their capacity, DRAM a store of tensors.
+"""A machine that executes a plan on real data: scratchpads of exact capacity, and DRAM as a store of tensors.
 
-The machine does what each instruction says and trusts nothing: it knows no rules, only what is
-physically there. A plan that the verifier should have refused ends here in a MachineError, or in
-bytes that are not the tensor's.
+The machine executes each instruction without any knowledge of the rules of plans; it uses only the bytes that are
+physically present. An illegal plan ends in a MachineError, or in bytes that differ from the tensor's.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from onchip.simulate.reference import Reference
 
 ALIGNMENT_BYTES: Final = 64
 FILL: Final = 0xFF
-"""What fresh and freed memory is filled with: NaN in every floating-point format, -1 in integers."""
+"""Fill of fresh and freed memory: NaN in every floating-point format, -1 in integers."""
 
 MOST_BLOCKS: Final = 256
-"""An operator that overwrites bytes which it reads again runs in so many blocks at most, one after the other."""
+"""Maximum number of sequential blocks of an operator that overwrites bytes which it reads again."""
 
 
 class MachineError(OnchipError):
-    """An instruction that no machine can carry out: an address outside, a tensor that is not there."""
+    """Raised for an instruction that no machine can execute: an address out of range, a missing tensor."""
 
 
 def run_plan_on_machine(
@@ -45,13 +44,14 @@ def run_plan_on_machine(
 ) -> MachineRun:
     """Execute `plan` in the scratchpads of `problem`; raises MachineError.
 
-    `left` is what the inference before left in them: states that stay on the chip are found there, not in `inputs`.
+    `left` holds the scratchpads after the preceding inference, which contain the states that stay on the chip; `inputs`
+    does not contain these.
     """
     return run_on(ProgramMachine(problem, kernels, inputs, reference, left), plan)
 
 
 def run_on(machine: ProgramMachine, plan: Plan) -> MachineRun:
-    """Execute a program, instruction by instruction; raises MachineError that says at which."""
+    """Execute a program, instruction by instruction; raises MachineError with the place of the failure."""
     for index, instruction in enumerate(plan.instructions):
         try:
             machine.execute(index, instruction)
@@ -67,7 +67,7 @@ def run_on(machine: ProgramMachine, plan: Plan) -> MachineRun:
 
 
 class ProgramMachine:
-    """Scratchpads, DRAM, and what an instruction of a plan does to them; a schedule's does more to them."""
+    """The state of scratchpads and DRAM, and the effect of each instruction of a plan; schedules extend it."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class ProgramMachine:
             self._sharing.setdefault(state.old, []).append(state.new)
 
     def execute(self, index: int, instruction: Instruction) -> None:
-        """Do what an instruction, the program's number `index`, says; raises MachineError."""
+        """Execute an instruction, the program's number `index`; raises MachineError."""
         self._instruction = index
         match instruction:
             case Allocate(tensor, memory, offset_bytes, is_state):
@@ -114,7 +114,7 @@ class ProgramMachine:
                 self._compute(self._operator(operator))
 
     def finish(self) -> None:
-        """Raise MachineError unless every network output lies in DRAM, and is what it should be."""
+        """Raise MachineError unless every network output is in DRAM; compare the outputs with the reference."""
         for tensor in self.problem.graph.with_role(Role.OUTPUT):
             if tensor.name not in self.outputs:
                 raise MachineError(f"the plan has ended and DRAM has no network output {tensor.name!r}")
@@ -123,7 +123,7 @@ class ProgramMachine:
 
     @property
     def outputs(self) -> dict[str, Bytes]:
-        """The network's outputs in DRAM, and the next values of the states that stay, where these lie."""
+        """Return the network's outputs in DRAM, and the next values of the states that stay on the chip."""
         names = [tensor.name for tensor in self.problem.graph.with_role(Role.OUTPUT)]
         places = {
             name: self._bytes_at(memory, held[name]).copy()
@@ -150,7 +150,7 @@ class ProgramMachine:
             self._fill(tensor, memory, place)
 
     def _find_state(self, tensor: Tensor, memory: Memory, place: BytePlace) -> None:
-        """What the inference before left there is the tensor; before the first, somebody has put it there."""
+        """Take the bytes left by the preceding inference as the tensor; initialise them before the first inference."""
         content = self.dram.pop(tensor.name, None)
         if content is None or tensor.name not in self._next:
             raise MachineError(f"{tensor.name!r} is no state that stays")
@@ -164,7 +164,7 @@ class ProgramMachine:
         del self.places[memory.name][tensor.name]
 
     def _fill(self, tensor: Tensor, memory: Memory, place: BytePlace) -> None:
-        """Its bytes are nobody's now, but for those shared with an output that is there, or the inputs of its own."""
+        """Overwrite bytes without an owner, except those shared with a resident in-place partner of the tensor."""
         here = self._bytes_at(memory.name, place)
         others = [self.places[memory.name].get(name) for name in self._sharing.get(tensor.name, ())]
         kept = [(other.start - place.start, other.stop - place.start) for other in others if other is not None]
@@ -191,7 +191,7 @@ class ProgramMachine:
             self.moved += tensor.size_bytes
 
     def _is_a_way(self, source: str, target: str) -> bool:
-        """Whether something can move: from or to DRAM, and where a link leads."""
+        """Return True if a transfer is possible: from or to DRAM, or along a link."""
         return (source == DRAM) is not (target == DRAM) or (source, target) in self.problem.transfers.links
 
     def _content(self, tensor: Tensor, memory: str) -> Bytes:
@@ -207,7 +207,7 @@ class ProgramMachine:
     # Compute
 
     def _compute(self, operator: Operator) -> None:
-        """Run an operator on the bytes in place; raises MachineError where one of its operands has none."""
+        """Run an operator on its bytes in scratchpads; raises MachineError if one of its operands is missing."""
         operands: dict[str, Bytes] = {}
         for tensor in self.problem.operands(operator):
             if tensor.name not in operator.outputs:
@@ -217,9 +217,7 @@ class ProgramMachine:
         written = self.kernels.run(operator, operands)
         if self._overwrites_what_it_reads_elsewhere(operator):
             written = {operator.outputs[0]: self._run_in_order(operator, operands)}
-        if (
-            operator.in_place or self._staying
-        ):  # what a kernel hands back may be bytes of an input, which are overwritten now
+        if operator.in_place or self._staying:  # a kernel may return bytes of an input, which are overwritten below
             written = {name: content.copy() for name, content in written.items()}
         for name in operator.outputs:
             tensor = self.problem.graph.tensor[name]
@@ -230,7 +228,7 @@ class ProgramMachine:
             memory, place = self._place_written(operator, tensor)
             self._bytes_at(memory, place)[:] = written[name]
             place.is_written = True
-        # Compared only now, so that outputs on top of each other are found out.
+        # Compare after all writes, to detect overlapping outputs.
         for name in operator.outputs:
             tensor = self.problem.graph.tensor[name]
             memory, place = self._place_written(operator, tensor)
@@ -257,7 +255,7 @@ class ProgramMachine:
         return here.copy()
 
     def _place_written(self, operator: Operator, tensor: Tensor) -> tuple[str, BytePlace]:
-        """The one place of an output: the array writes to one scratchpad at a time."""
+        """Return the only place of an output, because the array writes to one scratchpad at a time."""
         places = self._places_of(operator, tensor)
         allocated = [memory for memory, held in self.places.items() if tensor.name in held]
         if len(allocated) > 1:
@@ -268,7 +266,7 @@ class ProgramMachine:
         return places[0]
 
     def _read(self, operator: Operator, tensor: Tensor) -> Bytes:
-        """The bytes in place; where a tensor lies in several scratchpads, every copy must be right."""
+        """Return an operand's bytes; if a tensor is in several scratchpads, every copy must be correct."""
         places = self._places_of(operator, tensor)
         written = [(memory, place) for memory, place in places if place.is_written] or places
         for memory, place in written:
@@ -284,7 +282,7 @@ class ProgramMachine:
             name = None if operator is None else operator.name
             self.difference = Difference(tensor.name, found, self.step, instruction, name)
 
-    # What is where
+    # Places
 
     def _bytes_at(self, memory: str, place: BytePlace) -> Bytes:
         return self.scratchpads[memory][place.start : place.stop]
@@ -296,7 +294,7 @@ class ProgramMachine:
         return place
 
     def _places_of(self, operator: Operator, tensor: Tensor) -> list[tuple[str, BytePlace]]:
-        """Where the array reaches it: only the scratchpads that hold such an operand are wired to it."""
+        """Return a tensor's places in the scratchpads that hold such an operand, to which the array is wired."""
         operand = self.problem.operand(operator, tensor)
         places = [
             (memory, held[tensor.name])
@@ -329,7 +327,7 @@ class ProgramMachine:
 
 @dataclass(slots=True)
 class BytePlace:
-    """Bytes [start, stop) of a scratchpad; `is_written` once something has been put there."""
+    """A range [start, stop) of a scratchpad; `is_written` is True after the first write."""
 
     start: int
     stop: int
@@ -337,7 +335,7 @@ class BytePlace:
 
 
 def filled(capacity_bytes: int) -> Bytes:
-    """A scratchpad's bytes, its address 0 at an aligned address, so that what is aligned in it can be used in place."""
+    """Return a scratchpad's bytes; address 0 is aligned in host memory, so that aligned data are usable in place."""
     room = np.full(capacity_bytes + ALIGNMENT_BYTES, FILL, np.uint8)
     start = -room.ctypes.data % ALIGNMENT_BYTES
     return room[start : start + capacity_bytes]

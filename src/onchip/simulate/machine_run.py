@@ -1,4 +1,4 @@
-"""What came of executing a program on real bytes."""
+"""Results of executing a program on real data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onchip.simulate.kernel_protocol import Bytes
 
 
 class WrongBytes(StrEnum):
-    """Where bytes were found that are not the tensor's."""
+    """The event at which wrong bytes of a tensor were found."""
 
     READ = "read by an operator"
     WRITTEN = "written by an operator"
@@ -19,7 +19,7 @@ class WrongBytes(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first bytes that are not those of the unplanned run; `step` counts the operators run before."""
+    """The first bytes that differ from the unplanned run; `step` is the number of operators run before."""
 
     tensor: str
     found: WrongBytes
@@ -35,10 +35,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class MachineRun:
-    """What happened: bytes really moved, tensors compared bit for bit, the first that differs.
+    """The result of a run: bytes moved, the number of tensors compared bit for bit, and the first difference.
 
-    `loads` and `write_backs` go from and to DRAM, `moved` from scratchpad to scratchpad. After a difference the
-    machine stops: whatever follows from it differs as well. `left` are the bytes of each scratchpad at the end.
+    `loads` and `write_backs` are from and to DRAM, `moved` between scratchpads, in bytes. The machine stops at a
+    difference, because everything after it differs too. `left` are the bytes of each scratchpad at the end.
     """
 
     loads: int

@@ -1,4 +1,4 @@
-"""Parts of whole tensors as arrays of unsigned integers: put together from bands, cut into bands."""
+"""Regions of tensors as arrays of unsigned integers: assembled from tiles, split into tiles."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from onchip.transform.slices.tile_bytes import place_of, slices
 Integers: TypeAlias = npt.NDArray[np.uint64]
 
 ELEMENTS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
-"""The type of an element by its bits; of other widths there is no arithmetic."""
+"""The type of an element by its bits; other widths have no arithmetic."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegionValues:
-    """The values of a region of the tensor `name`, whole of `shape`, of `bits` each."""
+    """The values of a region of the tensor `name` of whole shape `shape`, with `bits` per element."""
 
     name: str
     shape: tuple[int, ...]
@@ -33,7 +33,7 @@ class RegionValues:
 
     @classmethod
     def of_bands(cls, name: str, shape: tuple[int, ...], bands: Sequence[tuple[Tensor, Bytes]]) -> RegionValues:
-        """The least region around all bands, zero between them."""
+        """Return the smallest region around all tiles, zero between them."""
         regions = [place_of(tensor)[1] for tensor, _ in bands]
         region = tuple((min(r[0] for r in ranges), max(r[1] for r in ranges)) for ranges in zip(*regions, strict=True))
         values = np.zeros([stop - start for start, stop in region], np.uint64)
@@ -42,9 +42,9 @@ class RegionValues:
         return cls(name, shape, bands[0][0].bits or 0, region, values)
 
     def window(self, wanted: Sequence[Range]) -> Integers:
-        """The values of a region that may reach beyond the tensor, where it is zero.
+        """Return the values of a region, which are zero outside the tensor.
 
-        Raises GraphError where it reaches into what is part of the tensor and is not here.
+        Raises GraphError if the region includes an unavailable part of the tensor.
         """
         inside = tuple(
             (min(max(start, 0), size), max(0, min(stop, size)))
@@ -64,11 +64,11 @@ class RegionValues:
 
 
 def elements(tensor: Tensor, content: Bytes) -> npt.NDArray[np.unsignedinteger]:
-    """A tensor's bytes as elements, in its shape."""
+    """Return a tensor's bytes as elements, in its shape."""
     return content.view(ELEMENTS[tensor.bits or 0]).reshape(tensor.shape or ())
 
 
 def band_of(tensor: Tensor, region: Region, values: Integers) -> Bytes:
-    """The bytes of a band, cut out of the values of a region."""
+    """Return the bytes of a tile, extracted from the values of a region."""
     cut = values[slices(place_of(tensor)[1], region)]
     return np.ascontiguousarray(cut.astype(ELEMENTS[tensor.bits or 0])).reshape(-1).view(np.uint8)

@@ -1,4 +1,4 @@
-"""What the elements of a region depend on, by an operator's geometry alone, added up modulo 2^64."""
+"""Sums modulo 2^64 of the inputs of each element, from an operator's geometry alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ODD = np.uint64(0x9E37)
 
 
 def ranges_of_axes(axes: int, regions: Sequence[Region], writes: Sequence[Sequence[Span]]) -> Region:
-    """The range of each axis that written dimensions lie along; of other axes their one element."""
+    """Return the range of each axis from the written regions; axes without a written dimension have one element."""
     ranges = {
         span.axis: each
         for region, spans in zip(regions, writes, strict=True)
@@ -25,7 +25,7 @@ def ranges_of_axes(axes: int, regions: Sequence[Region], writes: Sequence[Sequen
 
 
 def spread(values: Integers, region: Region, spans: Sequence[Span]) -> Integers:
-    """The values of axes where a tensor's dimensions lie along them, and along its other dimensions alike."""
+    """Return the values of axes as a tensor, repeated along its dimensions without an axis."""
     along = [span.axis for span in spans if span.axis is not None]
     others = tuple(axis for axis in range(values.ndim) if axis not in along)
     moved = values.squeeze(others).transpose([sorted(along).index(axis) for axis in along])
@@ -35,9 +35,9 @@ def spread(values: Integers, region: Region, spans: Sequence[Span]) -> Integers:
 
 
 def placed_sum(region: Region, operands: Sequence[tuple[RegionValues, Sequence[Span]]]) -> Integers:
-    """For each element of the region all that it needs of every operand, whose spans say where that lies.
+    """Return for each element of the region a sum of its inputs in every operand, located by the spans.
 
-    An element's sum is the same whatever the region is, as it is made of its own ranges alone.
+    An element's sum does not depend on the region, because it uses only its own ranges.
     """
     total = np.zeros([stop - start for start, stop in region], np.uint64)
     for part, spans in operands:
@@ -46,7 +46,7 @@ def placed_sum(region: Region, operands: Sequence[tuple[RegionValues, Sequence[S
 
 
 def _needed(region: Region, part: RegionValues, spans: Sequence[Span]) -> Integers:
-    """Per dimension one element for each place along its axis, the sum of what that needs; one for all without."""
+    """Return per dimension the sum of the inputs of each position along its axis; one element without an axis."""
     ranges = [_ranges(span, region) for span in spans]
     lows = [min(low for low, _ in each) for each in ranges]
     values = part.window([(low, max(high for _, high in each)) for low, each in zip(lows, ranges, strict=True)])
@@ -65,7 +65,7 @@ def _ranges(span: Span, region: Region) -> list[Range]:
 
 
 def _along_axes(values: Integers, spans: Sequence[Span], axes: int) -> Integers:
-    """The dimensions of an operand where the axes of the output are, those without an axis left out."""
+    """Return an operand with its dimensions in the order of the output's axes, without dimensions that have no axis."""
     place = {span.axis: at for at, span in enumerate(spans) if span.axis is not None}
     without = [at for at, span in enumerate(spans) if span.axis is None]
     moved = values.transpose([*(place[axis] for axis in sorted(place)), *without])

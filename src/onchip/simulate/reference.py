@@ -1,4 +1,4 @@
-"""The unplanned run: the same kernels in the given order, every tensor in a place of its own."""
+"""The reference run: the same kernels in the given order, without a plan, with separate storage for every tensor."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from onchip.simulate.kernel_protocol import Bytes, Kernels, fingerprint
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What every tensor should be: the fingerprint of each, the bytes of the network's outputs.
+    """The expected values: the fingerprint of each tensor, and the bytes of the network's outputs.
 
-    Fingerprints, because all tensors of a network at once are many times what a plan holds.
+    Fingerprints save memory, because all tensors of a network together are much larger than those of a plan.
     """
 
     fingerprints: Mapping[str, bytes]
@@ -22,7 +22,7 @@ class Reference:
 
 
 def run_in_given_order(problem: Problem, kernels: Kernels, inputs: Mapping[str, Bytes]) -> Reference:
-    """Run the graph of `problem` without a plan; each tensor is forgotten after its last reader."""
+    """Run the graph of `problem` without a plan; each tensor is dropped after its last reader."""
     graph = problem.graph
     last_reader = {name: readers[-1].name for name, readers in graph.readers.items() if readers}
     held = dict(inputs)

@@ -1,9 +1,9 @@
-"""Kernels for networks that come without a model: made-up values that a wrong read cannot leave alone.
+"""Synthetic kernels for networks without a model, whose values reveal a wrong read.
 
-Outputs are floating-point numbers below 2 in magnitude, whatever the format (16, 32 or 64 bits),
-and no byte of them is the machine's fill. An elementwise operator makes each eight bytes of its
-output from the same bytes of its inputs and from where they stand; a Concat from its inputs one
-after the other; any other operator makes every byte from every byte of all its inputs.
+Outputs are floating-point numbers below 2 in magnitude in every format (16, 32 or 64 bits), and none of their bytes
+equals the machine's fill. An elementwise operator computes each eight bytes of its output from the same bytes of its
+inputs and their position; a Concat copies its inputs one after the other; any other operator computes every byte from
+all bytes of all its inputs.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ELEMENTWISE = frozenset(
     {"Add", "Sub", "Mul", "Div", "Sum", "Max", "Min", "Relu", "Clip", "Sigmoid", "Tanh", "HardSwish", "Identity"}
 )
 _WORD_BYTES = 8
-_FINITE = np.uint8(0xBF)  # bit 6 of the highest byte is the exponent's: without it no number is infinite or NaN
+_FINITE = np.uint8(0xBF)  # bit 6 of the highest byte belongs to the exponent: if it is 0, no number is infinite or NaN
 _STRIDE = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR = np.uint64(0xD6E8FEB86659FD93)
 _SHIFT = np.uint64(32)
 
 
 class SeededKernels:
-    """Runs operators of `graph`; another seed is another network of the same shapes."""
+    """Kernels for operators of `graph`; another seed gives another network of the same shapes."""
 
     name = "made up"
 
@@ -43,25 +43,25 @@ class SeededKernels:
         self._seed = seed
 
     def parameter(self, tensor: Tensor) -> Bytes:
-        """Made of the seed and the tensor's name."""
+        """Return bytes generated from the seed and the tensor's name."""
         return self._made_of(tensor.name, tensor.size_bytes)
 
     def network_input(self, tensor: Tensor) -> Bytes:
-        """Made of the seed and the tensor's name."""
+        """Return bytes generated from the seed and the tensor's name."""
         return self._made_of(tensor.name, tensor.size_bytes)
 
     def given_input(self, tensor: Tensor, array: npt.NDArray[np.generic]) -> Bytes:
-        """The bytes of a value handed in, of whatever type; raises InputError where they are too many or too few."""
+        """Return the bytes of a given value of any type; raises InputError for another number of bytes."""
         if array.nbytes != tensor.size_bytes:
             what = f"it holds {array.nbytes} bytes"
             raise InputError(what, place=f"tensor {tensor.name!r}", expected=f"{tensor.size_bytes} bytes")
         return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
     def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> None:
-        """None: there is no model."""
+        """Return None, because there is no model."""
 
     def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
-        """The operator's outputs, each salted with its index, the operator's kind and its name."""
+        """Return the operator's outputs, each salted with its index, the operator's kind and its name."""
         words = {name: _words(content) for name, content in operands.items()}
         reads = [words[name] for name in (*operator.inputs, *operator.parameters) if name in words]
         written = {}
@@ -83,7 +83,7 @@ class SeededKernels:
 
 
 def _local_source(operator: Operator, reads: Sequence[Words], words: int) -> Words | None:
-    """What the output's words are made from one by one, for kinds of which that is the nature."""
+    """Return the word-wise source of the output for Concat and elementwise kinds, else None."""
     if operator.kind == "Concat" and sum(map(len, reads)) == words:
         return np.concatenate(reads)
     if operator.kind in ELEMENTWISE and reads and all(len(read) == words for read in reads):
@@ -96,7 +96,7 @@ def _local_source(operator: Operator, reads: Sequence[Words], words: int) -> Wor
 
 
 def _digest(reads: Sequence[Words], salt: int) -> int:
-    """A number that changes with any one word of any input, and with the order of words and inputs."""
+    """Return a number that depends on every word of every input, and on the order of words and inputs."""
     total = salt
     for read in reads:
         weights = np.arange(1, 2 * len(read), 2, dtype=np.uint64)
@@ -110,7 +110,7 @@ def _spread(start: int, size_bytes: int) -> Bytes:
 
 
 def _mixed(source: Words, salt: int, size_bytes: int) -> Bytes:
-    """Each word of `source` stirred with its position: a word read from elsewhere gives another result."""
+    """Return each word of `source` hashed with its position: a word read from elsewhere gives another result."""
     words = np.arange(len(source), dtype=np.uint64)
     words *= _STRIDE
     words += np.uint64(salt)

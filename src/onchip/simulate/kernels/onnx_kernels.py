@@ -1,7 +1,7 @@
-"""Runs the operators of a graph that was read from an ONNX file, with onnxruntime's kernels.
+"""Kernels that run the operators of an ONNX graph in onnxruntime.
 
-An operator is the model's nodes between its operands and its results: the members that were fused,
-and the views and dequantisations that reading folded away.
+An operator is the model's nodes between its operands and its results: the fused members, and the views and
+dequantisations that reading folded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LARGE_FILE_BYTES = 100 * 2**20  # onnxruntime holds a file's weights several ti
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A session, what it is fed from the operands, and the weights it is fed besides; results in its order."""
+    """A session, its feeds from operands, its weights, and its results in order."""
 
     session: Session
     given: tuple[str, ...]
@@ -54,7 +54,10 @@ class _Prepared:
 
 
 class OnnxKernels:
-    """Runs the operators of `graph`, read from `path`; with `random_weights`, a seed, on weights of that seed."""
+    """Kernels for the operators of `graph`, read from `path`.
+
+    The seed `random_weights` replaces the model's weights.
+    """
 
     name = "onnxruntime"
 
@@ -71,10 +74,10 @@ class OnnxKernels:
         self._prepared: dict[tuple[str, ...], _Prepared] = {}
         self._found_shapes: dict[str, tuple[int, ...]] = {}
 
-    # What is in DRAM from the start
+    # Initial contents of DRAM
 
     def parameter(self, tensor: Tensor) -> Bytes:
-        """A parameter's bytes. One that reading made and that no node reads is all zeros."""
+        """Return a parameter's bytes; zeros for one that reading created and no node reads."""
         name = self._model_name.get(tensor.name, tensor.name)
         content = _bytes_of(self.values.array(name)) if self.network.is_constant(name) else None
         if content is None or content.size != tensor.size_bytes:
@@ -82,12 +85,12 @@ class OnnxKernels:
         return content
 
     def network_input(self, tensor: Tensor) -> Bytes:
-        """Return random bytes of the input's type, which follow from its name and the seed."""
+        """Return random bytes of the input's type, determined by its name and the seed."""
         dtype, shape = self._native_type(tensor.name)
         return _bytes_of(random_array(tensor.name, dtype, shape, self._seed))
 
     def given_input(self, tensor: Tensor, array: Array) -> Bytes:
-        """The bytes of a value handed in; raises InputError where type or shape is another."""
+        """Return the bytes of a given value; raises InputError for another type or shape."""
         dtype, shape = self._native_type(tensor.name)
         if (array.dtype, array.shape) != (dtype, shape):
             raise InputError(
@@ -98,7 +101,7 @@ class OnnxKernels:
         return _bytes_of(array)
 
     def element_type(self, output: str) -> np.dtype[np.generic]:
-        """The type of what an operator writes; raises GraphError for one that numpy does not know."""
+        """Return the type of an operator's output; raises GraphError for a type without a numpy equivalent."""
         return self._native_type(self._wanted(output))[0]
 
     def _native_type(self, name: str) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
@@ -109,7 +112,7 @@ class OnnxKernels:
         return dtype, shape
 
     def _names_of_folded_biases(self) -> Mapping[str, str]:
-        """The bias that folding a BatchNorm makes stands for BatchNorm's own shift, which the nodes read."""
+        """Return a map from each bias of a folded BatchNorm to BatchNorm's own shift, which the nodes read."""
         named = dict(zip(node_names(self.network.nodes), self.network.nodes, strict=True))
         found = {}
         for operator in self._graph.operators:
@@ -122,7 +125,7 @@ class OnnxKernels:
     # Operators
 
     def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
-        """The operator's outputs; raises GraphError where onnxruntime does not know how."""
+        """Return the operator's outputs; raises GraphError if onnxruntime cannot run it."""
         given = {self._model_name.get(name, name): content for name, content in operands.items()}
         arrays = self._arrays(given)
         prepared = self._prepare(operator, given)
@@ -155,7 +158,7 @@ class OnnxKernels:
         return whole
 
     def _arrays(self, given: Mapping[str, Bytes]) -> dict[str, Array]:
-        """What can be fed; the rest must lie in the model."""
+        """Return the values that can be fed; others must be embedded in the model."""
         types = {name: self.values.type_of(name) for name in given}
         arrays = {}
         for name, (dtype, shape) in types.items():
@@ -180,12 +183,12 @@ class OnnxKernels:
         session = Session(model.SerializeToString(), str(self._path), f"operator {operator.name!r}")
         weights = tuple(name for name in part.constants if name not in inside)
         prepared = _Prepared(session, tuple(name for name in part.given if name not in strange), weights, results)
-        if not strange:  # else its bytes are part of the model, and may be others next time
+        if not strange:  # otherwise its bytes are embedded in the model, and may change
             self._prepared[key] = prepared
         return prepared
 
     def _ensure_values_follow(self, operator: Operator, part: NodeProgram) -> None:
-        """Raise GraphError for random numbers: they are others in each run, whatever the plan."""
+        """Raise GraphError for operators that draw random numbers, which differ in each run."""
         if operator.kind in _RANDOM or any(may_drop(node, self.network.types.constants) for node in part.nodes):
             what = f"{operator.kind} writes other values in each run"
             expected = "operators whose values follow from what they read"
@@ -196,7 +199,7 @@ class OnnxKernels:
         return onnx.TensorProto(name=name, data_type=element_type, dims=shape, raw_data=content.tobytes())
 
     def _wanted(self, output: str) -> str:
-        """The model's name for an operator's output: a copy of an input or parameter may have one of its own."""
+        """Return the model's name of an operator's output; a copy of an input or parameter may have its own name."""
         if output in self.network.types.static:
             return output
         return output.rstrip("_").removesuffix(".output")
@@ -204,9 +207,11 @@ class OnnxKernels:
     # The whole model
 
     def whole_model_outputs(self, inputs: Mapping[str, Bytes]) -> dict[str, Array]:
-        """Return the network outputs of a run of the whole model; raises DifferentShapeError.
+        """Return the network outputs of a run of the whole model.
 
-        Run the file as it is, or all its nodes if the weights are random or large.
+        Raises DifferentShapeError for another shape than planned.
+
+        The run uses the unmodified file, or all its nodes if the weights are random or the file is large.
         """
         results = self._run_whole_model(inputs)
         # a sequence of tensors is planned as one tensor with a first axis over them
@@ -233,9 +238,9 @@ class OnnxKernels:
         return dict(zip(network.outputs, session.run(results, given | weights), strict=True))
 
     def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float:
-        """The greatest |a - b| of a graph's output a from the whole model's b, by the greatest |b| of that output.
+        """Return the maximum |a - b| of a graph's output a and the whole model's b, relative to the maximum |b|.
 
-        Infinite where one is not a number and the other is.
+        Infinite if only one of them is not a number.
         """
         whole = self.whole_model_outputs(inputs)
         outputs_of_graph = self._graph.with_role(Role.OUTPUT)
@@ -246,7 +251,7 @@ class OnnxKernels:
 
 
 def relative_difference(found: Array, expected: Array) -> float:
-    """The greatest |found - expected| by the greatest finite |expected|."""
+    """Return the maximum |found - expected|, relative to the maximum finite |expected|."""
     found, expected = found.astype(np.float64), expected.astype(np.float64)
     same = (found == expected) | (np.isnan(found) & np.isnan(expected))
     if same.all():
@@ -259,7 +264,7 @@ def relative_difference(found: Array, expected: Array) -> float:
 def _with_copies(
     model: onnx.ModelProto, outputs: tuple[str, ...], wanted: tuple[str, ...], given: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """What to ask the model for: a result that is an operand is asked for by the name of a copy."""
+    """Return the names of the results in the model; a result that is also an operand gets a copied name."""
     results = []
     operands = {*given, *(tensor.name for tensor in model.graph.initializer), *(i.name for i in model.graph.input)}
     for output, name in zip(outputs, wanted, strict=True):

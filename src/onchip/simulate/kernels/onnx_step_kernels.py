@@ -1,7 +1,7 @@
-"""Runs the steps of a model's operators that are too large to be cut: by their meaning, in numpy.
+"""Kernels in numpy for the steps into which operators that are too large for tiling are decomposed.
 
-A normalisation's statistics are added up in 64 bits and kept in at least 32. What was fused behind a normalisation
-is run by the model's own nodes.
+A normalisation's statistics are summed in 64 bits and stored in at least 32. Operators fused after a normalisation run
+by the model's own nodes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _EPSILON = 1e-5
 
 
 class StepKernels:
-    """Runs operators of `graph`, which is `whole` with some operators in steps; `kernels` runs those of `whole`."""
+    """Kernels for `graph`, which is `whole` with some operators in steps; `kernels` runs those of `whole`."""
 
     name = OnnxKernels.name
 
@@ -48,32 +48,32 @@ class StepKernels:
         nodes = kernels.network.nodes
         self._nodes: Mapping[str, onnx.NodeProto] = dict(zip(node_names(nodes), nodes, strict=True))
 
-    # As of the operators that are not taken apart
+    # Delegated to the kernels of whole operators
 
     def parameter(self, tensor: Tensor) -> Bytes:
         """Return the bytes of a parameter, as the model holds it."""
         return self._kernels.parameter(tensor)
 
     def network_input(self, tensor: Tensor) -> Bytes:
-        """Return random bytes of the input's type, which follow from its name and the seed."""
+        """Return random bytes of the input's type, determined by its name and the seed."""
         return self._kernels.network_input(tensor)
 
     def given_input(self, tensor: Tensor, array: Array) -> Bytes:
-        """The bytes of a value handed in; raises InputError where type or shape is another."""
+        """Return the bytes of a given value; raises InputError for another type or shape."""
         return self._kernels.given_input(tensor, array)
 
     def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float:
-        """Relative, of the model's outputs from those of the model as it is."""
+        """Return the relative difference from the outputs of the original model."""
         return self._kernels.difference_from_whole_model(inputs, outputs)
 
     # Steps
 
     def is_step(self, operator: Operator) -> bool:
-        """Whether the operator is a step of one of the model's."""
+        """Return True if the operator is a step of one of the model's."""
         return operator.name in self._original
 
     def element_type(self, output: str) -> np.dtype[np.generic]:
-        """The type of what an operator or a step writes; raises GraphError for one that numpy does not know."""
+        """Return the output type of an operator or step; raises GraphError for a type without a numpy equivalent."""
         writer = self._graph.producer[output]
         if not self.is_step(writer) or output in self._whole.tensor:
             return self._kernels.element_type(output)
@@ -81,7 +81,7 @@ class StepKernels:
         return np.result_type(own, np.float32) if writer.kind in STATISTICS else own
 
     def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
-        """The operator's outputs; raises GraphError where onnxruntime does not know how, for steps of integers."""
+        """Return the operator's outputs; raises GraphError if onnxruntime cannot run it, and for integer steps."""
         if not self.is_step(operator):
             return self._kernels.run(operator, operands)
         values = self.part_of_step(operator, operands, None)
@@ -92,9 +92,9 @@ class StepKernels:
         return {output: _bytes(values, self.element_type(output))}
 
     def part_of_step(self, step: Operator, operands: Mapping[str, Bytes], part: Range | None) -> Array:
-        """What the step makes of a range of what it sums up, in 64 bits; of all with None.
+        """Return a step's result over a range of its reduction, in 64 bits; None for the whole reduction.
 
-        Raises GraphError where elements are no floating-point numbers.
+        Raises GraphError for elements that are not floating-point numbers.
         """
         shapes = Outline(step, self._graph, is_model=True).shapes()
         arrays = [self._values(name, operands[name], shape) for name, shape in zip(step.inputs, shapes, strict=False)]
@@ -124,7 +124,7 @@ class StepKernels:
         return self.element_type(name)
 
     def _statistic(self, step: Operator, arrays: Sequence[Array], part: Range | None) -> Array:
-        """Of all elements of a group, or the share of a part of them in it."""
+        """Return a statistic of all elements of a group, or the share of a part of them."""
         source, *found = arrays
         groups = self._graph.tensor[step.outputs[0]].shape or ()
         reduced = tuple(at for at, size in enumerate(groups) if size != source.shape[at])
@@ -146,7 +146,7 @@ class StepKernels:
         return np.asarray(scores)
 
     def _normalised(self, step: Operator, arrays: Sequence[Array], operands: Mapping[str, Bytes]) -> Array:
-        """What the node itself writes, before what is fused behind it."""
+        """Return the output of the node itself, before the operators fused after it."""
         kind, node = self._original[step.name].kind, self._node(step)
         source, *found = arrays[: 1 + STATISTICS_OF[kind]]
         spread = [_spread(each, source.shape) if kind in BY_CHANNEL else each for each in found]
@@ -159,7 +159,7 @@ class StepKernels:
         return np.asarray(values)
 
     def _scale(self, name: str, operands: Mapping[str, Bytes]) -> Array:
-        """A scale or a shift, by its name in the model."""
+        """Return a scale or a shift by its name in the model."""
         base = self._kernels.network.storage.base(name)
         if self._kernels.network.is_constant(base):
             return self._kernels.values.array(base).astype(np.float64)
@@ -183,7 +183,7 @@ class StepKernels:
 
 
 def _originals(graph: Graph, whole: Graph) -> Mapping[str, Operator]:
-    """The operator of which each step is one, by the step's name; the last of them bears the operator's."""
+    """Return a map from each step to its original operator; the last step has the original's name."""
     found: dict[str, Operator] = {}
     before: list[str] = []
     for operator in graph.operators:
@@ -197,25 +197,25 @@ def _originals(graph: Graph, whole: Graph) -> Mapping[str, Operator]:
 
 
 def _softmax(scores: Array) -> Array:
-    """Of a row in which nothing is seen, what onnxruntime makes of it: not a number."""
+    """Return the softmax; not a number for a fully masked row, as in onnxruntime."""
     raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
 def _for_each_head(shared: Array, queries: Array) -> Array:
-    """Keys or values, for each head of queries those that it meets."""
+    """Return keys or values repeated for each head of queries."""
     return np.repeat(shared, queries.shape[1] // shared.shape[1], axis=1)
 
 
 def _spread(statistic: Array, shape: Sequence[int]) -> Array:
-    """For each channel the statistic of its group."""
+    """Return for each channel the statistic of its group."""
     samples, groups = statistic.shape[:2]
     each = np.repeat(statistic.reshape(samples, groups), shape[1] // groups, axis=1)
     return each.reshape(samples, shape[1], *(1,) * (len(shape) - 2))
 
 
 def _by_channel(scale: Array, shape: Sequence[int]) -> Array:
-    """One a channel, or one a group of channels."""
+    """Return one value per channel from one per channel or group of channels."""
     each = np.repeat(scale, shape[1] // scale.size)
     return each.reshape(shape[1], *(1,) * (len(shape) - 2))
 

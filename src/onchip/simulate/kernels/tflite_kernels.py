@@ -1,7 +1,7 @@
-"""Runs the operators of a graph that was read from a TFLite file, with the kernels of ai-edge-litert.
+"""Kernels that run the operators of a TFLite graph in ai-edge-litert.
 
-An operator is the model's operators between its operands and its results: the members that were fused, and the
-views and dequantisations that reading folded away.
+An operator is the model's operators between its operands and its results: the fused members, and the views and
+dequantisations that reading folded.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ from onchip.simulate.kernels.onnx_kernels import relative_difference
 
 Content: TypeAlias = npt.NDArray[np.uint8]
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
-_KEPT_BYTES: Final = 2**28  # of models that are ready to run: each holds the file once more
+_KEPT_BYTES: Final = 2**28  # limit of cached interpreters: each contains another copy of the file
 _KNOWN_TO_XNNPACK: Final = frozenset(
     {"custom.Convolution2DTransposeBias", "custom.MaxPoolingWithArgmax2D", "custom.MaxUnpooling2D"}
 )
-"""Custom operators that TFLite's own kernels lack; a model with one runs in XNNPACK, so that all its values compare."""
+"""Custom operators without own TFLite kernels; a model with one runs entirely in XNNPACK, so that all its values
+compare.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Operators of the file in order, and the activations and constants that they start from."""
+    """Operators of the file in order, with the activations and constants that they read."""
 
     operators: tuple[NetworkOperator, ...]
     given: tuple[int, ...]
@@ -49,7 +51,7 @@ class _Part:
 
 
 class TfliteKernels:
-    """Runs the operators of `graph`, read from `path` with its inputs of these shapes."""
+    """Kernels for the operators of `graph`, read from `path` with its inputs of the given shapes."""
 
     name = "ai-edge-litert"
 
@@ -72,20 +74,20 @@ class TfliteKernels:
     def _is_known(self, index: int | None) -> bool:
         return index is not None and self._storage.is_constant(index)
 
-    # In DRAM from the start
+    # Initial contents of DRAM
 
     def parameter(self, tensor: Tensor) -> Content:
-        """Return a parameter's bytes in presented order; zeros for an unread one that fusing made."""
+        """Return a parameter's bytes in presented order; zeros for an unread one that fusing created."""
         index = self._read.index.get(tensor.name)
         if index is None:
             return np.zeros(tensor.size_bytes, np.uint8)
         return self._presented(tensor.name, self._constant(index))
 
     def network_input(self, tensor: Tensor) -> Content:
-        """Return random bytes of the input's type, which follow from its name and the seed.
+        """Return random bytes of the input's type, determined by its name and the seed.
 
-        One that says what shape an operator's output has says the one that the graph has; of a variable it is what
-        the file begins with.
+        An input that defines the shape of an operator's output is the shape in the graph; a variable has its initial
+        value in the file.
         """
         index = self._read.index[tensor.name]
         if (initial := self._initial.get(index)) is not None:
@@ -105,7 +107,7 @@ class TfliteKernels:
         return self._presented(tensor.name, bytes_of_array(array))
 
     def element_type(self, output: str) -> np.dtype[Any]:
-        """Return the type of what an operator writes; raises GraphError for one that numpy does not know."""
+        """Return the type of an operator's output; raises GraphError for a type without a numpy equivalent."""
         return self._native_type(self._read.index[output])[0]
 
     def _native_type(self, index: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
@@ -130,7 +132,7 @@ class TfliteKernels:
     # Operators
 
     def run(self, operator: Operator, operands: Mapping[str, Content]) -> Mapping[str, Content]:
-        """Return the operator's outputs; raises GraphError where ai-edge-litert does not know how."""
+        """Return the operator's outputs; raises GraphError if ai-edge-litert cannot run it."""
         contents = {self._read.index[name]: self._in_file(name, content) for name, content in operands.items()}
         states = {name: self._read.index[name] for name in operator.outputs if self._is_next(name)}
         wanted = [self._read.index[name] for name in operator.outputs]
@@ -247,10 +249,10 @@ class TfliteKernels:
     def difference_from_whole_model(
         self, inputs: Mapping[str, Content], outputs: Mapping[str, Content]
     ) -> float | None:
-        """Return the greatest |a - b| of the outputs a from the whole model's b, relative to the greatest |b|.
+        """Return the maximum |a - b| of the outputs a and the whole model's b, relative to the maximum |b|.
 
-        Infinite where one is not a number and the other is; None where the model's variables begin with other values
-        than the graph's. What variables hold afterwards the runtime does not tell.
+        Infinite if only one of them is not a number; None if the initial values of the model's variables differ from
+        the graph's. The runtime does not return the final values of variables.
         """
         main = self._read.file.subgraphs[0]
         variables = {variable.before for variable in self._read.network.variables}
@@ -277,7 +279,7 @@ class TfliteKernels:
         return max(apart, default=0.0)
 
     def _begins_alike(self, variables: Collection[int], inputs: Mapping[str, Content]) -> bool:
-        """Return True if all variables begin with what the file says."""
+        """Return True if all variables have the initial values in the file."""
         names = {self._read.index[tensor.name]: tensor for tensor in self._graph.with_role(Role.INPUT)}
         return all(
             index in self._initial and np.array_equal(inputs[names[index].name], self.network_input(names[index]))
@@ -285,7 +287,7 @@ class TfliteKernels:
         )
 
     def _outputs_by_name(self, outputs: Mapping[str, Content]) -> dict[str, Content]:
-        """Return the bytes of each network output in the file's order, by the name that it has there."""
+        """Return the bytes of each network output in the file's order, by its name in the file."""
         found = {}
         for tensor in self._graph.with_role(Role.OUTPUT):
             content = self._in_file(tensor.name, outputs[tensor.name])
@@ -322,7 +324,7 @@ def _elements(content: Content, element_type: int, count: int) -> npt.NDArray[An
     if element_type == INT4:
         return np.stack((content & 15, content >> 4), axis=-1).reshape(-1)[:count]
     dtype = dtype_of(element_type)
-    return content.view(np.uint16 if dtype is None else dtype)  # bfloat16 is moved, never computed with
+    return content.view(np.uint16 if dtype is None else dtype)  # bfloat16 is only moved
 
 
 def _packed(elements: npt.NDArray[Any], element_type: int) -> Content:

@@ -1,7 +1,7 @@
-"""Runs the operators of a graph that was read from a `.pt2` file, with torch's kernels.
+"""Kernels that run the operators of a `.pt2` graph in torch.
 
-An operator is the program's calls between its operands and its results: the members that were fused, and the views
-and dequantisations that reading folded away.
+An operator is the program's calls between its operands and its results: the fused members, and the views and
+dequantisations that reading folded.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from onchip.simulate.kernels.onnx_kernels import relative_difference
 
 Content: TypeAlias = npt.NDArray[np.uint8]
 _DRAWN_AS: Final = {torch.bfloat16: torch.float32, torch.float8_e4m3fn: torch.float32, torch.float8_e5m2: torch.float32}
-"""Types that numpy lacks: their values are drawn as other types, and rounded."""
+"""Types without a numpy equivalent: their values are drawn in another type, and rounded."""
 
 
 class TorchKernels:
-    """Runs the operators of `graph`, read from `path`, on the weights of the file."""
+    """Kernels for the operators of `graph`, read from `path`, with the file's weights."""
 
     name = "torch"
 
     def __init__(self, graph: Graph, path: Path, bindings: Bindings, *, seed: int = 0) -> None:
-        torch.set_num_threads(1)  # with more, sums may be added up in another order
+        torch.set_num_threads(1)  # with more threads the order of sums may differ
         self._graph = graph
         self._path = path
         self._seed = seed
@@ -52,10 +52,10 @@ class TorchKernels:
         self._recorded_name = {new: name for name, new in self._replayed.renamed.items()}
         self._constants: dict[str, RealBytes] = {}
 
-    # In DRAM from the start
+    # Initial contents of DRAM
 
     def parameter(self, tensor: Tensor) -> Content:
-        """Return a parameter's bytes. One that fusing made and that no call reads is all zeros."""
+        """Return a parameter's bytes; zeros for one that fusing created and no call reads."""
         name = self._recorded(tensor.name)
         if name in self._recording.slices:
             content = self._part_of(self._recording.slices[name])
@@ -66,7 +66,10 @@ class TorchKernels:
         return _as_array(content) if content.numel() == tensor.size_bytes else np.zeros(tensor.size_bytes, np.uint8)
 
     def network_input(self, tensor: Tensor) -> Content:
-        """Return random bytes of the input's type, which follow from its name and the seed; a buffer is the file's."""
+        """Return random bytes of the input's type, determined by its name and the seed.
+
+        A buffer has the file's value.
+        """
         name = self._recorded(tensor.name)
         if name in self._recording.held:
             return _as_array(self._held(name))
@@ -76,7 +79,7 @@ class TorchKernels:
         return _as_array(bytes_in_order(torch.from_numpy(np.ascontiguousarray(array)).to(element_type)))
 
     def given_input(self, tensor: Tensor, array: npt.NDArray[Any]) -> Content:
-        """Return the bytes of a value handed in; raises InputError where type or shape is another."""
+        """Return the bytes of a given value; raises InputError for another type or shape."""
         name = self._recorded(tensor.name)
         element_type, shape = self._recording.element_types[name], self._recording.tensors[name].shape
         known = _DRAWN_AS.get(element_type, element_type) is element_type
@@ -95,7 +98,7 @@ class TorchKernels:
         return storage
 
     def _part_of(self, view: RecordedView) -> RealBytes:
-        """Return the elements that a view of a parameter shows, each once, in the order in which they are stored."""
+        """Return the elements in a view of a parameter, each once, in stored order."""
         whole = self._content(view.tensor, {}).view(view.element_type)
         shape, strides, start = view.layout
         places = torch.arange(whole.numel()).as_strided(shape, strides, start).unique()
@@ -104,7 +107,7 @@ class TorchKernels:
     # Operators
 
     def run(self, operator: Operator, operands: Mapping[str, Content]) -> Mapping[str, Content]:
-        """Return the operator's outputs; raises GraphError where torch does not know how."""
+        """Return the operator's outputs; raises GraphError if torch cannot run it."""
         known = {self._recorded(name): torch.from_numpy(content.copy()) for name, content in operands.items()}
         known = {name: content for name, content in known.items() if name in self._recording.tensors}
         try:
@@ -140,9 +143,9 @@ class TorchKernels:
     def difference_from_whole_model(
         self, inputs: Mapping[str, Content], outputs: Mapping[str, Content]
     ) -> float | None:
-        """Return the greatest |a - b| of the outputs a from the whole program's b, relative to the greatest |b|.
+        """Return the maximum |a - b| of the outputs a and the whole program's b, relative to the maximum |b|.
 
-        Infinite where one is not a number and the other is. Raises GraphError where torch cannot run the whole.
+        Infinite if only one of them is not a number. Raises GraphError if torch cannot run the whole program.
         """
         real = {}
         for name, content in inputs.items():
