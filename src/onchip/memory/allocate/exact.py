@@ -40,6 +40,8 @@ class PackingParams:
     """Random orders of best fit before the search."""
     first_sections: int = 4
     """Sections of the shortest stretch that is refuted by itself, and between two of these."""
+    stretch_nodes: int = 4_000
+    """Nodes for a stretch that a repair mends: one that stays open there counts as hard."""
     most_stretches: int = 40
     """Stretches of a schedule that are looked at for conflicts, the fullest first."""
 
@@ -173,19 +175,21 @@ def clipped(problem: PackingProblem, stretch: range) -> PackingProblem:
     return PackingProblem(buffers, problem.capacity_bytes, problem.alignment_bytes)
 
 
-def finding_of(problem: PackingProblem, run: Run, nodes: float = STEP.stretch_nodes) -> Knowledge:
+def finding_of(problem: PackingProblem, run: Run, nodes: float = PARAMS.stretch_nodes) -> Knowledge:
     """Say whether a small problem packs, if so many nodes are enough for that."""
     core = core_of(problem).problem
     return BranchingSearch(core, run).search(nodes) if core.buffers else Knowledge.PACKED
 
 
-def unpackable_stretch(problem: PackingProblem, run: Run, step: int, nodes: float = STEP.stretch_nodes) -> range | None:
+def unpackable_stretch(
+    problem: PackingProblem, run: Run, step: int, nodes: float = PARAMS.stretch_nodes
+) -> range | None:
     """Return a stretch of steps around `step` that is proven not to pack, as short as it is easily made."""
     finding, stretch = _narrowest(problem, run, step, nodes)
     return stretch if finding is Knowledge.UNPACKABLE else None
 
 
-def hard_stretch(problem: PackingProblem, run: Run, step: int, nodes: float = STEP.stretch_nodes) -> range:
+def hard_stretch(problem: PackingProblem, run: Run, step: int, nodes: float = PARAMS.stretch_nodes) -> range:
     """Return a stretch proven not to pack, else the narrowest that stays open, else all steps."""
     _, stretch = _narrowest(problem, run, step, nodes)
     if stretch is None:

@@ -215,6 +215,8 @@ class _TimeOrder:
 class RepairParams:
     """Constants of the repair of a schedule that does not pack."""
 
+    window_nodes: int = 1_000
+    """Nodes of the packing of a stretch that is mended."""
     single_cuts: int = 24
     """Residencies that are cut by themselves, the cheapest first."""
     paired_cuts: int = 8
@@ -305,11 +307,11 @@ class Repair:
         False if none do, the work is done or the run has to stop.
         """
         for cuts in self._cuts_by_cost(stretch):
-            if self._run.stop is not None or self.is_spent(STEP.stretch_nodes):
+            if self._run.stop is not None or self.is_spent(PARAMS.window_nodes):
                 break
             mended = self._with(cuts)
             problem = clipped(chained(self._indexed, mended).problem, stretch)
-            if finding_of(problem, self._run, STEP.stretch_nodes) is Knowledge.PACKED:
+            if finding_of(problem, self._run, PARAMS.window_nodes) is Knowledge.PACKED:
                 self.schedule = mended
                 return True
         return False

@@ -56,7 +56,7 @@ class OrderParams:
     width_growth: int = 8
     """Ratio of a beam's width to that of the beam before: two beams of nearly the same width find the same."""
     layouts: int = 4_000_000
-    """Layouts of all steps of the widest beam, without a time limit: some seconds."""
+    """Layouts of all steps and beams, without a time limit: some seconds."""
     learnable_steps: int = 2_000
     """Steps of a given order up to which conflicts over addresses are learnt."""
     short_steps: int = 500
@@ -152,11 +152,11 @@ class OneOrderPlanner:
 
     def widen(self, schedule: OperatorSchedule, turn: Stepped) -> Iterator[None]:
         """Place by ever wider beams, the last as wide as the turn allows."""
-        placer, steps, last = LayoutPlacer(self._indexed, schedule), len(self._order), 0
+        placer, layouts_left, last = LayoutPlacer(self._indexed, schedule), PARAMS.layouts // len(self._order), 0
         width, seconds_each = PARAMS.width_growth**2 * PARAMS.first_width, 0.0
         while not self._is_over:
             if not self._run.deadline.is_set:
-                width = min(width, PARAMS.layouts // steps)
+                width = min(width, layouts_left)
             elif seconds_each:
                 width = min(width, int(turn.run.seconds_left / seconds_each))
             if width <= last:
@@ -165,7 +165,7 @@ class OneOrderPlanner:
             self._place(placer, width)
             seconds_each = max((self._run.seconds - began) / width, 1e-9)
             yield
-            last, width = width, PARAMS.width_growth * width
+            last, width, layouts_left = width, PARAMS.width_growth * width, layouts_left - width
 
     def learn(self, turn: Stepped) -> Iterator[None]:
         """Learn conflicts over addresses if the order is short."""

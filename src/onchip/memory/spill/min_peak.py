@@ -241,6 +241,7 @@ class MinPeakSearch(Incumbent[tuple[int, ...]]):
         self.whole = PeakProgram.of(indexed)
         self._indexed = indexed
         self._enough_bytes = enough_bytes
+        self.rounds = 0
         self.keep_order(given, "given order")
 
     @property
@@ -274,6 +275,7 @@ class MinPeakSearch(Incumbent[tuple[int, ...]]):
             yield from self._mend(turn, width, effort * PARAMS.first_states)
             for order in (range(self._indexed.operator_count), self.answer or ()):
                 yield from self._look_at_parts(turn, order, width, effort * PARAMS.first_states)
+            self.rounds += 1
 
     def _narrow(self, turn: Stepped, states: int) -> Iterator[float]:
         """Search for the bound itself, then halve the gap between the bound and the best peak."""
@@ -330,11 +332,18 @@ class _AllOperators(Strategy):
         super().__init__(best, best.run, PARAMS.first_states)
         self._best = best
         self._between = (0, 0)
+        self._turns = 0
         self.search: PeakSearch | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """True before the rounds, and once after each of them: they mostly close the gap sooner."""
+        return self._turns <= self._best.rounds
 
     def advance(self, nodes: float) -> float:
         """Search about so many states more."""
         best = self._best
+        self._turns += 1
         between = best.lower_bound, (best.value or 0) - 1
         if self.search is None or (between != self._between and self.search.states <= nodes):
             self._between, self.search = between, best.whole.search(*between)
