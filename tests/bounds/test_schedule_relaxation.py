@@ -18,6 +18,7 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.energies import stated
 from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.bounds.layer.needed import ALL, NOTHING, NeededPixels, needed_pixels
+from onchip.bounds.network.crowding import NOTHING_PAID
 from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
@@ -51,10 +52,11 @@ def keeping_everywhere(mapping: LayerMapping, problem: LayerProblem, random: Ran
 
 
 def bound_of(network: Graph, machine: Accelerator, *, every_memory_keeps: bool) -> Relaxation:
-    """Of the network at its own bits."""
+    """Return the bound without what is paid for want of room: programs here have all the room that they need."""
     whole = tile_graph(network, all_whole(network), Precision(network.tensors[0].bits or 8))
     operands = whole.nest_operands
-    return relaxation(whole.graph, whole.nests, machine, every_memory_keeps=every_memory_keeps, operands=operands)
+    found = relaxation(whole.graph, whole.nests, machine, every_memory_keeps=every_memory_keeps, operands=operands)
+    return replace(found, crowding=NOTHING_PAID)
 
 
 @dataclass

@@ -13,17 +13,21 @@ from math import prod
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onchip.ir.graph import Graph
 from onchip.ir.layer import INPUT, Axis, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Shape, integers
 from onchip.ops.derive.banded_operands import LOOKUPS
+from onchip.ops.derive.fusable import pixels_of
+from onchip.ops.derive.without_nest import WITHOUT_NEST
+from onchip.ops.views.fusable_views import SAME_ELEMENTS
 from onchip.ops.views.views import RESIZES, Pace, paces_of
 
-VIEWS: Final = (
-    frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Pad"}) | RESIZES
-)
+VIEWS: Final = SAME_ELEMENTS | {"Slice", "Pad"} | RESIZES
 """Kinds without a loop nest that may stand inside a tiled stack, where only what is seen of them is made."""
 JOINS: Final = frozenset({"Concat"})
 """Kinds that may stand inside a tiled stack, too, where their readers see no more than that of the maps they join."""
@@ -55,6 +59,20 @@ class NeededPixels:
             if pixels is not None:
                 found *= Fraction(len(pixels), shape[axis] if len(shape) == _MAP_RANK else 1)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Along an axis, the first p outputs of an operator see its input up to (p - 1) * stride + more, within `size`."""
+
+    stride: int
+    more: int
+    size: int
+
+    def seen(self, behind: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many positions, from the first on, so many outputs see."""
+        found: NDArray[np.int64] = np.clip((behind - 1) * self.stride + self.more, 0, self.size)
+        return np.where(behind > 0, found, 0)
 
 
 ALL: Final = NeededPixels(None, None)
@@ -103,6 +121,50 @@ def is_read(
 ) -> bool:
     """True if reading the tensor counts: the operator has no loop nest, or its nests read the tensor."""
     return not nests.get(operator.name) or name in operands.get(operator.name, operator.reads)
+
+
+def runs_whole(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bool:
+    """True if each Compute of the operator reads and writes all that the operator does, whatever the tiling.
+
+    No tiling cuts a view of another shape, a map of one pixel, or an operator that runs alone.
+    """
+    written = graph.tensor[operator.outputs[0]].shape
+    if written is None or len(operator.outputs) > 1:
+        return False
+    if operator.kind in SAME_ELEMENTS:
+        return graph.tensor[operator.inputs[0]].shape not in (None, written)
+    is_view = operator.kind in VIEWS | JOINS
+    return runs_alone(graph, operator, nests) or (not is_view and pixels_of(written) == (1, 1))
+
+
+def runs_alone(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bool:
+    """True if no tiled stack has the operator: it is no view, and no layer over maps of two or four dimensions."""
+    written = graph.tensor[operator.outputs[0]].shape
+    if written is None or len(operator.outputs) > 1 or operator.kind in VIEWS:
+        return False
+    is_layer = operator.kind in JOINS or bool(nests) or operator.kind not in WITHOUT_NEST
+    return len(written) not in (_CHANNELS, _MAP_RANK) or not is_layer
+
+
+def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: str) -> tuple[Reach, Reach] | None:
+    """Return how far the first outputs of an operator see an input, along rows and columns; None if it is not known."""
+    tensor, output = graph.tensor[name], graph.tensor[operator.outputs[0]]
+    source, written = tensor.shape or (), output.shape or ()
+    if not nests:
+        is_seen_alike = operator.kind in JOINS or (operator.kind in SAME_ELEMENTS and source == written)
+        alike = is_seen_alike and len(source) == len(written) == _MAP_RANK and source[-2:] == written[-2:]
+    else:
+        alike = all(layer.is_element_by_element for layer in nests) and _are_alike(tensor, output)
+    if alike:
+        rows, columns = pixels_of(written)
+        return Reach(1, 1, rows), Reach(1, 1, columns)
+    if len(nests) != 1 or len(operator.inputs) != 1 or not _lies_over(nests[0], tensor, output):
+        return None
+    found = []
+    cut_off = [max(-pad, 0) for pad in integers(operator, "pads", (0, 0, 0, 0))[:2]]
+    for axis, taps, size, first in zip(nests[0].axes, (nests[0].r, nests[0].s), source[-2:], cut_off, strict=True):
+        found.append(Reach(axis.stride, (taps - 1) * axis.dilation + 1 - axis.padding + first, size))
+    return found[0], found[1]
 
 
 def touched_positions(axis: Axis, outputs: frozenset[int], taps: int) -> frozenset[int]:

@@ -15,7 +15,7 @@ from onchip.answer.schedule import MOST_TILE_OPERATORS
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy
 from onchip.arch.memory import DRAM, Direction, Operand
-from onchip.bounds.layer.needed import JOINS, MOVED_WHOLE, VIEWS, NeededPixels, needed_pixels
+from onchip.bounds.layer.needed import JOINS, MOVED_WHOLE, VIEWS, NeededPixels, needed_pixels, runs_whole
 from onchip.bounds.layer.nest_floor import FROM_OUTSIDE, FeedingFloors, FloorOfNest, NestOrigins, origins_of
 from onchip.bounds.layer.nest_work import NestWork, work_of
 from onchip.bounds.layer.port_floor import MovedOperand, PortFloors, least_cycles_to_move
@@ -140,7 +140,7 @@ class _Relaxing:
                 self._add_nests(operator)
             elif operator.outputs[0] in self._joined:
                 continue
-            elif operator.kind not in VIEWS | JOINS or self._is_joined_whole(operator):
+            elif operator.kind not in VIEWS | JOINS or self._is_moved_whole(operator):
                 self._add_without_nest(operator)
             elif self.graph.tensor[operator.outputs[0]].role is Role.OUTPUT:
                 self.without_nest_pj += self._to_dram_pj(self.graph.tensor[operator.outputs[0]])
@@ -201,9 +201,10 @@ class _Relaxing:
         }
         return float((each_fj[DRAM] - min(each_fj.values())) / FEMTOJOULES_PER_PICOJOULE)
 
-    def _is_joined_whole(self, operator: Operator) -> bool:
-        """Whether all of what is joined, or repeated, is needed, and so moved, be it in tiles or not."""
-        return operator.kind in MOVED_WHOLE and self._needed[operator.outputs[0]].are_all
+    def _is_moved_whole(self, operator: Operator) -> bool:
+        """True if all that a view shows is moved, in tiles or not: all of it is needed, or it is never cut."""
+        is_needed = operator.kind in MOVED_WHOLE and self._needed[operator.outputs[0]].are_all
+        return is_needed or runs_whole(self.graph, operator, ())
 
     def _add_nests(self, operator: Operator) -> None:
         output = self.graph.tensor[operator.outputs[0]]

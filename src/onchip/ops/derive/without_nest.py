@@ -37,6 +37,9 @@ _REASONS: Final = (
     (_OF_COMPUTED_FACTORS, "the factors of its products are no operand"),
 )
 
+WITHOUT_NEST: Final = frozenset().union(*(kinds for kinds, _ in _REASONS))
+"""Kinds that are never a loop nest."""
+
 
 def why_without_nest(kind: str) -> str:
     """Return the reason in one phrase."""

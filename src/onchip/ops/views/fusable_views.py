@@ -17,7 +17,8 @@ from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 
 _PIXEL: Final = Window(1, 1, 1, 0)
 _ROWS: Final = 2
-_SAME_ELEMENTS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
+SAME_ELEMENTS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
+"""Kinds that write the elements that they read, in their order."""
 _BEHIND_CHANNELS: Final = 5
 """Index in a Pad's eight numbers (batch, channels, rows and columns, before and then after) of zeros after channels."""
 
@@ -87,7 +88,7 @@ def changed(graph: Graph, operator: Operator, source: Sight) -> Sight | None:
     Raises NoLayerError if the kind may be a view, but attributes or shapes do not determine it.
     """
     written = shape_of(graph, operator.outputs[0])
-    if operator.kind in _SAME_ELEMENTS:
+    if operator.kind in SAME_ELEMENTS:
         return reshaped(source, shape_of(graph, operator.inputs[0]), written)
     if operator.kind == "Slice":
         return cropped(operator, source, written)
