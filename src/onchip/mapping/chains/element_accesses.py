@@ -3,7 +3,7 @@
 The bound uses two facts. First, the size of every tile is a multiple of its extent in the dimensions that it covers
 whole. Second, the maximum number of different tiles may be known. Let the largest tile take a given number of accesses.
 A smaller tile saves one access only if it lacks the elements of the last access. It saves one more for each further
-access width. So all tiles together save at most what their missing elements allow, and the total is a whole number. If
+access width. So the tiles save at most what their missing elements allow, and the total is a whole number. If
 all parts of a dimension are known (full ones and the last), tiles with each kind of part form separate sets. If the
 parts of a set lack only a few indices, the accesses of each combination of parts are computed exactly.
 """

@@ -54,7 +54,7 @@ ALONE: Final = Served((), (1,) * len(LOOPS), (1,) * len(LOOPS))
 
 @dataclass(frozen=True)
 class Lattice:
-    """The positions in the nests of a set of spatial unrollings.
+    """A lattice over the positions in the nests of a set of spatial unrollings, in cells by dimension.
 
     Bounds over several dimensions are cached, since several boundaries use them. `known` caches results for an
     operand's tiles, `known_of_any` those that are the same if no tile may stay.

@@ -31,11 +31,11 @@ from onchip.model.layer.limits import array_of
 from onchip.search.budget.limits import Run
 
 STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()), (8_000, ()), (20_000, ()))
-"""Lattice size in cells, and the iterations up to which loops are shared out, by stage: first several unrollings, then
-one.
+"""Lattice size in cells, and the iterations up to which loops are shared out, for each stage.
 
-Later stages search chains by all criteria together, on lattices without shared-out loops. The last but one refines
-cells if the search before it completed; the last has more steps and is for searches that did not.
+The first stage bounds sets of unrollings, the others single unrollings. Later stages search chains by all criteria
+together, on lattices without shared-out loops. The last but one refines cells if the search before it completed; the
+last has more steps and is for searches that did not.
 """
 CELLS_AND_PAIRS: Final = 8_000_000
 """Maximum product of cells and pairs of boundaries in the last stage but one; the number of criteria grows with the
@@ -103,9 +103,10 @@ class WayBounds:
         return found
 
     def least(self, enough: float, run: Run, nodes: float = np.inf) -> float:
-        """Return a lower bound on all unrollings, capped at about `enough`; resumes the search.
+        """Raise the lower bound on all unrollings up to about `enough` and return it; resumes the search.
 
-        It is also capped at the lowest `enough` with which coordinates were excluded: mappings above that may use them.
+        The target is at most the least `enough` with which coordinates were excluded, since mappings above that may use
+        them. Infinite if no node is open.
         """
         enough, until = min(enough, self._left_out_above), self.nodes + nodes
         if not self.nodes:

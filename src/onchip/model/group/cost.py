@@ -57,7 +57,7 @@ class StackCost:
     """The cost of a fused group; `sums` covers all tiles.
 
     A tile type appears once for each distinct choice of cache levels. Cache bits are the maximum per feature map, for
-    the cache beside a tile and the cache below a row of tiles.
+    the cache next to a tile and the cache below a row of tiles.
     """
 
     sums: FusedSums
