@@ -16,8 +16,8 @@ from typing import NamedTuple
 from oracles.machine import Machine, Net
 
 MOST_STATES = 5_000
-Lies = tuple[int, int, int, int]  # tensor, scratchpad, offset, operators that ran while it lay there (static alone)
-Past = tuple[tuple[int, int], ...]  # per tensor: residencies begun, operators in the longest (static alone)
+Lies = tuple[int, int, int, int]  # tensor, scratchpad, offset, operators run in the residency (static only)
+Past = tuple[tuple[int, int], ...]  # per tensor: residencies begun, operators in the longest (static only)
 
 
 class TooManyStatesError(Exception):

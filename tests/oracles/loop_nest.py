@@ -20,7 +20,7 @@ from onchip.errors import InternalError
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT
 from oracles.layer_values import Buffer, Element, element_of, input_element, position_of, value_of
 
-Digits: TypeAlias = tuple[int, ...]  # one for each loop of the nest
+Digits: TypeAlias = tuple[int, ...]  # one digit per loop of the nest
 Position: TypeAlias = tuple[int, ...]  # the digits of some spatial loops: an instance of a memory
 Accesses: TypeAlias = dict[tuple[str, str, Move], Counter[int]]
 

@@ -204,7 +204,7 @@ def _drawn_cut(random: Random, tiles: int, memories: int) -> dict[str, object]:
     }
 
 
-# Chains of places
+# Chains of lattice points
 
 
 def least_chain(seed: int) -> Answered:

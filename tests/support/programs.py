@@ -153,7 +153,7 @@ SPILLED = Case(
     copy y sram dram
     """,
 )
-"""The first operator's output leaves the chip and comes back at another offset."""
+"""The first operator's output is spilled and reloaded at another offset."""
 
 TWO_OUTPUTS = Case(
     Problem(graph("x:input:4 y:output:4 z:output:4", f="x -> y", g="x -> z"), sram(12)),

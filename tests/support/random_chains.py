@@ -1,4 +1,4 @@
-"""Random questions about chains of places, for the tests of the chain searches and for their stored answers."""
+"""Random questions about chains of lattice points, for the tests of the chain searches and for their stored answers."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
 from onchip.verify.rules import Rule, Violation
 
-Placed: TypeAlias = tuple[int, Buffer, int]  # which buffer, the buffer, its offset
+Placed: TypeAlias = tuple[int, Buffer, int]  # index of the buffer, the buffer, its offset
 
 
 ALL_BUFFERS = "packing"

@@ -8,7 +8,7 @@ import numpy as np
 
 from support.one_node.node import OneNode, broadcast_pair, draws, part_of
 
-# Element by element
+# Element-wise operators
 
 FLOATS = (np.float32, np.float32, np.float64, np.float16)
 

@@ -60,7 +60,7 @@ def einsum(node: OneNode) -> None:
         if node.chance(0.8):
             term = list(dict.fromkeys(term))
         shape = [sizes[letter] for letter in term]
-        # one of the operands is broadcast along a letter now and then
+        # occasionally an operand is broadcast along a letter
         shape = [1 if node.chance(0.1) and term.count(letter) == 1 else size for letter, size in zip(term, shape)]  # noqa: B905
         text = "".join(term)
         if dots is not None:

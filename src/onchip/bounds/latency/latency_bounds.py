@@ -45,7 +45,7 @@ class LatencyBounds:
         return max(self.all(), key=lambda bound: bound.cycles)
 
     def all(self) -> Iterator[LatencyBound]:
-        """Yield each bound: transfers, computing, and for each border the work before and after it."""
+        """Yield each bound: transfers, computing, the work before and after each border, and all orders of ends."""
         found = [*self._of_everything(), *self._of_borders()]
         yield from found
         yield LatencyBound("whatever has ended when each operator ends", self._over_prefixes(found))

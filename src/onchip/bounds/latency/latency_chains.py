@@ -159,7 +159,10 @@ class LatencyChains:
 
     @cached_property
     def _later(self) -> Counts:
-        """By border the most bytes of what it reads that may come after its first band has begun, its inputs whole."""
+        """Return, by border, the most input bytes that may arrive after its first band begins.
+
+        Used for borders that read their inputs whole: only the later bands of cut operands may arrive then.
+        """
         return np.array([self._parameters_later(operator) for operator in self._own], np.int64)
 
     def _parameters_later(self, operator: int) -> int:

@@ -240,7 +240,7 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True)
 class PartlyRun:
-    """Operators that may have run some bands, not all, when the operators in `ended` have ended, `last` as the last."""
+    """Operators that may have run some bands without the last, when those in `ended` have ended, `last` as the last."""
 
     ways: WaysToRun
     ended: int

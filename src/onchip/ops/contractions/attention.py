@@ -83,7 +83,7 @@ class _CutOperands:
     def cache_place(self) -> int | None:
         """Return the index in `beside` of the cached keys, directly before their values; None without a cache.
 
-        The cache is the last adjacent pair of equal shapes that have the heads and widths of keys and values.
+        The cache is the last adjacent pair of operands that have the heads and widths of keys and values.
         """
         (*heads, _, depth), width = self.keys, self.values[-1]
         for place, (keys, values) in reversed(list(enumerate(pairwise(self.beside)))):

@@ -81,7 +81,7 @@ class Read:
 class FusableLayer:
     """A layer with the loop nest `layer` over the whole output; the second read of an addition stands for its weights.
 
-    A layer that `runs_alone` is a stack of its own, in one tile, because the input region of a tile is unknown. If it
+    A layer that `runs_alone` is a separate stack, in one tile, because the input region of a tile is unknown. If it
     `joins` maps, its reads are the parts of one input, concatenated along the channels and read through equal windows.
     """
 

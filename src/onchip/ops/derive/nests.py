@@ -40,7 +40,7 @@ class NestsOfNetwork:
             if found:
                 try:
                     nest_operands(self.graph, operator)
-                except NoLayerError:  # nothing says which operands the nest reads
+                except NoLayerError:  # the operands of the nest are unknown
                     found = ()
             self._whole[operator.name] = tuple(self._precise(operator, layer) for layer in found)
         return self._whole[operator.name]

@@ -1,4 +1,4 @@
-"""The loop nests of one operator of a network, tiled or not, with the bits of its own operands."""
+"""The loop nests of one operator of a network, tiled or not, with the bits of its operands."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def nests_of_operator(graph: Graph, operator: Operator, precision: Precision) ->
 
 
 def whole_operator(graph: Graph, operator: Operator) -> Graph:
-    """Return an operator as a network of its own; a tile becomes its whole operator, as wide as the tile's operands."""
+    """Return an operator as a separate network; a tile becomes its whole operator, as wide as the tile's operands."""
     tile = operator.tile
     if tile is None:
         names = dict.fromkeys((*operator.reads, *operator.outputs))

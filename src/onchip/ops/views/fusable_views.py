@@ -27,8 +27,8 @@ _BEHIND_CHANNELS: Final = 5
 class Sight:
     """A view of a feature map; `size` is channels, rows, columns.
 
-    The windows, of one tap each, locate the map's pixels in the view. The view has the first `channels` of the map's
-    channels (None: all), and possibly zeros after them.
+    The windows, of one tap each, locate the map's pixels in the view. `channels` is the number of the map's channels in
+    the view (None: all); zeros may follow them.
     """
 
     whole: FeatureMap
@@ -142,7 +142,7 @@ def cropped(operator: Operator, source: Sight, written: Shape) -> Sight:
 
 
 def _with_channels(source: Sight, channels: int) -> Sight:
-    """Return the view with the first `channels` only; raises NoLayerError if zeros follow the stored ones."""
+    """Return the view with that many of its channels; raises NoLayerError if zeros follow the stored ones."""
     if channels == source.size[0]:
         return source
     if source.size[0] != source.stored_channels:

@@ -1,4 +1,4 @@
-"""Concatenations along the channels that move nothing: whoever reads one reads the maps that it joins."""
+"""Concatenations along the channels that move nothing: their readers read the maps that are joined."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _RANKS: Final = (2, 4)
 
 
 def views_that_join(graph: Graph) -> frozenset[str]:
-    """Return the operators that are concatenations of which a schedule may read the parts (docs/schedule.md, 2).
+    """Return the concatenations whose parts a schedule may read directly (docs/schedule.md, 2).
 
-    They join maps that operators write, along the channels. No operator sees a part of one twice.
+    They join computed maps along the channels, and no operator reads a part of one twice.
     """
     views = may_be_views(graph)
     while True:
@@ -34,12 +34,12 @@ def views_that_join(graph: Graph) -> frozenset[str]:
 
 
 def may_be_views(graph: Graph) -> frozenset[str]:
-    """Return the concatenations that may be views, if no operator sees a part of one twice."""
+    """Return the concatenations that may be views, if no operator reads a part of one twice."""
     return frozenset(operator.name for operator in graph.operators if _joins_computed_maps(graph, operator))
 
 
 def joined_maps(graph: Graph, views: Collection[str]) -> JoinedMaps:
-    """Return what each of these concatenations joins; of one that joins another, the parts of that."""
+    """Return the parts of each of these concatenations, with nested concatenations replaced by their parts."""
     found: dict[str, tuple[JoinedPart, ...]] = {}
     for operator in graph.operators:
         if operator.name in views:
@@ -49,7 +49,7 @@ def joined_maps(graph: Graph, views: Collection[str]) -> JoinedMaps:
 
 
 def seeing_parts(graph: Graph, joined: JoinedMaps) -> Graph:
-    """Return the network without these concatenations: whoever reads one has its parts as inputs."""
+    """Return the network without these concatenations; their readers have the parts as inputs."""
     operators = (one for one in graph.operators if one.outputs[0] not in joined)
     return replace(
         graph,
@@ -59,7 +59,7 @@ def seeing_parts(graph: Graph, joined: JoinedMaps) -> Graph:
 
 
 def parts_of(joined: JoinedMaps, names: Iterable[str]) -> Iterator[str]:
-    """Yield tensors; in place of a concatenation the maps that it joins."""
+    """Yield tensors, with each concatenation replaced by its parts."""
     for name in names:
         yield from (one.part for one in joined[name]) if name in joined else (name,)
 
@@ -86,7 +86,7 @@ def _joins_computed_maps(graph: Graph, operator: Operator) -> bool:
         and operator.tile is None
         and operator.stated == NOTHING_STATED
         and operator.attributes.keys() <= {"axis"}
-        and len(operator.members) <= 1  # another one may compute something
+        and len(operator.members) <= 1  # a fused member may compute something
         and len(set(operator.inputs)) == len(operator.inputs) > 0
     )
     if not is_plain:

@@ -61,7 +61,7 @@ class ShownMaps:
         return sight is not None
 
     def map(self, name: str) -> FeatureMap:
-        """Return a tensor as a feature map of its own; raises NoLayerError if it does not have the shape of a map."""
+        """Return a tensor as a separate feature map; raises NoLayerError if it does not have the shape of a map."""
         shape = self.graph.tensor[name].shape
         if shape is None:
             raise NoLayerError(f"tensor {name!r} has no shape")

@@ -124,7 +124,7 @@ def _nest(layer: NestInNetwork, down: Strip, across: Strip, sight: tuple[PixelsS
 
 
 def column_caches_bits(maps: Sequence[MapInNetwork], row: Strip, columns: TiledLength) -> Mapping[str, int]:
-    """Return the size in bits of each map's column cache beside a tile of these rows, by name."""
+    """Return the size in bits of each map's column cache at the side of a tile of these rows, by name."""
     return {one.name: columns.kept[one.name] * row.maps[one.name].needed * one.channels * one.bits for one in maps}
 
 
