@@ -163,15 +163,6 @@ def test_a_limit_of_work_holds_and_counts_nodes() -> None:
     assert (one.nodes + other.nodes, stop) == (100, Stop.TIME_LIMIT)
 
 
-def test_a_reserve_ends_the_search_earlier() -> None:
-    run = Run(deadline=Deadline.after(100.0))
-    budget = Budget(run).reserving(40.0)
-
-    assert 50.0 < budget.run.seconds_left <= 60.0
-    assert Budget(Run()).reserving(40.0).stop is None
-    assert Budget(run).reserving(200.0).stop is Stop.TIME_LIMIT
-
-
 def test_each_better_answer_and_bound_is_reported_once() -> None:
     heard: list[Progress] = []
     incumbent = Incumbent[str](Run(listener=heard.append))

@@ -7,7 +7,7 @@ Tensors named by a guide leave last.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -90,11 +90,6 @@ class FirstRuns:
             total += one
             units.append(total)
         return units
-
-
-def given_order(indexed: IndexedProblem, order: Sequence[int] | None = None) -> FirstRuns:
-    """Return the first runs in an order, or in that of the graph."""
-    return FirstRuns(indexed, tuple(range(indexed.operator_count)) if order is None else tuple(order))
 
 
 @dataclass(frozen=True, slots=True)

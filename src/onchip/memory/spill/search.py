@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from onchip.answer.problem import Order
 from onchip.answer.result import Stop
+from onchip.memory.allocate.residencies import LARGEST_SUM
 from onchip.memory.decisions import SearchMove
 from onchip.memory.effort import STEP
 from onchip.memory.spill.min_peak import with_given_order
@@ -23,7 +24,6 @@ from onchip.search.strategy.portfolio import Stepped, Strategy
 from onchip.search.strategy.stage import without_bound, without_figures
 
 UNLIMITED: Final = 1 << 62
-LARGEST_SUM: Final = 1 << 60
 MOST_WORKERS: Final = 256
 STATES_ALONE: Final = 1 << 16
 """Below so many states several workers would begin for nothing."""

@@ -219,8 +219,6 @@ class KeptStates:
 
 
 MOST_CHOICES: Final = 200
-SHARE_OF_A_CHOICE: Final = 0.5
-"""Of the time that is left."""
 T = TypeVar("T")
 Solve: TypeAlias = Callable[[Problem, Run], Result[Plan]]
 
@@ -386,7 +384,7 @@ class _StatesSearch(Generic[T]):
         """Return the run with half of the time left, if it is limited and other choices remain."""
         if self._all_are_tried or not self._run.deadline.is_set:
             return self._run
-        return self._run.within(self._run.seconds_left * SHARE_OF_A_CHOICE)
+        return self._run.within(self._run.seconds_left / 2)
 
     def _tell(self, kept: KeptStates, progress: Progress) -> None:
         """Report the best value of all choices."""

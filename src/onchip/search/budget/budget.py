@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 
 from onchip.answer.result import Stop
@@ -45,9 +45,3 @@ class Budget:
     def stop(self) -> Stop | None:
         """Reason why the search has to stop now, or None."""
         return self.run.stop or (Stop.NODE_LIMIT if self.nodes_left <= 0 else None)
-
-    def reserving(self, seconds: float) -> Budget:
-        """Return a budget that ends `seconds` earlier, for example to verify and write the answer."""
-        if not self.run.deadline.is_set:
-            return self
-        return replace(self, run=self.run.within(self.run.seconds_left - seconds))
