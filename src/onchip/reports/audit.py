@@ -15,7 +15,7 @@ CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
 
 @dataclass(frozen=True, slots=True)
 class AuditedClaim:
-    """One claim and the second prover's ruling on its bound.
+    """A claim and the second prover's ruling on its bound.
 
     `objective_value`, in `unit`, belongs to the answer about `subject`. `better_value` belongs to a better answer, None
     if none was found.
@@ -64,7 +64,7 @@ class AuditedClaim:
 
 @dataclass(frozen=True, slots=True)
 class AuditOutcome:
-    """All claims of one file; `written` is the file with the better answer, if one was found."""
+    """The claims of a file; `written` is the file with the better answer, if one was found."""
 
     answer: Path
     claims: Sequence[AuditedClaim]

@@ -48,7 +48,7 @@ class TraceWait:
 
 @dataclass(frozen=True, slots=True)
 class TracedWaits:
-    """All gaps of the array, and the `parts` of the latency by name, in cycles."""
+    """The gaps of the array, and the `parts` of the latency by name, in cycles."""
 
     parts: Mapping[str, int] = field(hash=False)
     waits: tuple[TraceWait, ...]

@@ -299,7 +299,7 @@ class LiteModel:
         results = self._micro_outputs(by_index, inferences) if self._has_integers else None
         if results is None:
             interpreter = Interpreter(self.content, is_reference=True)
-            in_file = [index for index in self.read.file.subgraphs[0].outputs if index >= 0]  # not of what was unrolled
+            in_file = [index for index in self.read.file.subgraphs[0].outputs if index >= 0]  # without unrolled loops
             results = [interpreter.run(by_index, in_file) for _ in range(inferences)][-1]
         names = {
             name: tensor.name for tensor in graph.with_role(Role.OUTPUT) for name in (tensor.name, *tensor.aliases)

@@ -184,7 +184,7 @@ ALIGNMENT_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class OrderedMethod:
-    """One method with its peak bytes before and after reordering, and the lower bound over all orders.
+    """A method with its peak bytes before and after reordering, and the lower bound over all orders.
 
     `reason` says why the operators keep their order; the figures are None then.
     """

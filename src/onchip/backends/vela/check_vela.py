@@ -80,7 +80,7 @@ def _cut_short(sizes: Mapping[str, int], network: FlatNetwork) -> Iterator[Viola
 
 @dataclass(frozen=True, slots=True)
 class VelaArea(PlacedBuffers):
-    """One memory's table: buffers in bytes over Vela's time steps, each with its offset and its names.
+    """The table of a memory: buffers in bytes over Vela's time steps, each with its offset and its names.
 
     `peak_bytes` is the peak that Vela states. Times include both ends; tensors with the same bytes at the same times
     are one buffer with several names.

@@ -178,7 +178,7 @@ class XlaValue:
 
 @dataclass(frozen=True, slots=True)
 class XlaAllocation:
-    """One allocation; `kind` is XLA's description, such as `preallocated-temp`."""
+    """An allocation; `kind` is XLA's description, such as `preallocated-temp`."""
 
     number: int
     size_bytes: int

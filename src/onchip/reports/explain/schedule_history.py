@@ -280,7 +280,7 @@ class ScheduleMovements:
 
     @cached_property
     def all(self) -> tuple[TensorMovement, ...]:
-        """Every Copy and every streamed operand in the order of steps, Copies before the Compute of their step."""
+        """Copies and streamed operands in the order of steps, Copies before the Compute of their step."""
         moved: list[Transfer | StreamedOperand] = [*self.history.copies, *StreamedOperands(self.history).found()]
         moved.sort(key=lambda one: (one.step, isinstance(one, StreamedOperand)))
         found: list[TensorMovement] = []

@@ -33,7 +33,7 @@ Number: TypeAlias = "int | float"
 
 @dataclass(frozen=True, slots=True)
 class MappedLayer:
-    """One layer, and the names of all equal layers.
+    """A layer, and the names of all equal layers.
 
     `mapping` and `cost` are None without a legal mapping; `why_not` says why the mapping of a method with its own
     capacities is illegal, and `claim` is then still the method's. `lower_bound_of_any` holds for every legal mapping,

@@ -85,7 +85,7 @@ class ScheduleExplanation:
 
     @cached_property
     def movements(self) -> ScheduleMovements:
-        """Every Copy and every streamed operand."""
+        """Copies and streamed operands in the order of steps."""
         return ScheduleMovements(self.history)
 
     @cached_property

@@ -167,7 +167,7 @@ class OperatorFigures(ComputeSums):
 
 @dataclass(frozen=True, slots=True)
 class MappedNestOfOperator:
-    """One kind of loop nest of an operator, its mapping, and the number of tile operators that run it."""
+    """A kind of loop nest of an operator, its mapping, and the number of tile operators that run it."""
 
     problem: LayerProblem
     mapping: LayerMapping

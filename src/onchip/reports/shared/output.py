@@ -53,7 +53,7 @@ def write_error(error: OnchipError, *, as_json: bool, more: Mapping[str, object]
         write_line(f"onchip: {error}")
     if as_json:
         fields = {"error": error.what, "file": error.file, "place": error.place, "expected": error.expected}
-        with suppress(OutputError):  # one line has said what is wrong
+        with suppress(OutputError):  # the error has been printed
             write_json({**fields, **more})
 
 

@@ -38,7 +38,7 @@ def trace(
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One figure in large print; a `tone` (`good` or `fair`) colours it."""
+    """A figure in large print; a `tone` (`good` or `fair`) colours it."""
 
     label: str
     value: str
