@@ -120,9 +120,9 @@ def _readers(layers: Sequence[Layer], name: str) -> list[tuple[Layer, tuple[Wind
 def _seen(
     network: Network, layer: Layer, window: Window, own: Mapping[str, list[int]], name: str, axis: int
 ) -> list[int] | None:
-    """Return the stored positions between the first and the last that a layer reads in a tile;
+    """Return the stored positions from the first to the last that a layer reads in a tile.
 
-    None if it computes none.
+    Returns None if the layer computes nothing in the tile.
     """
     pixels = own[layer.output]
     if not pixels:

@@ -25,7 +25,7 @@ class _Lent:
 class Overwritten:
     """The inputs being overwritten, by name.
 
-    Only the overwriting operator and then the input's Free may touch the input.
+    Until such an input is freed, only its operator may run, and neither the input nor the output may be copied.
     """
 
     graph: Graph

@@ -28,10 +28,7 @@ class Names:
         return tensor
 
     def scratchpad(self, tensor: str, memory: str) -> Memory | None:
-        """Return the scratchpad with that name; otherwise report why the tensor has no address there.
-
-        Returns None in that case.
-        """
+        """Return the scratchpad with that name, or None after a report that the tensor has no address there."""
         if memory == DRAM:
             self._report.once(Rule.DRAM_ALLOCATED, tensor, "only scratchpads are allocated and freed, DRAM is not")
             self._report.excuse(tensor)

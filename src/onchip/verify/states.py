@@ -25,10 +25,7 @@ class StatesOnChip:
         return tensor in self._state and self._state[tensor].old in self._place
 
     def overwritten_by(self, tensor: str) -> str | None:
-        """Return the old tensor of a state on chip that `tensor`, its new tensor, may overwrite in place.
-
-        Otherwise None.
-        """
+        """Return the old tensor of a state on chip that its new tensor `tensor` may overwrite in place, or None."""
         state = self._state.get(tensor)
         return state.old if state and state.in_place and tensor == state.new and self.stays(tensor) else None
 

@@ -106,7 +106,7 @@ def last_of_several(ways: WaysToRun, borders: Sequence[Border]) -> list[tuple[Bo
 
 
 def groups_of_borders(borders: Sequence[Border]) -> list[list[int]]:
-    """Return the indices of borders in topological order, grouped by the operators that each ends last of."""
+    """Return the indices of borders in topological order, grouped by the set of operators whose last end they mark."""
     groups: dict[frozenset[int], list[int]] = {}
     for at, one in enumerate(borders):
         groups.setdefault(frozenset((one.operator, *one.others)), []).append(at)

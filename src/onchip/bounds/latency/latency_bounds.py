@@ -152,9 +152,10 @@ class LatencyBounds:
         return self._cycles(missing, loads=True) + tail if missing > 0 else 0
 
     def _waited_for(self, border: Border) -> list[int]:
-        """Return the tensors that are on chip when the last band ends, or loaded after that, for later operators only.
+        """Return the tensors for later operators that are on chip when the last band ends, or are loaded after it.
 
-        These are parameters, inputs, and tensors written before for later operators, without the operator's own inputs.
+        These are inputs and parameters that only later operators read, and tensors written before that have a later
+        reader, except the operator's own inputs.
         """
         reads, later = {*self.ways.operators[border.operator].reads}, {*border.after}
         found = [tensor for tensor in self._loaded(border.after) if {*self.ways.readers[tensor]} <= later]

@@ -73,9 +73,9 @@ def _windows(outline: Outline) -> Geometry | None:
 
 
 def _gemm(outline: Outline) -> Geometry | None:
-    """Return the geometry of a Gemm, from stored shapes if possible, else from viewed ones.
+    """Return the geometry of a Gemm, from the stored shapes if possible, else from the viewed shapes.
 
-    From these for partial views.
+    Partial views are described by the viewed shapes only.
     """
     shown = [outline.shapes()] if any(outline.parts) else [outline.stored_shapes(), outline.shapes()]
     for shapes in shown:

@@ -148,10 +148,7 @@ class SliceEmission:
         )
 
     def _is_read(self, access: OperandAccess, split: TileChoice, part: SumPart) -> bool:
-        """Return True if the tile reads the operand.
-
-        Those outside of the sum, such as a bias, are read by the first tile.
-        """
+        """Return True if the tile reads the operand; only the first tile reads operands outside of the sum (a bias)."""
         return not part.adds_to_a_sum or any(span.axis == split.reduction for span in access.spans)
 
     def _bands_of(

@@ -144,10 +144,7 @@ def _of_map(
 
 
 def _look(window: Window, own: Interval, size: int) -> Interval:
-    """Return the interval of stored pixels that a reader's interval needs.
-
-    Empty, at its end, if the reader computes nothing.
-    """
+    """Return the stored pixels that a reader's interval needs; an empty interval if the reader computes nothing."""
     begin, end = window.pixels(_unclipped(window, own), size)
     return (begin if own[0] < own[1] else end), end
 
