@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """Begin a residency of `tensor` in scratchpad `memory` at `offset_bytes`, with undefined bytes.
+    """The start of a residency of `tensor` in scratchpad `memory` at `offset_bytes`, with undefined bytes.
 
     With `is_state` the bytes are those left by the preceding inference: the tensor's value.
     """
@@ -26,7 +26,7 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Move the bytes of `tensor` from memory `source` to memory `target` (one of them may be DRAM)."""
+    """A transfer of `tensor` from memory `source` to memory `target` (one of them may be DRAM)."""
 
     tensor: str
     source: str
@@ -35,14 +35,14 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Run `operator` for one step; its operands are resident then."""
+    """An execution of `operator`, which takes one step; its operands are resident during the step."""
 
     operator: str
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """End the residency of `tensor` in scratchpad `memory`."""
+    """The end of the residency of `tensor` in scratchpad `memory`."""
 
     tensor: str
     memory: str

@@ -274,7 +274,7 @@ def _write_mappings(document: MappingDocument, better: list[NamedMapping], path:
     write_mappings(replace(document, answer=tuple(better)), path)
 
 
-# What is shown
+# Output
 
 
 def _audited(finding: Finding, subject: str, objective: str, unit: str, value: int | float) -> AuditedClaim:

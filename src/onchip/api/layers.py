@@ -1,4 +1,4 @@
-"""The layers that a user names: a text, a layer table, a network or a layer of one of these."""
+"""Layers named by the user: by text, in a layer table, or as a network or one of its layers."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ ENERGY, LATENCY, PRODUCT = "energy", "latency", "edp"
 
 
 def audit_mapping(problem: LayerProblem, claim: Claim, seconds: float) -> Finding:
-    """Rule on whether a uniform mapping is below the claimed bound, or fits although the claim is INFEASIBLE.
+    """Rule on whether an even (perfect, uniform) mapping is below the bound, or fits despite a claim of INFEASIBLE.
 
     Raises AcceleratorError if the accelerator has no array or states no access energies.
     """

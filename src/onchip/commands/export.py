@@ -90,13 +90,13 @@ class ExportOptions:
 def export_command(options: ExportOptions) -> int:
     """Verify a plan or a schedule, write it for other tools, and print the names of the files written.
 
-    trace: Chrome trace JSON (Perfetto); a millisecond is a step, or a microsecond is one of the accelerator, with the
-    reasons why the array waits; a plan of least latency has its own times, with a microsecond for a cycle.
+    trace: Chrome trace JSON (Perfetto); a step is shown as a millisecond, or with --accelerator in real microseconds,
+    with the reasons why the array waits; a plan of least latency has its own times, with a microsecond per cycle.
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
     c-project: FILE is a folder: arenas of the plan's sizes, weights, kernels in C11, and the plan as calls; `make run`.
     graph: FILE is x.json[.gz], the network in the tiles of the plan, as input for plan, check or time.
-    tflite: NETWORK, a .tflite file, with the plan's order and offsets for TFLite Micro's arena, which obeys them;
+    tflite: NETWORK, a .tflite file, with the plan's order and arena offsets, which TFLite Micro obeys;
     the plan needs --alignment 16. With --replan other offsets are written if the runtime cannot use the plan's.
     A schedule is exported as trace, in time, C and tables, all with its workspaces as tensors; C includes its mappings.
     For a MAPPING file --to c writes each loop nest as a function that runs: FILE is x.c; for several, x.LAYER.c each.

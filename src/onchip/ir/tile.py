@@ -32,7 +32,7 @@ class SumPart(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JoinedPart:
-    """A map that a concatenation joins along the channels: `part` is `whole` from its channel `first_channel` on."""
+    """An input map of a concatenation along the channels: `part` is `whole` from its channel `first_channel` on."""
 
     whole: str
     part: str
@@ -43,9 +43,9 @@ class JoinedPart:
 class Tile:
     """The operands of `operator` in its own order, their whole shapes, and the computed region of each output.
 
-    Of an input that is a concatenation nobody makes the operator reads the parts, which are `joined`. `reduction` is
-    the range of input channels or features that is summed; None for all. Raises GraphError if the numbers of shapes
-    and operands, or of regions and outputs, differ, and for an empty or out-of-range region.
+    If an input is a concatenation that is not materialised, the operator reads its parts, which are `joined`.
+    `reduction` is the range of input channels or features that is summed; None for all. Raises GraphError if the
+    numbers of shapes and operands, or of regions and outputs, differ, and for an empty or out-of-range region.
     """
 
     operator: str
@@ -80,7 +80,7 @@ class Tile:
         return dict(zip((*self.inputs, *self.parameters, *self.outputs), self.shapes, strict=True))
 
     def seen(self, tensor: Tensor) -> Tensor:
-        """Return a tensor that the operator reads as the band of its own operand that it is."""
+        """Return a tensor that the operator reads, as a region of the operator's original operand."""
         base = tensor.part_of or tensor.name
         one = next((one for one in self.joined if one.part == base), None)
         if one is None:

@@ -245,7 +245,7 @@ class ProgramMachine:
         return any(place is not None and place.start < written.stop and written.start < place.stop for place in places)
 
     def _run_in_order(self, operator: Operator, operands: Mapping[str, Bytes]) -> Bytes:
-        """Run an operator on shared bytes in its kernel's order: each block on what the blocks before it left."""
+        """Run an operator on shared bytes in its kernel's order: each block reads the bytes left by earlier blocks."""
         tensor = self.problem.graph.tensor[operator.outputs[0]]
         here = self._bytes_at(*self._place_written(operator, tensor))
         element = max((tensor.bits or 8) // 8, 1)

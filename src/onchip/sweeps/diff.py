@@ -85,7 +85,7 @@ def diff_files(request: DiffRequest) -> FileDifference:
     kinds = _kind(request.before), _kind(request.after)
     if kinds[0] != kinds[1]:
         for kind, path in zip(kinds, (request.before, request.after), strict=True):
-            READERS[kind](path)  # report a file that is no answer as such
+            READERS[kind](path)  # let the reader report a file that is no answer
         before, after = (kind.removeprefix("onchip-") for kind in kinds)
         what = f"it is a {after}, and {request.before} is a {before}"
         raise UsageError(what, file=str(request.after), expected="two answers of one kind")

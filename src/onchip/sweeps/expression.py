@@ -81,7 +81,7 @@ class Expression:
         return found
 
     def holds(self, values: Mapping[str, Value]) -> bool:
-        """Return True if the expression is true; comparisons with None are false.
+        """Return True if the expression is true; an order comparison with None is false.
 
         Raises InputError for an undefined value.
         """

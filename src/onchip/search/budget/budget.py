@@ -38,7 +38,7 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """Nodes spent, or seconds since the deadline was set."""
+        """Return the nodes spent, or the seconds since the deadline was set."""
         return self.nodes if self.counts_nodes else self.run.deadline.seconds
 
     @property

@@ -49,7 +49,7 @@ class _PendingTask(Generic[AnswerT]):
             wait([self.future], timeout=seconds)
 
     def get(self) -> AnswerT:
-        """Return the answer, or raise what the question raised."""
+        """Return the answer, or raise the exception of its task."""
         return cast("AnswerT", self.future.result())
 
 
