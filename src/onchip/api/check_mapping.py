@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from onchip.answer.document import Claim, MappingDocument, NamedMapping, Reading
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.api.map import MappingRequest, layers_asked_for
@@ -91,6 +92,17 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
         found.claimed,
         found.not_checked,
     )
+
+
+def mapping_violations(mappings: Sequence[NamedMapping], accelerator: Accelerator) -> tuple[Violation, ...]:
+    """Return the violations of mappings on an accelerator; empty if all are legal."""
+    problems = ((LayerProblem(one.layer, accelerator), one.mapping) for one in mappings)
+    return tuple(violation for problem, mapping in problems for violation in verify_mapping(problem, mapping))
+
+
+def mapping_cycles(problem: LayerProblem, mapping: LayerMapping) -> float:
+    """Return the cycles of a mapping by the cost model; raises InputError if the model refuses it."""
+    return layer_cost(problem, mapping).cycles
 
 
 def accelerator_named(given: str | None, said: str, file: Path) -> str:

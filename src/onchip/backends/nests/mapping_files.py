@@ -22,7 +22,8 @@ from onchip.answer.document import NamedMapping
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
-from onchip.api.check_mapping import accelerator_named
+from onchip.api.check_mapping import accelerator_named, mapping_cycles, mapping_violations
+from onchip.api.packing import Violation
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -38,12 +39,9 @@ from onchip.formats.files import ensure_writable, write_files
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
-from onchip.model.layer.cost import layer_cost
 from onchip.reports.exports import MappingFormat
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.shared.words import picked, printable
-from onchip.verify.mapping import verify_mapping
-from onchip.verify.rules import Violation
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,7 @@ def predicted_cycles(problem: LayerProblem, mapping: LayerMapping) -> float:
     home = next((name for name, loops in places.items() if loops == len(run.nest)), None)
     homes = Homes(home, home, home)
     nearer = dict(list(places.items())[: list(places).index(home)] if home is not None else places)
-    return layer_cost(LayerProblem(layer, machine, homes), _in_caches(run, nearer)).cycles
+    return mapping_cycles(LayerProblem(layer, machine, homes), _in_caches(run, nearer))
 
 
 def _in_registers(nest: CNest, machine: Accelerator) -> LayerMapping:
@@ -252,11 +250,7 @@ def legal_mappings(file: Path, name: str | None) -> tuple[Accelerator, tuple[Nam
     if name is None:
         name = HOST if said == HOST else accelerator_named(None, said, file)
     accelerator = load_any_accelerator(name)
-    violations = tuple(
-        violation
-        for one in document.answer
-        for violation in verify_mapping(LayerProblem(one.layer, accelerator), one.mapping)
-    )
+    violations = mapping_violations(document.answer, accelerator)
     return accelerator, tuple(document.answer), violations
 
 
@@ -325,12 +319,12 @@ def _predicted(one: NamedMapping, accelerator: Accelerator) -> tuple[float, floa
     """
     problem = LayerProblem(one.layer, accelerator)
     try:
-        cycles = layer_cost(problem, one.mapping).cycles
+        cycles = mapping_cycles(problem, one.mapping)
     except InputError:
         if not one.mapping.ragged:
             raise
         padded = replace(one.mapping, ragged=())
-        cycles = layer_cost(replace(problem, layer=padded.layer(one.layer)), padded).cycles
+        cycles = mapping_cycles(replace(problem, layer=padded.layer(one.layer)), padded)
     return cycles, predicted_cycles(problem, one.mapping) if accelerator.name == HOST else cycles
 
 
