@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
@@ -10,9 +11,12 @@ import pytest
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.model.program.nest_cost import nest_cost
+from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
+from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.search.solve import ScheduleParams, ScheduleSearch, solve_schedule
 from onchip.search.budget.limits import Limits, Progress, Run
@@ -165,6 +169,23 @@ def test_the_answer_is_the_best_schedule_and_not_the_last() -> None:
     values = [attempt.value for attempt in search.attempts]
     assert min(values) < values[-1]
     assert value == min(values) == min(one.best for one in told if one.best is not None)
+
+
+def test_an_earlier_schedule_is_the_answer_if_no_time_is_left_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = ScheduleQuestion(skip_network(), skip_chip(), PRECISION, ScheduleObjective.TRAFFIC, uses_cache=False)
+    earlier = solve_schedule(question, ScheduleOptions(), Run()).answer
+    assert earlier is not None
+    made, makers = AttemptMaker.made, list[AttemptMaker]()
+
+    def made_once(maker: AttemptMaker, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
+        if any(one is maker for one in makers):
+            raise ScheduleError("no time for its tile operators")
+        makers.append(maker)
+        return made(maker, stacks, places)
+
+    monkeypatch.setattr(AttemptMaker, "made", made_once)
+    found = solve_schedule(question, ScheduleOptions(start=earlier.composition.schedule), Run())
+    assert found.objective_value == earlier.figures.traffic_bytes
 
 
 @pytest.mark.parametrize("objective", [ScheduleObjective.ENERGY, ScheduleObjective.LATENCY])

@@ -200,6 +200,10 @@ class ScheduleSearch:
             try:
                 self._alone = self._add(_every_operator_alone(network), places)
                 break
+            except ScheduleError:
+                if not self.attempts:
+                    raise
+                return  # no time is left to compose it, and an earlier schedule is an answer
             except NoMappingError as error:
                 self._why_not = needs.setdefault(error.operator, str(error))
                 may_go_on = self.options.maps_stay and self.run.stop is None
