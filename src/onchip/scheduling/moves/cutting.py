@@ -1,7 +1,7 @@
-"""Other tiles, and other cuts, for a whole schedule at once: chosen from the fronts of its stacks.
+"""Moves that replace whole stacks: other tilings and other partitions, chosen together from the fronts of all stacks.
 
-Each stack that is looked at has a front of options, each with what it takes alone. What is cheapest together comes into
-the schedule at once, and stays where the schedule's own figures are better with it.
+Each examined stack has a front of options, each option with its demand when it runs alone. The cheapest combination
+replaces stacks of the schedule, and stays if it improves the figures of the whole schedule.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from onchip.search.budget.limits import Run
 from onchip.transform.groups.part_of_network import part_of_network
 
 SHARE_OF_LOOKS: Final = 0.7
-"""Of the time that there is, to look at options; the rest is to compose schedules with them."""
+"""Share of the time left that goes to the evaluation of options; the remainder is for composing schedules with them."""
 LEAST_GAIN: Final = 0.001
-"""Of a schedule's latency: layers that alike ones together cannot gain as much are not looked at."""
+"""Share of a schedule's latency. Identical layers that cannot gain this much together are skipped."""
 MOST_TILINGS: Final = 4
-"""Of a stack that are looked at, those of the least floors."""
+"""Tilings evaluated per stack, those with the smallest lower bounds."""
 COMPOSITIONS: Final = 2.0
-"""As many are left time for, once looking is over."""
+"""Number of compositions for which time is reserved after the evaluation of options."""
 SECONDS_TO_COMPOSE_AN_OPERATOR: Final = 6e-4
-"""Of a tile graph, and to time it; what takes longer than there is time is not begun."""
+"""Seconds to compose and time one operator of a tile graph. A stack that needs more time than is left is skipped."""
 TIMES_AS_MANY_PIXELS: Final = (16, 4)
-"""As a run's own tiles have."""
+"""Factors by which the tiles of a strip grow, in pixels, relative to the tiles of the given run."""
 PARTS_OF_A_ROW: Final = (2, 1, 4)
 SECONDS_OF_A_PART: Final = 5e-3
-"""To make a network of its own of a stack, where work is counted, beside composing it."""
+"""Seconds of counted work to extract a stack as a separate network, in addition to composing it."""
 
 _Change: TypeAlias = tuple[StackOption, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Hope:
-    """A stack of one whole operator, with its places, that runs one nest: in tiles it may take `most_gain` less."""
+    """A stack of one whole operator with one loop nest, and its places. Tiling saves at most `most_gain` cycles."""
 
     stack: ScheduledStack
     places: Places
@@ -63,7 +63,7 @@ class _Hope:
 
 @dataclass(frozen=True, slots=True)
 class TiledRun:
-    """Several operators in tiles, and where their maps lie; in its places the stack has the number 0."""
+    """A stack of several operators in tiles, and the places of its feature maps. In `places` the stack has number 0."""
 
     stack: ScheduledStack
     places: Places
@@ -71,13 +71,13 @@ class TiledRun:
 
 @dataclass(slots=True)
 class Cutter:
-    """Makes schedules better by other stacks; `fronts` are of all runs of operators that were looked at."""
+    """Improves schedules by replacing stacks; `fronts` holds the options of every run of operators evaluated so far."""
 
     maker: AttemptMaker
     fronts: dict[Operators, StackFront] = field(default_factory=dict)
     _even: EvenTiles = field(init=False)
     _known: dict[NestKey, Sequence[tuple[Tiling | None, StackDemand]]] = field(default_factory=dict, init=False)
-    """Of each nest at its homes: tilings that were looked at, and what the stack takes in them."""
+    """Map from each loop nest at its homes to the evaluated tilings and the demand of the stack with each of them."""
 
     def __post_init__(self) -> None:
         self._even = EvenTiles(self.maker.mapper.floors)
@@ -85,9 +85,9 @@ class Cutter:
     def improved(
         self, best: ScheduleAttempt, run: Run, others: Sequence[ScheduleAttempt] = (), runs: Sequence[TiledRun] = ()
     ) -> ScheduleAttempt:
-        """The schedule with what is better in other stacks, or itself.
+        """Return the schedule with the replacements that improve it, or the schedule itself.
 
-        Operators that `others` run alone are looked at, too, and these `runs` of several.
+        Also evaluates operators that are stacks of their own in `others`, and the given `runs` of several operators.
         """
         figures = best.figures
         sources = (best, *others)
@@ -108,7 +108,7 @@ class Cutter:
         return self._taken(best, tuple(_changes(best.stacks, chosen)), run)
 
     def _hopes(self, sources: Sequence[ScheduleAttempt], least_gain: float) -> Sequence[_Hope]:
-        """Stacks that are not looked at yet; those first that may gain most, alike ones together."""
+        """Return the stacks that have no front yet, ordered by the most that identical stacks may gain together."""
         groups: dict[NestKey, list[_Hope]] = {}
         seen: set[Operators] = set()
         for hope in (hope for source in sources for hope in self._every_hope(source)):
@@ -131,7 +131,9 @@ class Cutter:
                 yield _Hope(stack, source.places.renumbered({number: 0}), nest, gain)
 
     def _look_at_run(self, one: TiledRun, sources: Sequence[ScheduleAttempt], run: Run) -> None:
-        """It has a front, and so has each of its operators: else it would not be known what to hold it against."""
+        """Compute the front of a run of operators, and the front of each of its operators, which it is compared
+        with.
+        """
         if one.stack.operators in self.fronts:
             return
         for name in one.stack.operators:
@@ -149,7 +151,7 @@ class Cutter:
             self.fronts[one.stack.operators] = front
 
     def _tilings_of(self, stack: ScheduledStack) -> Iterator[Tiling]:
-        """Its own, and strips of several times as many pixels: fewer tiles, of which less is seen by two."""
+        """Yield the stack's tiling, then strips of several times as many pixels: fewer tiles share less halo."""
         shape = self._shape_of(stack)
         if stack.tiling is None or shape is None:
             return
@@ -163,7 +165,7 @@ class Cutter:
                 yield strip
 
     def _shape_of(self, stack: ScheduledStack) -> tuple[int, ...] | None:
-        """Of the map that it writes; None where nothing is known of its rows and columns."""
+        """Return the shape of the stack's output; None if the output has no known rows and columns."""
         network = self.maker.question.network
         shape = network.tensor[network.operator[stack.operators[-1]].outputs[0]].shape
         return shape if shape is not None and len(shape) > 1 else None
@@ -179,12 +181,12 @@ class Cutter:
                 return
 
     def _is_over_pixels(self, stack: ScheduledStack, layer: Layer) -> bool:
-        """Whether P and Q of its nest are the rows and columns of what it writes."""
+        """Return True if the P and Q loops of the layer are the rows and columns of the stack's output."""
         shape = self._shape_of(stack)
         return shape is not None and shape[-2:] == (layer.p, layer.q)
 
     def _look(self, hope: _Hope, run: Run) -> None:
-        """Its stack has a front from now on, if it has mappings alone."""
+        """Compute the front of the stack, which gets none if it has no mapping when it runs alone."""
         stack, key = hope.stack, key_of(hope.nest)
         if key not in self._known:
             self._known[key] = tuple(self._in_tiles(hope, run))
@@ -195,7 +197,9 @@ class Cutter:
             self.fronts[stack.operators] = front
 
     def _in_tiles(self, hope: _Hope, run: Run) -> Iterator[tuple[Tiling | None, StackDemand]]:
-        """The whole operator, then tilings that may take fewer cycles than all before, the least floor first."""
+        """Yield the whole operator, then tilings that may take fewer cycles than all before, in ascending order of
+        their bounds.
+        """
         stack, places, nest = hope.stack, hope.places, hope.nest
         whole = self._alone(stack, places, run)
         if whole is None:
@@ -213,7 +217,9 @@ class Cutter:
                 fewest = min(fewest, found.cycles)
 
     def _alone(self, stack: ScheduledStack, places: Places, run: Run) -> StackDemand | None:
-        """What the stack takes as a network of its own; None where it is none, has no mappings, or there is no time."""
+        """Return the demand of the stack as a separate network; None if it is invalid, has no mapping, or time is
+        short.
+        """
         maker, heard, shape = self.maker, list[FoundSchedule](), self._shape_of(stack)
         if maker.question.views.issuperset(stack.operators):
             return StackDemand({}, 0, 0, 0)
@@ -230,7 +236,7 @@ class Cutter:
         return StackDemand.of(heard[0].figures)
 
     def _taken(self, best: ScheduleAttempt, changes: Sequence[_Change], run: Run) -> ScheduleAttempt:
-        """With all of the changes; where that is no better with one half of them, and then with the other."""
+        """Return the schedule with all changes; if they do not improve it, with those of each half that do."""
         if not changes or run.stop is not None:
             return best
         found = self._made(best, changes)
@@ -243,7 +249,9 @@ class Cutter:
         return self._taken(self._taken(best, changes[:middle], run), changes[middle:], run)
 
     def _made(self, best: ScheduleAttempt, changes: Sequence[_Change]) -> ScheduleAttempt | None:
-        """Each change in the place of the stacks that have its operators; None where that is no schedule."""
+        """Return the schedule with each change in place of the stacks that have its operators; None if it cannot be
+        composed.
+        """
         change_at = {change[0].stack.operators[0]: change for change in changes}
         changed = {name for change in changes for option in change for name in option.stack.operators}
         stacks: list[ScheduledStack] = []
@@ -263,7 +271,7 @@ class Cutter:
 
 
 def _changes(stacks: Sequence[ScheduledStack], chosen: Sequence[StackOption]) -> Iterator[_Change]:
-    """Options that come together in the place of one or several whole stacks; what is as it was is none."""
+    """Yield groups of options that together replace one or several whole stacks; unchanged stacks are skipped."""
     ends = {stack.operators[-1]: stack for stack in stacks}
     change: list[StackOption] = []
     for option in chosen:

@@ -16,9 +16,9 @@ from onchip.scheduling.program.places import Place, Places
 from onchip.search.budget.limits import Run
 
 SHAKES_IN_VAIN: Final = 40
-"""Unsuccessful perturbations in a row that end `shake`, or as many as there are residencies if these are more."""
+"""Number of unsuccessful perturbations in a row that end `shake`; the number of residencies if that is larger."""
 MOST_MOVED_AT_ONCE: Final = 4
-"""Tensors that one perturbation moves: with more, hardly anything stays as it was."""
+"""Most tensors that one perturbation moves. With more, hardly anything of the schedule is left."""
 MOST_READERS: Final = 6
 """Readers of a tensor up to which every run of them is tried; beyond that only the first ones and the last ones."""
 
@@ -52,10 +52,11 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class ResidencyMove:
-    """Where one tensor is on chip: the stack that writes it with its memory, the reading stacks with theirs.
+    """The on-chip residency of one tensor: the stack that writes it with its memory, the reading stacks with theirs.
 
-    Behind the stacks `leaving` it leaves the chip, to come back for a later reader. `span` is the first and the last
-    stack that uses the tensor. Of a concatenation that is not made the `parts` are written, each by its own stack.
+    After the stacks `leaving` the tensor leaves the chip and returns for a later reader. `span` holds the first and the
+    last stack that use the tensor. If the tensor is a concatenation that is not materialised, `parts` are its inputs,
+    each with the stack and memory that write it.
     """
 
     tensor: str
@@ -177,9 +178,10 @@ class Improver:
             self._longest = max(self._longest, run.seconds - begun)
 
     def _all_residencies(self) -> Iterator[ResidencyMove]:
-        """Yield, for every tensor that is used, its residencies: none, and those in each memory that may hold it.
+        """Yield the residencies of every tensor in use: none, and those in each memory that may hold it.
 
-        In a memory it is there for each run of its readers; if nobody reads it, to leave in one copy.
+        In a memory the tensor is resident for each run of its readers. A tensor without readers is resident until it is
+        copied out.
         """
         stacks = self.composer.stacks
         stack_of = {name: number for number, one in enumerate(stacks) for name in one.operators}
@@ -210,7 +212,7 @@ class Improver:
 
 
 def _with_parts(one: ResidencyMove, writers: Mapping[str, int]) -> ResidencyMove:
-    """Return the residency of a concatenation with its parts, of which the stacks that write them are given."""
+    """Return the residency of a concatenation with its parts; `writers` maps each part to the stack that writes it."""
     memory = None if one.writer is None else one.writer[1]
     parts = ((part, None if memory is None else (stack, memory)) for part, stack in writers.items())
     return replace(one, span=(min(one.span[0], *writers.values()), one.span[1]), parts=tuple(parts)) if writers else one

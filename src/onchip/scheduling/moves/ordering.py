@@ -1,4 +1,4 @@
-"""Moves of order: one stack runs earlier or later, if all that it reads is written before it still."""
+"""Moves of order: one stack runs earlier or later, as far as data dependencies allow."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Reorderer:
 
 
 def _direct_predecessors(network: Graph, stacks: Sequence[ScheduledStack]) -> list[set[int]]:
-    """Return, for each stack, the stacks that write what it reads."""
+    """Return, for each stack, the stacks that write its inputs."""
     stack_of = {name: number for number, stack in enumerate(stacks) for name in stack.operators}
     before: list[set[int]] = [set() for _ in stacks]
     for name, number in stack_of.items():

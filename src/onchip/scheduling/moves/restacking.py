@@ -17,10 +17,10 @@ _Stacks = tuple[ScheduledStack, ...]
 
 @dataclass(slots=True)
 class Restacker:
-    """Tries other stacks for each stack in tiles, and keeps what is better, until nothing is.
+    """Tries other stacks for each stack in tiles, and keeps improvements until no replacement is better.
 
-    Operators that come to stand alone have their maps where `alone`, a schedule layer by layer, has them. With
-    `polish` other tiles and modes alone are tried, and each is made better before it is judged.
+    Operators that become stacks of their own take their places from `alone`, a schedule layer by layer. With `polish`
+    only other tile sizes and overlap modes are tried, and each is improved before it is judged.
     """
 
     maker: AttemptMaker
@@ -28,7 +28,9 @@ class Restacker:
     polish: Callable[[ScheduleAttempt], None] | None = None
 
     def improved(self, start: ScheduleAttempt, run: Run) -> ScheduleAttempt:
-        """The best found before the run has to stop; what would take as long as is left is not begun."""
+        """Return the best schedule found before the run has to stop; no trial begins that may take longer than the time
+        left.
+        """
         best, at, in_vain = start, 0, 0
         while in_vain < len(best.stacks) and self._has_time(best, run):
             better = self._better_at(best, at % len(best.stacks), run)
@@ -52,9 +54,9 @@ class Restacker:
         return run.stop is None and run.seconds_left > best.seconds
 
     def with_stacks_of(self, other: ScheduleAttempt, start: ScheduleAttempt, run: Run) -> ScheduleAttempt:
-        """The better of a schedule and itself with a stack in tiles of the other one, for one after the other of these.
+        """Return the better of a schedule and the schedule with tiled stacks of another one, tried one after the other.
 
-        Such a stack comes in the place of those that have its operators, if they have no others.
+        A tiled stack replaces the stacks that have its operators, if these have no other operators.
         """
         best = start
         for number, stack in enumerate(other.stacks):
@@ -78,9 +80,10 @@ class Restacker:
     def _replaced(
         self, best: ScheduleAttempt, replaced: Collection[int], others: _Stacks, own: Places
     ) -> ScheduleAttempt | None:
-        """With others, and their own places by their numbers among them, where the last of the replaced ones is.
+        """Return the schedule with other stacks where the last of the replaced stacks was; None if it cannot be
+        composed.
 
-        None where that has no mappings, or is outside the space.
+        `own` holds the places of the new stacks, by their numbers among `others`.
         """
         stacks: list[ScheduledStack] = []
         kept: dict[int, int] = {}
@@ -99,9 +102,10 @@ class Restacker:
             return None
 
     def _in_place_of(self, stack: ScheduledStack) -> Iterator[_Stacks]:
-        """Of a stack in tiles: every operator alone; tiles twice, or half, as wide or high; another mode.
+        """Yield replacements of a stack in tiles: every operator alone, tiles of twice or half the width or height,
+        other modes.
 
-        Where a tile has all of an axis modes do the same along it, so half of it is tried in each of them.
+        If a tile spans a whole axis, the overlap modes are equivalent along it. So half of it is tried in each mode.
         """
         if stack.tiling is None:
             return
@@ -135,7 +139,7 @@ class Restacker:
 
 
 def places_of_lone(stacks: Sequence[ScheduledStack], alone: ScheduleAttempt) -> Places:
-    """Of the stacks that are one whole operator, where a schedule layer by layer has what they read and write."""
+    """Return places for the stacks of one whole operator: those that the operator has in a schedule layer by layer."""
     number_of = {one.operators[0]: at for at, one in enumerate(alone.stacks)}
     lone = (at for at, one in enumerate(stacks) if one.tiling is None)
     return alone.places.renumbered({number_of[stacks[at].operators[0]]: at for at in lone})

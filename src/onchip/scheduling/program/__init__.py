@@ -1,1 +1,1 @@
-"""From placements to movements, addresses and figures."""
+"""Composition of a schedule's program from placements: data movement, addresses and figures."""

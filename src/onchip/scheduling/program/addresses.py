@@ -175,7 +175,7 @@ class _Place:
     gap_bytes: int
 
     def rank(self, *, is_load: bool) -> tuple[int, int, int]:
-        """Return what is least for the best place."""
+        """Return the sort key of the place; the best place has the smallest key."""
         return (self.since, self.gap_bytes, -self.begin) if is_load else (self.gap_bytes, -self.since, -self.begin)
 
 

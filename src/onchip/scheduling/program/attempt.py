@@ -21,9 +21,9 @@ from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 
 SECONDS_OF_A_TILE_OPERATOR: Final = 1.5e-4
-"""To cut it out of its operator and to see what it reads, where work is counted."""
+"""Seconds of counted work to derive one tile operator and its input regions."""
 SECONDS_OF_AN_INSTRUCTION: Final = 2e-5
-"""Of a program whose timeline is reckoned."""
+"""Seconds of counted work to time one instruction of a program."""
 Listener: TypeAlias = Callable[[FoundSchedule], None]
 """Hears of every schedule that is composed, the better and the worse."""
 
@@ -44,12 +44,12 @@ class ScheduleAttempt:
 
     @property
     def places(self) -> Places:
-        """Where everything lies in the best schedule so far."""
+        """Return the places of the best schedule so far."""
         return self.improver.best.places
 
     @property
     def value(self) -> int:
-        """Of the best schedule so far, in the objective's unit."""
+        """Return the objective value of the best schedule so far, in the objective's unit."""
         return self.improver.best.value
 
     @property
@@ -58,7 +58,7 @@ class ScheduleAttempt:
         return _figures(self.question, self.tiles, self.improver.best.composition)
 
     def found(self) -> FoundSchedule:
-        """The best schedule so far, with its figures."""
+        """Return the best schedule so far, with its figures."""
         return FoundSchedule(self.improver.best.composition, self.tiles, self.figures)
 
     def compose_again(self) -> bool:
@@ -101,7 +101,7 @@ class ScheduleEvaluator:
 
 @dataclass(slots=True)
 class AttemptMaker:
-    """Composes first schedules; what has been mapped for one is known for all."""
+    """Composes initial schedules, which share all known mappings."""
 
     question: ScheduleQuestion
     mappings: KnownMappings
@@ -111,9 +111,10 @@ class AttemptMaker:
     _seconds_an_operator: float = field(default=0.0, init=False)
 
     def made(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
-        """Raises NoMappingError where something does not fit, ScheduleError for stacks that are outside the space.
+        """Return the schedule of these stacks and places.
 
-        And for so many tiles that, at the pace of an earlier attempt, there is no time to compose them.
+        Raises NoMappingError if an operator does not fit. Raises ScheduleError for stacks outside the space, and for
+        more tiles than can be composed in the time left, at the pace of an earlier attempt.
         """
         question, begun, mapping = self.question, self.run.seconds, self.mapper.seconds
         composer, tiles = self._composer(stacks)

@@ -1,8 +1,8 @@
-"""From places to a whole schedule: movements, mappings within the free bytes, offsets, one program.
+"""Composition of whole schedules from places: data movement, mappings within the free bytes, offsets, one program.
 
-A schedule is composed group by group: what happens in a group depends only on the places of its own tensors and on
-what is on chip when it begins. So groups that a change of places does not touch are kept. Capacity is first counted in
-bytes; `addressed` then finds offsets, and maps loop nests again where fragmentation leaves less.
+A schedule is composed group by group: the content of a group depends only on the places of its own tensors and on the
+residents when it begins. Groups that a change of places does not affect are therefore kept. Capacity is first counted
+in bytes; `addressed` then finds offsets, and maps loop nests again where fragmentation leaves less.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from onchip.scheduling.program.tiled_network import TiledNetwork
 from onchip.search.budget.limits import Run
 
 SECONDS_OF_A_STEP: Final = 1e-4
-"""To move what it reads and writes, where work is counted, and as much again to price it."""
+"""Seconds of counted work to move the operands of a step, and again to price the step."""
 MOST_KEPT_STEPS: Final = 100_000
-"""Of stacks that are kept for the next composition: some hundred bytes each."""
+"""Most steps in all cached groups: some hundred bytes each."""
 
 
 @dataclass(slots=True)
 class NestRoom:
-    """A nest at its homes: one of its steps, how many steps there are, and the least room that all of them have."""
+    """A loop nest at its homes: one of its steps, the number of its steps, and the fewest free bytes of all of them."""
 
     operator: str
     room: dict[str, int]
@@ -77,7 +77,7 @@ class ComposedStack:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """A schedule: its stacks, and what is composed for each."""
+    """A schedule as its stacks and the composed group of each stack."""
 
     stacks: tuple[ScheduledStack, ...]
     memories: tuple[Memory, ...]
@@ -85,26 +85,26 @@ class Composition:
 
     @property
     def schedule(self) -> Schedule:
-        """The schedule, in one piece."""
+        """Return the schedule as one program."""
         mappings = (one for part in self.composed for one in _of_schedule(part.mapped))
         instructions = (one for part in self.composed for one in part.instructions)
         return Schedule(self.stacks, tuple(mappings), Plan(self.memories, tuple(instructions)))
 
     @property
     def costs(self) -> Mapping[str, ComputeCost]:
-        """What each of its Computes costs, by operator."""
+        """Return the cost of each Compute, by operator."""
         return {name: cost for part in self.composed for name, cost in part.costs.items()}
 
     @property
     def nests(self) -> Iterator[tuple[NestPlace, NestRoom, MappedNest]]:
-        """Every nest at its homes, with the room that it has and its mapping."""
+        """Yield every loop nest at its homes, with its free bytes and its mapping."""
         for part in self.composed:
             for nest, room in part.rooms.items():
                 yield nest, room, part.mapped[nest]
 
     @property
     def energy_fj(self) -> int:
-        """The energy of all stacks."""
+        """Return the energy of all stacks, in fJ."""
         return sum(part.energy_fj for part in self.composed)
 
     @property
@@ -114,12 +114,12 @@ class Composition:
 
     @property
     def traffic_bytes(self) -> int:
-        """The bytes from and to DRAM of all stacks."""
+        """Return the DRAM traffic of all stacks, in bytes."""
         return sum(part.traffic_bytes for part in self.composed)
 
 
 class NoMappingError(Exception):
-    """No mapping of a step fits in the room that is left for it; `what` says of which part of it, and which room."""
+    """Raised if no mapping of a step fits in the free bytes; `what` names the part of the step and the free bytes."""
 
     def __init__(self, operator: str, what: str) -> None:
         super().__init__(f"operator {operator!r}: {what}")
@@ -128,7 +128,7 @@ class NoMappingError(Exception):
 
 @dataclass(slots=True)
 class _KnownStack:
-    """What happens in a stack, and the nests that run there; `composed` as long as mappings are those of `edition`."""
+    """The movements and loop nests of a stack; `composed` is valid while the mappings are those of `edition`."""
 
     steps: Sequence[Step]
     movements: StackMovements
@@ -146,14 +146,14 @@ class Composer:
     accelerator: Accelerator
     mappings: KnownMappings
     run: Run = field(default_factory=Run)
-    """In which work is counted, if it is."""
+    """The run that counts work, if work is counted."""
     is_timed: bool = False
     """True if the latency counts: loads get offsets at which they begin early."""
     floors: CycleFloors = field(init=False)
-    """By which nests weigh; whoever composes in other stacks, too, may share them."""
+    """Lower bounds on cycles, the weights of loop nests; composers of other stacks may share them."""
     _prices: CopyPrices = field(init=False)
     _known: OrderedDict[tuple[int, StackPlaces, OnChip], _KnownStack] = field(default_factory=OrderedDict, init=False)
-    """The last used last."""
+    """Composed groups by stack, places and residents; the most recently used is last."""
     _known_steps: int = field(default=0, init=False)
     _without_nest: dict[tuple[str, tuple[str | None, ...]], ComputeCost] = field(default_factory=dict, init=False)
 
@@ -162,7 +162,9 @@ class Composer:
         self.floors = CycleFloors(self.accelerator)
 
     def composed(self, places: Places) -> Composition:
-        """The schedule in which everything lies where `places` says; raises NoMappingError where no mapping fits."""
+        """Return the schedule with everything in the given places, without offsets. Raises NoMappingError if no mapping
+        fits.
+        """
         known = list(self._walked(places))
         edition = self.mappings.edition
         new = [one for one in known if one.edition != edition]
@@ -173,9 +175,11 @@ class Composer:
         return Composition(self.stacks, memories, tuple(composed for one in known if (composed := one.composed)))
 
     def _map(self, new: Sequence[_KnownStack]) -> None:
-        """Where quick mappings will do, the heaviest nests first: those that a limit leaves to makeshifts are light.
+        """Request mappings of all loop nests; in quick mode the heaviest first, so that only light ones get fallback
+        mappings.
 
-        A nest weighs the least cycles of all its steps. Where one has no mapping the others need none.
+        The weight of a loop nest is the lower bound on the cycles of all its steps. Stops at the first nest without a
+        mapping.
         """
         asked = [(nest, one) for stack in new for nest, one in stack.rooms.items()]
         is_quick = self.mappings.mapper.is_quick
@@ -192,7 +196,7 @@ class Composer:
                 break
 
     def _walked(self, places: Places) -> Iterator[_KnownStack]:
-        """What happens in each stack after the one before."""
+        """Yield the known movements and loop nests of each stack, in order."""
         places_of, nothing, on_chip = places.by_stack(), StackPlaces(), OnChip()
         for stack in range(len(self.stacks)):
             key = stack, places_of.get(stack, nothing), on_chip
@@ -229,7 +233,7 @@ class Composer:
         return rooms
 
     def _beside_declared(self, step: Step, free: Mapping[str, int]) -> Mapping[str, int]:
-        """What the operator leaves of the room for mappings; raises NoMappingError where it has none for itself."""
+        """Return the free bytes minus the operator's declared workspace. Raises NoMappingError if that does not fit."""
         last = self.accelerator.addressed[-1].memory.name
         if free[last] < step.declared_bytes:
             what = f"it needs {step.declared_bytes} bytes for itself in {last!r}, where {free[last]} are free"
@@ -250,7 +254,9 @@ class Composer:
         rooms: Mapping[NestPlace, NestRoom],
         free_bytes: Sequence[Mapping[str, int]],
     ) -> ComposedStack:
-        """Raises NoMappingError where a mapping, or a workspace, does not fit in the free bytes of a step."""
+        """Return the group with mappings and costs. Raises NoMappingError if a mapping or workspace does not fit in a
+        step.
+        """
         self.run.spend(SECONDS_OF_A_STEP * len(steps))
         mapped = {nest: self._mapped(nest, one) for nest, one in rooms.items()}
         _ensure_one_mapping_a_layer(mapped, rooms)
@@ -305,7 +311,7 @@ class Composer:
         return time_schedule(self.network.graph, self.accelerator, program, composition.costs).latency_cycles
 
     def _in_gaps(self, composition: Composition) -> Composition:
-        """Pack the tensors alone, and let each workspace have the largest gap beside them."""
+        """Pack the tensors alone, then give each workspace the largest gap between them. Raises NoMappingError."""
         instructions = [one for part in composition.composed for one in part.movements.instructions]
         size_of = partial(self._size_of, {})
         residencies = residencies_of(instructions, composition.memories, size_of)
@@ -375,7 +381,7 @@ def _ensure_one_mapping_a_layer(mapped: Mapping[NestPlace, MappedNest], rooms: M
 
 
 def _of_schedule(mapped: Mapping[NestPlace, MappedNest]) -> Iterator[ScheduledMapping]:
-    """One for each layer and homes."""
+    """Yield one mapping for each layer and its homes."""
     found = {(nest.stack, nest.layer, nest.homes): one.mapping for nest, one in mapped.items()}
     for key, mapping in found.items():
         yield ScheduledMapping(*key, mapping)

@@ -16,10 +16,10 @@ from onchip.ir.graph import Graph
 def with_early_loads(
     instructions: Sequence[Instruction], memories: Sequence[Memory], size_of: Callable[[str, str], int], graph: Graph
 ) -> list[Instruction]:
-    """Return a program with each load in front of the Compute before it, if memories have room in bytes.
+    """Return a program with each load in front of the Compute before it, if memories have enough free bytes.
 
-    `size_of` gives the bytes of a tensor in a memory; `graph` is the tile graph. A load does not pass what reads,
-    writes, moves, or frees its tensor: homes of operands and copies in DRAM stay as they are.
+    `size_of` returns the bytes of a tensor in a memory; `graph` is the tile graph. A load does not pass an instruction
+    that reads, writes, moves, or frees its tensor. So the homes of operands and the copies in DRAM do not change.
     """
     capacity = {memory.name: memory.capacity_bytes for memory in memories}
     found: list[Instruction] = []

@@ -18,10 +18,10 @@ Choice = tuple[str | None, ...]
 
 @dataclass(slots=True)
 class FirstPlaces:
-    """Everything is streamed, but what operators that find no room otherwise have on the chip while they run.
+    """Initial places: all operands are streamed, except those of operators that fit only with some operands on chip.
 
-    Each operator of `network` is a stack of its own. What lies on the chip for one of them leaves before the next
-    runs, so that each has all of the memories.
+    Each operator of `network` is a separate stack. Operands on chip for one operator leave before the next one runs, so
+    that each operator has all memories.
     """
 
     network: Graph
@@ -40,7 +40,11 @@ class FirstPlaces:
         return self._places()
 
     def _choices(self, operator: Operator) -> list[Choice]:
-        """The memories farthest from the MACs, which tend to be the largest, come first."""
+        """Return the choices of memories for an operator's operands, fewest on chip first, then outermost memories
+        first.
+
+        The memories farthest from the MACs tend to be the largest.
+        """
         kinds = (Operand.WEIGHT if self._is_parameter(name) else Operand.INPUT for name in _read(operator))
         reads = [self._memories(kind) for kind in kinds]
         writes = [self._memories(Operand.OUTPUT)] * len(operator.outputs)

@@ -19,7 +19,7 @@ from onchip.search.budget.limits import Run
 
 @dataclass(frozen=True, slots=True)
 class PlannedStart:
-    """Operators in the order of a plan, and the places of their tensors when each operator is a stack of its own."""
+    """Operators in the order of a plan, and the places of their tensors if each operator is a separate stack."""
 
     order: tuple[str, ...]
     places: Places
@@ -30,8 +30,8 @@ def planned_start(
 ) -> PlannedStart | None:
     """Plan the whole operators of a network for minimum traffic; None if an operator does not fit, or time is over.
 
-    Parameters count. The machine's addressed memories are the scratchpads. Concatenations that are `views` are not
-    made: an operator needs all parts of what it reads.
+    Parameters count as tensors. The scratchpads are the machine's addressed memories. Concatenations that are `views`
+    are not materialised: an operator needs all parts of each input.
     """
     joined = joined_maps(network, views)
     seen = seeing_parts(network, joined)
@@ -44,7 +44,9 @@ def planned_start(
 
 
 def _with_views(start: PlannedStart, network: Graph, joined: JoinedMaps) -> PlannedStart:
-    """Return the start with what is joined and not made: each before its first reader, read where its parts are."""
+    """Return the start with concatenations that are not materialised, each before its first reader, read from its
+    parts.
+    """
     order = list(start.order)
     for whole in reversed(list(joined)):
         readers = {reader.name for reader in network.readers[whole]}

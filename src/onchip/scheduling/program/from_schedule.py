@@ -18,12 +18,12 @@ from onchip.scheduling.program.tiled_network import TiledNetwork, base_of
 from onchip.transform.groups.tile_graph import TileGraph
 
 _STAYS = ""
-"""In the place of a memory: bands stay where they are."""
+"""Stands for a memory: the bands stay in their present memories."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleDecisions:
-    """What a search decides: stacks in their order, places of tensors, and mappings of loop nests at their homes."""
+    """The decisions of a schedule: stacks in order, places of tensors, and mappings of loop nests at their homes."""
 
     stacks: tuple[ScheduledStack, ...]
     places: Places

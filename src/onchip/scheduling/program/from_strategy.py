@@ -1,4 +1,4 @@
-"""Where the maps of fused stacks lie, as DeFiNES's rule chose for most of their tiles."""
+"""Places of the feature maps of fused stacks, as DeFiNES's rule chose for most of their tiles."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from onchip.transform.groups.stack_choice import StackChoice
 def stacks_of_strategy(
     graph: Graph, network: FusableNetwork, choices: Sequence[StackChoice]
 ) -> tuple[ScheduledStack, ...]:
-    """The stacks of a strategy; a view goes with the layers that read it, if they are all in one stack.
+    """Return the stacks of a strategy; a view joins the layers that read it if they are all in one stack.
 
-    A layer alone in one tile runs whole, and so do its views and those of several stacks.
+    A layer that is alone in one tile runs whole. So do its views and views that several stacks read.
     """
     number_of = _stacks_of_operators(graph, network, choices)
     left = Counter(number_of.values())
@@ -44,9 +44,10 @@ def places_of_strategy(
     network: FusableNetwork,
     costs: Sequence[tuple[StackChoice, StackCost]],
 ) -> Places:
-    """Inputs, outputs, weights and caches where most tiles of each stack have them; what it does not say is in DRAM.
+    """Return the places of inputs, outputs, weights and caches in most tiles of each stack; unlisted tensors are in
+    DRAM.
 
-    `graph` may be a part of the network whose `stacks` these are.
+    `graph` may be a part of the network that `stacks` cover.
     """
     every = {name: at for at, stack in enumerate(stacks) for name in stack.operators}
     number_of = {operator.name: every[operator.name] for operator in graph.operators}
@@ -75,7 +76,7 @@ def places_of_strategy(
 
 
 def _stacks_of_operators(graph: Graph, network: FusableNetwork, choices: Sequence[StackChoice]) -> Mapping[str, int]:
-    """The number of the choice, of layers and of views that only its layers read."""
+    """Map each layer, and each view that only the layers of one choice read, to the number of that choice."""
     found = {
         network.layers[at].name: number
         for number, choice in enumerate(choices)
@@ -98,7 +99,7 @@ def _is_whole(choice: StackChoice, network: FusableNetwork) -> bool:
 
 
 def _seen_through(graph: Graph, names: Iterable[str], number: int, views: Mapping[str, int]) -> Iterator[str]:
-    """Tensors that a layer reads, and what it sees through views of its own stack."""
+    """Yield the tensors that a layer reads, and those that it reads through views of its own stack."""
     for name in names:
         yield name
         producer = graph.producer.get(name)

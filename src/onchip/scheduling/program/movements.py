@@ -1,8 +1,8 @@
-"""From places to data movement: the instructions of a tile graph, group by group, without addresses and workspaces.
+"""Data movement from places: the instructions of a tile graph, group by group, without addresses and workspaces.
 
-Tile operators run in the graph's order. An operand that is to be read on chip is copied there before its operator runs,
-from the nearest memory that has it. A tensor without a later reader is freed, and a network output is written to DRAM
-before. If a memory lacks free bytes for an operand, the next memory farther from the MACs takes it.
+Tile operators run in the graph's order. An operand that is read on chip is copied before its operator runs, from the
+nearest memory that has it. A tensor without a later reader is freed; a network output is written to DRAM before. If a
+memory lacks free bytes for an operand, the next memory farther from the MACs takes it.
 
 Capacity is counted in bytes, aligned; `addresses.py` finds the offsets.
 """
@@ -88,7 +88,7 @@ class _Walk:
                     self._settle(tensor, at, next_read)
 
     def _home(self, operand: BandedOperand) -> str | None:
-        """The memory nearest the MACs that holds such operands and has all the bands."""
+        """Return the memory nearest the MACs that may hold the operand and has all its bands; None for DRAM."""
         held = [self._resident.get(band.name, ()) for band in operand.bands]
         return next((name for name in self._holding[operand.operand] if all(name in one for one in held)), None)
 
@@ -99,7 +99,9 @@ class _Walk:
         return [name for name in self._holding[operand] if self._distance[name] >= self._distance[memory]]
 
     def _bring(self, operand: BandedOperand, memory: str | None) -> None:
-        """Copy an operand to the memory where it is read, or one farther from the MACs; else see that DRAM has it."""
+        """Copy an operand to the memory where it is read, or to one farther from the MACs; else ensure that DRAM has
+        it.
+        """
         if memory is None and self._home(operand) is not None:
             return
         for name in self._from(memory, operand.operand):

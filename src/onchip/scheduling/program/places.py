@@ -1,4 +1,4 @@
-"""Where the maps and parameters of each stack lie: what the composition chooses, before any address."""
+"""Places of the feature maps and parameters of each stack: the input of the composition, before any address."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class StackPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Memories by name; DRAM is None, and what is not listed is there.
+    """Places of tensors by stack, as memory names. None is DRAM, and unlisted tensors are in DRAM.
 
-    `read`: where a stack's operators read a tensor, else they stream it. `written`: where a stack's operator writes it.
-    `waiting`: where bands of it lie that the stack's next tile but one, or a later one, reads again; if it is not
-    listed they stay where they are. `leaving`: tensors that leave the chip behind a stack although a later stack reads
-    them; DRAM gets a copy if it has none.
+    `read`: the memory where a stack's operators read a tensor; unlisted tensors are streamed. `written`: the memory
+    where a stack's operator writes the tensor. `waiting`: the memory for bands that the stack reads again in the next
+    tile but one or later; unlisted bands stay in their memory. `leaving`: tensors that leave the chip after a stack
+    although a later stack reads them; they are copied to DRAM if it has no copy.
     """
 
     read: Mapping[StackMap, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Places:
     leaving: frozenset[StackMap] = frozenset()
 
     def by_stack(self) -> Mapping[int, StackPlaces]:
-        """What is of each stack, by its number; a stack of which nothing is listed is not there."""
+        """Return the places of each stack by its number; stacks without any entry are absent."""
         read, written, waiting = _by_stack(self.read), _by_stack(self.written), _by_stack(self.waiting)
         leaving: dict[int, list[str]] = {}
         for stack, name in self.leaving:
@@ -57,10 +57,10 @@ class Places:
     def with_residency(
         self, tensor: str, writer: Place | None, readers: Mapping[int, str], leaving: Iterable[int]
     ) -> Places:
-        """Return these places with one tensor placed anew.
+        """Return these places with other places for one tensor.
 
-        `writer` is the stack that writes it and the memory there (None: DRAM), `readers` maps the stacks that read it
-        on chip to the memory there, `leaving` are stacks behind which it leaves the chip.
+        `writer` is the stack that writes the tensor and the memory there (None: DRAM). `readers` maps the stacks that
+        read it on chip to the memory. `leaving` are the stacks after which it leaves the chip.
         """
         read = {key: where for key, where in self.read.items() if key[1] != tensor}
         written = {key: where for key, where in self.written.items() if key[1] != tensor}
@@ -70,7 +70,9 @@ class Places:
         return Places(read, written, self.waiting, frozenset((*kept, *((stack, tensor) for stack in leaving))))
 
     def with_written(self, tensor: str, writer: Place | None, leaving: Iterable[int]) -> Places:
-        """Return these places with a tensor written elsewhere (None: DRAM); where it is read stays as it is."""
+        """Return these places with a tensor written elsewhere (None: DRAM); the places where it is read do not
+        change.
+        """
         written = {key: where for key, where in self.written.items() if key[1] != tensor}
         written |= {} if writer is None else {(writer[0], tensor): writer[1]}
         kept = (key for key in self.leaving if key[1] != tensor)
@@ -94,7 +96,7 @@ class Places:
         )
 
     def renumbered(self, numbers: Mapping[int, int]) -> Places:
-        """The same of some stacks, by their old numbers, under new ones."""
+        """Return the places of the stacks whose old numbers are given, under their new numbers."""
 
         def moved(places: Mapping[StackMap, _Place]) -> dict[StackMap, _Place]:
             return {(numbers[stack], name): one for (stack, name), one in places.items() if stack in numbers}

@@ -1,4 +1,4 @@
-"""What a search of schedules is asked about, and what it finds."""
+"""The input and the answer of a schedule search."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from onchip.transform.groups.tile_graph import TileGraph
 
 @dataclass(frozen=True, slots=True)
 class ScheduleQuestion:
-    """The network as read, the accelerator, the bits of elements and partial sums, and what is to be least.
+    """The network as read, the accelerator, the bits of elements and partial sums, and the objective.
 
-    Concatenations that are `views` are not made: their readers read the parts.
+    Concatenations that are `views` are not materialised: their readers read the parts.
     """
 
     network: Graph

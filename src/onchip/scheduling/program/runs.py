@@ -1,4 +1,4 @@
-"""What each step of a program asks of the mapper: its nests, and the operands that they read and write."""
+"""The steps of a program as input of the mapper: loop nests and their operands."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from onchip.transform.groups.tile_graph import TileGraph
 
 @dataclass(frozen=True, slots=True)
 class NestPlace:
-    """A loop nest of the stack so numbered, and where its operands are.
+    """A loop nest of the stack with this number, and the homes of its operands.
 
-    With `weight_is_an_input` its weight is a second feature map, which lies where inputs do.
+    If `weight_is_an_input`, the nest's weight is a second feature map, which is resident where inputs are.
     """
 
     stack: int
@@ -32,9 +32,10 @@ class NestPlace:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A tile operator: its stack, its nests, and its operands: of one with nests input, weight (if any) and output.
+    """A tile operator: its stack, loop nests and operands. With nests, the operands are input, weight (if any) and
+    output.
 
-    `declared_bytes` it needs for itself while it runs. `filled_bits` of its output are computed by no nest.
+    `declared_bytes` is the operator's own workspace. `filled_bits` are the bits of the output that no nest computes.
     """
 
     operator: str
@@ -49,7 +50,7 @@ class Step:
         return FilledOutputs.of(accelerator, self.filled_bits, homes[-1])
 
     def nest_places(self, homes: Sequence[str | None]) -> Iterator[NestPlace]:
-        """Each nest, where the operands have these homes; what reads nothing has none."""
+        """Yield each loop nest with its operands at these homes; none for a step without nests."""
         if not self.nests:
             return
         first, *_, last = homes
@@ -61,7 +62,7 @@ class Step:
 
 
 def step_of(tiles: TileGraph, operator: Operator) -> Step:
-    """A tile operator of a tile graph, with what its nests read and write."""
+    """Return the step of a tile operator, with the operands of its loop nests."""
     origin = tiles.operators[operator.name]
     operands = operands_of(tiles.graph, operator)
     if origin.operands is None:

@@ -1,4 +1,4 @@
-"""A tile graph as a program runs it: steps in their order, what each uses, and which of them make up a stack."""
+"""A tile graph in the order of a program: its steps, the tensors that each step uses, and the steps of each stack."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TensorInUse: TypeAlias = tuple[Tensor, int | None]
 
 @dataclass(frozen=True, slots=True)
 class TiledNetwork:
-    """A tile graph as a program runs it: each tile operator's step, the number of its tile, what it uses.
+    """A tile graph in the order of a program: for each tile operator its step, its tile number, and the tensors in use.
 
-    `steps_of_stack` are the steps of each stack, by its number: they run one after the other.
+    `steps_of_stack` holds the consecutive steps of each stack, by stack number.
     """
 
     graph: Graph
@@ -30,29 +30,29 @@ class TiledNetwork:
 
     @classmethod
     def of(cls, tiles: TileGraph) -> TiledNetwork:
-        """The steps of a tile graph, in its order."""
+        """Return the steps of a tile graph, in its order."""
         steps = tuple(step_of(tiles, operator) for operator in tiles.graph.operators)
         numbers = (_tile_number(step.operator, tiles.operators[step.operator].operator) for step in steps)
         in_use = tuple(_in_use(tiles.graph))[::-1]
         return cls(tiles.graph, steps, tuple(numbers), in_use, tuple(_ranges([step.stack for step in steps])))
 
     def is_same_group(self, at: int, next_read: int) -> bool:
-        """True if both steps are of one group."""
+        """Return True if both steps belong to one group."""
         return self.steps[at].stack == self.steps[next_read].stack
 
     def is_soon(self, at: int, next_read: int) -> bool:
-        """Whether a later step is in the same tile of the same stack, or in the next one."""
+        """Return True if a later step is in the same tile of the same stack, or in the next tile."""
         is_same_stack = self.steps[at].stack == self.steps[next_read].stack
         return is_same_stack and self.tile_numbers[next_read] <= self.tile_numbers[at] + 1
 
 
 def base_of(tensor: Tensor) -> str:
-    """The name of the tensor of the network that it is, or is a band of."""
+    """Return the name of the network tensor of which this tensor is a band, else its own name."""
     return tensor.part_of or tensor.name
 
 
 def _in_use(graph: Graph) -> Iterator[tuple[TensorInUse, ...]]:
-    """What each step uses, the last one first."""
+    """Yield the tensors that each step uses, the last step first."""
     next_read: dict[str, int] = {}
     for at in reversed(range(len(graph.operators))):
         operator = graph.operators[at]
@@ -62,7 +62,7 @@ def _in_use(graph: Graph) -> Iterator[tuple[TensorInUse, ...]]:
 
 
 def _ranges(stacks: Sequence[int]) -> Iterator[range]:
-    """The steps of each stack, given the stack of each step, in ascending order."""
+    """Yield the steps of each stack; `stacks` holds the stack of each step, in ascending order."""
     begin = 0
     for stack in range(stacks[-1] + 1 if stacks else 0):
         end = begin
@@ -73,5 +73,7 @@ def _ranges(stacks: Sequence[int]) -> Iterator[range]:
 
 
 def _tile_number(name: str, original: str) -> int:
-    """Of `conv1#12` or a view's `slice1#12.1`; an operator that stands as it is runs in the first tile."""
+    """Return the tile number in a name like `conv1#12`, or `slice1#12.1` for a view; 0 for an operator that is not
+    tiled.
+    """
     return 0 if name == original else int(name.removeprefix(f"{original}#").partition(".")[0])

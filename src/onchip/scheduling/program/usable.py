@@ -1,4 +1,4 @@
-"""What an accelerator must have for a schedule; apart from the search, so that checking one loads nothing of it."""
+"""Requirements of an accelerator for a schedule; kept apart from the search, so that the check does not import it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ MOST_KEPT: Final = 64
 
 
 class FrontAxis(StrEnum):
-    """What may be weighed against each other: the objectives, and the most bytes resident at once in all memories."""
+    """The axes of a Pareto front: the objectives, and the peak bytes resident at once in all memories."""
 
     ENERGY = "energy"
     LATENCY = "latency"
@@ -39,22 +39,22 @@ class FrontAxis(StrEnum):
 
     @property
     def objective(self) -> ScheduleObjective | None:
-        """Return the objective that makes it least; None where there is none."""
+        """Return the objective that minimises this axis; None for the peak."""
         return None if self is FrontAxis.PEAK else ScheduleObjective(self)
 
     @property
     def unit(self) -> str:
-        """The unit of its value."""
+        """Return the unit of the axis."""
         return "bytes" if self.objective is None else self.objective.unit
 
     def value_of(self, figures: ScheduleFigures) -> int:
-        """Its value for a schedule with these figures."""
+        """Return the value of a schedule's figures along this axis."""
         if self.objective is None:
             return sum(one.peak_bytes for one in figures.memories.values())
         return self.objective.value_of(figures)
 
     def bound_of(self, least: Relaxation) -> int:
-        """Return what its value is at least for every schedule."""
+        """Return a lower bound along this axis for every schedule."""
         return 0 if self.objective is None else self.objective.value_of(least)
 
 
@@ -63,7 +63,7 @@ Values: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """A schedule with its values along the axes, and what was to be least when it was found."""
+    """A schedule with its values along the axes, and the objective of the search that found it."""
 
     values: Values
     objective: ScheduleObjective
@@ -71,7 +71,7 @@ class FrontPoint:
     tiles: TileGraph
 
     def found(self, accelerator: Accelerator) -> FoundSchedule:
-        """The schedule with its figures on the machine."""
+        """Return the schedule with its figures on the accelerator."""
         program = self.composition.schedule.program
         figures = schedule_figures(self.tiles.graph, accelerator, program, self.composition.costs)
         return FoundSchedule(self.composition, self.tiles, figures)
@@ -79,14 +79,14 @@ class FrontPoint:
 
 @dataclass(slots=True)
 class ScheduleArchive:
-    """Keeps of all schedules that it hears of those to which no other is at most as much along all axes."""
+    """The non-dominated schedules among all that were reported to it."""
 
     axes: Sequence[FrontAxis]
     objective: ScheduleObjective = ScheduleObjective.ENERGY
     points: list[FrontPoint] = field(default_factory=list)
 
     def hear(self, found: FoundSchedule) -> None:
-        """Keep a schedule, if none that is kept is at most as much; forget those that are no better than it."""
+        """Keep a schedule that no kept one dominates, and drop those that it dominates."""
         values = tuple(axis.value_of(found.figures) for axis in self.axes)
         if any(_is_at_most(one.values, values) for one in self.points):
             return
@@ -97,7 +97,7 @@ class ScheduleArchive:
 
 
 def thinned(points: Sequence[FrontPoint], most: int) -> list[FrontPoint]:
-    """At most so many, by their values; those stay that are least along an axis, and those farthest from others."""
+    """Return at most `most` points by their values; the minimum along each axis and the most isolated points stay."""
     left = sorted(points, key=lambda one: one.values)
     while len(left) > most:
         ends = {one.values for one in least_along_axes(left)}
@@ -116,11 +116,11 @@ def solve_front(
     run: Run,
     pool: TaskPool | None = None,
 ) -> tuple[FrontPoint, ...]:
-    """Return schedules none of which is at most as much as another along all axes, in ascending order of the first.
+    """Return non-dominated schedules, in ascending order of the first axis.
 
-    Each search's answer is among them, or a schedule that is at most as much along all axes; searches share a time
-    limit. A pool's workers help each search. Raises InputError for an accelerator that cannot be used, or options that
-    are not of the network.
+    The front contains the answer of each search, or a schedule that dominates it. The searches share the time limit.
+    The workers of a pool help each search. Raises InputError for an accelerator that cannot be used, or options that do
+    not match the network.
     """
     archive = ScheduleArchive(axes)
     searches = list(_searches(axes, options))
@@ -144,7 +144,7 @@ def least_along_axes(points: Sequence[FrontPoint]) -> list[FrontPoint]:
 
 
 def _one_of(searches: int, run: Run) -> Run:
-    """The first of so many searches that have equal shares of the time that is left, and of the limit."""
+    """Return the run of the first of several searches that share the time left, and the time limit, equally."""
     if not run.deadline.is_set:
         return run
     seconds = max(0.0, run.seconds_left / searches)
@@ -154,9 +154,9 @@ def _one_of(searches: int, run: Run) -> Run:
 def _searches(
     axes: Sequence[FrontAxis], options: ScheduleOptions
 ) -> Iterator[tuple[ScheduleObjective, ScheduleOptions]]:
-    """What is made least, one after the other: each axis, and the product of energy and latency.
+    """Yield the objective and options of each search: each axis, and the product of energy and latency.
 
-    Where nothing stays on the chip little is resident at once.
+    The peak is searched with all feature maps in DRAM, where few bytes are resident at once.
     """
     wanted = [axis.objective for axis in axes if axis.objective is not None]
     if FrontAxis.PEAK in axes:
@@ -172,7 +172,7 @@ def _is_at_most(one: Values, other: Values) -> bool:
 
 
 def _distance(one: FrontPoint, others: Sequence[FrontPoint]) -> float:
-    """To the nearest of the others, in ratios."""
+    """Return the distance to the nearest other point, in logarithms of ratios."""
     here = _logarithms(one.values)
     return min(dist(here, _logarithms(other.values)) for other in others if other is not one)
 

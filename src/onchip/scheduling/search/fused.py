@@ -1,4 +1,4 @@
-"""Stacks in tiles as a start for schedules: the best of the fusion search, with maps where it has them."""
+"""Fused stacks as a start for schedules: the best strategy of the fusion search, with the places that it assumes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ FUSION_OBJECTIVES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FusionStart:
-    """Stacks, and where their maps lie by the model of stacks.
+    """Stacks, and the places of their feature maps by the cost model of stacks.
 
-    Of `left_alone`, runs of operators by their first and last, no stacks as asked for fit: each of them runs alone.
+    `left_alone` holds the first and last operator of each run for which no stacks as requested fit. Each operator of
+    such a run is a separate stack.
     """
 
     stacks: Sequence[ScheduledStack]
@@ -55,7 +56,7 @@ _Strategy: TypeAlias = tuple[tuple[StackChoice, StackCost], ...]
 
 @dataclass(frozen=True, slots=True)
 class FusableRun:
-    """Operators of the network as a network of their own, and the same as fused stacks see it."""
+    """Consecutive operators as a separate graph, and the same operators as a fusable network."""
 
     graph: Graph
     network: FusableNetwork
@@ -69,9 +70,9 @@ class _FoundRun:
 
 @dataclass(frozen=True, slots=True)
 class FusionSearch:
-    """Finds stacks in tiles of a network, run by run of operators that can be fused; a pool maps layers of tiles.
+    """Finds fused stacks of a network, for each run of fusable operators; the workers of a pool map layers of tiles.
 
-    Stacks that are `given` stand in place of those that the options name.
+    The `given` stacks replace those that the options name.
     """
 
     network: Graph
@@ -84,10 +85,10 @@ class FusionSearch:
     given: GivenStacks | None = None
 
     def start(self, run: Run) -> FusionStart | None:
-        """The best strategies that are found in time; None where there are none.
+        """Return the best strategies found in time; None if there are none.
 
-        Each run of operators has the share of the time that it has of the operators. Raises UsageError for a given
-        stack that is in no such run.
+        The time is shared among the runs in proportion to their layers. Raises UsageError for a given stack outside all
+        runs.
         """
         found: dict[str, _FoundRun] = {}
         runs = tuple(self._runs())
@@ -115,7 +116,7 @@ class FusionSearch:
             return ()
 
     def _runs(self) -> Iterator[FusableRun]:
-        """Operators one after the other that can be fused each for itself; runs of one layer are left out."""
+        """Yield runs of consecutive operators that can be fused; runs of one layer are left out."""
         names: list[str] = []
         for operator in self.network.operators:
             if operator.kind not in VIEWS and not self._may_be_fused(operator):
@@ -126,12 +127,12 @@ class FusionSearch:
         yield from self._cut(names)
 
     def _may_be_fused(self, operator: Operator) -> bool:
-        """Of what joins maps, together with those who see through it."""
+        """Return True if the operator can be fused; a concatenation or sum is tested together with its readers."""
         readers = self.network.readers[operator.outputs[0]] if operator.kind in JOINS else ()
         return self._fusable([operator.name, *(one.name for one in readers)]) is not None
 
     def _cut(self, names: Sequence[str]) -> Iterator[FusableRun]:
-        """Where they cannot be fused together, in halves."""
+        """Yield the run of these operators; if they cannot be fused together, the runs of each half."""
         found = self._fusable(names) if names else None
         if found is not None and len(found.network.layers) > 1:
             yield found
@@ -148,7 +149,7 @@ class FusionSearch:
             return None
 
     def _joined(self, found: Mapping[str, _FoundRun]) -> FusionStart:
-        """The stacks of the runs, and between them every operator alone."""
+        """Return the stacks of all runs, and a separate stack for every other operator."""
         stacks: list[ScheduledStack] = []
         inside: set[str] = set()
         for operator in self.network.operators:

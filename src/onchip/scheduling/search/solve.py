@@ -1,7 +1,7 @@
-"""From a question to a schedule: several starts, then local search over order, residencies, groups, tiles and mappings.
+"""The joint schedule search: several starts, then local search over order, residencies, groups, tiles and mappings.
 
 The starts are every operator alone, the residencies of a plan, and the fused groups of the group search. Rounds of
-moves then improve the best schedule until the time is over, its value equals the bound, or rounds are in vain.
+moves then improve the best schedule until the time is over, its value equals the bound, or rounds stop improving it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ScheduleParams:
     rounds_in_vain
         Rounds without a better schedule after which the search ends. Perturbations differ from round to round.
     rounds_without_limit
-        The same for a search without a time limit, which nobody waits for in vain.
+        The same for a search without a time limit.
     most_stacks_to_reorder
         Stacks up to which all orders near the best one are tried: a trial composes the whole schedule again.
     most_tiles_to_merge
