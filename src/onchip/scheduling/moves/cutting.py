@@ -131,9 +131,7 @@ class Cutter:
                 yield _Hope(stack, source.places.renumbered({number: 0}), nest, gain)
 
     def _look_at_run(self, one: TiledRun, sources: Sequence[ScheduleAttempt], run: Run) -> None:
-        """Compute the front of a run of operators, and the front of each of its operators, which it is compared
-        with.
-        """
+        """Compute the front of a run of operators, and the front of each operator for comparison."""
         if one.stack.operators in self.fronts:
             return
         for name in one.stack.operators:
@@ -197,9 +195,7 @@ class Cutter:
             self.fronts[stack.operators] = front
 
     def _in_tiles(self, hope: _Hope, run: Run) -> Iterator[tuple[Tiling | None, StackDemand]]:
-        """Yield the whole operator, then tilings that may take fewer cycles than all before, in ascending order of
-        their bounds.
-        """
+        """Yield the whole operator, then tilings that may take fewer cycles than all before, the lowest bound first."""
         stack, places, nest = hope.stack, hope.places, hope.nest
         whole = self._alone(stack, places, run)
         if whole is None:
@@ -217,8 +213,9 @@ class Cutter:
                 fewest = min(fewest, found.cycles)
 
     def _alone(self, stack: ScheduledStack, places: Places, run: Run) -> StackDemand | None:
-        """Return the demand of the stack as a separate network; None if it is invalid, has no mapping, or time is
-        short.
+        """Return the demand of the stack as a separate network.
+
+        None if it is invalid, has no mapping, or time is short.
         """
         maker, heard, shape = self.maker, list[FoundSchedule](), self._shape_of(stack)
         if maker.question.views.issuperset(stack.operators):
@@ -249,8 +246,9 @@ class Cutter:
         return self._taken(self._taken(best, changes[:middle], run), changes[middle:], run)
 
     def _made(self, best: ScheduleAttempt, changes: Sequence[_Change]) -> ScheduleAttempt | None:
-        """Return the schedule with each change in place of the stacks that have its operators; None if it cannot be
-        composed.
+        """Return the schedule with each change in place of the stacks that have its operators.
+
+        None if it cannot be composed.
         """
         change_at = {change[0].stack.operators[0]: change for change in changes}
         changed = {name for change in changes for option in change for name in option.stack.operators}

@@ -28,8 +28,9 @@ class Restacker:
     polish: Callable[[ScheduleAttempt], None] | None = None
 
     def improved(self, start: ScheduleAttempt, run: Run) -> ScheduleAttempt:
-        """Return the best schedule found before the run has to stop; no trial begins that may take longer than the time
-        left.
+        """Return the best schedule found before the run has to stop.
+
+        No trial begins that may take longer than the time left.
         """
         best, at, in_vain = start, 0, 0
         while in_vain < len(best.stacks) and self._has_time(best, run):
@@ -80,10 +81,9 @@ class Restacker:
     def _replaced(
         self, best: ScheduleAttempt, replaced: Collection[int], others: _Stacks, own: Places
     ) -> ScheduleAttempt | None:
-        """Return the schedule with other stacks where the last of the replaced stacks was; None if it cannot be
-        composed.
+        """Return the schedule with other stacks where the last of the replaced stacks was.
 
-        `own` holds the places of the new stacks, by their numbers among `others`.
+        None if it cannot be composed. `own` holds the places of the new stacks, by their numbers among `others`.
         """
         stacks: list[ScheduledStack] = []
         kept: dict[int, int] = {}
@@ -102,10 +102,10 @@ class Restacker:
             return None
 
     def _in_place_of(self, stack: ScheduledStack) -> Iterator[_Stacks]:
-        """Yield replacements of a stack in tiles: every operator alone, tiles of twice or half the width or height,
-        other modes.
+        """Yield replacements of a stack in tiles.
 
-        If a tile spans a whole axis, the overlap modes are equivalent along it. So half of it is tried in each mode.
+        These are every operator alone, tiles of twice or half the width or height, and other overlap modes. If a tile
+        spans a whole axis, the overlap modes are equivalent along it. So half of it is tried in each mode.
         """
         if stack.tiling is None:
             return

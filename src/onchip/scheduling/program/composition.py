@@ -162,8 +162,9 @@ class Composer:
         self.floors = CycleFloors(self.accelerator)
 
     def composed(self, places: Places) -> Composition:
-        """Return the schedule with everything in the given places, without offsets. Raises NoMappingError if no mapping
-        fits.
+        """Return the schedule with everything in the given places, without offsets.
+
+        Raises NoMappingError if no mapping fits.
         """
         known = list(self._walked(places))
         edition = self.mappings.edition
@@ -175,11 +176,10 @@ class Composer:
         return Composition(self.stacks, memories, tuple(composed for one in known if (composed := one.composed)))
 
     def _map(self, new: Sequence[_KnownStack]) -> None:
-        """Request mappings of all loop nests; in quick mode the heaviest first, so that only light ones get fallback
-        mappings.
+        """Request mappings of all loop nests.
 
-        The weight of a loop nest is the lower bound on the cycles of all its steps. Stops at the first nest without a
-        mapping.
+        In quick mode the heaviest first, so that only light ones get fallback mappings. The weight of a loop nest is
+        the lower bound on the cycles of all its steps. Stops at the first nest without a mapping.
         """
         asked = [(nest, one) for stack in new for nest, one in stack.rooms.items()]
         is_quick = self.mappings.mapper.is_quick
@@ -254,8 +254,9 @@ class Composer:
         rooms: Mapping[NestPlace, NestRoom],
         free_bytes: Sequence[Mapping[str, int]],
     ) -> ComposedStack:
-        """Return the group with mappings and costs. Raises NoMappingError if a mapping or workspace does not fit in a
-        step.
+        """Return the group with mappings and costs.
+
+        Raises NoMappingError if a mapping or workspace does not fit in a step.
         """
         self.run.spend(SECONDS_OF_A_STEP * len(steps))
         mapped = {nest: self._mapped(nest, one) for nest, one in rooms.items()}

@@ -40,7 +40,7 @@ class FirstPlaces:
         return self._places()
 
     def _choices(self, operator: Operator) -> list[Choice]:
-        """Return the choices of memories for an operator's operands, fewest on chip first, then outermost memories
+        """Return the choices of memories for an operator's operands, the fewest on chip first, then the outermost
         first.
 
         The memories farthest from the MACs tend to be the largest.

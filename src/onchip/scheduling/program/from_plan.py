@@ -44,8 +44,9 @@ def planned_start(
 
 
 def _with_views(start: PlannedStart, network: Graph, joined: JoinedMaps) -> PlannedStart:
-    """Return the start with concatenations that are not materialised, each before its first reader, read from its
-    parts.
+    """Return the start with concatenations that are not materialised, before their first readers.
+
+    A concatenation is read from the memory of its first part.
     """
     order = list(start.order)
     for whole in reversed(list(joined)):

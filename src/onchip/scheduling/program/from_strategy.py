@@ -44,10 +44,9 @@ def places_of_strategy(
     network: FusableNetwork,
     costs: Sequence[tuple[StackChoice, StackCost]],
 ) -> Places:
-    """Return the places of inputs, outputs, weights and caches in most tiles of each stack; unlisted tensors are in
-    DRAM.
+    """Return the places of inputs, outputs, weights and caches in most tiles of each stack.
 
-    `graph` may be a part of the network that `stacks` cover.
+    Unlisted tensors are in DRAM. `graph` may be a part of the network that `stacks` cover.
     """
     every = {name: at for at, stack in enumerate(stacks) for name in stack.operators}
     number_of = {operator.name: every[operator.name] for operator in graph.operators}

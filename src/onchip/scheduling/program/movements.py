@@ -99,8 +99,9 @@ class _Walk:
         return [name for name in self._holding[operand] if self._distance[name] >= self._distance[memory]]
 
     def _bring(self, operand: BandedOperand, memory: str | None) -> None:
-        """Copy an operand to the memory where it is read, or to one farther from the MACs; else ensure that DRAM has
-        it.
+        """Copy an operand to the memory where it is read, or to one farther from the MACs.
+
+        Else ensure that DRAM has it.
         """
         if memory is None and self._home(operand) is not None:
             return

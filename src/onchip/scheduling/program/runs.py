@@ -32,10 +32,10 @@ class NestPlace:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A tile operator: its stack, loop nests and operands. With nests, the operands are input, weight (if any) and
-    output.
+    """A tile operator: its stack, loop nests and operands.
 
-    `declared_bytes` is the operator's own workspace. `filled_bits` are the bits of the output that no nest computes.
+    With nests, the operands are input, weight (if any) and output. `declared_bytes` is the operator's own workspace.
+    `filled_bits` are the bits of the output that no nest computes.
     """
 
     operator: str

@@ -73,7 +73,8 @@ def _ranges(stacks: Sequence[int]) -> Iterator[range]:
 
 
 def _tile_number(name: str, original: str) -> int:
-    """Return the tile number in a name like `conv1#12`, or `slice1#12.1` for a view; 0 for an operator that is not
-    tiled.
+    """Return the tile number in a name like `conv1#12`, or `slice1#12.1` for a view.
+
+    0 for an operator that is not tiled.
     """
     return 0 if name == original else int(name.removeprefix(f"{original}#").partition(".")[0])
