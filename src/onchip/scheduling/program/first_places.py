@@ -40,10 +40,9 @@ class FirstPlaces:
         return self._places()
 
     def _choices(self, operator: Operator) -> list[Choice]:
-        """Return the choices of memories for an operator's operands, the fewest on chip first, then the outermost
-        first.
+        """Return the choices of memories for an operator's operands, those with the fewest operands on chip first.
 
-        The memories farthest from the MACs tend to be the largest.
+        Among equals, the memories farthest from the MACs come first: they tend to be the largest.
         """
         kinds = (Operand.WEIGHT if self._is_parameter(name) else Operand.INPUT for name in _read(operator))
         reads = [self._memories(kind) for kind in kinds]
