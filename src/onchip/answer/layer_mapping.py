@@ -20,7 +20,7 @@ from onchip.ir.layer import LOOPS, OTHER_NAMES, Layer
 
 
 class MappingError(InputError):
-    """Raised for a mapping that does not fit its layer or its accelerator."""
+    """An error for a mapping that does not fit its layer or its accelerator."""
 
 
 class Move(StrEnum):
@@ -34,7 +34,7 @@ class Move(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`size` iterations of a layer's loop: temporal or, `along` a dimension of the array, spatial.
+    """A loop of `size` iterations of a layer's dimension: temporal or, `along` a dimension of the array, spatial.
 
     Several loops of one `dimension` (of LOOPS) split it: the inner one is the less significant digit of its index.
     Raises MappingError for an unknown dimension, or less than one iteration.

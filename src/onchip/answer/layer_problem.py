@@ -23,8 +23,8 @@ class LayerProblem:
 
     `room_bytes` maps a memory to the bytes of one instance that tiles may use; an unlisted memory is free for tiles. An
     operand stored whole at its home uses none of this capacity, but the additional width of partial sums at an output's
-    home does. With `weight_is_an_input` the layer reads two feature maps, and its weight is the second: whole it is
-    stored where inputs are, and so are its tiles; the tiles of a product may also be stored where weights are
+    home does. With `weight_is_an_input` the layer reads two feature maps, and its weight is the second. The second map
+    and its tiles are stored where inputs are; the tiles of a product may also be stored where weights are
     (`holds_second_map`). `levels` are the memories as this layer uses them, nearest the MACs first; `kept` are the
     operands that each level can store (`operands_kept`). Raises AcceleratorError for a home that is not a single memory
     that holds the operand, and for a capacity that a memory does not have.
@@ -57,7 +57,7 @@ class LayerProblem:
     def below_home(self, operand: str) -> tuple[MemoryLevel, ...]:
         """Return the levels nearer the MACs than the operand's home, nearest first.
 
-        All levels for a streamed operand.
+        For a streamed operand these are all levels.
         """
         names = [level.memory.name for level in self.levels]
         home = self.home(operand)

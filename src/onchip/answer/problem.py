@@ -97,9 +97,9 @@ BYTES = Rate()
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """`links` (source, target) between scratchpads, and `rates` of (source, target) pairs.
+    """The links (source, target) between scratchpads, and the rate of each (source, target) pair.
 
-    The default rate counts bytes.
+    A pair without a rate costs its bytes.
     """
 
     links: tuple[tuple[str, str], ...] = ()

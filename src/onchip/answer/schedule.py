@@ -24,14 +24,14 @@ MOST_TILE_OPERATORS: Final = 50_000
 
 
 class ScheduleError(InputError):
-    """Raised for an invalid schedule, or an unreadable schedule file."""
+    """An error for an invalid schedule, or an unreadable schedule file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Homes:
-    """The memory that stores each whole operand while its operator runs; None: DRAM, from or to which it streams.
+    """The memory that stores each whole operand while its operator runs.
 
-    The home of an operand that the layer does not have is None.
+    The home is None for an operand that streams from or to DRAM, and for one that the layer does not have.
     """
 
     input: str | None = None
@@ -78,7 +78,7 @@ class ScheduledMapping:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`stacks` in execution order, their `mappings`, and the `program` that places and moves every tile of a tensor.
+    """Stacks in execution order, their mappings, and a program that places and moves each tensor of the tiled network.
 
     Raises ScheduleError if an operator is in two stacks, or two mappings have the same stack, layer and homes.
     """

@@ -15,7 +15,7 @@ from onchip.errors import InputError
 
 
 class StrategyError(InputError):
-    """Raised for an invalid strategy, or an unreadable strategy file."""
+    """An error for an invalid strategy, or an unreadable strategy file."""
 
 
 class OverlapMode(StrEnum):

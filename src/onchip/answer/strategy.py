@@ -72,8 +72,8 @@ class StrategyFigures:
     """The cost of running a network by a strategy; `macs` includes recomputed MACs.
 
     The objective is in fJ, cycles, fJ x cycles, or the bits that DRAM reads and writes. `energy_pj` is None if the
-    accelerator does not state the energy of a multiply-accumulate. `energies_pj` are by memory (or the MACs) and cause;
-    `peak_bytes` is by memory the maximum that one instance holds while a layer runs, of the data counted in the
+    accelerator does not state the energy of a multiply-accumulate. `energies_pj` are by memory (or the MACs) and cause.
+    `peak_bytes` maps a memory to the maximum that one instance holds while a layer runs, of the data counted in the
     capacity for its tiles.
     """
 

@@ -22,11 +22,10 @@ STATES_TO_ADVISE: Final = 200_000
 
 
 class CapacityBudget(StrEnum):
-    """The capacity budgets: M_R, the largest single-operator working set; M_P, the minimum peak without spills.
+    """The capacity budgets M_R, M_H and M_P of the COSMA evaluation.
 
-    M_H, their mean.
-
-    The mean is rounded down.
+    M_R is the largest single-operator working set, M_P the minimum peak without spills, and M_H their mean, rounded
+    down.
     """
 
     M_R = "m_r"
@@ -36,7 +35,7 @@ class CapacityBudget(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """`required` is M_R; `least_peak` is the search result for M_P."""
+    """The capacity budgets of a network: `required` is M_R; `least_peak` is the search result for M_P."""
 
     required: OperatorNeed
     least_peak: Result[tuple[int, ...]]

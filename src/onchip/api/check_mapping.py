@@ -185,7 +185,7 @@ def _differences(mapped: Layer, layer: Layer) -> str:
 def _value(claim: Claim, cost: LayerCost) -> float | None:
     """Return the value of the claim's objective.
 
-    None if the method may count otherwise and the cost model disagrees.
+    The value is None if the method may count otherwise and the cost model disagrees.
     """
     if claim.objective not in list(MappingObjective):
         return None

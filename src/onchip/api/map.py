@@ -177,7 +177,7 @@ def _mapped(
 def _floor(problem: LayerProblem, request: MappingRequest) -> int | None:
     """Return a lower bound for every legal mapping on a machine that states all energies.
 
-    None for methods with another objective value.
+    The bound is None for methods with another objective value.
     """
     if request.method not in (EXACT, EVEN) or request.may_pad:
         return None

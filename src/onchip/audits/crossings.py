@@ -63,7 +63,7 @@ class CrossingsModel:
     def _memory(self) -> Memory | None:
         """Return the scratchpad whose alignment is the unit of capacity.
 
-        None for bytes (several alignments or arenas).
+        The result is None, for capacities in bytes, if there are several alignments or arenas.
         """
         memories = self._facts.problem.memories
         same = len({memory.alignment_bytes for memory in memories}) == 1
@@ -71,9 +71,9 @@ class CrossingsModel:
 
     @cached_property
     def _room(self) -> int:
-        """Return the capacity of all scratchpads together in units.
+        """Return the total capacity of all scratchpads in units.
 
-        For the peak objective, of an arena below the bound.
+        For the peak objective it is the capacity of an arena below the bound.
         """
         memories = self._facts.problem.memories
         if self._is_peak:

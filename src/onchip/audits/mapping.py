@@ -44,7 +44,7 @@ def audit_mapping(problem: LayerProblem, claim: Claim, seconds: float) -> Findin
 
 
 class _OutOfTimeError(Exception):
-    """Raised when the deadline has passed."""
+    """An error raised when the deadline has passed."""
 
 
 @dataclass(slots=True)

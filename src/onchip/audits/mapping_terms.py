@@ -32,7 +32,7 @@ UNITS, HOME = -1, -2
 class NestTiling:
     """Many tiles at once: temporal iterations inside each, all temporal iterations, and spatial loops.
 
-    Each is a map by dimension.
+    The temporal iterations are maps by loop, the spatial ones a map by array dimension and loop.
     """
 
     inside: Sizes

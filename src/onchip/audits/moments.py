@@ -1,10 +1,10 @@
 """The exact model of a plan: operator order, and residencies with addresses at each moment.
 
 A moment is a step, or one of `transits` between two steps, in which only copies between scratchpads take place. At each
-moment the residents of a scratchpad fit. Between two moments residencies end, continue or begin: with a load (DRAM has
-a copy), with a copy along a link (its source stays), or with the operator that writes the tensor into one scratchpad. A
-store needs residency at the preceding moment. Residencies without readers, unneeded copies and unwritten bytes are
-omitted: a plan without them costs no more.
+moment the residents of a scratchpad fit. Between two moments residencies end, continue or begin. They begin with a load
+(DRAM has a copy), with a copy along a link (its source stays), or with the operator that writes the tensor into one
+scratchpad. A store needs residency at the preceding moment. Residencies without readers, unneeded copies and unwritten
+bytes are omitted: a plan without them costs no more.
 
 Without links no transits are needed: every event between two steps can also happen at the next step. With links
 `transits` limits the number of consecutive copies between two steps, so that only solutions are conclusive. If transits

@@ -20,7 +20,7 @@ class Answered(Enum):
 
 
 class OutOfTimeError(Exception):
-    """Raised when the time is over before a model is complete."""
+    """An error raised when the time is over before a model is complete."""
 
 
 def in_time(deadline: Deadline) -> None:

@@ -43,7 +43,7 @@ def run_command(options: RunOptions) -> int:
     """Run a plan or a schedule on real data, and check every tensor and the number of bytes moved.
 
     Scratchpads and DRAM are simulated. An .onnx file's operators run in onnxruntime, a .tflite file's in
-    ai-edge-litert, a .pt2 file's in torch, and the outputs are compared with those of the whole model; a network
+    ai-edge-litert, a .pt2 file's in torch, and the outputs are compared with those of the whole model. A network
     without a model runs synthetic kernels. Every tensor is compared, bit for bit, with a run without a plan. A schedule
     runs tile by tile, and its outputs are compared with those of the whole network; a model runs in its runtime if the
     schedule keeps the bits of its elements.
@@ -100,7 +100,7 @@ def time_command(options: TimeOptions) -> int:
     """Time a plan on an accelerator, or a schedule on its own: cycles, waiting for DRAM, utilisation, energy.
 
     A plan has no mappings: an operator takes its multiply-accumulates divided by the array size, or the cycles that a
-    plan of least latency states, and traffic within the array and its own memories is not counted. For a schedule
+    plan of least latency states. Traffic within the array and its own memories is not counted. For a schedule
     everything is counted. A mapping file is timed on a network on a chip.
     """
     if options.network_on_chip:

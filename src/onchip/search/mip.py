@@ -28,7 +28,7 @@ INTEGER_TOLERANCE = 1e-9
 
 
 class UnfinishedModelError(Exception):
-    """Raised if the run had to stop while the model was being built."""
+    """An error raised if the run has to stop while the model is being built."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ MOST_BLOCKS: Final = 256
 
 
 class MachineError(OnchipError):
-    """Raised for an instruction that no machine can execute: an address out of range, a missing tensor."""
+    """An error for an instruction that no machine can execute: an address out of range, a missing tensor."""
 
 
 def run_plan_on_machine(

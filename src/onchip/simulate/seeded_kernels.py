@@ -2,8 +2,8 @@
 
 Outputs are floating-point numbers below 2 in magnitude in every format (16, 32 or 64 bits), and none of their bytes
 equals the machine's fill. An elementwise operator computes each eight bytes of its output from the same bytes of its
-inputs and their position; a Concat copies its inputs one after the other; any other operator computes every byte from
-all bytes of all its inputs.
+inputs and their position. A Concat does the same with its inputs one after the other. Any other operator computes every
+byte from all bytes of all its inputs.
 """
 
 from __future__ import annotations

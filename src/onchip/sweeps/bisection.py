@@ -1,7 +1,7 @@
 """Bisection of a chain of points: ascending capacities, everything else equal.
 
 More capacity never costs more: a plan that fits a memory fits a larger one, and costs the same there. The cost at a
-capacity between two others is therefore at most that of the smaller one, and at least the bound of the larger one; if
+capacity between two others is therefore at most that of the smaller one, and at least the bound of the larger one. If
 these are equal, all points between are settled. The computed points depend on values alone, not on the order of
 answers: an interrupted chain continues as it would have.
 """

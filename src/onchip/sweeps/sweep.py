@@ -177,9 +177,9 @@ def _capacity_axis(study: Study) -> str | None:
 def follows_of_capacity(point: SweepPoint) -> bool:
     """Return True if more capacity never increases the cost of this point, and its bound holds for all answers.
 
-    That holds for plans by a method that proves its bound, for a problem that does not depend on the capacity: its
-    network is not split to fit, its order is not found for it, durations of operators are constant, and so are access
-    energies.
+    That holds for plans by a method that proves its bound, if the problem does not depend on the capacity. The network
+    must not be split to fit, the order must not be one of minimum peak, and durations and access energies must be
+    constant.
     """
     if point.verb is not SweptVerb.PLAN:
         return False

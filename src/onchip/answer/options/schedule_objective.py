@@ -45,7 +45,7 @@ class ScheduleObjective(StrEnum):
     def of_layers(self) -> MappingObjective:
         """Return the mapping objective of a single nest.
 
-        Energy for traffic, since little energy means little DRAM access.
+        For traffic it is energy, since a mapping of little energy accesses DRAM rarely.
         """
         return MappingObjective.ENERGY if self is ScheduleObjective.TRAFFIC else MappingObjective(self)
 

@@ -69,7 +69,7 @@ class ScheduleOptions:
     def weighed(self, objective: ScheduleObjective) -> str:
         """Return a description of the mappings and stacks from which the search selects.
 
-        Others are omitted for time.
+        The search omits all others for lack of time.
         """
         is_joined = self.weighs_mappings and objective is not ScheduleObjective.ENERGY
         if not is_joined:

@@ -143,7 +143,7 @@ class Portfolio:
     """A set of strategies that share an incumbent and one budget.
 
     Stride scheduling (Waldspurger and Weihl, 1995): the member of the lowest `turn` has the next quantum. Its turn then
-    grows by the effort divided by its share of all effort: half of the effort is divided equally, a quarter by the
+    grows by the effort divided by its share of all effort. Half of the effort is divided equally, a quarter by the
     recent gains of answers, and a quarter by the gains of bounds, per unit of effort. A gain is the part of the gap
     between answer and bound that is closed. Effort is in seconds, or in nodes if the budget counts nodes: the same seed
     and node limit then give the same answer. In seconds, no turn takes more than an equal part of the time that is

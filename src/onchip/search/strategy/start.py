@@ -15,11 +15,11 @@ from onchip.search.budget.limits import Limits, Progress, Run
 
 
 class NoAnswerError(OnchipError):
-    """Raised if no answer was found in time."""
+    """An error raised if no answer was found in time."""
 
 
 class StoppedError(OnchipError):
-    """Raised if no answer was found before an interruption."""
+    """An error raised if no answer was found before an interruption."""
 
 
 RunStarter: TypeAlias = Callable[[Limits, Deadline], AbstractContextManager[Run]]

@@ -240,7 +240,7 @@ class OnnxKernels:
     def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float:
         """Return the maximum |a - b| of a graph's output a and the whole model's b, relative to the maximum |b|.
 
-        Infinite if only one of them is not a number.
+        The difference is infinite if only one of them is not a number.
         """
         whole = self.whole_model_outputs(inputs)
         outputs_of_graph = self._graph.with_role(Role.OUTPUT)
