@@ -21,6 +21,7 @@ from onchip.ops.derive.layers_of import Precision
 from onchip.ops.views.joined_maps import may_be_views, views_that_join
 from onchip.transform.groups.all_parameters import with_all_parameters
 from onchip.transform.groups.tiled import tile_graph, tile_graph_of_schedule
+from onchip.transform.slices.untiled import untiled
 from onchip.verify.schedule.joins import joins_left_out
 from onchip.verify.schedule.nests import NestDerivation
 from onchip.verify.schedule.tiles import verify_tiles
@@ -50,6 +51,21 @@ def join_of(graph: Graph, **changes: object) -> Graph:
         for one in graph.operators
     )
     return replace(graph, operators=operators)
+
+
+def test_the_network_behind_tiles_has_the_concatenation_that_they_read_in_parts() -> None:
+    graph = fire()
+    (join,) = (one for one in graph.operators if one.kind == "Concat")
+
+    found = untiled(tile_graph(graph, all_whole(graph), EIGHT, views_that_join(graph)).graph)
+
+    assert found is not None
+    again = found.operator[join.outputs[0]]
+    assert (again.kind, again.inputs, again.outputs) == ("Concat", join.inputs, join.outputs)
+    assert found.tensor[join.outputs[0]].shape == graph.tensor[join.outputs[0]].shape
+    assert {one.name for one in found.operators if one.kind != "Concat"} == {
+        one.name for one in graph.operators if one.kind != "Concat"
+    }
 
 
 @st.composite

@@ -109,8 +109,8 @@ def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph,
 
 def _in_steps(graph: Graph, whole: Graph) -> Graph:
     """Return the untiled network of `graph`, with the steps into which operators of `whole` are decomposed."""
-    found = untiled(graph) or graph
-    return whole if found.operator.keys() <= whole.operator.keys() else found
+    names = {operator.name if operator.tile is None else operator.tile.operator for operator in graph.operators}
+    return whole if names <= whole.operator.keys() else untiled(graph) or graph
 
 
 def kernels_of_schedule(
