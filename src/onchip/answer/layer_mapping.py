@@ -69,8 +69,8 @@ class LayerMapping:
     """A loop nest, innermost first, and for each operand its memories nearest the MACs first, without DRAM.
 
     `ragged` names the loops of the layer with remainder tiles: their loops in the nest may multiply to more than the
-    bound, and iterations beyond the bound are not executed. Other loops are padded, and the padding is executed. Raises
-    MappingError for level boundaries out of order, or an invalid `ragged`.
+    bound, and iterations beyond the bound are not executed. A longer loop that is not ragged pads the layer, and the
+    padding is executed. Raises MappingError for level boundaries out of order, or an invalid `ragged`.
     """
 
     nest: tuple[Loop, ...]

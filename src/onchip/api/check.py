@@ -26,9 +26,9 @@ Checked: TypeAlias = "Check | ScheduleCheck | AnswerCheck"
 class CheckRequest:
     """The request of `check`: an answer file, its network, and options.
 
-    `target` replaces a plan's memories, and names the accelerator of a mapping or a strategy. `insisted` are fields of
-    Reading that the file must contain; for mapping files, which contain none, they define the reading. `may_be_partial`
-    allows a mapping file to omit layers of the network.
+    `target` replaces a plan's memories, and names the accelerator of a mapping or a strategy. `insisted` are values of
+    fields of Reading that the file must state; a mapping file states none, so there they define the reading.
+    `may_be_partial` allows a mapping file to omit layers of the network.
     """
 
     file: Path

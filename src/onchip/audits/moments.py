@@ -172,7 +172,7 @@ class MomentsModel(MomentsVariables):
             self._none_goes_on_into_another_step(tensor, stays)
 
     def _none_goes_on_into_another_step(self, tensor: int, stays: cp_model.IntVar) -> None:
-        """Forbid residencies from the moment of a step through all moments up to the next step's, unless `stays`."""
+        """Forbid residencies that continue from the moment of a step to that of the next step, unless `stays`."""
         for place in self.resident:
             if place.tensor == tensor and self.step_of(place.moment) is not None:
                 moments = range(place.moment - self.stride + 1, place.moment + 1)

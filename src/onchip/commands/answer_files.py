@@ -21,7 +21,7 @@ class AnswerFiles:
     report: Path | None = None
 
     def ensure_they_can_be_written(self, *, is_folder: bool = False) -> None:
-        """Raise InputError for an unwritable file or an input, UsageError if pages cannot be drawn.
+        """Raise InputError for a file that is unwritable or an input, UsageError if pages cannot be drawn.
 
         Set `is_folder` if the answer consists of several files.
         """

@@ -181,7 +181,7 @@ def _tables(outcome: Outcome) -> tuple[RenderableType, ...]:
 
 
 def ensure_figure_can_be_written(figure: Path | None, inputs: tuple[str, ...]) -> None:
-    """Raise UsageError for a picture that is not SVG, InputError for an unwritable file or an input."""
+    """Raise UsageError for a picture that is not SVG, InputError for a file that is unwritable or an input."""
     from onchip.formats.files import ensure_writable
 
     if figure is None:

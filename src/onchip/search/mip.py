@@ -52,9 +52,10 @@ class MipOutcome:
 def solve_mip(model: mathopt.Model, run: Run, *, mostly_linear: bool = False) -> MipOutcome:
     """Solve a minimisation whose objective is an integer of at least 0 at every solution.
 
-    Raises UsageError if the solver is not installed. HiGHS and SCIP cannot be interrupted: the call returns while their
-    thread keeps running, and its later results are lost. Set `mostly_linear` if the model consists of sums of integers
-    rather than of choices between booleans: CP-SAT then proves bounds by linear relaxation instead of clauses.
+    Raises UsageError if the solver is not installed. After an interruption HiGHS and SCIP are abandoned in their
+    thread, as is a solver that overruns its time: its results are lost. Set `mostly_linear` if the model consists of
+    sums of integers rather than of choices between booleans: CP-SAT then proves bounds by linear relaxation instead of
+    clauses.
     """
     from ortools.util.python.solve_interrupter import SolveInterrupter
 

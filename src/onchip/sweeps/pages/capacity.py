@@ -32,9 +32,8 @@ OF_OBJECTIVES: Final = {
 class CapacityOutcome:
     """The curve of `problem`: its steps, smallest capacity first.
 
-    Values are in the unit of the problem's objective; traffic is the non-compulsory traffic in bytes, to which
-    `compulsory_bytes` are added. The curve took `asked` plans. If an operator is `unfit` at every size there are no
-    steps.
+    Values are in the unit of the problem's objective; traffic is the non-compulsory traffic in bytes, which excludes
+    `compulsory_bytes`. The curve took `asked` plans. If an operator is `unfit` at every size there are no steps.
     """
 
     problem: Problem
