@@ -57,7 +57,8 @@ def test_the_network_behind_tiles_has_the_concatenation_that_they_read_in_parts(
     graph = fire()
     (join,) = (one for one in graph.operators if one.kind == "Concat")
 
-    found = untiled(tile_graph(graph, all_whole(graph), EIGHT, views_that_join(graph)).graph)
+    tiles = tile_graph(graph, all_whole(graph), EIGHT, views_that_join(graph))
+    found = untiled(with_all_parameters(tiles, graph))
 
     assert found is not None
     again = found.operator[join.outputs[0]]
