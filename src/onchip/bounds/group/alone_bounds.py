@@ -1,4 +1,4 @@
-"""What a layer that runs alone, in one tile, costs at least, wherever its operands lie."""
+"""Lower bounds on the cost of a layer that runs alone, in one tile, for any placement of its operands."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from onchip.ops.derive.fusable import FeatureMap, FusableLayer
 
 @dataclass(frozen=True, slots=True)
 class AloneBound:
-    """Energy in pJ, cycles, and bits from and to DRAM, each at most what the layer costs."""
+    """Lower bounds on the cost of a layer: energy in pJ, cycles, and bits read from and written to DRAM."""
 
     energy_pj: float
     cycles: float
     dram_bits: int
 
     def plus(self, other: AloneBound) -> AloneBound:
-        """Return the sum, of layers that run one after the other."""
+        """Return the sum of two bounds, valid for layers that run one after the other."""
         return AloneBound(
             self.energy_pj + other.energy_pj, self.cycles + other.cycles, self.dram_bits + other.dram_bits
         )
 
     def less(self, other: AloneBound) -> AloneBound:
-        """Return what is left of a sum without the other one."""
+        """Return the difference of two sums of bounds."""
         return AloneBound(
             self.energy_pj - other.energy_pj, self.cycles - other.cycles, self.dram_bits - other.dram_bits
         )
@@ -40,9 +40,9 @@ def alone_bound(
     output_home: str,
     machine: MachineFloors,
 ) -> AloneBound:
-    """Return its multiply-accumulates, one a cycle in each unit, and what of its operands in DRAM is surely touched.
+    """Return the cost of the layer's MACs at full use of the array, and of its compulsory DRAM traffic.
 
-    `homes` are those of its inputs that do not lie in DRAM. Where units count in parts nothing is said of DRAM.
+    `homes` maps the inputs that do not lie in DRAM to their memories. The DRAM bound is 0 if units count in parts.
     """
     macs = layer.layer.macs
     bits = 0 if machine.sharing.is_of_every_shape else _dram_bits(layer, maps, homes, output_home)
@@ -50,7 +50,10 @@ def alone_bound(
 
 
 def _dram_bits(layer: FusableLayer, maps: Mapping[str, FeatureMap], homes: Mapping[str, str], output_home: str) -> int:
-    """Of a map that the nest may leave in part unread nothing is counted, of one that it reads twice one reading."""
+    """Return the compulsory DRAM traffic in bits.
+
+    A feature map counts only if the loop nest reads all of it. A map that the nest reads twice counts once.
+    """
     operands = (Operand.INPUT, Operand.WEIGHT)[: len(layer.reads)]
     read = {
         one.source: maps[one.source].size_bits
@@ -61,7 +64,7 @@ def _dram_bits(layer: FusableLayer, maps: Mapping[str, FeatureMap], homes: Mappi
 
 
 def _reads_all(nest: Layer, operand: Operand, source: FeatureMap) -> bool:
-    """Whether each element of the map is an operand of some product."""
+    """Return True if each element of the feature map is an operand of some product."""
     if nest.elements(operand) != source.elements:
         return False
     axes = zip(nest.axes, (nest.r, nest.s), strict=True)

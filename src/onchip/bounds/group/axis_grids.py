@@ -1,4 +1,4 @@
-"""Equal tiles of many sizes along an axis, told together: `tile_totals` in arrays, for bounds of all at once."""
+"""Pixel counts of equal tiles of many sizes along an axis: `tile_totals` in arrays, for bounds on all sizes at once."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from onchip.errors import InputError
 Floats: TypeAlias = NDArray[np.float64]
 
 AxisContent: TypeAlias = tuple[tuple[tuple[int, ...], bytes], ...]
-"""By array of an axis its shape and its bytes."""
+"""The shape and the bytes of each array of a `LayerAxis`."""
 
 MOST_KEYS: Final = 2**62
-"""Classes are told apart by single integers below."""
+"""Limit below which a single integer key identifies a class."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerAxis:
-    """Classes of tiles in which a layer computes and sees equally much, of all sizes together.
+    """Classes of tiles with equal pixel counts in a layer, over all tile sizes.
 
-    `times` says by size and class how many tiles there are. All else is in pixels. By class: what is `computed`, and of
-    it `inner` where no zeros are seen and `written` to a cache; by read and class what is `seen`, and of it `cached`.
-    By size: of which class the first tile is, and by read and size what all tiles together see `new`, from no cache.
+    `times` is the number of tiles, of shape (size, class). `first_class` is the class of the first tile of each size.
+    The other arrays are in pixels. Of shape (class,): `computed` pixels, those whose windows see no zeros (`inner`),
+    and those `written` to a cache. Of shape (read, class): pixels `seen`, and those that come from a cache (`cached`).
+    Of shape (read, size): pixels that all tiles together see and that come from no cache (`new`).
     """
 
     times: Floats
@@ -40,22 +41,22 @@ class LayerAxis:
 
     @property
     def content(self) -> AxisContent:
-        """Return all of it in a form that can be compared."""
+        """Return all arrays as a hashable value."""
         arrays = (self.times, self.computed, self.inner, self.written, self.seen, self.cached, self.first_class)
         return tuple((one.shape, one.tobytes()) for one in (*arrays, self.new))
 
     @property
     def tiles(self) -> Floats:
-        """Return by size in how many tiles the layer computes anything."""
+        """Return for each size the number of tiles in which the layer computes at least one pixel."""
         found: Floats = self.times.sum(axis=1)
         return found
 
 
 @dataclass(slots=True)
 class AxisGrid:
-    """Tiles of several sizes along one axis of a stack, by size in the order of `sizes`.
+    """Tiles of several sizes along one axis of a stack. Arrays by size follow the order of `sizes`.
 
-    Layers in equal tiles, in whatever stacks, have the same object, which is kept in `alike`.
+    Layers with equal tiles share one `LayerAxis`, also across stacks. `alike` stores these objects.
     """
 
     of_sizes: SizeTiles
@@ -65,7 +66,7 @@ class AxisGrid:
     _sees_not: int = -1
 
     def sees_all(self, start: int) -> bool:
-        """Return whether no tile of the layers from that one of the stack on sees nothing but padding."""
+        """Return True if, from layer `start` of the stack on, each tile sees at least one pixel that is not padding."""
         layers = self.of_sizes.stack.layers
         seen_from = len(layers) if self._sees_from is None else self._sees_from
         if start <= self._sees_not:
@@ -81,18 +82,21 @@ class AxisGrid:
         return True
 
     def layer(self, at: int) -> LayerAxis:
-        """Return the tiles of a layer by its place in the stack; raises InputError where one sees only padding."""
+        """Return the tiles of the layer with index `at` in the stack.
+
+        Raises InputError if a tile sees only padding.
+        """
         if at not in self._layers:
             found = self._layer_axis(at)
             self._layers[at] = self.alike.setdefault(found.content, found)
         return self._layers[at]
 
     def kept(self, name: str) -> Floats:
-        """Return by size how many pixels of a map neighbours share through a cache."""
+        """Return for each size the number of pixels of a map that neighbouring tiles share through a cache."""
         return np.maximum.reduceat(self.of_sizes.kept(name), self.of_sizes.begins).astype(float)
 
     def whole(self, name: str) -> Floats:
-        """Return by size how many pixels of a map are computed in all tiles, each counted once."""
+        """Return for each size the number of distinct pixels of a map that all tiles together compute."""
         spans, begins = self.of_sizes.computed(name), self.of_sizes.begins
         found = np.maximum.reduceat(spans.stops, begins) - np.minimum.reduceat(spans.starts, begins)
         return found.astype(float)
@@ -110,7 +114,7 @@ class AxisGrid:
         is_busy = pixels > 0
         table = np.stack([pixels, *seen, inner, *cached, written])[:, is_busy]
         classes, which = _classes(table)
-        firsts = is_busy.cumsum()[tiles.begins] - 1  # of the first tiles, in which every layer computes something
+        firsts = is_busy.cumsum()[tiles.begins] - 1  # every layer computes something in the first tile
         count, sizes = classes.shape[1], len(tiles.sizes)
         times = np.bincount(tiles.of_size[is_busy] * count + which, minlength=sizes * count)
         new = [np.add.reduceat(one - old, tiles.begins) for one, old in zip(seen, cached, strict=True)]
@@ -128,7 +132,7 @@ class AxisGrid:
 
 
 def _classes(table: Integers) -> tuple[Integers, NDArray[np.intp]]:
-    """Return the different columns of a table of whole numbers, and for each column which of these it is."""
+    """Return the distinct columns of a table of integers, and for each column the index of its distinct column."""
     key, keys = table[0], int(table[0].max()) + 1
     for row in table[1:]:
         most = int(row.max()) + 1

@@ -1,7 +1,8 @@
-"""What a stack in some tiles costs at least: cheap, for the search to pass by what cannot be the best.
+"""Cheap lower bounds on the cost of a stack in given tiles, with which the search prunes choices.
 
-Multiply-accumulates with recomputation, what they read and write at least, and what every stack moves from and to DRAM.
-Stacks that end with the same layer have most of it in common: in equal tiles, a layer computes the same in all of them.
+A bound counts the MACs with recomputation, their least reads and writes, and the compulsory DRAM traffic of the stack.
+Stacks that end with the same layer share most of the calculation, because a layer computes the same pixels in all of
+them if the tiles are equal.
 """
 
 from __future__ import annotations
@@ -38,15 +39,16 @@ from onchip.transform.groups.stacks import LayerSpan, first_starts, stack_of
 from onchip.transform.groups.tilings import TileBox
 
 ROUNDING: Final = 1e-9
-"""Sums of floats are not those of the cost model in another order."""
+"""Relative tolerance: float sums differ from those of the cost model, which adds in another order."""
 
 
 @dataclass(slots=True)
 class StackBounds:
-    """Of the choices on one network and machine, with mappings of which `sharing` is known.
+    """Lower bounds on stack choices of one network on one machine, for mappings whose `sharing` is known.
 
-    What choices share is calculated once. Of a box of tilings the bound is that of each; where a layer skips pixels,
-    branches differ in pace, or mappings leave out memories or count units in parts, it is that of any tiles.
+    Intermediate results that choices share are calculated once. The bound on a box of tilings holds for each of its
+    tilings. It is the bound on arbitrary tiles if a layer skips pixels, branches differ in pace, mappings may bypass
+    memories, or units count in parts.
     """
 
     network: FusableNetwork
@@ -84,7 +86,10 @@ class StackBounds:
         self._grids = ChoiceGrids(self.network, self.objective, grids, self._longest, self.sharing)
 
     def bound(self, choice: StackChoice) -> Criteria:
-        """Rounded down; raises InputError for tiles that see nothing but padding."""
+        """Return the lower bound on a choice, rounded down.
+
+        Raises InputError if a tile sees only padding.
+        """
         floor = self.floor(choice.span)
         if (in_grid := self._bound_in_grid(choice)) is not None:
             return tuple(map(max, floor, in_grid))
@@ -94,9 +99,9 @@ class StackBounds:
         return tuple(map(max, floor, own))
 
     def least(self, choices: Sequence[StackChoice]) -> Criteria:
-        """Return what each of several choices costs at least that differ in their tiles alone.
+        """Return a lower bound on each of several choices that differ only in their tiles.
 
-        Of the longest stack known that ends there, in the same tiles, and of the floors of the layers before it.
+        It adds the bound on the longest known stack with the same end and tiles to the floors of the layers before it.
         """
         span = choices[0].span
         floor, end = self.floor(span), self._grids.longest_end(choices)
@@ -107,7 +112,7 @@ class StackBounds:
         return tuple(map(max, floor, self.rounded_down(least.energy_pj, least.cycles, least.dram_bits)))
 
     def floor(self, span: LayerSpan) -> Criteria:
-        """Return what the layers of a span cost at least, in whatever stacks and tiles, rounded down."""
+        """Return a lower bound on the cost of the layers of a span in any stacks and tiles, rounded down."""
         least = self._floors.of(span)
         return self.rounded_down(least.energy_pj, least.cycles, least.dram_bits)
 
@@ -115,11 +120,11 @@ class StackBounds:
         return self.network.layers[span.start].runs_alone
 
     def in_order(self, choice: StackChoice) -> Iterator[Tiling] | None:
-        """Yield the tilings of a box, the one of least bound first; None where no such bounds are known."""
+        """Return the tilings of a box by ascending bound, or None if their bounds are unknown."""
         return self._grids.in_order(choice, self._floors.of(choice.span))
 
     def _bound_in_grid(self, choice: StackChoice) -> Criteria | None:
-        """Of all tilings of the choice together, None where nothing is known of these."""
+        """Return a bound valid for all tilings of the choice, or None if their bounds are unknown."""
         sums = self._grids.sums(choice)
         if sums is None:
             return None
@@ -141,7 +146,7 @@ class StackBounds:
         return self.rounded_down(energy_pj, cycles, dram_bits * moved)
 
     def rounded_down(self, energy_pj: float, cycles: float, dram_bits: float) -> Criteria:
-        """Return the criteria of a bound, less what sums of floats in another order may differ by."""
+        """Return the criteria of a bound, reduced by the tolerance for the order of float sums."""
         criteria = self.objective.criteria(energy_pj, cycles, dram_bits)
         return tuple(max(floor(part * (1 - ROUNDING)) - 1, 0) for part in criteria)
 
@@ -151,9 +156,9 @@ class StackBounds:
         return self.rounded_down(found.energy_pj, found.cycles, found.dram_bits)
 
     def _sums_inside(self, choice: StackChoice) -> tuple[float, float, float, float]:
-        """Energy, cycles and bits of DRAM, without what comes from outside and the stack's output in DRAM.
+        """Return energy in pJ, cycles, DRAM bits, and the least fraction of these bits that the cost model counts.
 
-        The last is the part of these bits that is counted at least.
+        Excludes the stack's inputs and the write of its output to DRAM.
         """
         span, last = choice.span, choice.span.stop - 1
         key, cache = (self._tiled_as(span, choice.tiles), choice.tiles), self._row_cache(span, choice.tiles)
@@ -175,7 +180,7 @@ class StackBounds:
         )
 
     def _shares_from(self, longest: LayerSpan, tiles: Tiles, start: int) -> LayerShare:
-        """Of the layers from there to the stack's end, which stacks that end with the same layer have in common."""
+        """Return the sum over the layers from `start` to the stack's end, shared by stacks that end there."""
         known = self._suffixes.setdefault((longest, tiles), [])
         for at in range(longest.stop - 1 - len(known), start - 1, -1):
             share = self._layers.share(self.network.layers[at], *self._layer_totals(longest, tiles, at))
@@ -183,16 +188,19 @@ class StackBounds:
         return known[longest.stop - 1 - start]
 
     def _maps_from(self, longest: LayerSpan, tiles: Tiles, cache: str | None, start: int) -> float:
-        """Energy of their feature maps, as if all were of the stack, without those of the last layer."""
+        """Return the energy in pJ of the feature maps of the layers from `start` on, without the last layer.
+
+        All maps count as maps of the stack.
+        """
         known = self._map_suffixes.setdefault((longest, tiles, cache), [0.0])
         for at in range(longest.stop - 1 - len(known), start - 1, -1):
             known.append(known[-1] + self._maps_of(longest, tiles, at, (), MapPlaces(rows=cache)))
         return known[longest.stop - 1 - start]
 
     def _row_cache(self, span: LayerSpan, tiles: Tiles) -> str | None:
-        """The lowest memory in which cached rows may lie, if any are: it has room for those of all maps.
+        """Return the lowest memory with room for the cached rows of all maps, or None without cached rows.
 
-        Not counted is what may be in the cache of columns, too, and a map that another stack reads as well.
+        Excludes pixels that may also be in the column cache, and maps that another stack reads too.
         """
         if isinstance(tiles, TileBox) or not tiles.mode.caches_rows:
             return None
@@ -218,7 +226,7 @@ class StackBounds:
         return self._maps[key]
 
     def _readers_outside(self, span: LayerSpan) -> tuple[int, ...]:
-        """Layers that read what is not of the stack."""
+        """Return the indices of the layers that read inputs of the stack."""
         if span not in self._outer_readers:
             every = range(span.start, span.stop)
             self._outer_readers[span] = tuple(at for at in every if self._from_outside(span, at))
@@ -237,9 +245,9 @@ class StackBounds:
         return self._outside[span, at]
 
     def _loaded(self, choice: StackChoice, source: FeatureMap, home: str) -> tuple[float, float]:
-        """Elements from outside that the layer takes that takes most, and the energy of those that cost most.
+        """Return the maximum over the reading layers of the elements loaded of an input, and of their energy in pJ.
 
-        Where all readers of a map are in the stack, these are the same in a longer one.
+        If the stack has all readers of the input, both figures are the same in a longer stack.
         """
         longest = self._tiled_as(choice.span, choice.tiles)
         is_alike = self._first_readers.get(source.name, choice.span.start) >= choice.span.start
@@ -257,9 +265,9 @@ class StackBounds:
         return max(elements for _, elements in taken), max(own_pj)
 
     def _tiled_as(self, span: LayerSpan, tiles: Tiles) -> LayerSpan:
-        """The longest stack that ends there, or this one if its tiles see something where that one's do not.
+        """Return the longest stack with the same end, or `span` if a tile of the longest sees only padding.
 
-        A layer alone has little in common with longer ones.
+        A span of one layer returns itself, because it shares little with longer stacks.
         """
         if span.length == 1:
             return span
@@ -283,7 +291,7 @@ class StackBounds:
 
 @dataclass(slots=True)
 class ChoiceGrids:
-    """Bounds of choices by the grids in which their tilings are; `longest` is by where a stack ends."""
+    """Bounds on choices, from grids that contain their tilings. `longest` maps a stack's end to the longest stack."""
 
     network: FusableNetwork
     objective: FusionObjective
@@ -294,13 +302,14 @@ class ChoiceGrids:
     _inputs: dict[LayerSpan, tuple[str, ...]] = field(default_factory=dict)
     _sums: dict[tuple[TileGrid, int, tuple[str, ...], Taken], GridSums] = field(default_factory=dict)
     _known_from: dict[tuple[int, str], int] = field(default_factory=dict)
-    """By where a stack ends, and where its output lies: where the longest one begins of which sums are known."""
+    """Map from (end of a stack, home of its output) to the start of the longest stack with known sums."""
     _ends: dict[tuple[int, int, str, tuple[Tiling | TileBox, ...]], AloneBound | None] = field(default_factory=dict)
 
     def sums(self, choice: StackChoice) -> GridSums | None:
-        """Return by rows and columns what the tilings of a choice cost at least; None where nothing is known.
+        """Return lower bounds on the tilings of a choice, by rows and columns, or None if they are unknown.
 
-        So it is where memories are left out, units count in parts, a box is large, or some tile sees only padding.
+        They are unknown if mappings may bypass memories, units count in parts, the first layer runs alone, the box is
+        large, or some tile sees only padding.
         """
         keeps = self.sharing.every_memory_keeps and not self.sharing.is_of_every_shape
         tiles, span = choice.tiles, choice.span
@@ -312,10 +321,10 @@ class ChoiceGrids:
         return None if found is None else self._sums_in(choice, *found)
 
     def longest_end(self, choices: Sequence[StackChoice]) -> tuple[int, AloneBound] | None:
-        """Return where the longest stack begins that ends as these do and is known, and its least cost in their tiles.
+        """Return the start of the longest known stack with the end of these choices, and a bound on it in their tiles.
 
-        Of what it loads nothing is counted, as layers before it may make that. The choices differ in their tiles alone.
-        None without such a stack within theirs, or where nothing is known of some tiles.
+        The bound excludes its loads, because layers before it may compute its inputs. The choices differ only in their
+        tiles. Returns None if no known stack lies within theirs, or if the bound on some tiles is unknown.
         """
         span, output_home = choices[0].span, choices[0].output_home
         start = self._known_from.get((span.stop, output_home))
@@ -341,7 +350,7 @@ class ChoiceGrids:
         return AloneBound(float(sums.energy_pj.min()), float(sums.cycles.min()), int(sums.dram_bits.min()))
 
     def in_order(self, choice: StackChoice, floor: AloneBound) -> Iterator[Tiling] | None:
-        """Yield the tilings of a box, the one of least bound first, none below the floor; None without such bounds."""
+        """Return the tilings of a box by ascending bound, each at least `floor`, or None if the bounds are unknown."""
         sums = self.sums(choice)
         if sums is None or choice.box is None:
             return None
@@ -360,14 +369,14 @@ class ChoiceGrids:
         taken = self._taken(choice)
         key = grid, start, (*own, choice.output_home), taken
         if key not in self._sums:
-            if choice.box is not None:  # of a few tilings alone others need not be known
+            if choice.box is not None:  # the end of a choice of few tilings need not be known to other choices
                 end = choice.span.stop, choice.output_home
                 self._known_from[end] = min(start, self._known_from.get(end, start))
             self._sums[key] = self.grids.sums(grid, start, homes, choice.output_home, taken)
         return self._sums[key].at(places)
 
     def _taken(self, choice: StackChoice) -> Taken:
-        """Return what the maps that lie on the chip while a stack runs take of memories."""
+        """Return the bits of each memory that whole maps occupy while the stack runs."""
         taken: dict[str, int] = {}
         output = self.network.layers[choice.span.stop - 1].output
         for name, memory in (*choice.homes, (output.name, choice.output_home)):
@@ -378,9 +387,10 @@ class ChoiceGrids:
     def _grid_with(
         self, longest: LayerSpan, start: int, mode: OverlapMode, columns: tuple[int, ...], rows: tuple[int, ...]
     ) -> tuple[TileGrid, Places] | None:
-        """Return a grid that has these sizes, and where; a new one has the whole axes, too, if it is of several.
+        """Return a grid that contains these sizes, and their indices in it.
 
-        None where some tile sees nothing but padding in the layers from `start` on.
+        A new grid of several sizes also contains the whole axes. Returns None if some tile sees only padding in the
+        layers from `start` on.
         """
         known = self._grids_of.setdefault((longest, mode), [])
         for grid in known:
@@ -401,7 +411,7 @@ class ChoiceGrids:
 
 
 def _sizes(tiles: Tiling | TileBox) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Columns and rows."""
+    """Return the sizes of columns and rows."""
     return (tiles.columns, tiles.rows) if isinstance(tiles, TileBox) else ((tiles.columns,), (tiles.rows,))
 
 
@@ -412,7 +422,7 @@ def _least_of(one: AloneBound, other: AloneBound) -> AloneBound:
 
 
 def _in_order(box: TileBox, values: Floats) -> Iterator[Tiling]:
-    """By values of rows and columns."""
+    """Yield the tilings of a box by ascending value; `values` has the shape (rows, columns)."""
     width = len(box.columns)
     for place in np.argsort(values, axis=None, kind="stable").tolist():
         yield Tiling(box.columns[place % width], box.rows[place // width], box.mode)

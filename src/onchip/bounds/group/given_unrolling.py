@@ -1,7 +1,7 @@
-"""How many units an element serves at once, where a rule says what stands on the array.
+"""Number of units that an element serves at once, if a rule gives the spatial unrolling.
 
-It stands for mappers that count as DeFiNES does: units in parts, so that what a cycle takes of a memory is known; and
-of what moves only part is counted, as tiles are rounded down.
+It models mappers that count as DeFiNES does. Units count in parts, so the elements that a cycle takes from a memory are
+known. Only part of the data movement counts, because tile sizes are rounded down.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _BESIDE_WINDOWS: Final = {
     Operand.OUTPUT: RELEVANT[OUTPUT],
 }
 _LEAST_ROUNDED: Final = 2 / 3
-"""Of no number from 1 on rounding to the nearest leaves less."""
+"""Least fraction of a number of at least 1 that remains after rounding to the nearest integer."""
 
 
 @dataclass(slots=True)
 class GivenUnrolling:
-    """One of the unrollings of a rule; counted as DeFiNES does, every memory keeping what it holds."""
+    """Unit shares over the unrollings of a rule, counted as DeFiNES does, for mappings that bypass no memory."""
 
     accelerator: Accelerator
     unrollings: UnrollingsOf
@@ -47,21 +47,21 @@ class GivenUnrolling:
 
     @property
     def every_memory_keeps(self) -> bool:
-        """Whether every memory that holds an operand keeps a tile of it: LOMA's mappings do."""
+        """True if every memory that holds an operand keeps a tile of it, as in LOMA's mappings."""
         return True
 
     @property
     def is_of_every_shape(self) -> bool:
-        """Each has parts of its own."""
+        """True, because each shape has its own fractional unrolling."""
         return True
 
     @property
     def divides_loops(self) -> bool:
-        """Units count in parts, so no loop is divided."""
+        """False, because units count in parts and no loop is divided."""
         return False
 
     def of_tiles(self, layer: Layer, sizes: Mapping[str, NDArray[np.int64]]) -> UnitShares:
-        """Return for each tile the best of all unrollings of its shape."""
+        """Return for each tile the most favourable shares over all unrollings of its shape."""
         if not sizes:
             return self.of((layer,))
         each = np.broadcast_arrays(*sizes.values())
@@ -78,7 +78,7 @@ class GivenUnrolling:
         )
 
     def of(self, shapes: Sequence[Layer]) -> UnitShares:
-        """Return for each share the best of all shapes and unrollings."""
+        """Return the most favourable value of each share over all shapes and unrollings."""
         every = [one for shape in shapes for one in self._of_shape(shape)]
         return UnitShares(
             max(one.at_work for one in every),
@@ -109,7 +109,7 @@ def _in_tile(layer: Layer, bounds: Mapping[str, int]) -> Layer:
 
 
 class _Parts:
-    """A layer whose loops stand on the array in parts of units; `Sides` number the units 0 and DRAM last."""
+    """A layer unrolled over fractional units. Index 0 of the sides is the units, and the last index is DRAM."""
 
     def __init__(self, layer: Layer, accelerator: Accelerator, unrolled: Unrolled) -> None:
         self._accelerator = accelerator
@@ -125,7 +125,7 @@ class _Parts:
         self._spread = [prod(within[loop] for loops in AXES for loop in loops) for within in self._sides.within]
 
     def shares(self) -> UnitShares:
-        """Of its own unrolling, exactly; what moves at least."""
+        """Return the exact shares of this unrolling, with `moved` a lower bound."""
         cycles, serving, moved = prod(self._turns.values()), dict[Operand, Mapping[str, float]](), {}
         numbers = {level.memory.name: at for at, level in enumerate(self._accelerator.levels, start=1)}
         numbers[DRAM] = len(numbers) + 1
@@ -147,19 +147,19 @@ class _Parts:
         return UnitShares(self._macs / cycles, serving, moved, adding)
 
     def _elements(self, operand: Operand, holder: int) -> float:
-        """Of an operand that one instance gives in a cycle, or takes."""
+        """Return the number of elements of an operand that one instance supplies or receives in a cycle."""
         found = self._beside_windows(operand, holder)
         return found * self._windows[holder] if operand is Operand.INPUT else found
 
     def _beside_windows(self, operand: Operand, holder: int) -> float:
-        """Along the loops that make no windows."""
+        """Return the number of elements along the loops that form no sliding window."""
         within = self._sides.within[holder]
         return prod([within[loop] for loop in _BESIDE_WINDOWS[operand]])
 
     def _moved(self, operand: Operand, lower: int, upper: int, joint: float) -> float:
-        """Of what crosses a boundary, the least that is counted on either side, whatever the tile below.
+        """Return the least fraction of the transfers across a boundary that counts on either side, for any tile below.
 
-        `joint` tiles below make what one instance above gives in a cycle.
+        One instance above supplies `joint` tiles below in a cycle.
         """
         apart, rounded = self._sides.apart, _least_rounded(self._beside_windows(operand, lower))
         below, above = (rounded * min(nearest(apart[side]) / apart[side], 1.0) for side in (lower, upper))
@@ -183,7 +183,7 @@ class _Parts:
 
 
 def _least_rounded(elements: float) -> float:
-    """The part that is left at least of any multiple of so many, rounded to the nearest."""
+    """Return the least fraction that remains if any multiple of `elements` is rounded to the nearest integer."""
     return 1.0 if abs(elements - round(elements)) < EPSILON else max(_LEAST_ROUNDED, 1 - 0.5 / elements)
 
 
@@ -191,9 +191,10 @@ def _least_rounded(elements: float) -> float:
 def _least_kept(
     stride: int, dilation: int, outputs: tuple[int, float, float], filters: tuple[int, float, float]
 ) -> float:
-    """Of the positions that a layer touches along an axis: the part that tiles have together, rounded down.
+    """Return the least fraction of the positions touched along an axis that tiles, rounded down, have together.
 
-    Of outputs and filter taps: turns, and how many stand side by side in an instance, and in all.
+    `outputs` and `filters` each hold the temporal iterations, the unrolling within an instance, and the whole
+    unrolling.
     """
     (turns, below, everywhere), (turns_of_taps, taps_below, taps_everywhere) = outputs, filters
     apart = everywhere / below * taps_everywhere / taps_below

@@ -1,4 +1,4 @@
-"""What a layer of a stack costs at least over all tiles, for the sum over the stack's layers."""
+"""Lower bounds on the cost of a layer of a stack over all tiles, as terms of the sum over the stack's layers."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ Shapes: TypeAlias = tuple[tuple[int, int], ...]
 
 
 Taken: TypeAlias = tuple[tuple[str, int], ...]
-"""Memories, and the bits that are taken of each."""
+"""Pairs of a memory and its occupied bits."""
 LEAST_BITS: Final = 8
-"""Of a memory that others fill, as the cost model has it."""
+"""Bits left in a memory that other tensors fill, as in the cost model."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapPlaces:
-    """Where the stack's output lies, for its last layer, and at least how high cached rows lie, if any are.
+    """Placement of a stack's feature maps.
 
-    `taken` are the bits that whole maps take of memories while the stack runs, its output among them.
+    `output` is the home of the stack's output (for its last layer only). `rows` is the lowest memory in which cached
+    rows may lie, or None without cached rows. `taken` are the bits of each memory that whole maps occupy while the
+    stack runs, including its output.
     """
 
     output: str | None = None
@@ -45,12 +47,12 @@ class MapPlaces:
 
 @dataclass(frozen=True, slots=True)
 class LayerShare:
-    """Of a layer, or of several together; `energy_pj` is without weights, and without feature maps where they lie.
+    """Lower bounds on the cost of one layer or the sum of several.
 
-    `weights_pj` are the energies of weights if they lie, from the second tile on, no lower than in each of the
-    memories of weights, DRAM last; there are at least `tiles_again` further tiles, in which a weight from DRAM costs
-    at least `dearer_pj` a bit more than one from the highest memory on the chip. Of elements that move, `moved` is the
-    part that is counted at least.
+    `energy_pj` excludes weights and the accesses of feature maps at their homes. `weights_pj` has an energy for each
+    memory of weights, DRAM last: that of weights which, from the second tile on, lie in this memory or higher. At least
+    `tiles_again` further tiles follow. In each, a weight bit from DRAM costs at least `dearer_pj` more than one from
+    the highest memory on the chip. `moved` is the least fraction of moved elements that the cost model counts.
     """
 
     energy_pj: float
@@ -75,13 +77,13 @@ class LayerShare:
 
 @dataclass(slots=True)
 class AlikeSizes:
-    """Numbers of pixels with the same ways to be unrolled along the array of a machine: each stands for the least."""
+    """Classes of pixel counts with the same spatial unrollings on a machine's array, each represented by its least."""
 
     machine: MachineFloors
     _sides: Mapping[str, int] = field(init=False)
-    """By loop, the most units along a dimension of the array that may run it side by side."""
+    """Map from loop to the size of the largest array dimension that may unroll it."""
     _tables: dict[int, NDArray[np.int64]] = field(default_factory=dict)
-    """By units along a dimension, for each number from 0 on the least number that is like it."""
+    """Map from the size of an array dimension to an array with the representative of each number from 0 on."""
 
     def __post_init__(self) -> None:
         array = self.machine.array
@@ -91,7 +93,7 @@ class AlikeSizes:
         }
 
     def of(self, pixels: NDArray[np.int64], loop: str) -> NDArray[np.int64]:
-        """Return the least number like each of these, all at least 1, of iterations of a loop."""
+        """Return the representative of each number of iterations of a loop. All `pixels` are at least 1."""
         most, sharing = self._sides[loop], self.machine.sharing
         if sharing.is_of_every_shape:
             return pixels
@@ -104,7 +106,7 @@ class AlikeSizes:
 
 
 def _products_of_factors(most: int, largest: int) -> NDArray[np.int64]:
-    """Return for each number up to the largest the least that has the same factors up to `most`."""
+    """Return for each number up to `largest` the least number with the same factors up to `most`."""
     numbers = np.arange(largest + 1)
     found = np.ones_like(numbers)
     for factor in range(2, min(most, largest) + 1):
@@ -114,7 +116,7 @@ def _products_of_factors(most: int, largest: int) -> NDArray[np.int64]:
 
 @dataclass(slots=True)
 class LayerBounds:
-    """Lower bounds of what layers cost on one machine, over all mappings."""
+    """Lower bounds on the cost of layers on one machine, over all mappings."""
 
     machine: MachineFloors
     capacities: Mapping[str, float] = field(init=False)
@@ -134,18 +136,18 @@ class LayerBounds:
         self.longest_side = max(array.sizes.values())
 
     def free(self, taken: Taken) -> Mapping[str, float]:
-        """Return the capacities in bits of all memories less what is taken of them."""
+        """Return the available bits of each memory, given the bits that are taken."""
         if not taken:
             return self.capacities
         return {**self.capacities, **{name: max(self.capacities[name] - bits, LEAST_BITS) for name, bits in taken}}
 
     @property
     def highest_home(self) -> int:
-        """The last of the memories of weights on the chip, by number, if there is any."""
+        """The index of the highest on-chip memory of weights, or 0 if no memory on the chip holds weights."""
         return max(len(self.weight_homes) - 2, 0)
 
     def share(self, layer: FusableLayer, rows: LayerTotals, columns: LayerTotals) -> LayerShare:
-        """In so many tiles, without feature maps where they lie."""
+        """Return the bounds on a layer in these tiles, without the accesses of feature maps at their homes."""
         floors = self._floors_of(layer, rows, columns)
         macs = _macs(layer, rows.computed, columns.computed)
         energy_pj = macs * self.machine.mac_energy_pj + _macs(layer, rows.inner, columns.inner) * floors.input.per_mac
@@ -161,7 +163,10 @@ class LayerBounds:
     def _weights_pj(
         self, layer: FusableLayer, reuse: ReuseFloors, rows: LayerTotals, columns: LayerTotals
     ) -> tuple[float, ...]:
-        """By the lowest memory in which they may lie; in each tile the least of the cases of who is reused."""
+        """Return the energy in pJ of weights by the lowest memory in which they may lie.
+
+        Each tile takes the cheapest case of reuse (see `ReuseFloors`).
+        """
         weights, channels = layer.layer.elements(Operand.WEIGHT), layer.output.channels
         pairs = list(product(rows.uses, columns.uses))
         uses = np.array(
@@ -182,10 +187,11 @@ class LayerBounds:
         channels: Mapping[str, int],
         places: MapPlaces,
     ) -> float:
-        """Of a layer's output where it lies, and of its input unless that comes from outside, over all tiles.
+        """Return the least energy in pJ, over all tiles, of the accesses of a layer's output and input at their homes.
 
-        `channels` are those of maps of the stack, the others come from outside. Where the largest tile has room in the
-        cheapest memories, all have; only there something is said of caches.
+        `channels` maps the feature maps of the stack to their channels. Maps that are absent from it are inputs of the
+        stack and excluded. If the largest tile fits in the cheapest memories, all tiles do. Only this case counts
+        caches.
         """
         floors, home = self._floors_of(layer, rows, columns), places.output
         seen, written = _moved(layer, channels, rows.largest, columns.largest)
@@ -214,7 +220,7 @@ class LayerBounds:
         targets: Sequence[str],
         cache: str | None,
     ) -> float:
-        """Of outputs that are written, and of those of them that go on to the cache of rows, wherever they lie."""
+        """Return the least energy in pJ, over the `targets`, of writing outputs and copying some to the row cache."""
         written, kept = elements
         bits = kept * layer.layer.output_bits
         return min(
@@ -225,7 +231,10 @@ class LayerBounds:
     def _has_room(
         self, layer: FusableLayer, seen: int, written: int, memories: tuple[str, str], output_home: str | None
     ) -> bool:
-        """An output whose home is given has its place."""
+        """Return True if a tile's input and output fit in these memories.
+
+        An output with a given home always fits.
+        """
         seen_bits, written_bits = seen * layer.layer.input_bits, written * layer.layer.output_bits
         source, target = memories
         beside = written_bits if source == target else 0
@@ -235,7 +244,7 @@ class LayerBounds:
     def _least_pj(
         self, floors: LayerFloors, layer: FusableLayer, seen: int, written: int, output_home: str | None
     ) -> float:
-        """Both lie where they fit, in one memory side by side."""
+        """Return the least energy in pJ of a tile's input and output, over all memories in which both fit."""
         sources, targets = floors.input.per_element, floors.output
         return min(
             seen * floors.share * sources[source] + written * targets[target]
@@ -245,11 +254,11 @@ class LayerBounds:
         )
 
     def load_pj(self, layer: FusableLayer, rows: LayerTotals, columns: LayerTotals, home: str) -> float:
-        """Of an element from outside as the layer sees it."""
+        """Return the least energy in pJ for the layer to read an element of a stack input from `home` or higher."""
         return _from_there(self._floors_of(layer, rows, columns).input.per_element, home)
 
     def floors_in_any_tiles(self, layer: FusableLayer) -> LayerFloors:
-        """Of tiles that are as large as the map or smaller, where one shape does for all of them."""
+        """Return floors valid for tiles of any size, if the largest shape stands for all shapes."""
         most = self.longest_side
         return self._floors_in(layer, ((min(layer.output.rows, most), min(layer.output.columns, most)),))
 
@@ -264,12 +273,15 @@ class LayerBounds:
         return self._floors[key]
 
     def floors_of_tiles(self, fusable: FusableLayer, sizes: Mapping[str, NDArray[np.int64]]) -> LayerFloors:
-        """Return the floors of tiles of these very shapes, in arrays: `sizes` are loop bounds by tile, as P and Q."""
+        """Return the floors of tiles of exactly these shapes, in arrays. `sizes` maps loops, as P and Q, to bounds."""
         layer = replace(fusable.layer, padding=(0, 0, 0, 0)) if "P" in sizes else fusable.layer
         return floors_of_nest(fusable, self.machine.of_tiles(layer, sizes, adds_two_maps=adds_two_maps(fusable)))
 
     def _shapes(self, rows: LayerTotals, columns: LayerTotals) -> Shapes:
-        """A side that is longer than any of the array's is as good as one of these, unless units count in parts."""
+        """Return the shapes whose floors hold for all tiles.
+
+        A tile side longer than each array dimension counts as the longest of these, unless units count in parts.
+        """
         most = self.longest_side
         if not self.machine.sharing.is_of_every_shape:
             return ((min(rows.most, most), min(columns.most, most)),)
@@ -277,7 +289,10 @@ class LayerBounds:
         return tuple(sorted(every, reverse=True))
 
     def _nest(self, fusable: FusableLayer, rows: int, columns: int) -> Layer:
-        """Over a tile of so many pixels. Those of an addition are groups: of a shape that may be cut short, all."""
+        """Return the loop nest over a tile of these pixels.
+
+        The pixels of an addition are groups. If its shape may be cut short, the nest keeps all groups.
+        """
         layer, output = fusable.layer, fusable.output
         if (layer.p, layer.q) == (output.rows, output.columns):
             return replace(layer, p=max(rows, 1), q=max(columns, 1), padding=(0, 0, 0, 0))
@@ -286,9 +301,10 @@ class LayerBounds:
         return replace(layer, g=layer.g // (output.rows * output.columns) * rows * columns)
 
     def all_weights_pj(self, share: LayerShare) -> tuple[float, float]:
-        """Return the energy of all weights of layers together, in pJ, and the bits of them that come from DRAM again.
+        """Return the energy in pJ of the weights of all layers together, and their bits that DRAM supplies again.
 
-        They lie in one memory with room for all; or else, if they fit, in the highest on the chip, the others in DRAM.
+        The weights lie in one memory with room for all. Otherwise the highest on-chip memory holds those that fit, and
+        DRAM holds the others.
         """
         homes, capacities, highest = self.weight_homes, self.capacities, self.highest_home
         lowest = next(at for at, home in enumerate(homes) if share.weight_bits <= capacities[home])
@@ -300,7 +316,7 @@ class LayerBounds:
 
 
 def _read_again(layer: FusableLayer, channels: Mapping[str, int], rows: LayerTotals, columns: LayerTotals) -> int:
-    """Elements that come from the cache of rows, and not from that of columns."""
+    """Return the number of elements that come from the row cache and not from the column cache."""
     return sum(
         read.channels_seen(channels[read.source]) * rows.cached[at] * (columns.total[1][at] - columns.cached[at])
         for at, read in enumerate(layer.reads)
@@ -309,7 +325,7 @@ def _read_again(layer: FusableLayer, channels: Mapping[str, int], rows: LayerTot
 
 
 def _from_there(per_element: Mapping[str, float], home: str) -> float:
-    """What an element costs that lies there or higher; homes are in order."""
+    """Return the least energy in pJ of an element that lies in `home` or higher. Homes are ordered from the units."""
     names = list(per_element)
     return min(per_element[name] for name in names[names.index(home) :])
 
@@ -320,7 +336,10 @@ def _moved(
     rows: tuple[int, tuple[int, ...]],
     columns: tuple[int, tuple[int, ...]],
 ) -> tuple[int, int]:
-    """Elements that it sees of maps of the stack, and that it writes, for so many pixels along each axis."""
+    """Return the number of elements that a layer sees of maps of the stack, and the number that it writes.
+
+    `rows` and `columns` hold the computed pixels along an axis, and the pixels seen by each read.
+    """
     seen = sum(
         read.channels_seen(channels[read.source]) * rows[1][number] * columns[1][number]
         for number, read in enumerate(layer.reads)
@@ -330,15 +349,15 @@ def _moved(
 
 
 def _macs(layer: FusableLayer, rows: int, columns: int) -> int:
-    """For so many pixels."""
+    """Return the number of MACs for these output pixels."""
     return layer.layer.macs // (layer.output.rows * layer.output.columns) * rows * columns
 
 
 @dataclass(frozen=True, slots=True)
 class LayerFloors:
-    """What a layer costs at least where no tile is larger, or in arrays by tile; without weights `reuse` is None.
+    """Lower bounds on a layer's cost, for tiles up to a size or in arrays by tile. `reuse` is None without weights.
 
-    Of what it sees, at least the `share` is neither skipped by a stride nor between dilated taps.
+    `share` is the least fraction of the pixels in view that no stride skips and that do not lie between dilated taps.
     """
 
     nest: NestFloors
@@ -349,7 +368,7 @@ class LayerFloors:
 
 
 def floors_of_nest(fusable: FusableLayer, nest: NestFloors) -> LayerFloors:
-    """Return the floors of a layer of a network by those of its loop nest in tiles."""
+    """Return the floors of a network's layer, given the floors of its loop nest in tiles."""
     layer = nest.layer
     has_weights = layer.has_weight and not fusable.weight_is_a_map and not pixels_are_groups(fusable)
     return LayerFloors(
@@ -362,11 +381,11 @@ def floors_of_nest(fusable: FusableLayer, nest: NestFloors) -> LayerFloors:
 
 
 def adds_two_maps(fusable: FusableLayer) -> bool:
-    """Return whether a layer adds one map to another, which is its second input."""
+    """Return True if the layer adds its second input, a feature map, to its first."""
     return len(fusable.reads) > 1 and not fusable.joins
 
 
 def pixels_are_groups(fusable: FusableLayer) -> bool:
-    """True if each pixel is a group of the loop nest, with weights of its own: their number of uses is unknown."""
+    """Return True if each pixel is a group of the loop nest with separate weights. Their number of uses is unknown."""
     layer, output = fusable.layer, fusable.output
     return (layer.p, layer.q) != (output.rows, output.columns)

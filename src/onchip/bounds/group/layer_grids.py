@@ -1,6 +1,7 @@
-"""What a layer costs at least in tiles of many sizes: as `layer_bounds`, each tile by its own shape, all sizes at once.
+"""Lower bounds on a layer's cost for many tile sizes at once, with the exact shape of each tile (cf. `layer_bounds`).
 
-Arrays are by tile (class of rows, class of columns) or, summed over all tiles, by size (of rows, of columns).
+Arrays by tile have the shape (class of rows, class of columns). Arrays by size, summed over all tiles, have the shape
+(size of rows, size of columns).
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from onchip.bounds.layer.unit_shares import Number
 from onchip.ops.derive.fusable import FusableLayer
 
 Reads: TypeAlias = tuple[tuple[int, int], ...]
-"""Of a layer by number, each with the channels that it sees."""
+"""Pairs of the index of a layer's read and the number of channels that it sees."""
 _Place: TypeAlias = tuple[int, LayerAxis, LayerAxis]
 """A kind of layer, and its tiles along rows and columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridShare:
-    """As `LayerShare`, by size: energy in pJ without weights and maps, cycles, and of weights by lowest home first."""
+    """The fields of `LayerShare` by size. The first axis of `weights_pj` is the lowest home of the weights."""
 
     energy_pj: Floats
     cycles: Floats
@@ -51,14 +52,14 @@ class GridShare:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ShapeFloors:
-    """Floors of a layer in tiles of many shapes, in arrays: each of `down` beside each of `across`, in order."""
+    """Floors of a layer in arrays over all shapes in `down` x `across`, in row-major order."""
 
     floors: LayerFloors
     down: Integers
     across: Integers
 
     def places(self, down: Integers, across: Integers) -> NDArray[np.intp]:
-        """Return where tiles of these rows and columns stand, or of these pixels if they are groups."""
+        """Return the indices of tiles with these rows and columns, or with these pixels if pixels are groups."""
         if not len(self.across):
             return np.searchsorted(self.down, down)
         return np.searchsorted(self.down, down)[:, None] * len(self.across) + np.searchsorted(self.across, across)
@@ -66,7 +67,7 @@ class _ShapeFloors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tiles:
-    """A layer in tiles: floors of their shapes, and for each tile which of these are its own."""
+    """A layer in tiles: the floors by tile shape, and the index of each tile's shape."""
 
     layer: FusableLayer
     rows: LayerAxis
@@ -74,7 +75,7 @@ class _Tiles:
     floors: LayerFloors
     shape: NDArray[np.intp]
     per_element: Mapping[str, float]
-    """Energy in pJ of an input by home, the least of all shapes."""
+    """Map from home to the least energy in pJ of an input element over all shapes."""
     outputs: Mapping[str, float]
 
     @property
@@ -82,23 +83,23 @@ class _Tiles:
         return np.outer(self.rows.computed, self.columns.computed)
 
     def summed(self, each: Floats) -> Floats:
-        """Over all tiles of each size."""
+        """Return the sum over all tiles, by size."""
         found: Floats = self.rows.times @ each @ self.columns.times.T
         return found
 
     def by_tile(self, numbers: Number) -> Floats:
-        """Return by tile the numbers that stand by shape."""
+        """Return numbers by tile, given numbers by shape."""
         return np.atleast_1d(numbers)[self.shape]
 
 
 @dataclass(slots=True)
 class LayerGrids:
-    """Lower bounds of layers in tiles of many sizes, over all mappings, where every memory keeps what it holds."""
+    """Lower bounds on layers in tiles of many sizes, valid for mappings that bypass no memory."""
 
     bounds: LayerBounds
     _alike: AlikeSizes = field(init=False)
     _kinds: dict[str, int] = field(default_factory=dict)
-    """By name the number of a layer among those that differ in more than names."""
+    """Map from layer name to the number of its class. Layers of a class differ only in names."""
     _nameless: dict[FusableLayer, int] = field(default_factory=dict)
     _shapes: dict[int, _ShapeFloors] = field(default_factory=dict)
     _tiles: dict[_Place, _Tiles] = field(default_factory=dict)
@@ -110,7 +111,7 @@ class LayerGrids:
         self._alike = AlikeSizes(self.bounds.machine)
 
     def share(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> GridShare:
-        """Return what all tiles cost at least, without feature maps where they lie."""
+        """Return the bounds over all tiles, without the accesses of feature maps at their homes."""
         place = self._kind(layer), rows, columns
         if place not in self._shares:
             self._shares[place] = self._share(layer, rows, columns)
@@ -134,9 +135,9 @@ class LayerGrids:
         return GridShare(energy_pj, cycles, bits, weights_pj, np.outer(rows.tiles, columns.tiles) - 1, dearer_pj)
 
     def _weights_pj(self, tiles: _Tiles) -> Floats:
-        """By home and size, weights lying there or higher; in the first tile of all they come from DRAM.
+        """Return the energy in pJ by home and size of weights that lie in this home or higher.
 
-        Every layer computes something in that tile.
+        The first tile loads them from DRAM. Every layer computes something in that tile.
         """
         rows, columns, weights = tiles.rows, tiles.columns, tiles.layer.layer.elements(Operand.WEIGHT)
         each = self._weight_pj(tiles)
@@ -146,7 +147,10 @@ class LayerGrids:
         return found
 
     def _weight_pj(self, tiles: _Tiles) -> Floats:
-        """By home and tile: a weight in the cheapest case, with what outputs cost more there."""
+        """Return by home and tile the least energy in pJ of a weight over the cases of reuse.
+
+        It includes the additional energy of outputs in each case.
+        """
         layer, reuse = tiles.layer, tiles.floors.reuse
         assert reuse is not None
         uses = tiles.pixels * layer.layer.n
@@ -169,9 +173,10 @@ class LayerGrids:
         reads: Reads,
         places: MapPlaces,
     ) -> Floats:
-        """By size: a layer's output where it lies, and its input unless that comes from outside.
+        """Return by size the least energy in pJ of the accesses of a layer's output and input at their homes.
 
-        `reads` are those of maps of the stack. In each tile both lie where there is room, whatever is cheapest.
+        `reads` are the reads of maps of the stack; inputs of the stack are excluded. Each tile uses the cheapest
+        memories with room for both.
         """
         place = self._kind(layer), rows, columns
         if places.taken:
@@ -185,7 +190,7 @@ class LayerGrids:
         return self._maps[key]
 
     def _most_bits(self, layer: FusableLayer, place: _Place, reads: Reads) -> float:
-        """Return at least the bits that the maps of any tile take: where there is room for so many, all have room."""
+        """Return an upper bound on the bits of any tile's maps. With room for these bits, each tile fits."""
         key = place, reads
         if key not in self._bits:
             _, rows, columns = place
@@ -203,10 +208,10 @@ class LayerGrids:
         places: MapPlaces,
         pixels: int,
     ) -> float:
-        """Return what weights and maps cost at least, in pJ, where so many `pixels` are computed in these tiles.
+        """Return the least energy in pJ of weights and maps if `pixels` are computed in tiles of these shapes.
 
-        Tiles may be of several shapes, but no layer's weights have room where its own alone have none. Maps are as in
-        `maps_pj`.
+        Tiles may have different shapes. Weights never lie in a memory without room for the layer's own weights. Maps
+        count as in `maps_pj`.
         """
         tiles, homes = self._new_tiles(layer, rows, columns), self.bounds.weight_homes
         maps_pj, weights = self._maps_of_tiles(tiles, reads, places), layer.layer.elements(Operand.WEIGHT)
@@ -220,7 +225,7 @@ class LayerGrids:
         return float((begun + pixels * of_pixel)[min(lowest, self.bounds.highest_home) :].min())
 
     def _maps_of_tiles(self, tiles: _Tiles, reads: Reads, places: MapPlaces) -> Floats:
-        """By tile."""
+        """Return the least energy in pJ of maps by tile (see `maps_pj`)."""
         layer, rows, columns = tiles.layer, tiles.rows, tiles.columns
         nothing = np.zeros_like(tiles.pixels)
         seen = sum((count * np.outer(rows.seen[at], columns.seen[at]) for at, count in reads), nothing)
@@ -271,7 +276,7 @@ class LayerGrids:
         return _Tiles(layer, rows, columns, shapes.floors, found, inputs, outputs)
 
     def _shape_floors(self, layer: FusableLayer, down: Integers, across: Integers) -> _ShapeFloors:
-        """Return the floors of all shapes that tiles of the layer may have, or of these where no two are alike."""
+        """Return the floors of all tile shapes of the layer, or only of the given ones if shapes form no classes."""
         if self.bounds.machine.sharing.is_of_every_shape:
             return self._floors_of(layer, down, across)
         kind = self._kind(layer)
@@ -299,7 +304,7 @@ def _macs_of_a_pixel(layer: FusableLayer) -> int:
 
 
 def _from_there(per_element: Mapping[str, float], home: str) -> float:
-    """What an element costs that lies there or higher; homes are in order."""
+    """Return the least energy in pJ of an element that lies in `home` or higher. Homes are ordered from the units."""
     names = list(per_element)
     return min(per_element[name] for name in names[names.index(home) :])
 
@@ -312,7 +317,10 @@ def _have_room(
     places: MapPlaces,
     free: Mapping[str, float],
 ) -> NDArray[np.bool_]:
-    """By tile. An output whose home is given has its place, which is taken already if anything is."""
+    """Return by tile whether its input and output fit in these memories.
+
+    An output with a given home always fits. Its bits are part of `places.taken`, unless that is empty.
+    """
     source, target = memories
     written_bits = written * layer.layer.output_bits
     is_placed = places.output is not None

@@ -1,8 +1,8 @@
-"""What each layer costs at least, in whatever stack and tiles it runs: known before any stack is looked at.
+"""Lower bounds on each layer's cost in any stack and tiles, independent of the choice of stacks.
 
-A layer computes at least the pixels of its output that the finest tiles would need. Weights come from DRAM once, and so
-does what the first reader of a network's input touches of it; what leaves the network goes there. Weights and maps cost
-at least what they do together in the best shape of tiles.
+A layer computes at least the output pixels that the finest tiles need. DRAM supplies weights once, and the pixels of a
+network input that its first reader touches. Network outputs are written to DRAM. Weights and maps together cost at
+least as much as in the most favourable tile shape.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork, 
 from onchip.transform.groups.stacks import LayerSpan
 
 MOST_SHAPES: Final = 2**16
-"""Of a layer of larger maps nothing is said."""
+"""Largest number of output pixels of a layer for which all tile shapes are examined."""
 _Seen: TypeAlias = tuple[Window, Window, int, int]
-"""Of a read: its windows, and the map's rows and columns."""
+"""A read's windows along both axes, and the rows and columns of its feature map."""
 _AxisKey: TypeAlias = tuple[int, tuple[tuple[Window, int], ...]]
-"""Pixels of the output along an axis; of each read its window, and the map's pixels."""
+"""Output pixels along an axis, and for each read its window and the pixels of its map."""
 _Key: TypeAlias = tuple[Layer, int, tuple[_Seen, ...], Reads, bool, bool, int]
 
 Pixels: TypeAlias = NDArray[np.int64]
@@ -40,7 +40,7 @@ Pixels: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Crossing:
-    """The pixels of a map at which these rows and columns cross."""
+    """The pixels of a map in these rows and columns."""
 
     rows: Pixels
     columns: Pixels
@@ -56,13 +56,13 @@ class _Crossing:
 
 @dataclass(slots=True)
 class NetworkFloor:
-    """Sums over layers of what each costs at least, whatever the strategy, by any mappings of the sharing known."""
+    """Prefix sums of lower bounds on layers, valid for any stacks and for mappings of the given sharing."""
 
     network: FusableNetwork
     grids: LayerGrids
     _every_shape: EveryShape = field(init=False)
     _until: list[AloneBound] = field(init=False)
-    """Of the layers before each place."""
+    """Sum of the bounds on the layers before each index."""
 
     def __post_init__(self) -> None:
         layers = self.network.layers
@@ -75,7 +75,7 @@ class NetworkFloor:
             self._until.append(self._until[-1].plus(self._floor(layers[at], computed, own)))
 
     def of(self, span: LayerSpan) -> AloneBound:
-        """Return what the layers of a span cost at least together, in one stack or in several."""
+        """Return a lower bound on the cost of the layers of a span, in one stack or in several."""
         return self._until[span.stop].less(self._until[span.start])
 
     @property
@@ -122,20 +122,20 @@ class NetworkFloor:
         return AloneBound(units_pj + apart_pj, macs / floors.nest.shares.at_work, dram_bits)
 
     def _inner(self, layer: FusableLayer, own: _Crossing) -> int:
-        """Pixels that see no zeros."""
+        """Return the number of pixels whose windows see no zeros."""
         read = layer.reads[0]
         source = self.network.maps[read.source]
         return _inner(read.rows, own.rows, source.rows) * _inner(read.columns, own.columns, source.columns)
 
 
 def least_macs(network: FusableNetwork) -> list[int]:
-    """Return the multiply-accumulates that each layer does at least, whatever the stacks, tiles and overlap mode."""
+    """Return the minimum number of MACs of each layer, valid for any stacks, tiles and overlap mode."""
     computed = zip(network.layers, _computed(network), strict=True)
     return [_macs(layer, pixels.count) for layer, pixels in computed]
 
 
 def _computed(network: FusableNetwork) -> list[_Crossing]:
-    """Return for each layer the pixels that it computes in the finest tiles, and so in all tiles."""
+    """Return for each layer the pixels that it computes in the finest tiles, hence in any tiles."""
     needed: dict[str, _Crossing] = {}
     found = []
     for layer in reversed(network.layers):
@@ -151,7 +151,7 @@ def _computed(network: FusableNetwork) -> list[_Crossing]:
 
 
 def _leaves(network: FusableNetwork, name: str) -> bool:
-    """True if the feature map is an output of the network, or nobody reads it."""
+    """Return True if the feature map is an output of the network or has no reader."""
     return name in network.outputs or name not in network.last_readers
 
 
@@ -165,7 +165,10 @@ def _inner(window: Window, computed: Pixels, size: int) -> int:
 
 
 def _through(read: Read, computed: _Crossing, source: FeatureMap, *, reaches: bool) -> _Crossing:
-    """What is touched of a map or, where it `reaches`, all from the first tap to the last, as a tile computes it."""
+    """Return the pixels of a map that taps touch or, if `reaches`, all pixels from the first tap to the last.
+
+    Tiles compute the latter.
+    """
     return _Crossing(
         _positions(read.rows, computed.rows, source.rows, reaches=reaches),
         _positions(read.columns, computed.columns, source.columns, reaches=reaches),
@@ -183,7 +186,7 @@ def _positions(window: Window, computed: Pixels, size: int, *, reaches: bool) ->
 
 @dataclass(slots=True)
 class EveryShape:
-    """Floors of layers over all shapes of tiles, for mappings in which every memory keeps what it holds.
+    """Floors of layers over all tile shapes, for mappings that bypass no memory.
 
     Weights cost least in large tiles, which serve many pixels with each weight. Maps cost least in small tiles, which
     have room near the units. The price of a pixel is the least cost of both together in any tile shape, divided by the
@@ -196,15 +199,15 @@ class EveryShape:
     _axes: dict[_AxisKey, LayerAxis] = field(default_factory=dict)
 
     def knows(self, layer: FusableLayer) -> bool:
-        """Return whether something is said of a layer: it runs in tiles, has not too many shapes, and all is kept."""
+        """Return True if the layer runs in tiles, has at most MOST_SHAPES shapes, and mappings bypass no memory."""
         sharing = self.grids.bounds.machine.sharing
         keeps = sharing.every_memory_keeps and not sharing.is_of_every_shape
         return keeps and not layer.runs_alone and layer.output.rows * layer.output.columns <= MOST_SHAPES
 
     def energy_pj(self, layer: FusableLayer, pixels: int, loaded: set[str], *, leaves: bool) -> float:
-        """Return the least energy of its weights, of what it sees of maps that are not `loaded`, and of its output.
+        """Return the least energy in pJ of a layer's weights, its reads of maps that are not `loaded`, and its output.
 
-        At least so many `pixels` of the output are computed; where it `leaves` the network it goes to DRAM.
+        The layer computes at least `pixels` of its output, which is written to DRAM if it `leaves` the network.
         """
         reads = tuple(
             (number, read.channels_seen(self.maps[read.source].channels))
@@ -233,17 +236,17 @@ class EveryShape:
 
 
 def _sizes_along(pixels: int, reads: Sequence[tuple[Window, int]]) -> LayerAxis:
-    """Tiles of every size along an axis, each seeing as little as it does anywhere; nothing is cached."""
+    """Return uncached tiles of every size along an axis, each with the fewest pixels that it sees at any position."""
     nothing, sizes = np.zeros(pixels), np.arange(1, pixels + 1)
     seen = np.array([_least_seen(window, size, sizes) for window, size in reads], float)
     return LayerAxis(np.eye(pixels), sizes.astype(float), nothing, nothing, seen, np.zeros_like(seen), sizes - 1, seen)
 
 
 def _least_seen(window: Window, size: int, tiles: Pixels) -> Pixels:
-    """Return what tiles of each size see at least of a map of this size, wherever they are.
+    """Return the fewest pixels of a map that tiles of each size see, over all positions.
 
-    Padding is least where a tile is furthest from the ends of the map: the first and the last tile see least. Between
-    them what is seen depends on the phase alone, if each pixel stands for several positions.
+    The first and the last tile see the fewest, because padding is least far from the ends of the map. Between them,
+    the count depends only on the phase, if each pixel stands for several positions.
     """
     positions, inside = size * window.repeat, max(-(-window.pad // window.stride), 0) if window.stride else 0
     last = len(tiles) - tiles

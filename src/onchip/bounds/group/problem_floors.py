@@ -1,4 +1,4 @@
-"""What a layer's tile costs at least where its operands are known to lie, by any mapping; and whether there is one."""
+"""Lower bounds on the energy of a layer's tile at given operand homes, and tests for the existence of a mapping."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from onchip.bounds.layer.layer_floors import MachineFloors, OperandFloor
 from onchip.ir.layer import Axis, Layer
 
 _Nest: TypeAlias = tuple[Mapping[str, float], OperandFloor, ReuseFloors | None]
-"""Floors of outputs by home, of inputs, and of weights."""
+"""Floors of outputs by home, of inputs, and of weights (None if their reuse is unknown)."""
 
 
 @dataclass(slots=True)
 class ProblemFloors:
-    """Floors of loop nests on one machine, in pJ, for mappings in which every memory keeps what it holds."""
+    """Floors of loop nests on one machine, in pJ, for mappings that bypass no memory."""
 
     machine: MachineFloors
     _nests: dict[tuple[Layer, bool], _Nest] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class ProblemFloors:
         self._alike = AlikeSizes(self.machine)
 
     def energy_pj(self, problem: LayerProblem) -> float:
-        """Return the least energy of any mapping that has its operands at their homes."""
+        """Return a lower bound on the energy in pJ of any mapping with the operands at their homes."""
         layer = problem.layer
         per_output, per_input, reuse = self._nest(problem)
         energy_pj = layer.macs * self.machine.mac_energy_pj + _unpadded_macs(layer) * per_input.per_mac
@@ -44,14 +44,17 @@ class ProblemFloors:
         return energy_pj + (self._weights_pj(problem, reuse) if reuse is not None else 0.0)
 
     def _weights_pj(self, problem: LayerProblem, reuse: ReuseFloors) -> float:
-        """Of the weights, and of what outputs cost more in the case that is cheapest."""
+        """Return the least energy in pJ of the weights, plus the additional energy of outputs, over the reuse cases."""
         layer, home = problem.layer, self.machine.homes(Operand.WEIGHT).index(problem.home(Operand.WEIGHT))
         uses = np.array([layer.n * layer.p * layer.q], float)
         each = layer.elements(Operand.WEIGHT) * reuse.weight_pj(uses)[:, home, 0]
         return float((each + reuse.more_per_output[:, 0] * layer.elements(Operand.OUTPUT)).min())
 
     def _nest(self, problem: LayerProblem) -> _Nest:
-        """Padding changes none of these floors, and pixels only the ways to unroll them."""
+        """Return the floors of the problem's loop nest.
+
+        Padding changes none of these floors. The number of pixels changes only the possible unrollings.
+        """
         layer, adds = problem.layer, problem.weight_is_an_input
         p, q = (int(self._alike.of(np.array(size), loop)) for size, loop in ((layer.p, "P"), (layer.q, "Q")))
         key = replace(layer, p=p, q=q, padding=(0, 0, 0, 0)), adds
@@ -64,11 +67,10 @@ class ProblemFloors:
 
 
 def surely_maps(problem: LayerProblem) -> bool:
-    """Whether every memory has room for an element of each operand that it keeps below its home, sums complete at home.
+    """Return True if each memory has room for one element of each operand that it keeps, and sums complete below home.
 
-    Then the mapping fits in which every tile is one element and the innermost loops are those of which a sum is made,
-    which is complete above the nearest memory that keeps it: a mapper that leaves no memory out finds that one, or a
-    better one.
+    Then a mapping fits: each tile is one element, and the reduction loops are innermost, so that a sum is complete
+    above the nearest memory that keeps it. A mapper without bypass finds this mapping or a better one.
     """
     layer, home = problem.layer, problem.home(Operand.OUTPUT)
     is_complete = layer.c * layer.r * layer.s == 1
@@ -84,16 +86,17 @@ def surely_maps(problem: LayerProblem) -> bool:
 
 
 def surely_maps_not(problem: LayerProblem) -> bool:
-    """Whether some memory has no room for an element of each operand that it keeps below its home, sums complete.
+    """Return True if some memory has no room for one element of each operand that it keeps below its home.
 
-    No mapping fits in which every memory keeps what it may. What never changes needs no second element to be buffered.
+    Then no mapping without bypass fits. Sums count as complete. Double buffering does not count, because an operand
+    that never changes needs no second element.
     """
     bits, levels = problem.layer.bits, zip(problem.levels, _kept_below_home(problem), strict=True)
     return any(sum(map(bits, kept)) > problem.room_bits(level.memory.name) for level, kept in levels)
 
 
 def _kept_below_home(problem: LayerProblem) -> list[frozenset[Operand]]:
-    """By level the operands of which it has to keep tiles."""
+    """Return for each level the operands whose tiles it has to keep."""
     found = [set[Operand]() for _ in problem.levels]
     for operand in problem.layer.operands:
         for own, _ in zip(found, problem.below_home(operand), strict=False):
@@ -102,7 +105,7 @@ def _kept_below_home(problem: LayerProblem) -> list[frozenset[Operand]]:
 
 
 def _unpadded_macs(layer: Layer) -> int:
-    """Multiply-accumulates of the pixels whose windows see no zeros."""
+    """Return the number of MACs of the pixels whose windows see no zeros."""
     rows, columns = (
         _inner(axis, outputs, taps)
         for axis, outputs, taps in zip(layer.axes, _outputs(layer), _taps(layer), strict=True)
@@ -116,7 +119,7 @@ def _inner(axis: Axis, outputs: int, taps: int) -> int:
 
 
 def _touched(layer: Layer) -> float:
-    """Elements of the input that are neither skipped by a stride nor between dilated taps, at least."""
+    """Return a lower bound on the input elements that no stride skips and that do not lie between dilated taps."""
     padded = (layer.padding[0] or layer.padding[2], layer.padding[1] or layer.padding[3])
     shares = []
     for axis, taps, has_zeros in zip(layer.axes, _taps(layer), padded, strict=True):

@@ -1,4 +1,4 @@
-"""Weights or sums: what a layer's weights cost at least, as not both of them can stay near the units for long."""
+"""Lower bounds on the energy of a layer's weights, given that weights and sums cannot both be reused near the units."""
 
 from __future__ import annotations
 
@@ -15,34 +15,38 @@ from onchip.bounds.layer.layer_floors import NestFloors, least_of
 from onchip.bounds.layer.unit_shares import Number
 
 Line: TypeAlias = tuple[Number, Number]
-"""Energy in pJ of an element: of each use, and on top of it once."""
+"""Energy in pJ of an element: slope (for each use) and intercept (once)."""
 
 _NO_WAY: Final = ((0.0, 1e100), (0.0, 1e100))
-"""Dearer than anything; infinities cannot be subtracted."""
+"""A line above all others. It is finite, because infinities cannot be subtracted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReuseFloors:
-    """Cases of who may be reused long near the units, a weight or a sum: one of them is so.
+    """Exhaustive cases of reuse near the units: either weights or sums stay there for long.
 
-    `lines`: by case, home of the weights, way to the units, the two lines of which the higher one counts, whether for
-    each use or once, and tile. `more_per_output`: what an output costs more by case and tile than by `output_floor`,
-    wherever it goes.
+    `lines` has the axes case, home of the weights, way to the units, line (the higher of two counts), slope or
+    intercept, and tile. `more_per_output` is the energy in pJ of an output above `output_floor`, by case and tile, for
+    any home of the output.
     """
 
     lines: NDArray[np.float64]
     more_per_output: NDArray[np.float64]
 
     def weight_pj(self, uses: NDArray[np.float64]) -> NDArray[np.float64]:
-        """By case, home and tile, or number of multiply-accumulates of the one tile, that need the weight."""
+        """Return the energy in pJ of a weight by case, home and tile, given its number of `uses` in each tile.
+
+        If the floors are of a single tile, the last axis is that of `uses`.
+        """
         found: NDArray[np.float64] = (self.lines[..., 0, :] * uses + self.lines[..., 1, :]).max(axis=3).min(axis=2)
         return found
 
 
 def reuse_floors(nest: NestFloors) -> ReuseFloors:
-    """Either a weight stays for no more uses than sums have room near the units, or a sum for no more than weights.
+    """Return the cases of reuse: a weight stays for at most as many uses as sums fit near the units, or vice versa.
 
-    For each memory that may be the nearest there is a case (docs/fusion.md). Tiles are those of the nest in one axis.
+    Each memory that may be the nearest to the units makes one case (docs/fusion.md). The tiles of the nest form one
+    axis.
     """
     layer, machine = nest.layer, nest.machine
     base, more, lines = nest.output_floor(), list[Number](), list[list[list[tuple[Line, Line]]]]()
@@ -73,7 +77,10 @@ def _in_one_axis(number: Number, tiles: int) -> NDArray[np.float64]:
 
 
 def _weight_lines(nest: NestFloors, nearest: str | None, turns: Number) -> list[list[tuple[Line, Line]]]:
-    """By home. A weight serves at most `turns` multiply-accumulates of a unit before it is fetched again."""
+    """Return the lines of a weight by home and way.
+
+    A weight serves at most `turns` MACs of a unit before it is fetched again.
+    """
     machine, bits = nest.machine, nest.layer.weight_bits
     serving, moved = nest.shares.serving[Operand.WEIGHT], nest.shares.moved[Operand.WEIGHT]
     found = []
@@ -95,7 +102,7 @@ def _weight_lines(nest: NestFloors, nearest: str | None, turns: Number) -> list[
 
 
 def _room(level: MemoryLevel | None, bits: Number) -> Number:
-    """Elements that an instance has room for."""
+    """Return the number of elements that fit in one instance, at least 1."""
     return inf if level is None else np.maximum(level.memory.capacity_bytes * 8 // bits, 1)
 
 

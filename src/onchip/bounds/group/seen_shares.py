@@ -1,4 +1,4 @@
-"""Which part of a block of a map the windows of a layer touch at least: strides skip pixels, dilated taps lie apart."""
+"""The least fraction of a block of a feature map that a layer's windows touch, given strides and dilated taps."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Read, Stack
 
 
 def shares_of(layer: FusableLayer, source: FeatureMap) -> Iterator[tuple[int, float]]:
-    """Its reads of a map by number, and of a block at least the part that is neither skipped nor between taps."""
+    """Yield the index of each of the layer's reads of a map, and its least touched fraction of a block."""
     return ((at, share_of(layer, read)) for at, read in enumerate(layer.reads) if read.source == source.name)
 
 
 def skips_nothing(stack: Stack) -> bool:
-    """Whether every layer sees all pixels between the first and the last one."""
+    """Return True if every layer touches all pixels between the first and the last one in view."""
     return all(share_of(layer, read) == 1.0 for layer in stack.layers for read in layer.reads)
 
 
 def share_of(layer: FusableLayer, read: Read) -> float:
-    """Where windows touch every `gap`th pixel of a block, and the first ones may be zeros that are not stored.
+    """Return the least fraction of a block that windows touch.
 
-    Of a map smaller than the gap they may touch nothing, from one zero to the next.
+    They touch at least every `gap`th pixel, and the first ones may be zeros that are not stored. They may touch nothing
+    of a padded map smaller than the gap.
     """
     found = 1.0
     for window, axis in zip((read.rows, read.columns), layer.layer.axes, strict=True):

@@ -1,7 +1,7 @@
-"""Which pixels of maps tiles of many sizes take along one axis: `back_calculation` of all sizes at once.
+"""Pixels of feature maps that tiles of many sizes take along one axis: `back_calculation` for all sizes at once.
 
-Tiles of all sizes stand in one array, one size after the other. A map is calculated when it is asked for, from the
-stack's output on: of a long stack of which only the end is looked at the rest costs nothing.
+One array holds the tiles of all sizes, one size after the other. Maps are calculated on demand, from the stack's output
+backwards, so the unused beginning of a long stack costs nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Integers: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenPixels:
-    """What one read of a layer sees of a map in every tile, and how many `zeros` before and behind it."""
+    """The pixels of a map that one read of a layer sees in each tile, and the number of `zeros` before and behind."""
 
     spans: Spans
     zeros: tuple[Integers, Integers]
@@ -31,9 +31,9 @@ class SeenPixels:
 
 @dataclass(slots=True)
 class SizeTiles:
-    """Tiles of several `sizes` along one axis of a stack; `cached`: what the tile before has computed stays.
+    """Tiles of several `sizes` along one axis of a stack. If `cached`, pixels of the preceding tile stay available.
 
-    What is asked of a map or a layer raises InputError where a tile sees nothing but padding of what it needs.
+    All queries raise InputError if a tile sees only padding of a map that it needs.
     """
 
     stack: Stack
@@ -41,12 +41,12 @@ class SizeTiles:
     sizes: Sequence[int]
     cached: bool
     begins: Integers = field(init=False)
-    """By size, which tile is its first."""
+    """Index of the first tile of each size."""
     of_size: Integers = field(init=False)
-    """By tile, the number of its size."""
+    """Index of the size of each tile."""
     _pixels: dict[str, int] = field(init=False)
     _readers: dict[str, list[tuple[int, int]]] = field(init=False)
-    """By map, the layers that read it, each with the number of its read."""
+    """Map from feature map to its readers, as pairs of layer index and read index."""
     _computed: dict[str, Spans] = field(init=False)
     _seen: dict[tuple[int, int], SeenPixels] = field(default_factory=dict)
     _calculated_from: int = field(init=False)
@@ -70,17 +70,17 @@ class SizeTiles:
         self._calculated_from = len(layers) - 1
 
     def computed(self, name: str) -> Spans:
-        """Return which pixels of a map every tile computes."""
+        """Return the pixels of a map that each tile computes."""
         if name not in self._computed:
             needed = min(at for at, _ in self._readers[name])
-            for at in reversed(range(needed, self._calculated_from)):  # no recursion: chains are longer than that
+            for at in reversed(range(needed, self._calculated_from)):  # chains exceed the recursion limit
                 self._calculate(self.stack.layers[at].output.name)
                 self._calculated_from = at
             self._calculate(name)
         return self._computed[name]
 
     def seen(self, at: int, number: int) -> SeenPixels:
-        """Return what a layer sees of one of its reads."""
+        """Return the pixels that layer `at` sees in each tile through read `number`."""
         if (at, number) not in self._seen:
             layer = self.stack.layers[at]
             read = layer.reads[number]
@@ -89,7 +89,7 @@ class SizeTiles:
         return self._seen[at, number]
 
     def cached_before(self, at: int, number: int) -> Integers:
-        """Return how many of the pixels that a layer sees come from a cache, in every tile."""
+        """Return for each tile the number of pixels that a read of a layer takes from a cache."""
         seen = self.seen(at, number).spans
         if not self.cached:
             return np.zeros_like(seen.starts)
@@ -98,7 +98,7 @@ class SizeTiles:
         return from_cache
 
     def kept(self, name: str) -> Integers:
-        """Return how many pixels of a map wait in a cache for later tiles, behind every tile."""
+        """Return the number of pixels of a map that a cache holds for later tiles after each tile."""
         stops = self.computed(name).stops
         if not self.cached or not self._readers[name]:
             return np.zeros_like(stops)
@@ -106,7 +106,7 @@ class SizeTiles:
         return found
 
     def _calculate(self, name: str) -> None:
-        """The outermost edges over all readers; where caches are, from where the tile before ended."""
+        """Set the computed pixels of a map: the hull of its readers' views, after the preceding tile if cached."""
         if name in self._computed:
             return
         seen = [self.seen(*reader).spans for reader in self._readers[name]]
@@ -117,13 +117,13 @@ class SizeTiles:
         self._computed[name] = Spans(starts, stops)
 
     def _after_the_one_before(self, stops: Integers, first: Integers | int) -> Integers:
-        """Where the tile before ends; of the first one of each size, there."""
+        """Return the end of the preceding tile for each tile, and `first` for the first tile of each size."""
         starts = np.concatenate((stops[:1], stops[:-1]))
         starts[self.begins] = first if isinstance(first, int) else first[self.begins]
         return starts
 
     def _next_first(self, name: str) -> Integers:
-        """The first pixel that any reader sees in later tiles; behind the map where nothing is left for them."""
+        """Return the first pixel that any reader sees in later tiles, or the map's size if no reader sees one."""
         size, found = self._pixels[name], []
         for at, number in self._readers[name]:
             layer = self.stack.layers[at]
@@ -136,7 +136,10 @@ class SizeTiles:
 
 
 def _through(window: Window, size: int, computed: Spans) -> SeenPixels:
-    """What is seen of a map of so many pixels; nothing where nothing is computed."""
+    """Return the pixels seen of a map of `size` pixels; the spans of tiles that compute nothing are empty.
+
+    Raises InputError if a tile sees only padding.
+    """
     positions, is_busy = size * window.repeat, computed.lengths > 0
     first = computed.starts * window.stride - window.pad
     behind = (computed.stops - 1) * window.stride - window.pad + window.reach

@@ -1,4 +1,4 @@
-"""Stacks of a network, and totals of their tiles along an axis: each is made once."""
+"""A cache of a network's stacks and of the totals of their tiles along an axis."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from onchip.transform.groups.stacks import LayerSpan, stack_of
 from onchip.transform.groups.tilings import TileBox
 
 Tiles: TypeAlias = Tiling | TileBox
-"""Of one size, or of every size of a list."""
+"""Tiles of one size, or of every size of a box."""
 Sizes: TypeAlias = int | tuple[int, ...]
 
 
 @dataclass(slots=True)
 class SpanTotals:
-    """Of the stacks of one network, by the span of their layers."""
+    """A cache of the stacks of one network and their tile totals, by the span of their layers."""
 
     network: FusableNetwork
     _stacks: dict[LayerSpan, Stack] = field(default_factory=dict)
@@ -33,7 +33,10 @@ class SpanTotals:
         return self._stacks[span]
 
     def of(self, span: LayerSpan, tiles: Tiles) -> tuple[AxisTotals, AxisTotals]:
-        """Return the totals along rows and columns; raises InputError for tiles that see nothing but padding."""
+        """Return the totals along rows and columns.
+
+        Raises InputError if a tile sees only padding.
+        """
         mode = tiles.mode
         rows = self._along(span, AxisName.ROWS, tiles.rows, cached=mode.caches_rows)
         return rows, self._along(span, AxisName.COLUMNS, tiles.columns, cached=mode.caches_columns)

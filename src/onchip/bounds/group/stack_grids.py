@@ -1,6 +1,6 @@
-"""What stacks cost at least in tiles of many sizes: as `bounds`, of all sizes of a list at once.
+"""Lower bounds on the cost of stacks for many tile sizes at once (cf. `bounds`).
 
-Stacks that end with the same layer have most of it in common: sums from a layer to the stack's end are kept.
+Stacks that end with the same layer share suffix sums, from a layer to the stack's end, which are cached.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Places: TypeAlias = tuple[NDArray[np.intp], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TileGrid:
-    """Tilings of all these columns and rows in one mode, of stacks within `longest` that end with it."""
+    """Set of tilings with these columns and rows in one mode, for the stacks that are suffixes of `longest`."""
 
     longest: LayerSpan
     mode: OverlapMode
@@ -39,7 +39,7 @@ class TileGrid:
     _places: dict[tuple[Sizes, Sizes], Places | None] = field(default_factory=dict)
 
     def places_of(self, columns: Sizes, rows: Sizes) -> Places | None:
-        """Return where these sizes stand in arrays by size, None unless it has all of them."""
+        """Return the indices of these sizes in arrays by size, or None if the grid lacks one of them."""
         key = columns, rows
         if key not in self._places:
             has_all = set(columns) <= set(self.columns) and set(rows) <= set(self.rows)
@@ -50,7 +50,7 @@ class TileGrid:
 
 @dataclass(slots=True)
 class _Suffixes:
-    """Of one grid by layer, the last one first: sums of it and of all behind it."""
+    """The suffix sums of one grid by layer, from the last layer backwards."""
 
     rows: AxisGrid
     columns: AxisGrid
@@ -61,22 +61,22 @@ class _Suffixes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridSums:
-    """By size of rows and of columns: energy in pJ, cycles, and bits from and to DRAM."""
+    """Energy in pJ, cycles, and bits from and to DRAM, each of shape (size of rows, size of columns)."""
 
     energy_pj: Floats
     cycles: Floats
     dram_bits: Floats
 
     def at(self, places: Places) -> GridSums:
-        """Return those of some sizes."""
+        """Return the sums at these indices of sizes."""
         return GridSums(self.energy_pj[places], self.cycles[places], self.dram_bits[places])
 
 
 @dataclass(slots=True)
 class StackGrids:
-    """Bounds of the stacks of one network on one machine in tiles of many sizes; what they share is calculated once.
+    """Bounds on the stacks of one network on one machine in tiles of many sizes, with shared terms calculated once.
 
-    Of what some tile of a grid sees nothing but padding nothing is to be asked: `sees_all` says so.
+    Callers check `sees_all` first: the bounds are undefined if some tile of a grid sees only padding.
     """
 
     spans: SpanTotals
@@ -87,7 +87,7 @@ class StackGrids:
     _suffixes: dict[TileGrid, _Suffixes] = field(default_factory=dict)
     _inside: dict[tuple[TileGrid, int, str, Taken], GridSums] = field(default_factory=dict)
     _readers: Mapping[str, Sequence[int]] = field(init=False)
-    """By map the layers that read it, in order."""
+    """Map from feature map to the indices of its reading layers, ascending."""
     _outside: dict[tuple[int, int], Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
     _maps: dict[tuple[TileGrid, int, tuple[str, ...], MapPlaces], Floats] = field(default_factory=dict)
     _loaded: dict[tuple[TileGrid, int, str, str], tuple[Floats, Floats]] = field(default_factory=dict)
@@ -110,16 +110,16 @@ class StackGrids:
         return self.spans.network
 
     def sees_all(self, grid: TileGrid, start: int) -> bool:
-        """Return whether no tile of the grid sees nothing but padding in the layers from `start` on."""
+        """Return True if, in the layers from `start` on, each tile of the grid sees a pixel that is not padding."""
         axes, place = self._suffixes_of(grid), start - grid.longest.start
         return axes.rows.sees_all(place) and axes.columns.sees_all(place)
 
     def sums(
         self, grid: TileGrid, start: int, homes: Mapping[str, str], output_home: str, taken: Taken = ()
     ) -> GridSums:
-        """Return what the stack from layer `start` on costs at least, its inputs and output lying in these homes.
+        """Return a lower bound on the stack from layer `start` on, with its inputs and output in these homes.
 
-        `taken` is what these and other maps take of memories while it runs.
+        `taken` are the bits of each memory that these and other maps occupy while it runs.
         """
         inside = self.sums_inside(grid, start, output_home, taken)
         energy_pj, dram_bits = inside.energy_pj, inside.dram_bits
@@ -132,7 +132,7 @@ class StackGrids:
         return GridSums(energy_pj, inside.cycles, dram_bits)
 
     def sums_inside(self, grid: TileGrid, start: int, output_home: str, taken: Taken = ()) -> GridSums:
-        """Return the same without what comes from outside."""
+        """Return the bound of `sums` without the loads of the stack's inputs."""
         key = grid, start, output_home, taken
         if key not in self._inside:
             share = self._share_from(grid, start)
@@ -145,7 +145,7 @@ class StackGrids:
         return self._inside[key]
 
     def _maps_inside(self, grid: TileGrid, start: int, output_home: str, taken: Taken) -> Floats:
-        """By size with cached rows in the lowest memory in which they may lie."""
+        """Return the energy in pJ of maps by size, with cached rows in the lowest memory with room for them."""
         levels = self._row_levels(grid, start, taken)
         if levels is None:
             return self._maps_with(grid, start, output_home, MapPlaces(taken=taken))
@@ -167,7 +167,10 @@ class StackGrids:
         return found + self._maps_of(grid, last, readers.get(last, ()), own)
 
     def _maps_from(self, grid: TileGrid, inner: MapPlaces, start: int) -> Floats:
-        """As if all maps were of the stack, without those of the last layer."""
+        """Return the energy in pJ of maps of the layers from `start` on, without the last layer.
+
+        All maps count as maps of the stack.
+        """
         known, last = self._suffixes_of(grid).maps_pj.setdefault(inner, []), grid.longest.stop - 1
         if not known:
             known.append(np.zeros((len(grid.rows), len(grid.columns))))
@@ -188,7 +191,7 @@ class StackGrids:
         return self._maps[key]
 
     def _outer_readers(self, start: int, stop: int) -> Mapping[int, tuple[str, ...]]:
-        """Return the layers of a stack that read what none of them writes, each with these maps."""
+        """Map each layer that reads inputs of the stack to the names of these inputs."""
         if (start, stop) not in self._outside:
             found: dict[int, tuple[str, ...]] = {}
             for source in self.spans.stack(LayerSpan(start, stop)).inputs:
@@ -198,11 +201,11 @@ class StackGrids:
         return self._outside[start, stop]
 
     def _readers_within(self, name: str, start: int, stop: int) -> list[int]:
-        """Return the layers of a stack that read a map, in order."""
+        """Return the indices of the stack's layers that read a map, ascending."""
         return [at for at in self._readers.get(name, ()) if start <= at < stop]
 
     def _row_levels(self, grid: TileGrid, start: int, taken: Taken) -> Floats | None:
-        """By size the number of the lowest memory with room for the cached rows of all maps, if any are."""
+        """Return by size the index of the lowest memory with room for all cached rows, or None without cached rows."""
         if not grid.mode.caches_rows:
             return None
         suffixes, stop = self._suffixes_of(grid), grid.longest.stop
@@ -219,7 +222,7 @@ class StackGrids:
         return found
 
     def _kept_bits(self, grid: TileGrid, name: str) -> Floats:
-        """Of what is in the cache of columns, too, nothing is counted."""
+        """Return by size the bits of a map in the row cache, without pixels that are also in the column cache."""
         suffixes, one = self._suffixes_of(grid), self.network.maps[name]
         columns = suffixes.columns.whole(name) - suffixes.columns.kept(name)
         return np.outer(suffixes.rows.kept(name), columns) * one.channels * one.bits
@@ -232,7 +235,7 @@ class StackGrids:
         return known[stop - 1 - start]
 
     def _weights(self, share: GridShare, taken: Taken) -> tuple[Floats, Floats]:
-        """Energy of all weights, and the bits of them that come from DRAM again (as `StackBounds` has it)."""
+        """Return the energy in pJ of all weights, and their bits that DRAM supplies again (cf. `StackBounds`)."""
         homes, capacities, highest = self.bounds.weight_homes, self.bounds.free(taken), self.bounds.highest_home
         lowest = next(at for at, home in enumerate(homes) if share.weight_bits <= capacities[home])
         weights_pj: Floats = share.weights_pj[min(lowest, highest)]
@@ -242,7 +245,7 @@ class StackGrids:
         return weights_pj + outside_bits * share.dearer_pj, outside_bits * share.tiles_again
 
     def _load(self, grid: TileGrid, start: int, source: str, home: str) -> tuple[Floats, Floats]:
-        """By size: elements from outside of the layer that takes most, and the energy of those that cost most."""
+        """Return by size the maximum over the reading layers of the elements loaded, and of their energy in pJ."""
         key = grid, start, source, home
         if key not in self._loaded:
             one = self.network.maps[source]
@@ -259,11 +262,12 @@ class StackGrids:
         return self._loaded[key]
 
     def _taken(self, grid: TileGrid, axis: AxisName, at: int, number: int) -> Floats:
-        """By size the pixels along an axis that come from outside for one read of a layer.
+        """Return by size the pixels along an axis that one read of a layer loads from a stack input.
 
-        Not cached, what each tile sees. Cached, each pixel that any tile sees once: all that one tile of the whole axis
-        would see, where windows leave nothing out between neighbours and all pixels of the layer are computed. Else
-        what comes from no cache in the longest stack, in which other readers may have brought more there.
+        Without a cache, each tile loads all pixels that it sees. With a cache, each pixel is loaded once. The count is
+        then the view of one tile over the whole axis, if windows leave no gaps and all pixels of the layer are
+        computed. Otherwise it is the number of uncached pixels in the longest stack, a lower bound, because other
+        readers there may have cached more.
         """
         tiles = self._axes(grid, at)[0 if axis is AxisName.ROWS else 1]
         is_cached = grid.mode.caches_rows if axis is AxisName.ROWS else grid.mode.caches_columns
@@ -296,7 +300,7 @@ class StackGrids:
         return self._suffixes[grid]
 
     def _axis(self, span: LayerSpan, axis: AxisName, sizes: Sizes, *, cached: bool) -> AxisGrid:
-        """What is square has rows and columns alike."""
+        """Return the grid of a span along an axis. A square stack has one grid for both axes."""
         key = span, axis, sizes, cached
         if key not in self._axis_grids:
             stack = self.spans.stack(span)

@@ -1,7 +1,7 @@
-"""Equal tiles of any size between two along an axis: at least so many pixels, at most so large tiles.
+"""Bounds on the pixel counts of equal tiles along an axis, valid for all tile sizes of a range.
 
-Away from its ends, a tile of `t` pixels of the stack's output needs `(t - 1) * pace + reach` of a feature map; what two
-neighbours both need is `reach - pace`. docs/fusion.md, section 4, says why no tiling in between has less.
+Away from its ends, a tile of `t` pixels of the stack's output needs `(t - 1) * pace + reach` pixels of a feature map.
+Two neighbours share `reach - pace` of them. docs/fusion.md, section 4, proves the bounds for the sizes in between.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from onchip.ops.derive.fusable import FusableLayer, Stack
 class _Needed:
     """Pixels of a map that pixel `x` of the stack's output needs: `[x * pace + start, x * pace + stop)`.
 
-    Of the pixels of the output, `before` and `behind` are near enough to the first and to the last for an end of any
-    map on the way to cut that off.
+    For the first `before` and the last `behind` pixels of the output, the end of some map on the way may cut off part
+    of that interval.
     """
 
     pace: int
@@ -31,13 +31,13 @@ class _Needed:
 
     @property
     def reach(self) -> int:
-        """How many one pixel needs."""
+        """Number of pixels that one output pixel needs."""
         return self.stop - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class SizeRange:
-    """Tiles of `least` to `most` of the `pixels` of a stack's output."""
+    """Tile sizes from `least` to `most` pixels, for a stack's output of `pixels` pixels."""
 
     least: int
     most: int
@@ -45,20 +45,20 @@ class SizeRange:
 
     @property
     def fewest_tiles(self) -> int:
-        """Return how many tiles of the greatest size cover the output."""
+        """Return the number of tiles of the largest size that cover the output."""
         return -(-self.pixels // self.most)
 
     @property
     def longest_first(self) -> int:
-        """The first tile is what the others leave, of which there are at least as many as are fewest."""
+        """Maximum size of the first tile, which takes the remainder of at least `fewest_tiles - 1` other tiles."""
         return min(self.most, self.pixels - (self.fewest_tiles - 1) * self.least)
 
 
 def range_totals(stack: Stack, axis: AxisName, sizes: SizeRange, whole: AxisTotals, *, cached: bool) -> AxisTotals:
-    """What is true of each size of the range, for bounds; `whole` is that of one tile.
+    """Return totals that are bounds for each size of the range. `whole` are the totals of a single tile.
 
-    Of caches only that what several layers read may come from there. No layer may skip pixels, and all branches have to
-    be `paced_alike`.
+    Pixels that several layers read may come from a cache; otherwise caches do not count. Requires that no layer skips
+    pixels, and that all branches are `paced_alike`.
     """
     needed = _needed(stack, axis)
     readers = Counter(read.source for layer in stack.layers for read in layer.reads)
@@ -73,9 +73,9 @@ def range_totals(stack: Stack, axis: AxisName, sizes: SizeRange, whole: AxisTota
 
 
 def paced_alike(stack: Stack) -> bool:
-    """Whether pixels of a map stand for equally many of the output's, whatever way leads there.
+    """Return True if all paths from a map to the stack's output have the same product of strides.
 
-    They do not where all pixels see the same one, and of pixels that are repeated that is not said.
+    Returns False if some window has stride 0 (all pixels see the same one) or repeats pixels.
     """
     reads = [read for layer in stack.layers for read in layer.reads]
     windows = [axis.window(read) for axis in AxisName for read in reads]
@@ -123,13 +123,13 @@ def _of_layer(
 
 
 def _shared(needed: _Needed, sizes: SizeRange) -> int:
-    """What neighbours both compute, but for those so near an end that less is known of them."""
+    """Return a lower bound on the pixels that neighbouring tiles both compute, without tiles near the ends."""
     cut_off = (1 + (needed.before - 1) // sizes.least if needed.before else 0) + needed.behind // sizes.least
     return max(sizes.fewest_tiles - 1 - cut_off, 0) * max(needed.reach - needed.pace, 0)
 
 
 def _needed(stack: Stack, axis: AxisName) -> Mapping[str, _Needed]:
-    """By feature map, from the stack's output on."""
+    """Map each feature map to its needed pixels, calculated from the stack's output backwards."""
     pixels = axis.pixels(stack.output)
     found = {stack.output.name: _Needed(1, 0, 1, 0, 0)}
     for layer in reversed(stack.layers):

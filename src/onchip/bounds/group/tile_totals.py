@@ -1,4 +1,4 @@
-"""Equal tiles along an axis as bounds need them: how many, in each how many pixels every layer computes and sees."""
+"""Totals over equal tiles along an axis, for bounds: number of tiles, and pixels that each layer computes and sees."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from onchip.ops.derive.fusable import FusableLayer, Stack
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`times` tiles in which a layer computes and sees equally much; `seen` has a number for each of its reads.
+    """A class of `times` tiles with equal pixel counts in a layer.
 
-    `inner` pixels see no zeros, `cached` ones of each read come from a cache, `written` ones go to one.
+    `computed` pixels, of which the windows of `inner` pixels see no zeros and `written` go to a cache. `seen` pixels by
+    read, of which `cached` come from a cache.
     """
 
     times: float
@@ -29,11 +30,12 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class LayerTotals:
-    """Over all tiles along the axis in which a layer computes anything: `inner` pixels of them see no zeros.
+    """Totals over all tiles along an axis in which a layer computes at least one pixel.
 
-    `first` are those of the first tile, `most` those of any; `largest` and `total` are what it computes and sees, at
-    most in a tile and in all together. `slices` are alike in both, `uses` in what they compute. Of what it sees,
-    `cached` pixels come from a cache, and of what it computes `written` go to one.
+    `first` is the number of pixels computed in the first tile, `most` the maximum of any tile. `largest` and `total`
+    are the pixels computed and seen (by read): the maximum of a tile, and the sum. `inner` computed pixels see no
+    zeros. Tiles of one of the `slices` compute and see equally many pixels; tiles of one of the `uses` compute equally
+    many. `cached` pixels by read come from a cache, and `written` pixels go to one.
     """
 
     slices: tuple[Slice, ...]
@@ -49,17 +51,17 @@ class LayerTotals:
 
     @property
     def computed(self) -> int:
-        """Return how many pixels are computed in all tiles together."""
+        """Return the number of pixels computed in all tiles together."""
         return self.total[0]
 
     def new(self, read: int) -> int:
-        """Pixels that it sees and that come from no cache, of one of its reads."""
+        """Return the number of pixels that one of the layer's reads sees and that come from no cache."""
         return self.total[1][read] - self.cached[read]
 
 
 @dataclass(frozen=True, slots=True)
 class AxisTotals:
-    """Layers and maps by name; neighbours share `kept` pixels of a map through a cache, of the `whole` that it has."""
+    """Totals by layer name, and by map name the pixels that neighbours share in a cache (`kept`) and all (`whole`)."""
 
     layers: Mapping[str, LayerTotals]
     kept: Mapping[str, int]
@@ -67,7 +69,10 @@ class AxisTotals:
 
 
 def axis_totals(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> AxisTotals:
-    """Of tiles of so many pixels of the stack's output; raises InputError as `back_calculation` does."""
+    """Return the totals for tiles of `tile` pixels of the stack's output.
+
+    Raises InputError as `back_calculation` does.
+    """
     found = back_calculation(stack, axis, tile, cached=cached)
     layers = {
         layer.name: _totals(layer, axis, found.maps[layer.output.name], reads)
@@ -77,7 +82,7 @@ def axis_totals(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> Axi
 
 
 def _totals(layer: FusableLayer, axis: AxisName, output: MapUse, reads: tuple[ReadUse, ...]) -> LayerTotals:
-    """What tiles have alike is in the order in which they are."""
+    """Return the totals of a layer. Its slices are in the order of their first tiles."""
     stride, pixels = axis.window(layer.reads[0]).stride, output.computed.lengths
     outer = -(-reads[0].zeros_before // stride) - (-reads[0].zeros_after // stride)
     inner = np.maximum(pixels - outer, 0)
