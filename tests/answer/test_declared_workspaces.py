@@ -1,4 +1,4 @@
-"""What an operator needs for itself while it runs, in a schedule: room beside tiles and rows, and nothing more."""
+"""Workspaces of operators in a schedule: they take room like tiles and rows, and change nothing else."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def machine(*sizes: int) -> Accelerator:
 
 
 def chain(*operators: tuple[str, int], elements: int = 4) -> Graph:
-    """Maps x, m0, m1 ... of so many elements; each operator has a kind, and bytes that it needs for itself."""
+    """Return maps x, m0, m1 ... with `elements` elements each; each operator is a kind and its workspace in bytes."""
     names = ["x", *(f"m{at}" for at in range(len(operators)))]
     roles = [Role.INPUT, *[Role.ACTIVATION] * (len(operators) - 1), Role.OUTPUT]
     tensors = [Tensor.of_shape(name, (1, 1, 1, elements), 8, role) for name, role in zip(names, roles, strict=True)]

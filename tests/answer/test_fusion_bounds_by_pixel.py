@@ -1,4 +1,4 @@
-"""A map times a constant for each pixel: no bound of a stack is above what it costs, which `fuse` holds itself."""
+"""A map times a constant for each pixel: no bound of a stack exceeds its cost, which `fuse` checks itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.series import series
 
 
 def windowed(rows: int, columns: int, constant: tuple[int, ...]) -> Graph:
-    """As a signal is weighted before its transform."""
+    """Return a network that weights a signal for a transform."""
     tensors = (
         Tensor.of_shape("x", (1, rows, columns), 8, Role.INPUT),
         Tensor.of_shape("window", constant, 8, Role.PARAMETER),
@@ -38,7 +38,7 @@ CASES = list(
     product(("simba", "meta-prototype-df"), ((1, 40, (40,)), (6, 10, (6, 10)), (6, 10, (10,))), FusionObjective)
 )
 MIXED = [CASES[5 * at % len(CASES)] for at in range(len(CASES))]
-"""The same ones, so that the first few have every machine, window and objective among them."""
+"""A permutation of the cases, so that the first few contain every machine, window and objective."""
 
 
 @pytest.mark.parametrize(("machine", "window", "objective"), series(MIXED, 4))

@@ -1,4 +1,4 @@
-"""Which operands a memory keeps tiles of: those of which it has room for an element."""
+"""A memory keeps tiles of an operand only if it has room for one element."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_one_element_at_a_time_always_fits(make: Callable[[int], LayerProblem]) 
 
 
 def test_a_tile_in_a_memory_that_mappers_leave_out_may_be_legal() -> None:
-    """A finished output fits where a sum in the making does not: the whole sum is made beside each other."""
+    """A finished output fits where a partial sum does not, if the whole sum is made in parallel."""
     problem = narrow_problem(partial_bits=16)
     mapping = LayerMapping((Loop("C", 2, "lane"),), output=(Kept("sums", 1),))
     assert [level.memory.name for level in problem.keepers(OUTPUT)] == ["both"]

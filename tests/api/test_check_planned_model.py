@@ -1,4 +1,4 @@
-"""A model with its plan is read back, and each place of it that says something else is found."""
+"""A model with its plan is read back, and each place that contradicts the plan is found."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def network(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def model(network: Path) -> Path:
-    """The network with its plan in it."""
+    """Return the network with its plan inside."""
     plan = planned(network, Request(str(network), Reading(), ROOM, Objective.TRAFFIC))
     check = check_plan(plan, str(network), Target(), {})
     output = network.with_name("planned.onnx")

@@ -83,7 +83,7 @@ def test_inputs_and_outputs_are_whole(tmp_path: Path) -> None:
 
 
 def test_what_is_not_listed_is_said_to_be_unchecked(tmp_path: Path) -> None:
-    """Vela has names of its own for some tensors, and lists none of what it leaves to the host."""
+    """Vela renames some tensors, and does not list the tensors that it leaves to the host."""
     check = checked(tmp_path, *ROWS[1:])
     assert check.is_legal
     assert check.not_checked[0] == "where 'x' lies, which it does not list under that name"

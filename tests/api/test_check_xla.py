@@ -1,4 +1,4 @@
-"""XLA's buffer assignment is verified: each fault of an allocation is named, and what it shrinks to is the least."""
+"""The verifier names each fault of an XLA buffer assignment, and the reduced size is the minimum."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RANGES = """HloLiveRange (max 9):
 def checked(
     folder: Path, size: int, *rows: tuple[str, int, int, int, int], kind: str = "preallocated-temp"
 ) -> AnswerCheck:
-    """Rows are name, size, offset, first and last instruction."""
+    """Check an assignment; rows are name, size, offset, first and last instruction."""
     values = "".join(
         f" value: <{at} {name} @0> (size={bytes_},offset={offset}): f32[{bytes_ // 4}]{{0}}\n"
         for at, (name, bytes_, offset, _, _) in enumerate(rows)
@@ -81,7 +81,7 @@ def test_parameters_are_verified_and_not_packed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_it_shrinks_to_is_the_least_there_is(seed: int, tmp_path: Path) -> None:
-    """Against the exhaustive packing of lives with both ends, for values side by side."""
+    """Compare with the exhaustive packing of closed live ranges, for values side by side."""
     random, at, rows = Random(seed), 0, []
     for number in range(5):
         start = random.randrange(6)

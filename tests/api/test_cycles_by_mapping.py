@@ -1,4 +1,4 @@
-"""How long operators last by mappings: no less than their work takes on the array, tiles and several nests included."""
+"""Cycles of operators by mappings: never below their work over the array, for tiles and several nests too."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def cycles(graph: Graph, accelerator: Accelerator = ONE) -> int:
 
 @pytest.mark.parametrize("graph", ALL.values(), ids=ALL)
 def test_no_operator_takes_less_than_its_work_over_the_array(graph: Graph) -> None:
-    """In a scratchpad that holds weights, too, which a pool does not have."""
+    """The scratchpad also holds weights, which a pool does not have."""
     (operator,) = graph.operators
     assert cycles(graph) >= ceil(MacCount(graph).macs(operator) / UNITS)
 
@@ -66,7 +66,7 @@ def test_no_operator_takes_less_than_its_work_over_the_array(graph: Graph) -> No
 @pytest.mark.parametrize("graph", ALL.values(), ids=ALL)
 @pytest.mark.parametrize("share", [2, 4])
 def test_tiles_take_no_less_than_what_they_are_tiles_of(graph: Graph, share: int) -> None:
-    """And, as each is rounded up, less than a cycle more for each of them, moves between them apart."""
+    """Rounding adds less than a cycle per tile, without the moves between tiles."""
     need = sum(tensor.size_bytes for tensor in graph.tensors)
     tiles = split_operators(problem_of(graph, need // share), Split.AUTO)
     found = cycles_by_mapping(tiles, ONE, Run())
@@ -85,7 +85,7 @@ def test_wider_elements_take_longer_over_the_same_ports() -> None:
 
 
 def test_operands_need_room_in_all_scratchpads_together_alone() -> None:
-    """Which of two scratchpads of the same kind an operand lies in is for the plan to say."""
+    """The plan decides which of two scratchpads of the same kind an operand lies in."""
     holds = (Operand.INPUT, Operand.WEIGHT)
     several = (
         Memory("one", 800, holds=holds),

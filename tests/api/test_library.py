@@ -146,7 +146,7 @@ def test_a_schedule_is_drawn_and_explained_as_it_was_found_or_from_its_file(tmp_
 
 
 def test_what_a_file_leaves_open_is_bound_from_python(tmp_path: Path) -> None:
-    """By a reading, and by the elements of layers; an error has the dimensions, and options that close them."""
+    """A reading binds dimensions, and elements of layers too; the error lists the open dimensions and the options."""
     node = make_node("Conv", ["x", "w"], ["c"])
     total = make_node("Sum", ["c", "bias"], ["y"])
     inputs = [value("x", ["n", 3, None, None]), value("bias", [1])]

@@ -1,4 +1,4 @@
-"""Whatever may take seconds is a phase: use cases say what they are at, to whoever listens."""
+"""Phases of use cases: anything that may take seconds reports a phase to a listener."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUFFERS = "id,lower,upper,size\na,0,4,1024\nb,2,6,512\n"
 
 
 class Phases:
-    """Those told, in the order in which they begin."""
+    """The names of reported phases, in the order in which they begin."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -61,7 +61,7 @@ def test_a_phase_that_fails_is_over() -> None:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an answer of each kind."""
+    """Return a folder with an answer of each kind."""
     folder = tmp_path_factory.mktemp("answers")
     (folder / "buffers.csv").write_text(BUFFERS)
     for words in (

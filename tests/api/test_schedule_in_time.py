@@ -1,4 +1,4 @@
-"""Schedules in no time at all, and in stacks that are given."""
+"""Schedules without search time, and in given stacks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from support.small_schedules import chip, document, three
 
 NO_TIME = Limits(1e-6)
 PRICED = ("simba", "meta-prototype-df", "tpu-like-df", "edge-tpu-like", "eyeriss-like", "ascend-like", "tesla-npu-like")
-"""What says what an access costs."""
+"""Presets that state the energy of an access."""
 
 
 @pytest.mark.parametrize("objective", ["energy", "latency", "edp", "traffic"])
@@ -42,7 +42,7 @@ def test_without_time_there_is_a_legal_schedule_of_any_kind(objective: str) -> N
 
 
 def test_without_time_each_operator_is_mapped_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was mapped without a search is not composed again where there was no time to map anything longer."""
+    """An operator that was mapped without a search is not composed again if no time was left for longer mappings."""
     asked: list[NestPlace] = []
     mapped = BestMapper.__call__
 
@@ -99,7 +99,7 @@ def test_stacks_that_are_not_found_in_time_are_not_said_to_be_there() -> None:
 
 
 def test_what_is_kept_back_for_checking_grows_with_the_operators_and_with_what_a_processor_has_to_wait() -> None:
-    """At most so many times what reading took."""
+    """The time kept back is at most a fixed multiple of the reading time."""
     now, had = time.perf_counter(), time.process_time()
     idle, busy = (Deadline(began=now - 100, processor_began=had - one) for one in (100, 25))
     for operators in (1, 100, 1000):

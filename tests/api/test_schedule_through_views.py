@@ -1,4 +1,4 @@
-"""Schedules in stacks that reach through parts of channels and repeated pixels: legal, and not below their bound."""
+"""Schedules in stacks through slices of channels and repeated pixels: legal, and not below their bound."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEAREST: Attributes = {"mode": "nearest", "coordinate_transformation_mode": "asy
 
 
 def halves() -> Graph:
-    """One half of a map beside what a convolution makes of the other."""
+    """Return one half of a map plus a convolution of the other half."""
     network = Network(8)
     wide = conv(network, network.input(1, 2, 8, 8), 4, 1)
     first, second = network.split(wide, [(1, 2, 8, 8)] * 2, 1)
@@ -32,7 +32,7 @@ def halves() -> Graph:
 
 
 def grown() -> Graph:
-    """A map that grows and meets a convolution of itself, as where a decoder meets its encoder."""
+    """A map that is enlarged and added to a convolution of itself, as where a decoder meets its encoder."""
     network = Network(8)
     small = conv(network, network.input(1, 2, 4, 4), 2, 3)
     large = network.add("Resize", [small], (1, 2, 8, 8), (), NEAREST)

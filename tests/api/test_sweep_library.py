@@ -1,4 +1,4 @@
-"""`onchip.sweep`, `capacity` and `diff`: what the verbs say, as typed rows and tables."""
+"""`onchip.sweep`, `capacity` and `diff`: the results of the verbs, as typed rows and tables."""
 
 from __future__ import annotations
 

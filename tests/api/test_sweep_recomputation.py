@@ -1,4 +1,4 @@
-"""Sweeps in which operators may run again: every row is what trying every single instruction finds."""
+"""Sweeps in which operators may run again: every row equals the optimum over all instruction sequences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CAPACITIES = (7, 8, 10, 11)
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """A map that waits while another needs the room, and is cheaply made again: join reads it long after it is made."""
+    """A map that waits while another needs the room and is cheap to recompute: join reads it long after it is made."""
     fields: Json = {
         "format": "onchip-graph",
         "version": 1,
@@ -43,7 +43,7 @@ def network(tmp_path: Path) -> Path:
 
 
 def least(network: Path, capacity: int, costs: dict[str, int] | None, objective: str) -> int | None:
-    """What the oracle finds; without costs nothing runs again, which is that running again costs more than all else."""
+    """Return the least cost found by the oracle; without `costs` a further run costs more than everything else."""
     graph = read_graph(network)
     again = Recomputation(costs or dict.fromkeys(EDGES, 10**6))
     asked = Problem(graph, (Memory("sram", capacity),), Objective(objective), Order.FREE, recomputation=again)

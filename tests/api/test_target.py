@@ -1,4 +1,4 @@
-"""Which tensors a plan counts unless the user says so."""
+"""The tensors that a plan counts by default."""
 
 from __future__ import annotations
 

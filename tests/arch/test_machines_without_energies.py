@@ -1,4 +1,4 @@
-"""Every verb answers every objective that needs no energies on every bundled machine; the refusals are listed."""
+"""Objectives that need no energies are answered by all verbs on all bundled machines; the refusals are listed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ memories:
 dram: {{ports: [{{direction: read_write, bits_per_cycle: 8}}]{ACCESS}}}
 """
 NEEDS_SPILLS: Final = ("nvdla-like", "plan", "peak")
-"""Its outputs reach the scratchpads of inputs through DRAM alone, and `peak` rules spills out."""
+"""Only DRAM connects its outputs with the scratchpads of inputs, and `peak` rules out spills."""
 
 
 def refusal(machine: str, verb: str, objective: str) -> str | None:

@@ -1,4 +1,6 @@
-"""The second prover of mappings against every mapping of toys: the truth is confirmed, anything above it refuted."""
+"""The second prover of mappings against all mappings of small cases: it confirms the optimum and refutes any value
+above.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def test_the_truth_is_confirmed_and_a_bound_above_it_refuted(make: Toy, seed: in
 
 
 def random_mapping(random: Random, problem: LayerProblem) -> tuple[Terms, Chains, list[int], list[Loop]] | None:
-    """A way, its chains and a random chain of tiles in it."""
+    """Return a spatial unrolling, its chains and a random chain of tiles."""
     assert problem.accelerator.array is not None
     ways, terms = Ways.of(problem.layer, problem.accelerator.array), Terms(problem)
     assert ways is not None
@@ -86,7 +88,7 @@ def random_mapping(random: Random, problem: LayerProblem) -> tuple[Terms, Chains
 @pytest.mark.parametrize("make", TOYS)
 @pytest.mark.parametrize("seed", series(range(25), 6))
 def test_what_is_ruled_out_by_sums_is_never_below_the_cost(make: Toy, seed: int) -> None:
-    """Of random mappings: the floor of the way, of its boundaries, and of the least chain."""
+    """Random mappings cost at least the lower bounds of their unrolling, of its boundaries, and of the least chain."""
     problem = make(seed)
     random, array = Random(seed), problem.accelerator.array
     found = random_mapping(random, problem)

@@ -1,4 +1,4 @@
-"""The second prover against trying everything: true optima are confirmed, one more is refuted by a legal plan."""
+"""The second prover against exhaustive search: true optima are confirmed, one more is refuted by a legal plan."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def one_scratchpad(seed: int) -> Problem:
 
 
 def two_scratchpads(seed: int) -> Problem:
-    """Too tiny for much, so that every sequence of instructions can be tried."""
+    """A problem so small that every sequence of instructions can be tried."""
     chance = random.Random(seed)
     tensors = [Tensor("in", chance.randint(1, 2), Role.INPUT)]
     operators = []
@@ -77,7 +77,7 @@ def truth_of(problem: Problem) -> int | None:
 
 
 def rules_as_the_oracle_does(problem: Problem) -> bool:
-    """Whether there was anything to rule on."""
+    """Compare the ruling with the oracle's optimum; return False if there is no optimum."""
     truth = truth_of(problem)
     if truth is None:
         return False
@@ -104,7 +104,7 @@ def test_linked_scratchpads_are_ruled_on_as_trying_everything_does() -> None:
 
 @pytest.mark.parametrize("orders", [False, True])
 def test_what_crosses_operators_is_a_relaxation(orders: bool) -> None:
-    """Asked for anything up to the true optimum itself, each relaxation has a solution."""
+    """The relaxations have a solution for any value up to the true optimum."""
     for seed in range(40):
         problem = one_scratchpad(seed)
         if (truth := truth_of(problem)) is None:

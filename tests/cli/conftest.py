@@ -1,4 +1,4 @@
-"""Small files that the commands are given."""
+"""Small input files for the commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def chip(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """Three convolutions for it."""
+    """Three convolutions for the small machine."""
     path = tmp_path / "three.json"
     path.write_text(three_convolutions())
     return path

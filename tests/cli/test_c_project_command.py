@@ -1,4 +1,4 @@
-"""`onchip export --to c-project`: what it prints, and what it refuses in one line."""
+"""`onchip export --to c-project`: its output, and its refusals in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong with the cache of mappings: the same answer, and one line that says so."""
+"""A faulty mapping cache does not change the answer and prints one warning line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def answer_in(ended: Ended) -> object:
 
 
 def line_in(ended: Ended) -> str:
-    """The one line on standard error."""
+    """Return the one line on standard error."""
     assert ended.err.startswith("onchip: ")
     assert ended.err.count("\n") == 1
     return ended.err
@@ -168,7 +168,7 @@ def test_a_damaged_file(
 
     assert answer_in(ended) == right
     assert "a kept mapping is damaged" in line_in(ended)
-    if kept.is_file():  # it was mended
+    if kept.is_file():  # the cache was repaired
         assert onchip("map", LAYER, "--accelerator", chip).err == ""
 
 

@@ -1,4 +1,4 @@
-"""`onchip capacity`: the curve in words and as an object."""
+"""`onchip capacity`: the curve as text and as a JSON object."""
 
 from __future__ import annotations
 

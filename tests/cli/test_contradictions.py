@@ -1,4 +1,4 @@
-"""Where the program contradicts itself: exit 70, one line, no answer, and the case saved so that it can be replayed."""
+"""Contradictions inside the program: exit code 70, one line, no answer, and the case saved for replay."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, changed: Callable[[Result[Any]], Result[Any]]) -> None:
-    """Let `plan`'s exact method answer something else."""
+    """Replace the exact method of `plan`."""
     exact = METHODS["exact"]
     planted = replace(exact, solve=lambda problem, run: changed(exact.solve(problem, run)))
     monkeypatch.setitem(cast("dict[str, Method]", METHODS), "exact", planted)
@@ -48,7 +48,7 @@ def bound_above(result: Result[Any]) -> Result[Any]:
 
 
 def is_withheld(ended: Ended) -> Path:
-    """One line on standard error, an error on standard output, and a file; returns the file."""
+    """Check that one line is on standard error and an error object on standard output; return the saved file."""
     assert ended.code == 70
     assert len(ended.err.strip().splitlines()) == 1
     assert "Traceback" not in ended.err

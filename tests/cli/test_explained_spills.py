@@ -1,4 +1,4 @@
-"""Of many spills the most expensive are told one by one, and the rest in one sum."""
+"""The most expensive spills are explained one by one; the others are summed up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SPILLED = 13
 
 
 def kept_across_a_full_step() -> dict[str, object]:
-    """Tensors of 11 to 23 bytes, each written before a step that leaves no room, and read after it."""
+    """A graph with tensors of 11 to 23 bytes, each written before a step that leaves no room, and read after it."""
     ids = range(1, SPILLED + 1)
     tensors = [{"name": "x", "bytes": 5, "role": "input"}, {"name": "wide", "bytes": 60, "role": "activation"}]
     tensors += [{"name": f"kept{i}", "bytes": 10 + i, "role": "activation"} for i in ids]

@@ -1,4 +1,4 @@
-"""`onchip explain` of what is timed: each change of the machine is what `onchip time` says of a machine so changed."""
+"""`onchip explain` of timed answers: each change of the machine yields the time of `onchip time` on that machine."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def faster_ports(chip: Json, memory: str) -> None:
 
 
 def changed(chip: Json, change: Mapping[str, Any]) -> Json | None:
-    """The machine of a change that a file can say: room for all and operators in half the cycles are none."""
+    """Return the changed machine, or None for unlimited room or halved operator cycles, which no file can state."""
     found = deepcopy(chip)
     if change["change"] == "ports":
         faster_ports(found, change["memory"])

@@ -1,4 +1,4 @@
-"""Accelerators of ZigZag in every verb that takes one, and files of other tools that are no accelerator or network."""
+"""ZigZag accelerators in every verb that takes one, and files of other tools that are no accelerator or network."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_answers_and_their_files_name_the_timeloop_features_that_are_left_out(
         assert all(note in text for note in NOTES)
     assert RESTRICTION in table
     chip.write_text(NODES.replace(", LEFT_OUT", ""))
-    assert onchip("check", answer, product, "--accelerator", chip).code == 0  # the notes are part of no hash
+    assert onchip("check", answer, product, "--accelerator", chip).code == 0  # the notes do not enter the hash
 
 
 @pytest.mark.parametrize("verb", ["plan", "schedule", "map"])

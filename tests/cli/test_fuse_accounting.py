@@ -55,7 +55,7 @@ def fuse(onchip: Program, network: Path, chip: Path) -> Program:
 
 
 def by_hand(source: str, machine: str, method: TemporalMethod, objective: FusionObjective) -> FusionResult:
-    """The search, given the mapper of the rule and what is known of its mappings."""
+    """Run the search with the mapper of the rule and the known mappings."""
     accelerator = load_accelerator(machine)
     network = fusable_of(read_network(source, Reading()), Precision(8, 16))
     mapper = Memoized(FixedUnrolling(method, objective=objective.of_layers))
@@ -210,7 +210,7 @@ def test_an_array_on_which_the_rule_unrolls_nothing_is_refused_with_its_file(fus
 
 
 def test_where_nothing_fits_there_is_no_strategy(fuse: Program, chip: Path) -> None:
-    """Buffers have room for an element of each operand, but not for those that the rule has side by side."""
+    """Buffers have room for an element of each operand, but not for the operands that the rule keeps side by side."""
     chip.write_text(CHIP.replace("512B", "6B").replace("1KiB", "6B"))
     ended = fuse(*BY_DEFINES, "--json")
     assert (ended.code, ended.json["status"], ended.json["stopped_by"]) == (4, "UNKNOWN", "completed")

@@ -39,7 +39,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def fuse(onchip: Program, network: Path, chip: Path) -> Program:
-    """With a mapper that takes milliseconds, and few tiles."""
+    """Return a function that runs `onchip fuse` with a mapper that takes milliseconds, and few tile sizes."""
 
     def run_it(*arguments: object) -> Ended:
         fast = ("--method", "loma", "--tile-sizes", "divisors")

@@ -38,7 +38,7 @@ def network(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def two_outputs(tmp_path: Path) -> Path:
-    """What the first convolution writes is read by both other layers, and is an output."""
+    """Write a network whose first convolution's output is read by both other layers and is a network output."""
     path = tmp_path / "two.json"
     path.write_text(
         three_convolutions().replace('"name": "m0", "role": "activation"', '"name": "m0", "role": "output"')
@@ -48,7 +48,7 @@ def two_outputs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def fuse_it(onchip: Program, tmp_path: Path) -> Program:
-    """The network first."""
+    """Return a function that runs `onchip fuse` on the network."""
     chip = tmp_path / "chip.yaml"
     chip.write_text(CHIP.replace("capacity: 1B", "capacity: 2B"))
 

@@ -1,4 +1,4 @@
-"""`onchip fuse` of networks of which some operators, or all, cannot be fused: these are costed as what they move."""
+"""`onchip fuse` with operators that cannot be fused: their cost is the data that they move."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def chip(tmp_path: Path) -> Path:
 
 
 def chain(path: Path, *kinds: str) -> Path:
-    """Operators of one map, each of which reads the one before it."""
+    """Save a chain of operators over maps of one shape; each operator reads the preceding map."""
     names = [f"m{at}" for at in range(len(kinds) + 1)]
     nodes, weights = [], []
     for at, kind in enumerate(kinds):
@@ -102,7 +102,9 @@ def test_an_lstm_is_answered_and_shown(onchip: Program, tmp_path: Path, chip: Pa
 def test_what_is_moved_outside_is_added_to_the_figures_of_the_stacks(
     onchip: Program, tmp_path: Path, chip: Path
 ) -> None:
-    """A softmax between two convolutions: the two alone, whose maps go through DRAM, and what the softmax moves."""
+    """A softmax between two convolutions. Each convolution runs alone, its maps go through DRAM, and the moves of the
+    softmax are added.
+    """
     ask = ("--accelerator", chip, *FAST, "--json")
     whole = onchip("fuse", chain(tmp_path / "a.onnx", "Conv", "Softmax", "Conv"), *ask).json
     single = onchip("fuse", chain(tmp_path / "b.onnx", "Conv"), *ask).json
@@ -185,7 +187,7 @@ def test_convolutions_along_one_axis_run_in_tiles(onchip: Program, tmp_path: Pat
 
 
 def test_fuse_and_schedule_count_alike_what_a_slice_reads(onchip: Program, tmp_path: Path, chip: Path) -> None:
-    """Of 144 elements 120 are left: no more are read, as no more are written."""
+    """The slice leaves 120 of 144 elements: 120 are read and 120 are written."""
     weights = [
         helper.make_tensor(name, TensorProto.INT64, [1], [at]) for name, at in zip(BOUNDS, (1, 6, 2), strict=True)
     ]

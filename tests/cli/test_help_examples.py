@@ -15,15 +15,15 @@ from support.diamond import Program
 BUFFERS = "id,lower,upper,size\na,0,4,1024\nb,2,6,512\nc,5,9,768\n"
 VERBS = sorted(command.name or "" for command in app.registered_commands)
 FIRST = ("plan", "schedule")
-"""Their examples write what others read."""
+"""Examples write files that other examples read."""
 NOT_RUN = ("serve",)
-"""What goes on until somebody ends it."""
+"""Verbs that run until they are interrupted."""
 SECONDS = ("--time-limit", "1")
-"""In place of the seconds that an example allows: any answer will do."""
+"""The time limit that replaces the one of an example; any answer is good enough."""
 
 
 def example_of(onchip: Program, verb: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The words of the last line of a verb's help."""
+    """Return the words of the last line of a verb's help."""
     monkeypatch.setenv("COLUMNS", "60")  # no line of an example is wrapped
     *_, title, line = onchip(verb, "--help").out.rstrip().splitlines()
 

@@ -1,4 +1,4 @@
-"""Whatever a file holds: one line that names it, soon and within 2 GiB."""
+"""Any content of a file gives one line that names the file, soon and within 2 GiB."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.forked import run_forked
 from support.hostile_files import ANY, CSV, JSON, ONNX, PACKED, Maker
 from support.hostile_yaml import LONG_YAML, YAML
 
-GREATEST_SECONDS = 60  # of a processor, on a slow machine; what reads without an end is killed
+GREATEST_SECONDS = 60  # processor seconds, on a slow machine; a reader that does not end is killed
 GREATEST_BYTES = 2 * 2**30
 READERS: dict[str, tuple[str, dict[str, Maker]]] = {
     "info {}.json": (".json", ANY | JSON),
@@ -32,7 +32,7 @@ OTHER_READERS: dict[str, tuple[str, dict[str, Maker]]] = {
 
 
 def cases(readers: dict[str, tuple[str, dict[str, Maker]]], every: int = 1) -> list[object]:
-    """Each file for each verb; all but one in so many are left to `make test-long`."""
+    """Yield each file for each verb; all but one in `every` cases are left to `make test-long`."""
     each = [(verb, suffix, name, makers[name]) for verb, (suffix, makers) in readers.items() for name in makers]
     return [
         pytest.param(verb, suffix, make, id=f"{verb}-{name}", marks=[pytest.mark.slow] if at % every else [])

@@ -1,4 +1,4 @@
-"""A name in a file is never code in what is written for other tools, whatever the name is."""
+"""Names in a file never become code in files for other tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.onnx_networks import model, value
 from support.series import series
 
 MARK = "`"
-"""No C program has it outside of comments and strings."""
+"""A character that no C program contains outside of comments and strings."""
 NAMES = [
     f"*/ int injected(void) {{ {MARK} }} /*",
     f"a\n#error {MARK}\n",

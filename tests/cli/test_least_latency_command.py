@@ -26,7 +26,7 @@ def tensor(name: str, role: str, channels: int = 4) -> dict[str, object]:
 
 @pytest.fixture
 def stated(tmp_path: Path) -> Path:
-    """Two products whose files state cycles, the second in bands, too."""
+    """Two products whose files state cycles; the second also has channel tiles."""
     tensors = [tensor("x", "input"), tensor("v", "parameter"), tensor("h", "activation")]
     tensors += [tensor("w", "parameter"), tensor("y", "output")]
     operators = [
@@ -61,7 +61,7 @@ def timed(onchip: Program, stated: Path, machine: Path, tmp_path: Path) -> Path:
     assert ended.code == 0, ended.err
     found = ended.json
     assert (found["status"], found["objective_unit"], found["method"]) == ("OPTIMAL", "cycles", "timed")
-    assert found["objective_value"] == found["lower_bound"] == 4 * 8  # what moves
+    assert found["objective_value"] == found["lower_bound"] == 4 * 8  # bytes moved
     assert sum(found["latency_parts"].values()) == found["objective_value"]
     return path
 
@@ -250,7 +250,7 @@ def test_a_plan_in_several_scratchpads_is_checked_timed_explained_and_drawn(
 def test_tiles_of_what_does_not_fit_are_timed_run_and_explained_as_the_plan_says(
     onchip: Program, tmp_path: Path
 ) -> None:
-    """On an array whose dimensions are no loops of a layer mappings alone say how long a tile takes."""
+    """Only mappings give the time of a tile on an array whose dimensions are no loops of a layer."""
     plan = tmp_path / "plan.json"
     asked = ("--accelerator", "simba@4KiB", "--count", "activations", "--bits", 8, "--split", "auto", "-o", plan)
     found = onchip("plan", "lenet5", *asked, "--objective", "latency", "--time-limit", 20, "--json")

@@ -45,7 +45,7 @@ FIELDS = (
 
 @pytest.fixture(scope="module")
 def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cache that all tests of this file share: a layer is searched once."""
+    """Return the cache that all tests of this file share: a layer is searched once."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -63,7 +63,7 @@ def chip(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """Two convolutions alike, then a Concat."""
+    """Two equal convolutions, then a Concat."""
     conv = {"kind": "Conv", "parameters": ["w"], "attributes": {"pads": [1, 1, 1, 1], "kernel_shape": [3, 3]}}
     graph = {
         "format": "onchip-graph",
@@ -159,7 +159,7 @@ def test_cosa_has_an_objective_of_its_own(onchip: Program) -> None:
 def test_a_schedule_of_cosa_that_breaks_a_true_limit_is_told_and_not_handed_out(
     onchip: Program, chip: Path, tmp_path: Path
 ) -> None:
-    """CoSA counts an output at three quarters of a memory, in the elements it will have in the end."""
+    """CoSA assumes that an output takes at most three quarters of a memory, in elements of its final width."""
     refused = "cosa:resnet50:_outputs_input.83"
     out = tmp_path / "m.yaml"
     ended = onchip("map", refused, "--accelerator", "simba", "--method", "cosa", "--json", "-o", out)

@@ -1,4 +1,4 @@
-"""What `map` says of operators without a loop nest: what moving their data costs, and which share each way covers."""
+"""`map` on operators without a loop nest: the cost of moving their data, and the share of each kind of cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from support.toy_chip import CHIP
 
 
 def network(*, has_product: bool = True) -> Graph:
-    """A product, a Softmax of what it writes (or of the input), and a Gather of 3 bits an element."""
+    """Return a product, a Softmax of its output (or of the input), and a Gather of 3 bits an element."""
     tensors = [
         Tensor.of_shape("x", (2, 12), 8, Role.INPUT),
         Tensor.of_shape("w", (12, 12), 8, Role.PARAMETER),
@@ -55,7 +55,7 @@ def chip(tmp_path: Path) -> Path:
 
 
 def test_each_operand_is_read_or_written_once_in_dram(chip: Path) -> None:
-    """Of 64 bits an access at 400 pJ, 64 bits a cycle; a tensor ends on a whole byte."""
+    """DRAM moves 64 bits per access at 400 pJ, and 64 bits a cycle; a tensor is padded to a whole byte."""
     softmax, gather = moved_operators(layers_of(network()), load_accelerator(str(chip)))
 
     reads, writes = [24 * 8, ceil(24 * 3 / 8) * 8], [5 * 16, ceil(60 * 3 / 8) * 8]

@@ -39,7 +39,7 @@ ZIGZAG = """\
 
 @pytest.fixture(scope="module")
 def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cache that all tests of this file share: a layer is searched once."""
+    """Return the cache that all tests of this file share: a layer is searched once."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -118,7 +118,7 @@ def test_only_exact_pads(onchip: Program, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_onnx_model_is_mapped_layer_by_layer_and_the_rest_is_told(onchip: Program, tmp_path: Path) -> None:
-    """An activation runs with its convolution, an addition of two maps is a layer of its own, a softmax is none."""
+    """An activation runs with its convolution, and an addition of two maps is a layer; a softmax is not one."""
     (chip,) = written(tmp_path, chip=CHIP)
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], name="conv", pads=[1, 1, 1, 1], kernel_shape=[3, 3]),

@@ -53,7 +53,7 @@ def test_a_bad_machine_ends_in_one_line(
 
 
 def test_a_memory_that_nothing_can_reach(onchip: Program, tmp_path: Path) -> None:
-    """The buffer is one for each row, the register below it serves all of them."""
+    """The buffer exists once per row, and the register below it serves all rows."""
     text = CHIP.replace("serves: []", "serves: [lane, row]").replace(
         "scratchpad: true,", "scratchpad: true, serves: [row],"
     )
@@ -71,7 +71,7 @@ def test_a_memory_that_nothing_can_reach(onchip: Program, tmp_path: Path) -> Non
 def test_elements_wider_than_a_memory_are_no_refusal(
     onchip: Program, tmp_path: Path, bits: str, buffer: str, keepers: list[str]
 ) -> None:
-    """Mappings leave that memory out; where none has room, everything comes from DRAM."""
+    """Mappings bypass that memory; if no memory has room, all operands come from DRAM."""
     path = tmp_path / "chip.yaml"
     path.write_text(CHIP.replace("2KiB", buffer))
     ended = onchip("map", "gemm:m2n2k2", "--accelerator", path, "--bits", bits, "--json")

@@ -1,4 +1,4 @@
-"""Operators that read nothing, too little for their kind, or scalars: an answer or one line, never a defect."""
+"""Operators without inputs, with too few inputs, or on scalars: an answer or one line, never a defect."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CASES = [
 
 
 def network_with(kind: str, reads: str) -> dict[str, object]:
-    """An operator of this kind, and the sum of the input and of what it writes."""
+    """Return a network of an operator of this kind, and the sum of the input and its output."""
     shape = [] if reads == A_SCALAR else list(MAP)
     roles = {"x": "input", "r": "activation", "y": "output"} | ({"p": "parameter"} if reads == A_PARAMETER else {})
     odd: dict[str, object] = {

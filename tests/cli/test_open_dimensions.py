@@ -1,4 +1,4 @@
-"""What a user types and reads who plans a network whose inputs leave sizes open."""
+"""Planning a network whose inputs leave sizes open, as a user types and reads it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.onnx_networks import model, value, weight
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """A matrix product of one length alone, and an If that an input of one number decides."""
+    """A matrix product that fits one length only, and an If whose condition is an input of one number."""
     branches = {
         name: make_graph([make_node(kind, ["m"], ["r"])], name, [], [value("r", None)])
         for name, kind in (("then_branch", "Relu"), ("else_branch", "Exp"))

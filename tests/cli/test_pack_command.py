@@ -200,7 +200,7 @@ def test_an_alignment_that_contradicts_the_file_is_refused(onchip: Program, tmp_
 
 @pytest.mark.slow
 def test_an_interruption_leaves_the_best_packing() -> None:
-    """The first run is there to compile what the second is interrupted in."""
+    """The first run compiles the native code, so that the interruption reaches the search of the second."""
     instance = INSTANCES / "J.1048576.csv"
     command = [sys.executable, "-m", "onchip", "pack", str(instance), "--json"]
     subprocess.run([*command, "--capacity", "1048576"], check=True, stdout=subprocess.DEVNULL)

@@ -45,7 +45,7 @@ Solve: TypeAlias = Callable[[Problem, Run], Result[Plan]]
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, change: Callable[[Solve], Solve]) -> None:
-    """Let `exact` be something else."""
+    """Replace the exact method."""
     exact = METHODS["exact"]
     monkeypatch.setitem(cast("dict[str, Method]", METHODS), "exact", replace(exact, solve=change(exact.solve)))
 

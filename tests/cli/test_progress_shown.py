@@ -1,4 +1,4 @@
-"""What a terminal shows while a verb works: its phases and its limit, and nothing once it prints its answer."""
+"""The progress line in a terminal: phases and time limit while a verb works, and nothing once the answer is printed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *words: str, seconds_ago: float = 0.0) -> str:
-    """All that a verb writes to the stream; a terminal has seen that it reads before it goes on."""
+    """Run a verb and return its output on the stream; a terminal shows the reading phase before the verb goes on."""
 
     def be_seen(_graph: object) -> None:
         deadline = time.perf_counter() + SECONDS_TO_DRAW
@@ -62,7 +62,7 @@ def test_a_file_sees_the_answer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_time_counts_from_the_start_of_the_verb(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though it is drawn in a thread of its own."""
+    """The clock starts with the verb although a separate thread draws the line."""
     drawn = shown(monkeypatch, Terminal(), "info", "resnet18", seconds_ago=100.0)
 
     assert re.search(r" 1\d\d\.\d s of 10 s  reading\r", drawn)

@@ -54,7 +54,7 @@ def test_without_spills_the_cycles_are_least(onchip: Program, remembered: Path, 
 def test_an_accelerator_says_what_a_further_run_costs(
     onchip: Program, remembered: Path, objective: str, value: int, again: int
 ) -> None:
-    """DRAM moves 8 bytes a cycle: in the 5 cycles of a further run 40, more than the 16 of a reload."""
+    """DRAM moves 8 bytes a cycle: 40 in the 5 cycles of a further run, more than the 16 of a reload."""
     asked = ("--accelerator", "depfin@17", "--objective", objective, *AGAIN)
     found = onchip("plan", remembered, *asked, "--json").json
 

@@ -1,4 +1,4 @@
-"""`onchip run` and `onchip time` from the outside."""
+"""`onchip run` and `onchip time` through the command line."""
 
 from __future__ import annotations
 

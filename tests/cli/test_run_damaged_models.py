@@ -1,4 +1,4 @@
-"""`onchip run` of models that cannot be run, or not to the same values twice: one line, and nothing beside it."""
+"""`onchip run` of models that cannot run, or not twice with the same values: one line, and no other output."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from onnx import ModelProto, TensorProto
 from support.forked import run_forked
 from support.onnx_networks import integers, make_node, model, value
 
-SECONDS = 60  # of a processor, on a slow machine
+SECONDS = 60  # processor seconds, on a slow machine
 
 
 def refusal_of_a_run(network: ModelProto, folder: Path) -> str:
-    """The one line that planning and running the model ends with, whoever writes to standard error."""
+    """Return the one line that planning and running the model ends with; other libraries may also write to standard
+    error.
+    """
     path, plan = folder / "network.onnx", folder / "plan.json"
     path.write_bytes(network.SerializeToString())
     assert run_forked(["plan", str(path), "--sram", "m_r", "-o", str(plan)], folder, SECONDS).code == 0

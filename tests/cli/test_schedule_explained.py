@@ -1,4 +1,4 @@
-"""`onchip explain SCHEDULE NETWORK`: where the energy goes, what moves and why, as a whole and for a tensor."""
+"""`onchip explain SCHEDULE NETWORK`: energy by part, transfers and their reasons, in total and per tensor."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_words_say_where_the_energy_goes_and_what_moves(onchip: Program, tmp_pat
 def test_what_lacks_room_is_said_with_the_bytes_that_are_missing(
     onchip: Program, network: Path, tmp_path: Path
 ) -> None:
-    """Each map has 256 bytes, the buffer 200: it would have to be 56 larger."""
+    """A map has 256 bytes and the buffer 200: 56 bytes are missing."""
     machine, schedule = tmp_path / "small.yaml", tmp_path / "schedule.json"
     machine.write_text(SMALL)
     asked = ("schedule", network, "--accelerator", machine, "--stacks", "layers", "--no-cache", "-o", schedule)

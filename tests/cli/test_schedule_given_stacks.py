@@ -1,4 +1,4 @@
-"""Stacks and tiles that a schedule is asked for are those of `fuse`: by number or by name, else refused."""
+"""Stacks and tiles given to `schedule`: by number or by name as in `fuse`, else refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAIN = {"shape": [1, 4, 8, 8], "bits": 8}
 
 
 def two_runs() -> str:
-    """`three` twice, with a softmax between, which is no layer."""
+    """`three` twice, with a softmax between, which is not a layer."""
     first = json.loads(three_convolutions())
     second = json.loads(three_convolutions().replace('"x"', '"s"').replace('"m', '"n').replace('"w', '"v'))
     names = {"conv0": "conv2", "conv1": "conv3", "add": "last"}
@@ -67,7 +67,7 @@ def test_layers_are_numbered_through_the_whole_network(onchip: Program, tmp_path
 
 
 def test_what_cannot_run_in_the_stacks_asked_for_is_said_to_run_alone(onchip: Program, tmp_path: Path) -> None:
-    """Both the sum and the first map leave the network: they are not one stack."""
+    """Both the sum and the first map leave the network: they do not form one stack."""
     fields = json.loads(three_convolutions())
     next(tensor for tensor in fields["tensors"] if tensor["name"] == "m0")["role"] = "output"
     path = tmp_path / "leaving.json"
@@ -78,7 +78,7 @@ def test_what_cannot_run_in_the_stacks_asked_for_is_said_to_run_alone(onchip: Pr
 
 
 def test_what_runs_alone_where_other_stacks_fit_is_said(onchip: Program, tmp_path: Path) -> None:
-    """A map in the second half leaves the network, so this is not one stack, and the first half is."""
+    """A map in the second half leaves the network, so only the first half is one stack."""
     fields = json.loads(two_runs())
     next(tensor for tensor in fields["tensors"] if tensor["name"] == "n0")["role"] = "output"
     path = tmp_path / "twice.json"

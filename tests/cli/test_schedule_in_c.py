@@ -74,7 +74,7 @@ def test_a_plan_s_walker_finds_the_program_and_its_arenas(onchip: Program, tmp_p
 
 @BOTH
 def test_each_operator_s_operands_lie_where_the_tables_say(onchip: Program, tmp_path: Path, in_tiles: bool) -> None:
-    """The walker ends with an error for an operand that lies elsewhere; what streams is in DRAM."""
+    """The walker ends with an error if an operand lies elsewhere; streamed operands are in DRAM."""
     exported(onchip, tmp_path, schedule_text(in_tiles=in_tiles), three())
     lines = [line.split("\t") for line in walked(tmp_path, "walk_schedule.c").splitlines()]
 

@@ -1,4 +1,4 @@
-"""`onchip schedule --bits model`: every tensor, and every loop nest over it, has the bits that the file says."""
+"""`onchip schedule --bits model`: every tensor, and every loop nest over it, has the bit width of the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
-    """Three convolutions whose maps become wider."""
+    """Three convolutions whose maps grow wider."""
     fields = json.loads(three_convolutions())
     for tensor in fields["tensors"]:
         tensor["bits"] = BITS[tensor["name"]]

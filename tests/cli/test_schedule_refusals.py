@@ -1,4 +1,4 @@
-"""Schedules that are for something else, cannot be read, or cannot be: one line, and the exit code that says which."""
+"""Schedules of other networks, unreadable schedules and impossible ones: one line, and the exit code for the kind."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_each_violation_is_a_line(onchip: Program, scheduled: Path) -> None:
     assert "2 iterations for a bound of 1" in lines[0]
 
 
-# Bad input: exit 2, one line with file, place and what was expected
+# Bad input: exit 2, one line with file, place and the expected value
 
 
 def _no_level_for_outputs(fields: Json) -> None:

@@ -1,4 +1,4 @@
-"""Networks that people run, scheduled and run on real bytes: a small LeNet, an FSRCNN cut small, models of others."""
+"""Real networks, scheduled and run on real bytes: a small LeNet, a reduced FSRCNN, and models of other projects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FACTOR = 30
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """With registers for elements of 32 bits, and some room."""
+    """Write a machine with registers for elements of 32 bits, and 64 KiB of buffer."""
     path = tmp_path / "machine.yaml"
     path.write_text(CHIP.replace("2KiB", "64KiB"))
     return path
@@ -39,7 +39,7 @@ def cut_small(tensor: Tensor) -> Tensor:
 def schedule_and_run(
     onchip: Program, network: object, machine: Path, *options: object, seconds: float = 4
 ) -> tuple[str, int]:
-    """The kernels that ran it, and how many tensors were compared."""
+    """Schedule and run; return the kernels that ran and the number of tensors compared."""
     schedule = machine.with_name("schedule.json.gz")
     asked = ("--accelerator", machine, "--time-limit", seconds, "-o", schedule, *options)
     assert onchip("schedule", network, *asked).code == 0

@@ -1,4 +1,4 @@
-"""`onchip report SCHEDULE NETWORK`: the page of a schedule file is that of the schedule as it was found."""
+"""`onchip report SCHEDULE NETWORK`: the page of a schedule file equals that of the schedule when it was found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`schedule --start` reads an earlier schedule of the network, and refuses what is none."""
+"""`schedule --start` reads an earlier schedule of the network, and refuses other files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.skip_network import skip_chip, skip_network
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path, Path]:
-    """The network, the machine, and where the schedule goes."""
+    """Return the paths of the network, the machine, and the schedule to write."""
     network, chip = tmp_path / "skip.json", tmp_path / "chip.yaml"
     write_graph(skip_network(), network)
     chip.write_text(accelerator_to_yaml(skip_chip(40, 400)))

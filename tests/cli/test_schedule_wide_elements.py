@@ -1,4 +1,4 @@
-"""`onchip schedule` where elements are wider than a register: it is left out, and the schedule is checked and runs."""
+"""`onchip schedule` with elements wider than a register: mappings bypass it, and the schedule is checked and runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scheduled(onchip: Program, network: Path, chip: Path, *options: str) -> tupl
 
 
 def of_parameters(fields: Json) -> list[Json]:
-    """Mappings of loop nests with a weight, but for those of two feature maps."""
+    """Return the mappings of loop nests with a weight, without those of two feature maps."""
     return [one for one in fields["mappings"] if one["layer"]["loops"].get("K")]
 
 
@@ -66,7 +66,7 @@ def test_a_mapping_with_an_element_in_a_register_that_is_too_narrow_is_illegal(
 
 
 def test_sums_wider_than_every_memory_go_to_dram_and_back(onchip: Program, convolutions: Path, tmp_path: Path) -> None:
-    """Four bytes in all have room for an input and a weight, and for no sum of forty bits."""
+    """Four bytes in all have room for an input and a weight, but not for a sum of forty bits."""
     path = tmp_path / "tiny.yaml"
     path.write_text(CHIP_OF_FOUR_BYTES)
     _, fields, _ = scheduled(onchip, convolutions, path, "--partial-bits", "40", *LAYERS)

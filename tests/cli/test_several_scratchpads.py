@@ -1,4 +1,4 @@
-"""What the program says of plans for several scratchpads, with links, other objectives and static placement."""
+"""Output for plans with several scratchpads, links, other objectives and static placement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATIC = ("minerva", "--bits", "8", "--count", "all", "--split", "auto", "--acce
 
 @pytest.fixture
 def linked(onchip: Program, tmp_path: Path) -> Path:
-    """A plan in which conv1's output goes over a link."""
+    """A plan in which conv1's output moves over a link."""
     path = tmp_path / "plan.json"
     assert onchip("plan", *LENET, "-o", path).code == 0
     return path

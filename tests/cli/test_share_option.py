@@ -1,4 +1,4 @@
-"""`--share`: what the command line, an accelerator file and a graph file say of shared bytes."""
+"""`--share`: shared bytes stated on the command line, in an accelerator file and in a graph file."""
 
 from __future__ import annotations
 

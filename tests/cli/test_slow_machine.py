@@ -1,4 +1,4 @@
-"""Without a time limit nothing is cut off by seconds: a slow machine finds the same, byte for byte."""
+"""Without a time limit no search depends on seconds: a slow machine finds the same answer, byte for byte."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_slow_machine_finds_the_same(folder: Path, question: str) -> None:
 
 
 def _answer(folder: Path, question: str, name: str) -> bytes:
-    """With nothing known of earlier runs."""
+    """Return the answer's bytes, found with an empty cache."""
     command = [part.format(name) for part in QUESTIONS[question]]
     environment = {**os.environ, "ONCHIP_CACHE": str(folder / f"cache-{name}")}
     subprocess.run(
@@ -66,7 +66,7 @@ def _answer(folder: Path, question: str, name: str) -> bytes:
 
 @contextmanager
 def _busy_core() -> Iterator[None]:
-    """What starts within shares one core with loops that are always busy."""
+    """Run the processes started in this context on one core that busy loops share."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(BUSY_LOOPS)]

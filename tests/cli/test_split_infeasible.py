@@ -1,4 +1,4 @@
-"""`plan --split` where an operator fits in no split: proven, it is infeasible, and named with its smallest part."""
+"""`plan --split` with an operator that fits in no split: proven infeasible, and named with its smallest part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed where nothing can be: one line, exit 74, no traceback; nothing is said to a closed pipe."""
+"""Streams that cannot be written: one line, exit 74, no traceback; a closed pipe gets no message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEEDS_SHELL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there i
 
 
 def ended(arguments: str, streams: str) -> Ended:
-    """What `onchip ARGUMENTS` ends with in a shell that opens and closes its streams."""
+    """Run `onchip ARGUMENTS` in a shell that opens and closes its streams, and return the result."""
     line = f"set -o pipefail; {sys.executable} -m onchip {arguments} {streams}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     return Ended(done.returncode, done.stdout, done.stderr)
@@ -59,7 +59,7 @@ def test_what_cannot_be_said_takes_no_answer_away(streams: str) -> None:
 @pytest.mark.slow
 @NEEDS_SHELL
 def test_all_streams_may_be_closed_at_once(diamond: Path, tmp_path: Path) -> None:
-    """What is opened later is then not taken for one of them."""
+    """Files that are opened later must not be taken for a standard stream."""
     plan = tmp_path / "plan.json"
     alone = ended(f"plan {diamond} --sram 130 -o {plan}", "<&- >&- 2>&-")
 
@@ -100,7 +100,7 @@ def test_nothing_is_written_where_nothing_is_asked_for(onchip: Program, diamond:
 )
 @pytest.mark.parametrize("pipe", series(["cat PLAN | {} /dev/stdin", "{} <(cat PLAN)"], 1))
 def test_an_answer_may_come_through_a_pipe(planned: Path, diamond: Path, verb: str, pipe: str) -> None:
-    """Which gives it once, however often it is looked at."""
+    """A pipe yields its content only once, even if the program looks at it more often."""
     before, _, file = pipe.rpartition("{} ")
     line = before + f"{sys.executable} -m onchip " + verb.format(file)
     line = line.replace("PLAN", str(planned)).replace("NET", str(diamond))

@@ -1,4 +1,4 @@
-"""SIGTERM acts as Ctrl-C does, whatever that does at the moment."""
+"""SIGTERM acts as Ctrl-C does at any moment."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_second_one_ends_the_program_and_leaves_the_old_file(
 
 
 def test_it_also_ends_what_runs_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There a shell has Ctrl-C ignored."""
+    """A shell makes background processes ignore Ctrl-C."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -76,9 +76,9 @@ def test_it_also_ends_what_runs_in_the_background(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_at_no_moment_is_there_a_traceback(diamond: Path, tmp_path: Path) -> None:
-    """The system itself ends a process that has not begun to listen, or has said all it had to.
+    """The system itself ends a process that does not listen yet, or that has written all its output.
 
-    Python ends itself by SIGINT, which a shell too calls 130, where it was interrupted while it made a data class.
+    Python ends itself by SIGINT if it is interrupted while it creates a data class; a shell also reports 130 then.
     """
     plan = tmp_path / "plan.json"
     command = [sys.executable, "-m", "onchip", "plan", str(diamond), "--sram", "130", "-o", str(plan)]

@@ -1,4 +1,4 @@
-"""`onchip sweep`: what a study finds is what each question alone finds, whatever interrupts it."""
+"""`onchip sweep`: a study finds the same answers as each question alone, despite interruptions."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_a_store_that_is_written_is_refused_to_another_writer(onchip: Program, d
 
 
 def exported(onchip: Program, store: Path) -> list[dict[str, object]]:
-    """The rows but for their seconds."""
+    """Return the rows without their seconds."""
     path = store.with_suffix(".rows.json")
     assert onchip("sweep", "--store", store, "--export", "json", "-o", path).code == 0
     return [{name: value for name, value in row.items() if name != "seconds"} for row in json.loads(path.read_text())]
@@ -223,7 +223,7 @@ def test_a_sweep_that_is_stopped_again_and_again_ends_as_one_that_was_not(
             time.sleep(seconds)
             stopped.send_signal(how)
             code = stopped.wait(20)
-        # Before onchip is asked, and after all is written, a signal ends a process as it does any other.
+        # Before onchip has started, and after all is written, a signal ends a process in the default way.
         assert code in ((-how, 0) if how is signal.SIGKILL else (130, -how, 0))
     whole = tmp_path / "whole.db"
     last = onchip(*asked, "--no-prune", "--store", store, "--json").json

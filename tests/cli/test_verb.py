@@ -17,7 +17,7 @@ from onchip.errors import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topping:
-    """A group of two options, one of which refuses nonsense."""
+    """A group of two options that refuses one value."""
 
     cheese: Annotated[str, typer.Option(metavar="NAME", help="Which cheese.")] = "brie"
     grams: Annotated[int, typer.Option(min=1, help="How much.")] = 5
@@ -29,7 +29,7 @@ class Topping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinerTopping(Topping):
-    """The same group, of which one option is said anew."""
+    """The same group with one option redefined."""
 
     cheese: Annotated[str, typer.Option(metavar="NAME", help="Which finer cheese.")] = "comte"
 
@@ -47,14 +47,14 @@ class Bread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatedTwice:
-    """Two fields of one name: a verb's own, and a group's."""
+    """Two fields of one name: one in a verb's options, one in a group."""
 
     grams: Annotated[int, typer.Option(help="How much bread.")] = 1
     topping: Topping
 
 
 class Baker:
-    """A verb that keeps what it was asked."""
+    """A verb that records its options."""
 
     asked: Bread
 
@@ -142,7 +142,7 @@ def test_two_fields_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize("options", [PlanOptions, MapOptions, FuseOptions])
 def test_groups_of_a_verb_can_be_made_without_a_command_line(options: type) -> None:
-    """Every option that is in a group has a default that serves most."""
+    """All options in groups have a default that suits most users."""
     kinds = get_type_hints(options)
     groups = [kinds[field.name] for field in fields(options) if is_dataclass(kinds[field.name])]
     assert groups

@@ -1,4 +1,4 @@
-"""docs/architecture.md names files that there are, and all ways to add something from outside."""
+"""docs/architecture.md names files that exist, and all ways to add something from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What benchmarks write names the code that was measured so that it can be found again."""
+"""Benchmark results name the measured code so that it can be found again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def repository(tmp_path: Path, results: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One commit with a source and a document."""
+    """Return a repository of one commit with a source and a document."""
     (tmp_path / "src").mkdir()
     for name in ("src/one.py", "readme.md"):
         (tmp_path / name).write_text("first\n")

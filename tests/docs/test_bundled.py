@@ -1,4 +1,4 @@
-"""docs/bundled.md lists what is bundled, with figures that hold."""
+"""docs/bundled.md lists the bundled networks and machines, with correct figures."""
 
 from __future__ import annotations
 

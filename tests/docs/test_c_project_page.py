@@ -1,4 +1,4 @@
-"""The page on C projects: its commands are run and print what it shows, and its kernels are those there are."""
+"""The page on C projects: its commands run and print the shown output, and its list of kernels is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One name, one thing: a public class name stands in one file of the sources."""
+"""A public class name stands in one file of the sources only."""
 
 from __future__ import annotations
 

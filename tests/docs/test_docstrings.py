@@ -1,4 +1,4 @@
-"""Docstrings are sentences that say what a signature cannot: what comes back, in which unit, and what is raised."""
+"""Docstrings are sentences with facts that a signature lacks: result, unit and raised errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SOURCE = Path(__file__).parents[2] / "src" / "onchip"
 FEWEST_WORDS = 5
 FEWEST_WORDS_AFTER_A_PREPOSITION = 9
 PREPOSITIONS = {"As", "At", "Between", "By", "For", "From", "In", "Of", "On", "Over", "Per", "To", "With", "Without"}
-"""What begins with one of these and ends soon has no verb: `Of all inputs.`"""
+"""A short sentence that begins with one of these words has no verb: `Of all inputs.`"""
 Definition: TypeAlias = ast.ClassDef | ast.FunctionDef
 
 
 @dataclass(frozen=True)
 class Documented:
-    """A public class, function or method, and where it stands."""
+    """A public class, function or method, and its location."""
 
     name: str
     node: Definition
@@ -34,7 +34,7 @@ class Documented:
     def has_no_sentence(self) -> bool:
         words = self.docstring.partition("\n\n")[0].split()
         if not words:
-            return False  # compiled functions alone; ruff sees to all others
+            return False  # compiled functions alone; ruff checks all others
         is_fragment = words[0].strip(",.") in PREPOSITIONS and len(words) < FEWEST_WORDS_AFTER_A_PREPOSITION
         return len(words) < FEWEST_WORDS or is_fragment
 
@@ -47,7 +47,7 @@ class Documented:
 
 
 def _raised_in(function: ast.FunctionDef) -> Iterator[ast.Raise]:
-    """What the function's own body raises, not that of a function inside it."""
+    """Yield the raise statements of the function's own body, without nested functions."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
         node = waiting.pop()
@@ -58,7 +58,7 @@ def _raised_in(function: ast.FunctionDef) -> Iterator[ast.Raise]:
 
 
 def _is_of_the_caller(statement: ast.Raise) -> bool:
-    """All but errors passed on as they are, and an AssertionError for what cannot be."""
+    """Return True except for errors that are re-raised, and AssertionError for impossible states."""
     raised = statement.exc
     name = raised.func if isinstance(raised, ast.Call) else raised
     return name is not None and not (isinstance(name, ast.Name) and name.id == "AssertionError")

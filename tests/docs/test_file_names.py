@@ -1,4 +1,4 @@
-"""Every source file that a document names is there."""
+"""Source files that documents name exist."""
 
 from __future__ import annotations
 

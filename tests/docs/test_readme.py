@@ -1,4 +1,4 @@
-"""Every command and every program in the documents is run."""
+"""Commands and programs in the documents run."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def outputs() -> dict[str, str]:
-    """What the README shows right below a command."""
+    """Map each command of the README to the output shown below it."""
     return dict(re.findall(r"```sh\n([^`]*)```\n\n```text\n(.*?)```", README, re.DOTALL))
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place to run commands in that has what a clone has."""
+    """Return a folder for commands with the contents of a clone."""
     path = tmp_path_factory.mktemp("readme")
     (path / "examples").symlink_to(ROOT / "examples")
     return path
 
 
 SECONDS_TO_COMPILE = 600
-"""More than the first use of anything compiled takes on a busy machine."""
+"""Exceeds the first use of any compiled code on a busy machine."""
 
 
 def shell(command: str, directory: Path) -> str:
@@ -60,7 +60,7 @@ def shell(command: str, directory: Path) -> str:
 
 @pytest.mark.slow
 def test_every_command_of_the_readme_runs_and_prints_what_it_shows(directory: Path) -> None:
-    """In the order of the text: later ones read what earlier ones wrote."""
+    """Commands run in the order of the text: later ones read files of earlier ones."""
     commands = [command for command in blocks(README, "sh") if not command.startswith("make")]
     assert len(commands) == 10
     shown = outputs()

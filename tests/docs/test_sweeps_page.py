@@ -1,4 +1,4 @@
-"""The commands of docs/sweeps.md and docs/comparing.md work, and the study shown is one."""
+"""The commands of docs/sweeps.md and docs/comparing.md work, and the study shown is valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on TFLite Micro: its commands are run, and print what it shows; its program, where the runtime is there."""
+"""The page on TFLite Micro: its commands print the shown output; its program runs if the runtime is installed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def block(language: str) -> str:
 
 @pytest.fixture
 def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[Path, str]:
-    """The folder in which the page's commands were run, and what they printed."""
+    """Return the folder in which the page's commands ran, and their output."""
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     monkeypatch.chdir(tmp_path)
     for command in block("sh").splitlines():

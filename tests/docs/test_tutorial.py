@@ -1,4 +1,4 @@
-"""docs/tutorial.md is run, block after block, and prints what it shows."""
+"""docs/tutorial.md runs, block after block, and prints the shown output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on Vela: its commands are run, where Vela is there, and print what it shows."""
+"""The page on Vela: its commands run if Vela is installed, and print the shown output."""
 
 from __future__ import annotations
 

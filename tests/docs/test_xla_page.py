@@ -1,4 +1,4 @@
-"""The page on XLA: its command is run and prints what it shows."""
+"""The page on XLA: its command runs and prints the shown output."""
 
 from __future__ import annotations
 

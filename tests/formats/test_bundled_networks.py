@@ -1,6 +1,6 @@
-"""The fourteen networks of COSMA against the counts and bytes measured independently on the same exports.
+"""The fourteen networks of COSMA against counts and bytes measured independently on the same exports.
 
-Operators raw and fused; bytes of all activations fused; the greatest need of one operator (M_R)
+Operators raw and fused; bytes of all activations fused; the largest working set of an operator (M_R)
 and the peak of the given order, raw and fused. One byte per element, activations only.
 """
 
@@ -105,7 +105,7 @@ def test_every_convolution_and_pool_says_its_loops(name: str) -> None:
 
 
 def output_sizes(operator: Operator, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """floor((size + pads - dilation * (kernel - 1) - 1) / stride) + 1, in every dimension."""
+    """Return floor((size + pads - dilation * (kernel - 1) - 1) / stride) + 1 for every dimension."""
     kernel, strides, dilations, pads = (
         operator.attributes[name] for name in ("kernel_shape", "strides", "dilations", "pads")
     )

@@ -1,4 +1,4 @@
-"""Plans as C projects: every tensor is where the plan has it, what kernels cannot obey is refused in one line."""
+"""Plans as C projects: every tensor has its offset of the plan, and plans that no kernel can follow are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators of ONNX compute in C is what onnxruntime computes, under address and undefined-behaviour checks."""
+"""C code of ONNX operators computes the values of onnxruntime, under address and undefined-behaviour sanitizers."""
 
 from __future__ import annotations
 

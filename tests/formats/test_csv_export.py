@@ -26,7 +26,7 @@ def tables(problem: Problem, plan: Plan) -> tuple[list[Row], list[Row]]:
 
 
 def read_back(plan: Plan, residencies: list[Row], transfers: list[Row]) -> tuple[Instruction, ...]:
-    """The program: the operators, which are in neither table, come from the plan."""
+    """Return the program read back; the operators, which are in neither table, come from the plan."""
     found: dict[int, Instruction] = {
         index: line for index, line in enumerate(plan.instructions) if isinstance(line, Compute)
     }

@@ -1,4 +1,4 @@
-"""DeFiNES's five networks as it ships them, and as their own papers have them."""
+"""DeFiNES's five networks as shipped, and as their own papers define them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def macs(network: FusableNetwork) -> int:
 
 
 def columns_needed(published: PublishedNetwork) -> list[int]:
-    """What each layer has to write, from the last one backwards, and at the end what the input has."""
+    """Return the columns that each layer has to write, and last those of the input, computed from the last layer
+    backwards.
+    """
     needed = Counter({len(published.layers): published.layers[-1].bound("OX")})
     for number in range(len(published.layers) - 1, -1, -1):
         layer = published.layers[number]
@@ -61,7 +63,7 @@ def columns_needed(published: PublishedNetwork) -> list[int]:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_network_as_shipped_has_the_layers_of_its_file(name: str) -> None:
-    """But for columns that the file forgets, which DeFiNES works out itself."""
+    """Except for columns that the file leaves out, which DeFiNES infers."""
     network, published = network_of(name), PUBLISHED[name]
     outputs = [one.output.name for one in network.layers]
     columns = columns_needed(published)
@@ -111,7 +113,7 @@ def named(name: str) -> dict[str, FusableLayer]:
 
 
 def test_an_unpadded_addition_reads_the_middle_of_the_larger_map() -> None:
-    """As far from its edges as the two convolutions between lose pixels."""
+    """The offset from its edges is what the two convolutions between the maps lose."""
     layers = named("resnet18-defines")
     maps = network_of("resnet18-defines").maps
     for layer in layers.values():
@@ -141,7 +143,7 @@ PADDED_FACTS = {
         64 * 512 * 768,
     ),
     "mc-cnn": (9 * (64 + 3 * 64 * 64), 376 * 1242 * 9 * (64 + 3 * 64 * 64), 64 * 376 * 1242),
-    # Howard et al.: 4.2 million parameters (21,888 of which in batch norms, 1,000 biases), 569 million products.
+    # Howard et al.: 4.2 million parameters (21,888 in batch norms, 1,000 biases), 569 million products.
     "mobilenetv1": (4_231_976 - 2 * 10_944 - 1000, 568_740_352 + 7 * 7 * 1024, 64 * 112 * 112),
     # torchvision: 11,689,512 parameters (9,600 in batch norms, 1,000 biases), 1,814,073,344 products.
     "resnet18": (

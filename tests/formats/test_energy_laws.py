@@ -1,4 +1,4 @@
-"""Energies of an access that follow the capacity: read, checked, resized and written back."""
+"""Access energies that depend on the capacity: read, checked, resized and written back."""
 
 from __future__ import annotations
 

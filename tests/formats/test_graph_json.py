@@ -34,7 +34,7 @@ ATTRIBUTES = st.dictionaries(
 
 
 def changed(change: Callable[[Any], object]) -> str:
-    """The example's text after `change` has been done to its JSON."""
+    """Return the example's text after `change` has modified its JSON."""
     document = json.loads(EXAMPLE.read_bytes())
     change(document)
     return json.dumps(document)
@@ -79,7 +79,7 @@ OLDER = {
 
 
 def with_operator(**fields: object) -> str:
-    """A graph file of one operator, with these fields beside those that it must have."""
+    """Return a graph file of one operator, with these fields and the required ones."""
     tensor = {"name": "y", "bytes": 3, "role": "output"}
     operator = {"name": "conv#0", "kind": "Conv", "inputs": [], "outputs": ["y"], **fields}
     return json.dumps(

@@ -1,4 +1,4 @@
-"""Large JSON files are refused, or read, without work for each value in Python."""
+"""Large JSON files are refused or read without Python work per value."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_layers_may_stand_before_all_other_fields() -> None:
 
 
 def test_a_file_holds_more_layers_than_one_value_may_have_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all the entries together, each of which is small, no more is asked than of ZigZag's workloads."""
+    """Many small entries have only the joint limit of ZigZag's workloads."""
     head, layer = TEXT.split("layers:\n")
     monkeypatch.setattr(yaml_documents, "GREATEST_VALUES", 100)
     monkeypatch.setattr(yaml_documents, "GREATEST_VALUES_OF_ENTRIES", 5_000)

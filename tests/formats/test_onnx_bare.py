@@ -1,4 +1,4 @@
-"""Large weights stay in the file until they are asked for."""
+"""Large weights stay in the file until they are read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WEIGHT = np.random.default_rng(0).standard_normal((600, 500)).astype(np.float32)
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """1.2 MB of weight, between a small one and one that is stated as numbers instead of bytes."""
+    """Save a model with 1.2 MB of weight, between a small weight and one stated as numbers instead of bytes."""
     small = numpy_helper.from_array(np.ones(500, np.float32), "small")
     numbers = onnx.helper.make_tensor("numbers", onnx.TensorProto.FLOAT, [200, 100], range(20_000))
     nodes = [

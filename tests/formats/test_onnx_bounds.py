@@ -1,4 +1,4 @@
-"""Shapes that follow from values: planned at the largest that they can be, and run at what they are."""
+"""Shapes that depend on values: planned at their largest size, and run at their real size."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_known_limit_gives_an_exact_shape(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [0, 3])
 def test_what_hangs_on_such_a_shape_runs_at_what_it_is(seed: int, tmp_path: Path) -> None:
-    """The rows of x at which a mask is not zero, gathered, scaled, and written back into a copy."""
+    """The rows of x with a nonzero mask are gathered, scaled, and written back into a copy."""
     nodes = [
         make_node("Greater", ["x", "limit"], ["mask"]),
         make_node("NonZero", ["mask"], ["columns"]),
@@ -112,7 +112,7 @@ def test_what_hangs_on_such_a_shape_runs_at_what_it_is(seed: int, tmp_path: Path
 
 
 def test_what_is_made_of_the_shape_of_such_a_tensor_has_a_bound(tmp_path: Path) -> None:
-    """Were its bound taken for its size, what is made of it would have a wrong size when it runs."""
+    """A tensor made from the bound instead of the size would have a wrong size at run time."""
     nodes = [
         make_node("NonZero", ["x"], ["n"]),
         make_node("Shape", ["n"], ["s"]),
@@ -142,7 +142,7 @@ def test_a_size_that_falls_as_others_grow_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_slice_may_be_longer_of_a_shorter_tensor(tmp_path: Path) -> None:
-    """From the third last place to the second there are two of three columns, and none of twelve."""
+    """The slice from the third last position to the second has two of three columns, but none of twelve."""
     nodes = [make_node("NonZero", ["x"], ["n"]), make_node("Slice", ["n", "a", "b", "c"], ["s"], name="cut")]
     nodes.append(make_node("Neg", ["s"], ["y"]))
     constants = [integers("a", [-3]), integers("b", [2]), integers("c", [1])]
@@ -152,7 +152,7 @@ def test_a_slice_may_be_longer_of_a_shorter_tensor(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["Col2Im", "Resize"])
 def test_an_operator_of_which_no_largest_output_is_known_is_refused(kind: str, tmp_path: Path) -> None:
-    """Where an aspect ratio is kept, a smaller axis makes another one larger."""
+    """A smaller axis makes another one larger if the aspect ratio is kept."""
     last = make_node("Resize", ["f", "", "", "size"], ["y"], name="last", keep_aspect_ratio_policy="not_larger")
     if kind == "Col2Im":
         last = make_node("Col2Im", ["f", "size", "size"], ["y"], name="last")

@@ -31,7 +31,7 @@ GREATEST = ROWS * COLUMNS
 
 @dataclass
 class Built:
-    """Nodes that read tensors with as many rows as `x` has elements that are not zero."""
+    """Nodes that read tensors with one row per nonzero element of `x`."""
 
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: list[TensorProto] = field(default_factory=list)
@@ -50,16 +50,16 @@ class Built:
         return self.constant(np.random.default_rng(len(self.constants)).uniform(0.5, 1, shape), np.float32)
 
     def places(self) -> str:
-        """The places at which `x` is not zero, a row each."""
+        """Return the positions of nonzero elements of `x`, one per row."""
         return self.node("Transpose", self.node("NonZero", ["x"]))[0]
 
     def rows(self) -> str:
-        """A row of `x` for each place."""
+        """Return a tensor with a row of `x` for each position."""
         bounds = [self.constant([number]) for number in (0, 1, 1)]
         return self.node("Squeeze", [*self.node("Slice", [self.places(), *bounds]), self.constant([1])])[0]
 
     def found(self, *shape: int) -> str:
-        """A tensor of this shape for each place."""
+        """Return a tensor of this shape for each position."""
         return self.node("Gather", [self.floats(ROWS, *shape), self.rows()])[0]
 
 
@@ -68,7 +68,7 @@ INTEGERS: tuple[object, ...] = ()
 
 
 def one(kind: str, *shape: int, more: Sequence[object] = (), outputs: int = 1, **attributes: Any) -> Build:  # noqa: ANN401
-    """A node that reads a bounded tensor first, then constants."""
+    """Add a node that reads a bounded tensor first, then constants."""
 
     def build(b: Built) -> list[str]:
         return b.node(kind, [b.found(*shape), *(b.constant(each) for each in more)], outputs, **attributes)
@@ -259,7 +259,7 @@ CASES: dict[str, Build] = {
 
 
 def count(b: Built) -> list[str]:
-    """The number of places, as a tensor of one element."""
+    """Return the number of positions, as a tensor of one element."""
     return b.node("Slice", [*b.node("Shape", [b.places()]), b.constant([0]), b.constant([1])])
 
 
@@ -353,7 +353,7 @@ def test_no_run_exceeds_a_bound(name: str, tmp_path: Path) -> None:
         x[numbers.permutation(GREATEST)[:count]] = 1
         try:
             made = session.run(written, {"x": x.reshape(ROWS, COLUMNS)})
-        except Exception:  # it does not run on so few elements
+        except Exception:  # the operator does not run on so few elements
             continue
         runs += 1
         for found, shape, axes in zip(made, largest, exact, strict=True):
@@ -366,7 +366,7 @@ def test_no_run_exceeds_a_bound(name: str, tmp_path: Path) -> None:
 
 
 def bounds_as_read(path: Path, written: list[str]) -> tuple[list[tuple[int, ...]], list[set[int]]]:
-    """The shapes as they are read, and the axes that are said to be exact."""
+    """Return the shapes as read, and the axes that are reported as exact."""
     network = load_model(path)
     assert not bind(network.graph, Bindings())
     with warnings.catch_warnings():
@@ -381,7 +381,9 @@ def bounds_as_read(path: Path, written: list[str]) -> tuple[list[tuple[int, ...]
 
 
 def detector() -> onnx.ModelProto:
-    """A suppression, the best of what it leaves, a window of the features for each, a convolution and a classifier."""
+    """Return a detector: a suppression, its best boxes, a window of features for each box, a convolution and a
+    classifier.
+    """
     b = Built()
     limit, overlap = b.constant([5]), b.constant([0.5], np.float32)
     selected = b.node("NonMaxSuppression", ["boxes", "scores", limit, overlap])

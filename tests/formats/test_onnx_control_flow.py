@@ -1,4 +1,4 @@
-"""If, Loop and Scan as the nodes that they run: shapes, names, and the values of onnxruntime on the file as it is."""
+"""Nodes of If, Loop and Scan: shapes, names, and the values of onnxruntime on the original file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def truth(name: str, content: bool) -> TensorProto:
 
 
 def branch(name: str, kind: str, source: str = "x") -> onnx.GraphProto:
-    """A graph whose names are the same in every branch."""
+    """Return a graph whose names are the same in every branch."""
     nodes = [make_node(kind, [source], ["inner"], name="node"), make_node("Neg", ["inner"], ["result"], name="last")]
     return make_graph(nodes, name, [], [value("result", None)])
 
@@ -116,7 +116,7 @@ def test_both_branches_are_planned_where_the_condition_is_an_input(tmp_path: Pat
 
 @pytest.mark.parametrize("is_so", [True, False])
 def test_either_branch_computes_what_it_does_in_the_file(is_so: bool, tmp_path: Path) -> None:
-    """The condition is computed from the input when the network runs."""
+    """The condition is computed from the input at run time."""
     nodes = [
         make_node("ReduceMax", ["x"], ["m"], keepdims=0),
         make_node("Less" if is_so else "Greater", ["m", "limit"], ["c"]),
@@ -128,7 +128,7 @@ def test_either_branch_computes_what_it_does_in_the_file(is_so: bool, tmp_path: 
 
 @pytest.mark.parametrize("is_so", [True, False])
 def test_branches_of_different_shapes_are_planned_at_the_larger_and_run(is_so: bool, tmp_path: Path) -> None:
-    """Relu's 2x3 or Transpose's 3x2, of which the sum over the last axis is read."""
+    """Relu gives 2x3 and Transpose 3x2; the sum over the last axis is read."""
     other = make_graph([make_node("Transpose", ["x"], ["t"])], "else", [], [value("t", None)])
     nodes = [
         make_node("ReduceMax", ["x"], ["m"], keepdims=0),
@@ -169,7 +169,7 @@ def a_loop(trips: str, condition: str, body: onnx.GraphProto, outputs: list[str]
 
 
 def adding_body(condition: str = "go") -> onnx.GraphProto:
-    """s = s + i + w, of which each is handed out as a part of a longer output; w is stated once."""
+    """Return the body s = s + i + w, whose sums are also parts of a longer output; w is stated once."""
     constant = make_node("Constant", [], ["w"], value=make_tensor("w", TensorProto.FLOAT, [3], [1.0, 2.0, 3.0]))
     nodes = [
         constant,
@@ -186,7 +186,7 @@ def adding_body(condition: str = "go") -> onnx.GraphProto:
 @pytest.mark.parametrize("opset", [11, 21])
 @pytest.mark.parametrize(("trips", "go", "iterations"), [("n", "", 4), ("n", "go", 3), ("", "less", 3)])
 def test_a_loop_of_known_trips_is_unrolled(trips: str, go: str, iterations: int, opset: int, tmp_path: Path) -> None:
-    """It ends by its trip count, or by a condition that follows from the iteration."""
+    """The loop ends by its trip count, or by a condition that depends on the iteration."""
     condition = {"": "go", "go": "less", "less": "less"}[go]
     first = {"": "", "go": "yes", "less": "yes"}[go]
     last = number("last", 2)
@@ -255,7 +255,7 @@ def test_a_loop_that_never_runs_hands_out_its_state_and_nothing_more(tmp_path: P
 
 
 def scan_body() -> onnx.GraphProto:
-    """A running sum of the rows of one input and the columns of another."""
+    """Return a running sum of the rows of one input and the columns of another."""
     nodes = [make_node("Sum", ["s", "row", "column"], ["next"]), make_node("Identity", ["next"], ["part"])]
     inputs = [value("s", [2]), value("row", [2]), value("column", [2])]
     return make_graph(nodes, "body", inputs, [value("next", [2]), value("part", [2])])

@@ -26,7 +26,7 @@ ROWS, COLUMNS = 4, 6
 
 @dataclass
 class Drawn:
-    """A network as it grows: every tensor in `names` has four rows, and six columns or none."""
+    """A network that grows: every tensor in `names` has four rows, and six columns or none."""
 
     random: Random
     names: list[str] = field(default_factory=lambda: ["x", "none"])
@@ -68,13 +68,13 @@ def elementwise(drawn: Drawn) -> None:
 
 
 def summed(drawn: Drawn) -> None:
-    """The sum over no elements is zero."""
+    """Add a sum over no elements, which is zero."""
     sums = drawn.add("ReduceSum", [drawn.pick(), drawn.constant([1])], keepdims=1)
     drawn.names += drawn.add("Add", [*sums, "x"])
 
 
 def product(drawn: Drawn) -> None:
-    """A product over no elements is zero, and its third operand stays."""
+    """Add a product over no elements, which is zero; its third operand stays."""
     source = drawn.pick()
     squared = drawn.add("Gemm", [source, source, *drawn.add("MatMul", ["x", "tall"])], transB=1)
     drawn.names += drawn.add("MatMul", [*squared, "x"])

@@ -31,7 +31,7 @@ SHAPE = [4, 4]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """An unnamed node, two that are fused, a weight, and metadata of somebody else."""
+    """Save a model with an unnamed node, two fused nodes, a weight, and metadata of a third party."""
     nodes = [
         make_node("MatMul", ["x", "w"], ["a"], name="multiply"),
         make_node("Relu", ["a"], ["b"], name="activate"),
@@ -64,7 +64,7 @@ def export(path: Path, target: Path) -> PlanDocument:
 
 
 def metadata_in(path: Path) -> dict[str, str]:
-    """As onnxruntime hands it to whoever runs the model."""
+    """Return the metadata that onnxruntime gives to its caller."""
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     found: dict[str, str] = session.get_modelmeta().custom_metadata_map
     return found
@@ -139,7 +139,7 @@ def test_a_later_plan_takes_the_place_of_an_earlier_one(path: Path, tmp_path: Pa
 
 @pytest.fixture
 def external(path: Path) -> Path:
-    """The same model with its weight in a file beside it."""
+    """Save the same model with its weight in a separate file."""
     file = path.with_name("external.onnx")
     network = onnx.load(path)
     onnx.save(network, file, save_as_external_data=True, location="weights.bin", size_threshold=0)

@@ -1,4 +1,4 @@
-"""Loops that stay one operator: what they read and write, their workspace, and the values of onnxruntime."""
+"""Loops that stay one operator: their inputs and outputs, workspace, and the values of onnxruntime."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def body(nodes: list[onnx.NodeProto], outputs: list[str], stated: list[TensorPro
 
 
 def squashing_body() -> onnx.GraphProto:
-    """s = tanh(s w + b) with w of the body and b of the network; beside it 2x5 exponentials that nobody keeps."""
+    """Return the body s = tanh(s w + b) with its own w and the network's b; it also computes 2x5 exponentials."""
     nodes = [
         make_node("MatMul", ["s", "w"], ["product"]),
         make_node("MatMul", ["s", "v"], ["wide"]),
@@ -58,7 +58,7 @@ def only_loop(graph: Graph) -> Operator:
 
 @pytest.mark.parametrize("trips", ["many", "m"])
 def test_a_loop_that_stays_reads_what_its_body_reads_around_it(trips: str, tmp_path: Path) -> None:
-    """`b` is computed by the network, and `w` and `v` are weights of the body."""
+    """The network computes `b`; `w` and `v` are weights of the body."""
     nodes = [make_node("Relu", ["c"], ["b"]), a_loop(trips, squashing_body(), ["y"])]
     inputs = [X, value("c", [3]), value("m", [], TensorProto.INT32)]
     nodes.insert(0, make_node("Cast", ["m"], ["small"], to=TensorProto.INT8))
@@ -74,7 +74,7 @@ def test_a_loop_that_stays_reads_what_its_body_reads_around_it(trips: str, tmp_p
 
 
 def test_the_workspace_is_what_lives_in_the_body_and_what_an_iteration_gets_and_hands_on(tmp_path: Path) -> None:
-    """At most product, wide and exponentials live at once; then counters, condition, and the state once more."""
+    """At most product, wide and exponentials live at once; then counters, condition, and a second copy of the state."""
     network = model([a_loop("many", squashing_body(), ["y"])], [X, value("b", [3])], ["y"], [number("many", MANY)])
     inner = STATE + 2 * (2 * 5 * FLOATS)
     assert only_loop(read_model(network, tmp_path)).workspace_bytes == inner + COUNTERS + 1 + STATE
@@ -131,7 +131,9 @@ def test_a_loop_whose_parts_take_more_than_any_network_may_is_refused(tmp_path: 
 
 
 def test_a_loop_in_a_loop_that_stays_is_counted_with_its_workspace(tmp_path: Path) -> None:
-    """The inner one is the body's only operator, whose state is the outer one's: its workspace, and one state more."""
+    """The inner loop is the only operator of the body and shares the state of the outer one: its workspace, and one
+    state.
+    """
     deep = squashing_body()
     deep.name = "deep"
     for each in deep.input:
@@ -175,7 +177,7 @@ def test_loops_of_too_many_nodes_stay(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_was_unrolled_in_vain_is_forgotten(tmp_path: Path) -> None:
-    """Its condition hangs on the iteration, so that only after 20000 nodes it is seen to be too long."""
+    """The condition depends on the iteration, so only after 20000 nodes the loop turns out to be too long."""
     names = ["s", *(f"r{index}" for index in range(60))]
     nodes = [make_node("Relu", [one], [other]) for one, other in pairwise(names)]
     nodes.append(make_node("Less", ["i", "last"], ["goes on"]))
@@ -188,7 +190,7 @@ def test_what_was_unrolled_in_vain_is_forgotten(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_nested_loops_of_unknown_length_are_refused(tmp_path: Path) -> None:
-    """Of each one nobody knows how often it runs, and the innermost is always looked into in vain."""
+    """The trip counts are unknown, and unrolling the innermost loop always fails."""
     inner = body([make_node("Relu", ["s"], ["t"]), make_node("Less", ["i", "last"], ["e"])], ["e", "t"], [])
     for depth in range(8):
         again = make_node("Loop", ["n" if depth % 2 else "m", "", "s"], ["t"], body=inner)

@@ -13,7 +13,7 @@ from support.onnx_networks import LIGHT_MODELS
 
 @pytest.mark.parametrize("path", LIGHT_MODELS, ids=lambda path: path.stem)
 def test_a_light_model_reads_as_an_independent_count_says(path: Path) -> None:
-    """In these nine, what is not an operator is a made weight, a view, or a fused Relu or BatchNorm."""
+    """Nodes of these nine models that are not operators are made weights, views, or fused Relu or BatchNorm."""
     raw = read_onnx(path)
     fused = fuse(raw)
     network = onnx.load(path)

@@ -27,7 +27,7 @@ def read_bound(network: onnx.ModelProto, folder: Path, bindings: Bindings) -> Gr
 
 
 def bound_by(options: str) -> Bindings:
-    """What a command line with these options binds."""
+    """Return the bindings of a command line with these options."""
     words = shlex.split(options)
     given: dict[str, list[str]] = {"--dim": [], "--shape": [], "--value": []}
     for option, text in zip(words[::2], words[1::2], strict=True):
@@ -42,7 +42,7 @@ def question(network: onnx.ModelProto, folder: Path, bindings: Bindings) -> Open
 
 
 def network_of(*inputs: onnx.ValueInfoProto) -> onnx.ModelProto:
-    """A chain of one Relu for each input."""
+    """Return a chain of one Relu for each input."""
     nodes = [make_node("Relu", [one.name], [f"{one.name}.out"]) for one in inputs]
     return model(nodes, inputs, [f"{one.name}.out" for one in inputs])
 
@@ -86,7 +86,7 @@ def test_a_shape_binds_the_symbols_in_it_everywhere(tmp_path: Path) -> None:
 
 
 def test_a_question_mark_is_no_symbol(tmp_path: Path) -> None:
-    """Exporters write it for every size that they do not know: two of them need not be one size."""
+    """Exporters write it for every unknown size: two of them need not be equal."""
     network = network_of(value("x", ["?", 3, "?"]))
     error = question(network, tmp_path, Bindings())
     assert [(one.axis, one.symbol) for one in error.open_dimensions] == [(0, None), (2, None)]
@@ -161,7 +161,7 @@ def test_a_declared_shape_that_contradicts_what_is_found_is_dropped_with_a_warni
 
 
 def test_a_declared_shape_with_which_a_later_node_is_wrong_is_dropped(tmp_path: Path) -> None:
-    """Nothing but the declaration says the shape of the unknown operator's output: without it nobody may need it."""
+    """Only the declaration states the shape of the unknown operator's output, and no later node may need it."""
     nodes = [make_node("Twist", ["x"], ["t"], domain="custom", name="turn"), make_node("MatMul", ["t", "w"], ["y"])]
     network = model(nodes, [value("x", [2])], ["y"], [weight("w", [5, 2])], declared=[value("t", [2, 6])])
     with pytest.raises(InputError, match="node 'turn': onnx knows no operator"):
@@ -169,7 +169,7 @@ def test_a_declared_shape_with_which_a_later_node_is_wrong_is_dropped(tmp_path: 
 
 
 def test_a_negative_size_that_inference_finds_is_refused_by_its_node(tmp_path: Path) -> None:
-    """A window longer than the signal; further on, ONNX's inference would abort the program."""
+    """A window is longer than the signal; ONNX's inference would abort the program at a later node."""
     node = make_node("Conv", ["x", "w"], ["y"], name="window")
     network = model([node], [value("x", [1, 1, "n"])], ["y"], [weight("w", [2, 1, 9])])
     with pytest.raises(InputError, match=r"node 'window': its output 'y' has the shape \[1, 2, -3\]"):

@@ -1,4 +1,4 @@
-"""Random networks with symbols: every tensor's shape is the one that onnxruntime finds when it runs the file."""
+"""Random networks with symbols: every tensor has the shape that onnxruntime finds when it runs the file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INT64 = TensorProto.INT64
 
 @dataclass
 class Drawn:
-    """A network as it grows: nodes and constants, and how many axes each float tensor has."""
+    """A network that grows: nodes and constants, and the rank of each float tensor."""
 
     data: st.DataObject
     nodes: list[onnx.NodeProto] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Drawn:
         return name
 
     def size(self, tensor: str, axis: int) -> str:
-        """One dimension, by way of Shape and Gather, as exporters write it."""
+        """Return one dimension through Shape and Gather, as exporters write it."""
         return self.add("Gather", [self.add("Shape", [tensor]), self.constant(axis)])
 
 
@@ -118,7 +118,7 @@ def filled_and_masked(drawn: Drawn) -> None:
 
 
 def chosen_by_its_shape(drawn: Drawn) -> None:
-    """An If whose condition follows from a size, and whose branches have other shapes."""
+    """Add an If whose condition depends on a size, and whose branches have different shapes."""
     source = drawn.pick()
     rank = drawn.ranks[source]
     condition = drawn.add("Less", [drawn.size(source, rank - 1), drawn.constant(drawn.integer(1, 8))])
@@ -129,7 +129,7 @@ def chosen_by_its_shape(drawn: Drawn) -> None:
 
 
 def repeated(drawn: Drawn) -> None:
-    """A Loop that runs as often as an axis is long, and hands out a part each time."""
+    """Add a Loop with one trip per element of an axis, which outputs a slice per trip."""
     source = drawn.pick()
     trips = drawn.add("Squeeze", [drawn.size(source, 0)])
     nodes = [

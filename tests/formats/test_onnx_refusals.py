@@ -22,7 +22,7 @@ X = value("x", [4])
 
 
 def refusal(attempt: Callable[[], Graph]) -> str:
-    """The one line a reader gets."""
+    """Return the one line that a reader of the error gets."""
     with pytest.raises(InputError) as caught:
         attempt()
     line = str(caught.value)

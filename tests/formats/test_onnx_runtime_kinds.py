@@ -1,4 +1,4 @@
-"""Kinds of onnxruntime's own domain have the shapes and types that onnxruntime gives their outputs."""
+"""Operators of onnxruntime's own domain have the shapes and types that onnxruntime infers for their outputs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Case:
     outputs: int = 1
     domain: str = RUNTIME_DOMAIN
     runs: bool = True
-    """False if onnxruntime runs this only on a GPU: it still infers the shapes."""
+    """False if onnxruntime runs this only on a GPU; it infers the shapes anyway."""
 
     def __str__(self) -> str:
         given = (f"{one.dtype}{list(one.shape)}" for one in (*self.inputs, *self.parameters) if one is not None)
@@ -331,7 +331,7 @@ def test_such_a_network_runs_as_the_runtime_runs_it(kind: str, tmp_path: Path) -
 
 
 def test_an_unknown_length_is_named(tmp_path: Path) -> None:
-    """The number of all tokens is a value; it may be given."""
+    """The number of all tokens is a value that may be given."""
     case = next(case for case in CASES if case.kind == "GroupQueryAttention")
     network = onnx.load(case.saved(tmp_path))
     total = next(one for one in network.graph.initializer if one.name == "w1")
@@ -365,7 +365,7 @@ def test_a_kind_without_a_rule_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", sorted({case.kind for case in CASES}))
 def test_a_damaged_node_is_read_or_refused_in_one_line(kind: str, tmp_path: Path) -> None:
-    """Operands of other ranks, omitted operands, other attributes."""
+    """Damaged nodes have operands of other ranks, omitted operands, or other attributes."""
     random = Random(kind)
     case = next(case for case in CASES if case.kind == kind)
     for _ in range(12):

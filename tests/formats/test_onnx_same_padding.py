@@ -108,7 +108,7 @@ def test_windows_are_those_that_onnxruntime_reads(case: dict[str, Any], tmp_path
             {at for at in range(p * stride - row.pad, p * stride - row.pad + row.reach, dilation) if 0 <= at < size}
             for p in range(count)
         ]
-        if case["kind"] == "AveragePool" and dilation > 1:  # it leaves out elements behind a negative pad
+        if case["kind"] == "AveragePool" and dilation > 1:  # it skips elements behind a negative pad
             seen = [each & one for each, one in zip(seen, found, strict=True)]
         assert found == seen, (size, taps, window)
     assert negative > 3

@@ -1,4 +1,4 @@
-"""Shapes of one-node models with random attributes: the reader's are those that onnxruntime computes."""
+"""Shapes of one-node models with random attributes: the reader finds those that onnxruntime computes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.one_node_models import NEWEST, RULES, OneNode, one_node
 from support.onnx_networks import model, read, value
 
 NO_SHAPES_TO_COMPARE = frozenset(
-    # control flow, which has tests of its own
+    # control flow, which has separate tests
     {"If", "Loop", "Scan", "SequenceMap"}
     # sequences, optional values, strings, files
     | {"ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct"}
@@ -29,14 +29,14 @@ NO_SHAPES_TO_COMPARE = frozenset(
     | {"StringConcat", "StringNormalizer", "StringSplit", "ImageDecoder"}
 )
 BY_VALUES = frozenset({"NonZero", "NonMaxSuppression", "Unique"})
-"""Kinds whose shape follows from values that no file states: the reader has the largest."""
+"""Operators whose shape depends on values that no file states: the reader has the largest."""
 REFUSED = frozenset({"ArrayFeatureExtractor"})
-"""Kinds of which ONNX's inference does not know the shape in some cases, and no rule says it."""
+"""Operators whose shape ONNX's inference misses in some cases, and no rule gives."""
 RULED = (
     *("AveragePool", "Compress", "Conv", "ConvTranspose", "Dropout", "Einsum", "LpPool", "MaxPool", "MaxUnpool"),
     *("Pad", "Reshape", "Resize", "Slice", "com.microsoft::NhwcMaxPool", "com.microsoft::QLinearAveragePool"),
 )
-"""Kinds with many attributes that matter."""
+"""Operators with many attributes that change the shape."""
 
 
 def test_every_kind_of_onnx_is_drawn() -> None:

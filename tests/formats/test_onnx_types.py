@@ -64,7 +64,7 @@ def test_a_quantised_model_has_the_bytes_its_types_say(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("opset", [13, 17, 21])
 def test_a_shape_that_was_quantised_follows_from_constants_all_the_same(opset: int, tmp_path: Path) -> None:
-    """Quantisers do not spare the arithmetic of shapes."""
+    """Quantisers also quantise the arithmetic of shapes."""
     nodes = [
         make_node("QuantizeLinear", ["sizes", "scale", "zero"], ["q"]),
         make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),

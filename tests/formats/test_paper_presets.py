@@ -1,4 +1,4 @@
-"""DeFiNES's machines with the sizes of its paper, where those of its files differ."""
+"""DeFiNES's machines with the sizes of its paper if the files differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHANGED = {
     "ascend-like-df": (8 * KIB, {"weight_local_buffer", "activation_local_buffer"}),
     "tesla-npu-like-df": (128 * KIB, {"weight_middle_buffer", "activation_middle_buffer"}),
 }
-"""What the files say of the memories that Table I(a) of the paper gives 64 KB."""
+"""Sizes in the files for the memories that have 64 KB in Table I(a) of the paper."""
 
 
 def resized(accelerator: Accelerator, names: set[str], capacity_bytes: int) -> Accelerator:

@@ -69,7 +69,7 @@ SEVERAL = """{"format": "onchip-plan", "version": 1, "graph": {"name": "g"}, "ac
 
 
 def ways_of(document: PlanDocument) -> st.SearchStrategy[Transfers]:
-    """Links between the plan's scratchpads; rates, where they may stand, of these and of the ways from and to DRAM."""
+    """Return the links between the plan's scratchpads, and the optional rates of links and of DRAM transfers."""
     names = [memory.name for memory in document.answer.memories]
     pairs = [(source, target) for source in names for target in names if source != target]
     links = st.lists(st.sampled_from(pairs), unique=True, max_size=3) if pairs else st.just([])

@@ -25,7 +25,7 @@ KIB = 1024
 
 
 class Facts(NamedTuple):
-    """What a source says; `dram_gb_per_second` within a bit a cycle."""
+    """Figures of a source; `dram_gb_per_second` is exact to a bit a cycle."""
 
     source: str
     scratchpads: tuple[tuple[str, int], ...]
@@ -74,7 +74,7 @@ DEFINES = {
         (1, 4, KIB, KIB, 128 * KIB, 128 * KIB, KIB * KIB, 896 * KIB),
     ),
 }
-"""Of DeFiNES, commit 7097d60: the array, and the bytes of each memory from the MACs up, in the order of its files."""
+"""Arrays and memory sizes in bytes of DeFiNES, commit 7097d60, from the MACs up, in the order of its files."""
 ENERGIES = {
     KIB * KIB: {(1024, 208.08, 189.2), (4096, 465.6, 825.6)},
     2 * KIB * KIB: {(2048, 416.16, 378.4)},
@@ -84,7 +84,7 @@ ENERGIES = {
     1: {(8, 0.01, 0.01)},
     4: {(16, 0.022, 0.022)},
 }
-"""What accesses to memories of that many bytes cost there: bits, pJ to read, pJ to write."""
+"""Map from memory size in bytes to access width in bits, read energy and write energy in pJ, in DeFiNES."""
 SIMBAS = {"simba": 128 * KIB, "simba-64-pes": 128 * KIB, "simba-large-buffers": KIB * KIB, "simba-cosa": 64 * KIB}
 HOLDS_NOT_ALL = {
     "nvdla-like": {
@@ -240,7 +240,7 @@ def test_a_network_that_fits_is_planned_and_timed(name: str) -> None:
     assert accelerator.dram is not None
     cost = SimpleCost(problem.graph, accelerator)
     timing = time_plan(problem, result.answer, accelerator, cost.cycles, MacCount(problem.graph).macs)
-    # Nothing is spilled: the image comes in and the ten classes go out.
+    # No tensor is spilled: the image comes in and the ten classes go out.
     rate = bits_per_cycle(accelerator.dram.ports, Direction.READ)
     assert timing.transfer_cycles == -(-2 * 28 * 28 * 8 // rate) + -(-2 * 10 * 8 // rate)
     assert timing.compute_cycles == sum(map(cost.cycles, problem.graph.operators))

@@ -78,7 +78,7 @@ def test_the_program_allocates_in_the_memories_of_which_one_instance_serves_the_
 
 
 def shown() -> str:
-    """The file in the documentation."""
+    """Return the file shown in the documentation."""
     formats = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
     (text,) = re.findall(r'```json\n(\{"format": "onchip-schedule".*?)```', formats, re.DOTALL)
     return str(text)
@@ -107,7 +107,7 @@ def test_the_file_shown_in_the_formats_is_legal_and_its_figures_are_counted() ->
 
 @dataclass(frozen=True, slots=True)
 class PriceAtHome:
-    """What a nest of which nothing streams costs."""
+    """The cost of a nest that streams no operand."""
 
     stated_energy_pj: float | None
     cycles: float
@@ -116,7 +116,7 @@ class PriceAtHome:
 
 
 def price_at_home(problem: LayerProblem, mapping: LayerMapping) -> PriceAtHome:
-    """By the cost model."""
+    """Return the cost by the cost model."""
     cost = layer_cost(problem, mapping)
     return PriceAtHome(cost.energy_pj, cost.cycles)
 
@@ -213,7 +213,7 @@ def test_loops_that_end_short_are_named_after_the_tiles_and_only_where_there_are
 
 @pytest.mark.parametrize("nest", [["K4@lane", "C4", "K3"], ["K4@lane"]])
 def test_a_mapping_longer_or_shorter_than_its_layer_can_be_read(nest: list[str]) -> None:
-    """Whether it runs its layer is for the verifier to say, and to count as a violation."""
+    """The verifier decides whether it runs its layer, and reports a violation."""
     text = changed(lambda s: s["mappings"][0].update(nest=nest))
     assert [str(loop) for loop in schedule_from_json(text, "s.json").answer.mappings[0].mapping.nest] == nest
 

@@ -12,7 +12,7 @@ Json: TypeAlias = Any
 
 
 def objects_of(schema: Json) -> Iterator[dict[str, Json]]:
-    """Every part of a schema that describes an object with fields."""
+    """Yield every part of a schema that describes an object with fields."""
     if isinstance(schema, dict):
         if schema.get("type") == "object":
             yield schema
@@ -24,7 +24,7 @@ def objects_of(schema: Json) -> Iterator[dict[str, Json]]:
 
 
 def test_the_schema_files_are_up_to_date() -> None:
-    """If not: PYTHONPATH=src:tests python -m support.schemas."""
+    """Regenerate them with PYTHONPATH=src:tests python -m support.schemas."""
     written = {path.name: path.read_text(encoding="utf-8") for path in SCHEMA_FOLDER.glob("*.json")}
     assert written == schema_files()
 

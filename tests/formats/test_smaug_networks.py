@@ -1,4 +1,4 @@
-"""The eight networks of the multi-scratchpad thesis: sizes worked out by hand from their layers."""
+"""The eight networks of the multi-scratchpad thesis: sizes computed by hand from their layers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOOLS = Path(__file__).parents[2] / "tools"
 
 
 class Facts(NamedTuple):
-    """Operators and M_R (the greatest need of one, in bytes) raw and fused; elements of all parameters."""
+    """Operators and M_R (largest working set of an operator, in bytes) raw and fused; elements of all parameters."""
 
     operators: tuple[int, int]
     parameters: int
@@ -98,7 +98,7 @@ FACTS = {
         (2 * 2 * 384 * 32 * 32, 2 * 384 * (32 * 32 + 16 * 16)),
     ),
     # torchvision's: 25,557,032 parameters with 53,120 of batch norm (two of four counted) and 2,049,000 at the end;
-    # 4,089,184,256 products at 224 pixels, of which 2,048,000 at the end and 112 x 112 outputs of the first layer.
+    # 4,089,184,256 products at 224 pixels, with 2,048,000 at the end and 112 x 112 outputs of the first layer.
     "resnet50_smaug": Facts(
         (53 + 53 + 49 + 16 + 1 + 1, 53 + 16 + 1 + 1),
         25_557_032 - 53_120 - 2_049_000 + 2 * 53_120 + 7 * 7 * 2048 * 10,
@@ -137,7 +137,7 @@ def integers(operator: Operator, name: str) -> list[int]:
 
 
 def shape_written(graph: Graph, operator: Operator) -> tuple[int, ...]:
-    """What the operator makes of its operands' shapes, by the rules of ONNX."""
+    """Return the output shape that follows from the operands' shapes by the rules of ONNX."""
     reads = [shape_of(graph, name) for name in operator.inputs]
     if operator.kind in ("Conv", "MaxPool"):
         kernel, strides, pads = (integers(operator, name) for name in ("kernel_shape", "strides", "pads"))
@@ -208,14 +208,14 @@ def test_an_even_kernel_is_padded_below_and_right() -> None:
 
 
 def test_a_convolution_counts_its_macs() -> None:
-    """Output pixels x output channels x kernel x input channels."""
+    """MACs are output pixels x output channels x kernel x input channels."""
     network = load_network("elu_cifar100")
     operators, count = network.operator, MacCount(network)
     cost = SimpleCost(network, load_accelerator("nvdla-like"))
     assert count.macs(operators["conv0"]) == 32 * 32 * 192 * 5 * 5 * 3
     assert count.macs(operators["conv2"]) == 16 * 16 * 240 * 3 * 3 * 192
     assert count.macs(operators["conv4"]) == 8 * 8 * 260 * 2 * 2 * 240
-    # Eight output channels and 32 input channels at once: what does not fill the lanes is lost.
+    # Eight output channels and 32 input channels run at once: lanes that stay empty are lost.
     assert cost.cycles(operators["conv0"]) == 32 * 32 * 24 * 5 * 5 * 1
     assert cost.cycles(operators["conv4"]) == 8 * 8 * 33 * 2 * 2 * 8
 

@@ -1,4 +1,4 @@
-"""Cycles, energy and splits that a graph file states: read, written, timed, shared among tiles."""
+"""Cycles, energy and splits stated in a graph file: read, written, timed, shared among tiles."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_what_states_its_cost_is_not_fused() -> None:
 
 
 def test_the_networks_of_soma_are_read() -> None:
-    """One operator as those files have them."""
+    """The test reads one operator in the form of those files."""
     fields = {
         "format": "onchip-graph",
         "version": 1,

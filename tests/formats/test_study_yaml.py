@@ -1,4 +1,4 @@
-"""Study files: what they say, and the line of what is wrong in them."""
+"""Study files: their contents, and the line of each error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runtime needs when, by hand: tests beside the runtime itself are in tests/published/test_tflm_obeys.py."""
+"""Live ranges of the runtime's arena, by hand; tests/published/test_tflm_obeys.py tests against the runtime itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def lives(model: TfliteModel, order: Sequence[int]) -> dict[str, tuple[int, int]
 
 
 def branching() -> TfliteModel:
-    """Two operators read input x, a third reads what they write; y is an output before that; nobody touches `idle`."""
+    """Return a network: two operators read x, a third reads their outputs; y is also a network output; `idle` is
+    unused.
+    """
     operators = [
         TfliteOperator("RELU", ["x"], ["a"]),
         TfliteOperator("RELU", ["x"], ["y"]),
@@ -127,7 +129,7 @@ def test_scratch_buffers_are_those_that_the_kernels_ask_for(case: str) -> None:
 
 
 def test_an_lstm_has_four_gates() -> None:
-    """Its states are operands 18 and 19: the output's of 8 bits, the cell's of 16."""
+    """The states are operands 18 and 19: the output's has 8 bits, the cell's 16."""
     states = [
         TfliteTensor("state", [1, 20], "INT8", is_variable=True),
         TfliteTensor("cell", [1, 20], "INT16", is_variable=True),

@@ -18,7 +18,7 @@ PLACED = Target()
 
 
 def planned(folder: Path, content: bytes) -> Path:
-    """Operators a -> b -> c over 64 bytes each, c shown in another shape as d, with that as their plan."""
+    """Write operators a -> b -> c over 64 bytes each, c reshaped to d, with that plan."""
     shape = TfliteTensor("shape", [2], "INT32", np.array([64, 1], np.int32))
     tensors = [TfliteTensor(name, [1, 64], "INT8") for name in "abc"] + [TfliteTensor("d", [64, 1], "INT8"), shape]
     operators = [

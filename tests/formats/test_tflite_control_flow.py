@@ -1,4 +1,4 @@
-"""IF, WHILE, CALL_ONCE and variables of TFLite files: what is planned, what is said, and the runtime's values."""
+"""Control flow (IF, WHILE, CALL_ONCE) and variables of TFLite files: plans, remarks, and the runtime's values."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_loop_of_known_trips_is_unrolled_and_its_constants_are_there_once(trip
 
 @pytest.mark.parametrize("limit", [None, 1001, 10**6])
 def test_a_loop_that_cannot_be_unrolled_stays(limit: int | None, tmp_path: Path) -> None:
-    """The product and the sum of the body live at once; the state and the counter are there once more, `n` is not."""
+    """The product and the sum of the body live at once; the state and the counter have a second copy, `n` has none."""
     model = looping(limit)
     loop = only_loop(read_model(model, tmp_path))
     assert loop.workspace_bytes == 2 * SIZE * FLOATS + SIZE * FLOATS + NUMBER
@@ -125,7 +125,7 @@ def test_a_loop_that_runs_itself_is_refused(tmp_path: Path) -> None:
 
 
 def test_bodies_that_run_others_are_looked_into_once_each(tmp_path: Path) -> None:
-    """Twenty loops, each with two of the next in its body: a million ways down."""
+    """Twenty loops, each with two calls of the next in its body, have a million paths."""
     model, depth = looping(None), 20
     condition, inner = model.subgraphs[1:]
     bodies = []

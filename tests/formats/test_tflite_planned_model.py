@@ -38,7 +38,7 @@ def buffers_of(content: bytes) -> list[bytes]:
 
 
 def tables_of(file: ModelFile, order: Sequence[int]) -> list[object]:
-    """All that a file says of its tensors and operators, but for where it stands; its operators in `order`."""
+    """Return all tables of a file without positions; its operators are in `order`."""
     main = file.subgraphs[0]
     tensors = [replace(tensor, content=None, place=0) for tensor in main.tensors]
     operators = [main.operators[at] for at in order]
@@ -128,7 +128,7 @@ def test_what_means_something_else_behind_a_new_root_is_refused() -> None:
 
 
 class _Copy:
-    """A model behind a root of which one table has a field more, of eight bytes."""
+    """A model behind a new root, with an extra field of eight bytes in one table."""
 
     def __init__(self, content: bytes, table: str, slot: int) -> None:
         self.builder: Any = flatbuffers.Builder(0)

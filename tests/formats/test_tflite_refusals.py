@@ -20,7 +20,7 @@ GREATEST_KIB = 2 * 2**20
 
 
 def refused(content: bytes, folder: Path) -> str:
-    """The one line a reader gets, without the file's name."""
+    """Return the one line that a reader gets, without the file's name."""
     path = folder / "model.tflite"
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
@@ -134,7 +134,7 @@ def _calls() -> TfliteModel:
 
 
 def mutated(content: bytes, chance: random.Random) -> bytes:
-    """The file cut off somewhere, or with some of its bytes changed: half of them where the tables stand."""
+    """Return the file truncated, or with some bytes changed: half of them within the tables."""
     if chance.random() < 0.2:
         return content[: chance.randrange(len(content))]
     changed = bytearray(content)
@@ -146,7 +146,7 @@ def mutated(content: bytes, chance: random.Random) -> bytes:
 
 
 def refusal_of(path: Path) -> str | None:
-    """Why a file is refused; None for one that is read. Anything but an InputError is the test's failure."""
+    """Return why a file is refused, or None if it is read; any error except InputError fails the test."""
     try:
         layers_and_left_out(read_network(str(path)))
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Windows of a TFLite file are those of the same network as an ONNX file: the same loop nests, the same bytes."""
+"""Windows of a TFLite file equal those of the same ONNX network: the same loop nests, the same bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAME, VALID = "SAME", "VALID"
 
 
 def pixels(size: int, kernel: int, stride: int, dilation: int, padding: str) -> int:
-    """How many outputs TFLite's reference has along an axis (kernels/padding.h, ComputeOutSize)."""
+    """Return the output size along an axis in TFLite's reference (kernels/padding.h, ComputeOutSize)."""
     reach = (kernel - 1) * dilation + 1
     return (size + stride - 1) // stride if padding == SAME else (size + stride - reach) // stride
 
@@ -31,7 +31,7 @@ def constant(name: str, *shape: int) -> TfliteTensor:
 
 
 def alike(tflite_graph: Graph, onnx_graph: Graph) -> None:
-    """The same layers, and the same sizes and shapes of all that is computed."""
+    """Check that the layers, and the sizes and shapes of all computed tensors, are equal."""
     ours, theirs = (list(layers_and_left_out(graph)[0].values()) for graph in (tflite_graph, onnx_graph))
     assert ours
     assert ours == theirs

@@ -1,4 +1,4 @@
-"""Timeloop's architecture, mapspace and problem files, written here in the format of ucb-bar/cosa's."""
+"""Timeloop's architecture, mapspace and problem files, written for this test in the format of ucb-bar/cosa."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ problem:
 
 
 def sizes(accelerator: Accelerator) -> list[tuple[int, tuple[Operand, ...], int, float]]:
-    """Of each memory: bytes, what it holds, how many share one of it, the energy of 8 bits in two digits."""
+    """Return for each memory: bytes, operands, MACs that share an instance, and pJ per 8 bits in two digits."""
     array = accelerator.array
     assert array is not None
     found = []

@@ -1,4 +1,4 @@
-"""Timeloop's architecture files of version 0.4, written here in their format."""
+"""Timeloop's architecture files of version 0.4, written for this test."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ architecture:
 """
     machine, remarks = read(text)
     assert [(level.memory.name, level.memory.capacity_bytes) for level in machine.levels] == [("buffer", 25)]
-    assert machine.addressed == machine.levels  # one MAC is an array, which its buffer serves as a whole
+    assert machine.addressed == machine.levels  # one MAC is an array, which its buffer serves in full
     assert machine.dram is not None
     assert machine.dram.access is not None
     assert machine.dram.access.read_energy_pj == 0

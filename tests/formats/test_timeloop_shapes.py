@@ -1,4 +1,4 @@
-"""Timeloop's problem files with shapes of their own, and as templates, written here in their format."""
+"""Timeloop's problem files with custom shapes and with templates, written for this test."""
 
 from __future__ import annotations
 

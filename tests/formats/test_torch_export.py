@@ -1,4 +1,4 @@
-"""Small torch modules as graphs: what is an operator, what is a view, who reads which tensor."""
+"""Small torch modules as graphs: operators, views, and the readers of each tensor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Module: Value = torch.nn.Module
 
 
 def module_of(forward: Callable[..., Value], **parts: Value) -> Value:
-    """A module that runs `forward(self, *inputs)`; `parts` are its submodules, parameters and buffers."""
+    """Return a module that runs `forward(self, *inputs)`; `parts` are its submodules, parameters and buffers."""
 
     class Traced(Module):  # type: ignore[misc]
         def forward(self, x: Value, y: Value = None) -> Value:
@@ -391,4 +391,4 @@ def test_of_a_step_of_training_the_loss_and_the_gradients_leave() -> None:
     left = sorted(tensor.size_bytes // 4 for tensor in graph.with_role(Role.OUTPUT))
     assert left == [1, 3, 5, 3 * 5, 5 * 8]
     products = [operator for operator in graph.operators if operator.kind in ("Gemm", "MatMul")]
-    assert len(products) == 2 + 3  # forward; backward both weights' and one map's
+    assert len(products) == 2 + 3  # the forward pass; the backward passes of both weights and of one map

@@ -1,4 +1,4 @@
-"""`.pt2` files: what is read, what is asked for, and that nothing in them is run."""
+"""`.pt2` files: their contents, the requests for missing facts, and no execution of pickled code."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_without_torch_one_line_names_the_extra(tmp_path: Path, monkeypatch: pyt
 
 
 class Trap:
-    """What would make a file, were it unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, made: Path) -> None:
         self.made = made

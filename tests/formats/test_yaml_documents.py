@@ -41,7 +41,7 @@ def value(text: str, dialect: Dialect = Dialect()) -> Any:  # noqa: ANN401, B008
 
 
 def lines_of(node: yaml.Node, path: tuple[int | str, ...] = ()) -> dict[tuple[int | str, ...], int]:
-    """Map the path of each part of a node to its line, by PyYAML's marks."""
+    """Map each part of a node to its line, by PyYAML's marks."""
     found: dict[tuple[int | str, ...], int] = {}
     parts: list[tuple[int | str, yaml.Node, yaml.Node]] = []
     if isinstance(node, yaml.SequenceNode):
@@ -64,7 +64,7 @@ def test_dumped_values_are_read_with_the_lines_of_all_parts(dumped: Any, flow: b
 
 
 class Quoting(yaml.SafeDumper):  # type: ignore[misc]
-    """Quotes every text, as YAML 1.1 and 1.2 do not agree on which may stand without quotes."""
+    """A dumper that quotes every text, since YAML 1.1 and 1.2 disagree on plain ones."""
 
 
 Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))

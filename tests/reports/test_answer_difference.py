@@ -1,4 +1,4 @@
-"""What differs between two programs: the longest common part of two orders, and what became of each tensor."""
+"""Differences of two programs: the longest common subsequence of the orders, and the change of each tensor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORDERS = st.lists(st.sampled_from("abcdefg"), unique=True)
 
 
 def longest_common(before: list[str], after: list[str]) -> int:
-    """By trying every part."""
+    """Return the length of the longest common subsequence, by trying all subsequences."""
     place = {name: at for at, name in enumerate(before)}
     shared = [place[name] for name in after if name in place]
     parts = (part for size in range(len(shared), -1, -1) for part in combinations(shared, size))

@@ -31,7 +31,7 @@ PHASES = {"X", "C", "M"}
 
 
 def events_of(text: str) -> list[Event]:
-    """Read as viewers do: refuses what the format does not allow, and slices of one lane that overlap."""
+    """Return the events as viewers read them; fails on illegal events and on overlapping slices of a lane."""
     trace = json.loads(text)
     events: list[Event] = trace["traceEvents"]
     lanes: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -53,7 +53,7 @@ def events_of(text: str) -> list[Event]:
 
 
 def nanoseconds(event: Event) -> tuple[int, int]:
-    """Start and stop of a slice, as viewers count them: whole, the rest cut off."""
+    """Return start and stop of a slice in whole nanoseconds, truncated as in viewers."""
     start, duration = int(event["ts"] * 1000), int(event["dur"] * 1000)
     return start, start + duration
 
@@ -63,7 +63,7 @@ def slices(events: list[Event], category: str) -> list[Event]:
 
 
 def scratchpads(events: list[Event]) -> dict[int, str]:
-    """The name of each process that is a scratchpad."""
+    """Return the name of each process that is a scratchpad."""
     names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     return {pid: name.removeprefix("scratchpad ") for pid, name in names.items() if pid > 1}
 
@@ -100,7 +100,7 @@ def the_trace_says_what_the_plan_says(problem: Problem, plan: Plan, spans: tuple
 
 
 def the_rectangles_of_the_memory_map_are_apart(events: list[Event]) -> None:
-    """What shares bytes does not share time."""
+    """Check that residencies that share bytes do not share time."""
     residencies = slices(events, "residency")
     for index, one in enumerate(residencies):
         for other in residencies[:index]:
@@ -182,7 +182,7 @@ def test_a_move_uses_its_places_at_both_ends() -> None:
 
 
 def test_an_operator_uses_the_one_place_it_reads() -> None:
-    """x lies in both scratchpads; f reads it in the first, so that its copy is done with after the move."""
+    """x lies in both scratchpads; f reads it in the first, so its copy is dead after the move."""
     case = MOVED.edited(5, "compute f", "free x right")
     times = {
         1: TraceSpan(3, 5),
@@ -207,7 +207,7 @@ def test_a_trace_of_a_random_plan_can_be_read_back(made: tuple[Problem, Plan]) -
 @settings(max_examples=60, deadline=None)
 @given(planned(), st.data())
 def test_a_trace_may_be_timed_by_a_clock(made: tuple[Problem, Plan], data: st.DataObject) -> None:
-    """Here by one that does one thing after the other, each for some time of its own."""
+    """The clock of this test runs one activity after the other, each with a random time."""
     problem, plan = made
     time, activities = 0.0, {}
     for index, line in enumerate(plan.instructions):

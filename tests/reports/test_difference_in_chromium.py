@@ -1,4 +1,4 @@
-"""The page of a difference in a real browser: both memory maps are drawn, hostile names are names."""
+"""The page of a difference in a real browser: both memory maps are drawn, and hostile names stay names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a front in a real browser: marks are drawn along the axes that are chosen, a click finds a row."""
+"""The page of a front in a real browser: marks follow the chosen axes, and a click finds a row."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_bars_add_up_to_what_the_strategy_costs(outcome: FusionOutcome) -> None:
 
 
 def test_heat_maps_show_what_each_tile_costs_or_costs_at_least(outcome: FusionOutcome) -> None:
-    """Where tiles have no neighbour the mode is another in name only, and the cell shows that one's cost."""
+    """Without neighbouring tiles all modes are equal, and the cell shows the same cost."""
     (one,) = outcome.stacks
     figure: Any = heat_map(one, OverlapMode.FULLY_CACHED, outcome.unit)
     (trace,) = figure["traces"]

@@ -30,7 +30,7 @@ def plan(result: Result[Plan]) -> Plan:
 
 
 def rectangles(svg: str) -> dict[str, tuple[float, float, float, float]]:
-    """Left, top, right and bottom of each residency by its title."""
+    """Return left, top, right and bottom of each residency by its title."""
     found = {}
     for rectangle in ET.fromstring(svg).iter(f"{SVG}rect"):
         title = rectangle.find(f"{SVG}title")
@@ -43,7 +43,7 @@ def rectangles(svg: str) -> dict[str, tuple[float, float, float, float]]:
 def test_each_residency_is_a_rectangle_and_none_overlap(plan: Plan) -> None:
     drawn = rectangles(svg_of_plan(plan, plan.problem))
 
-    assert len(drawn) == 6  # five tensors, one of which comes back
+    assert len(drawn) == 6  # five tensors, and one of them is reloaded
     assert "x, 40 bytes at " in " ".join(drawn)
     for a in drawn.values():
         for b in drawn.values():
@@ -59,7 +59,7 @@ def test_heights_are_in_proportion_to_bytes(plan: Plan) -> None:
 
 
 def colours(svg: str) -> dict[str, str]:
-    """Of each residency, by the beginning of its title."""
+    """Map the beginning of each residency's title to its colour."""
     found = {}
     for rectangle in ET.fromstring(svg).iter(f"{SVG}rect"):
         title = rectangle.find(f"{SVG}title")

@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 @dataclass
 class Clock:
-    """Stands still."""
+    """A clock that stands still."""
 
     seconds: float = 1.25
 
@@ -35,7 +35,7 @@ def text_of(*told: Progress, limit_seconds: float | None = None) -> str:
 
 
 def drawn_in(seconds: float, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> str:
-    """What is on the stream after a phase that tells nothing, with lines drawn every millisecond."""
+    """Return the stream after a phase that reports no progress, with lines drawn every millisecond."""
     monkeypatch.setattr(shown, "SECONDS_BETWEEN_TICKS", 0.001)
     line = ProgressLine(stream, Clock())
     with line.during("reading"):

@@ -34,7 +34,7 @@ def history_of(problem: Problem, method: str = "exact") -> History:
 
 
 def resident_in_step(plan: Plan) -> list[set[str]]:
-    """Another way to the residents of each step: instruction by instruction, in one scratchpad."""
+    """Return the residents of each step in one scratchpad, computed instruction by instruction."""
     present: set[str] = set()
     steps = []
     for instruction in plan.instructions:
@@ -89,7 +89,7 @@ def test_every_operator_of_the_greatest_need_is_named() -> None:
     assert [need.operator.name for need in greatest_needs(problem)] == ["join"]
 
     fields = diamond_fields()
-    fields["tensors"][1]["shape"] = [1, 80]  # s: left and right need as much as join
+    fields["tensors"][1]["shape"] = [1, 80]  # s: left and right need the same bytes as join
     graph = graph_from_json(json.dumps(fields), "diamond")
     names = [need.operator.name for need in greatest_needs(Problem(graph, problem.memories))]
     assert names == ["left", "right", "join"]
@@ -170,7 +170,7 @@ DETOUR = Case(
     copy y outputs dram
     """,
 )
-"""What is written where nobody can read it, without a link."""
+"""A write to a scratchpad from which no operator can read, without a link."""
 
 COPIED = Case(
     TWO_SCRATCHPADS.problem,
@@ -226,7 +226,8 @@ def test_a_tensor_could_stay_in_the_scratchpad_with_most_room() -> None:
     problem = replace(SPILLED.problem, memories=(Memory("sram", 12), Memory("other", 3)))
     (cause,) = reload_causes(history_of_case(replace(SPILLED, problem=problem)))
 
-    # In step 1, x and b take 8 of 12 bytes and nothing takes any of 3: it is 1 byte too large for the other.
+    # In step 1, x and b take 8 of 12 bytes, and the 3 bytes of `other` are free: the tensor is 1 byte too large for
+    # them.
     assert (cause.memory.name, cause.bytes_to_stay, cause.is_forced) == ("sram", 12, False)
 
 

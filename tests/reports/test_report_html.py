@@ -30,7 +30,7 @@ FETCHING = {"src", "srcset", "data", "action", "poster"}
 
 
 class Page(HTMLParser):
-    """The elements of a page, and all that it would fetch or follow."""
+    """The elements of a page, and all URLs that it would fetch or follow."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -51,7 +51,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def long_graph(count: int) -> Graph:
-    """A chain of `count` operators."""
+    """Return a chain of `count` operators."""
     names = [f"features.block_{index}.output" for index in range(count)]
     tensors = (Tensor("x", 64, Role.INPUT), *(Tensor(name, 64, Role.ACTIVATION) for name in names))
     tensors = (*tensors[:-1], replace(tensors[-1], role=Role.OUTPUT))
@@ -67,7 +67,7 @@ def press(browser: Chrome, plot: str, *keys: str) -> None:
 
 
 def point_at(browser: Chrome, name: str) -> tuple[Any, tuple[int, int]]:
-    """The map's middle of the first rectangle of a trace, as the mouse reaches it."""
+    """Return the mouse position of the middle of a trace's first rectangle in the memory map."""
     from selenium.webdriver.common.by import By
 
     plot = browser.find_element(By.ID, "map-0")

@@ -1,4 +1,4 @@
-"""What happens in a schedule of two operators that is written by hand: loads, a spill, a reload, a move, a write."""
+"""Events of a hand-written schedule of two operators: loads, a spill, a reload, a move, a write."""
 
 from __future__ import annotations
 

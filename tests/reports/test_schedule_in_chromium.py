@@ -34,7 +34,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def click_on(browser: Chrome, plot: str, x: float, y: float) -> None:
-    """Where the point (x, y) of a figure is drawn, as the mouse reaches it."""
+    """Click on the point (x, y) of a figure, in data coordinates."""
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
 

@@ -1,4 +1,4 @@
-"""Why tensors of a schedule move: a program by hand, whose room is reckoned by hand, and sums that are the figures."""
+"""Reasons why tensors of a schedule move: a hand-written program with room computed by hand, and summed figures."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def figures(page: str) -> Json:
 
 
 def heights(figure: Json) -> dict[str, dict[str, float]]:
-    """By part the height of each bar."""
+    """Map each part to the height of each bar."""
     return {trace["name"]: dict(zip(trace["x"], trace["y"], strict=True)) for trace in figure["traces"]}
 
 
@@ -62,7 +62,7 @@ def total(figure: Json) -> float:
 
 
 def rectangles(outcome: ScheduleOutcome, memory: str) -> list[tuple[str, range, range]]:
-    """Kind of residency, steps and addresses, as the history has them."""
+    """Return kind of residency, steps and addresses, as the history has them."""
     history = history_of(outcome)
     return [
         (history.role(one.tensor), range(one.start_step, one.stop_step), range(one.offset_bytes, one.end_bytes))
