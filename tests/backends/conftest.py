@@ -1,4 +1,4 @@
-"""Collection of the tests of ExecuTorch."""
+"""Collection of the ExecuTorch tests."""
 
 from __future__ import annotations
 
@@ -8,5 +8,7 @@ import pytest
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With --torch-smoke, the page's program stands for all programs: importing ExecuTorch takes ten seconds."""
+    """Skip the ExecuTorch programs with --torch-smoke, as importing ExecuTorch takes ten seconds; the page's program
+    runs.
+    """
     return True if config.getoption("--torch-smoke") and collection_path.name == "test_executorch_runs.py" else None

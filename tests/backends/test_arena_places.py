@@ -12,21 +12,21 @@ STEPS = 4
 
 
 def contents(buffers: list[Buffer], scratch: list[list[int]]) -> ArenaContents:
-    """Tensors of their own, and by step the sizes of scratch buffers."""
+    """Return arena contents of tensors with separate bytes, and the sizes of scratch buffers by step."""
     groups = tuple((index,) for index in range(len(buffers)))
     asked = [tuple(Buffer(step, step + 1, size) for size in sizes) for step, sizes in enumerate(scratch)]
     return ArenaContents(groups, tuple(buffers), tuple(asked))
 
 
 def test_scratch_buffers_that_the_runtime_would_put_elsewhere_are_planned_as_one() -> None:
-    """Side by side the tensors leave a gap that the runtime fills with another scratch buffer than was meant for it."""
+    """The offsets leave a gap between tensors, which the runtime fills with another scratch buffer than planned."""
     asked = contents([Buffer(0, 2, 80), Buffer(1, 2, 80)], [[32, 48, 64], []])
     found = least_places(asked)
     assert (found.taken_bytes, found.lower_bound_bytes) == (80 + 32 + 48 + 64, 80 + 32 + 48 + 64)
 
 
 def test_scratch_buffers_fill_gaps_between_tensors() -> None:
-    """One lies where the tensor that is not needed yet will lie."""
+    """A scratch buffer takes the offset of a tensor that is written later."""
     asked = contents([Buffer(0, 2, 64), Buffer(1, 2, 64)], [[64], []])
     assert least_places(asked).taken_bytes == 128
 

@@ -1,4 +1,4 @@
-"""The tables are compiled strictly and walked by a C program, which knows nothing but the header."""
+"""The exported tables compile without warnings, and a C program walks them with the header alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WALKS = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C com
 
 
 def walk(problem: Problem, plan: Plan, folder: Path, name: str = "plan") -> str:
-    """What the C program prints after walking the tables; it ends with an error where they contradict themselves."""
+    """Return the output of the C program that walks the tables; it ends with an error if they are inconsistent."""
     program = c_program(problem, plan, name)
     (folder / f"{name}.h").write_text(header_of(program))
     (folder / f"{name}.c").write_text(source_of(program, f"{name}.h"))
@@ -47,7 +47,7 @@ def walk(problem: Problem, plan: Plan, folder: Path, name: str = "plan") -> str:
 
 
 def read_back(printed: str) -> tuple[tuple[Instruction, ...], dict[str, int]]:
-    """The program that was walked, and what it adds up to; fields end in tabs, lines in the byte 1."""
+    """Return the program that was walked, and its totals; fields end in tabs, lines in the byte 1."""
     instructions: list[Instruction] = []
     totals: dict[str, int] = {}
     for line in printed.split("\x01")[:-1]:
@@ -105,7 +105,7 @@ def test_the_tables_of_a_random_plan_can_be_walked(tmp_path: Path, made: tuple[P
 
 
 def renamed(names: dict[str, str]) -> tuple[Problem, Plan]:
-    """CHAIN under other names, of tensors, operators and the scratchpad."""
+    """CHAIN under other names of tensors, operators and the scratchpad."""
 
     def new(name: str) -> str:
         return names.get(name, name)

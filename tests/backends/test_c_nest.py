@@ -1,4 +1,4 @@
-"""Mappings as C give what the naive nest gives, for layers and mappings of every kind, without a warning."""
+"""Mappings as C compute the values of the naive nest, for layers and mappings of every kind, without a warning."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _bits(layer: Layer, bits: int) -> Layer:
 
 
 def _layer(random: Random, bits: int) -> Layer:
-    """Half of them are products or depthwise, with more elements along what may be in lanes."""
+    """Return a random layer: half of them are products or depthwise, with more elements along dimensions for lanes."""
     layer = _bits(random_layer(random, 2000), bits)
     match random.randrange(4):
         case 0:
@@ -40,7 +40,9 @@ def _layer(random: Random, bits: int) -> Layer:
 
 
 def _mapping(random: Random, layer: Layer, lanes: int) -> LayerMapping:
-    """Up to three loops of a dimension over time, some beyond its bound; mostly one in the lanes, at any place."""
+    """Return a random mapping: up to three temporal loops per dimension, some beyond its bound; mostly one loop in
+    lanes.
+    """
     nest = []
     along = random.choice(("K", "K", "G", "P", None))
     for name, bound in layer.bounds.items():
@@ -95,7 +97,7 @@ def test_elements_that_are_neither_float32_nor_int8_are_refused() -> None:
 
 
 def _product(*around: Loop) -> LayerMapping:
-    """Four vectors of sums in registers; the tile of weights near them spans four loops, all of C among them."""
+    """Return a product with four vectors of sums in registers; the tile of weights spans four loops with all of C."""
     nest = (Loop("K", 16, "lane"), Loop("N", 4), Loop("C", 64), *around)
     return LayerMapping(nest, weight=(Kept("near", 3),), output=(Kept("sums", 2),))
 
@@ -114,7 +116,7 @@ def test_weights_beside_a_tile_are_copied_with_it_while_these_are_few() -> None:
 
 
 def _rows_by_columns(c: int, rows: int) -> tuple[Layer, LayerMapping]:
-    """A product of some rows by 64 columns, whose tiles of weights are copied: 4 rows and 2 vectors in registers."""
+    """Return a product of some rows by 64 columns, whose weight tiles are copied: 4 rows and 2 vectors in registers."""
     layer = _bits(Layer(n=rows, k=64, c=2 * c), 32)
     nest = (
         Loop("K", 8, "lane"),
@@ -198,7 +200,7 @@ def test_a_loop_that_ends_within_a_tile_calls_a_shorter_one() -> None:
 
 
 def _sums_of_int8(c: int, steps: int) -> tuple[Layer, LayerMapping]:
-    """A product whose weights and inputs are both copied, with so many terms added before sums leave the registers."""
+    """Return a product with copied weights and inputs; `steps` terms are added before sums leave the registers."""
     layer = _bits(Layer(n=32, k=128, c=c), 8)
     nest = (
         Loop("K", 16, "lane"),
@@ -213,12 +215,12 @@ def _sums_of_int8(c: int, steps: int) -> tuple[Layer, LayerMapping]:
 
 @pytest.mark.parametrize(("c", "steps", "in_floats"), [(1024, 1024, True), (2048, 1024, True), (1025, 1025, False)])
 def test_the_largest_sums_of_int8_are_exact(c: int, steps: int, in_floats: bool, tmp_path: Path) -> None:
-    """As many products as a float holds exactly, all of the greatest size; one more is added up in whole numbers."""
+    """A float holds the sum of this many largest products exactly; one more product is added in integers."""
     layer, mapping = _sums_of_int8(c, steps)
     assert c_nest(layer, mapping).adds_in_floats == in_floats
     source = np.full((layer.n, 1, c, 1, 1), -128.0)
     weight = np.full((1, layer.k, c, 1, 1), -128.0)
-    for odd in (0.0, 1.0):  # an odd sum next to 2^24 is the first that a float does not hold
+    for odd in (0.0, 1.0):  # an odd sum next to 2^24 is the first that a float cannot hold
         weight[:, :, -1] = odd - 128
         source[:, :, -1] = odd - 128
         made = run_compiled(compiled(layer, mapping, tmp_path, COMPILERS[0]), layer, source, weight)

@@ -1,4 +1,4 @@
-"""What operators of TFLite compute in C are the bits of TFLite Micro, or of ai-edge-litert where that runs nothing."""
+"""C code of TFLite operators gives the bits of TFLite Micro, or of ai-edge-litert for operators that it lacks."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_fixed_point_factor_is_the_nearest(factor: float) -> None:
 def test_halves_are_rounded_away_from_zero() -> None:
     assert [divide_by_power(value, 1) for value in (-3, -2, -1, 1, 2, 3)] == [-2, -1, -1, 1, 1, 2]
     assert upper_half(2**30, 1) == 1
-    assert upper_half(-(2**30), 1) == 0  # TFLite's own: it adds 1 - 2^30, and cuts towards zero
+    assert upper_half(-(2**30), 1) == 0  # TFLite's rounding: it adds 1 - 2^30, and truncates towards zero
 
 
 def test_exponentials_are_those_of_real_numbers() -> None:

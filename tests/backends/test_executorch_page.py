@@ -1,4 +1,4 @@
-"""The page's code runs, and prints what the page says."""
+"""The page's code runs, and prints the output shown."""
 
 from __future__ import annotations
 

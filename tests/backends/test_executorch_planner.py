@@ -1,4 +1,4 @@
-"""The planner as ExecuTorch calls it, with tensors that stand in for ExecuTorch's: nothing here needs the extra."""
+"""The planner as ExecuTorch calls it, with stand-ins for ExecuTorch's tensors: these tests do not need the extra."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALIGNMENT = 16
 
 @dataclass(eq=False)
 class Spec:
-    """What the planner sees of a tensor; lives are from the first node to the last, both included."""
+    """A tensor as the planner sees it; its live range includes the first and the last node."""
 
     size_bytes: int
     lifetime: list[int]

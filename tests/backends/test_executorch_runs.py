@@ -1,4 +1,4 @@
-"""ExecuTorch itself: programs that it writes by our plan and our order run with eager torch's outputs."""
+"""ExecuTorch programs written with our plan and order run with eager torch's outputs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ passes = pytest.importorskip("executorch.exir.passes", reason=WHY)
 runtime = pytest.importorskip("executorch.runtime", reason=WHY)
 
 Untyped: TypeAlias = Any
-"""What ExecuTorch and torch hand out."""
+"""Objects of ExecuTorch and torch."""
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 
 class Residual(torch.nn.Module):  # type: ignore[misc, name-defined]
-    """A branch that stays alive, and a view that ExecuTorch elides."""
+    """A residual branch that stays live, and a view that ExecuTorch elides."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Residual(torch.nn.Module):  # type: ignore[misc, name-defined]
 
 
 class Branches(torch.nn.Module):  # type: ignore[misc, name-defined]
-    """All that is large is computed before anything is made small."""
+    """A module that computes all large tensors before it reduces any of them."""
 
     def forward(self, x: Untyped) -> Untyped:
         large = [x.repeat(1, 4) * factor for factor in (2.0, 3.0, 5.0)]
@@ -46,7 +46,7 @@ class Branches(torch.nn.Module):  # type: ignore[misc, name-defined]
 
 
 class Counter(torch.nn.Module):  # type: ignore[misc, name-defined]
-    """A state that stays from run to run."""
+    """A module whose state stays from run to run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Counter(torch.nn.Module):  # type: ignore[misc, name-defined]
 
 
 class Either(torch.nn.Module):  # type: ignore[misc, name-defined]
-    """Control flow: both branches are submodules."""
+    """A module with control flow: both branches are submodules."""
 
     def forward(self, x: Untyped) -> Untyped:
         doubled = x + x

@@ -59,7 +59,7 @@ def test_views_lie_where_their_source_does(tmp_path: Path) -> None:
 
 
 def late_input() -> TfliteModel:
-    """A second input that is read last: a plan loads it then, the runtime has it from the start."""
+    """Return a network whose second input is read last: a plan loads it late, but the runtime has it from the start."""
     operators = [TfliteOperator("RELU", ["x"], ["a"]), TfliteOperator("ADD", ["a", "late"], ["y"], ("AddOptions", {}))]
     tensors = [int8("late", 1, 64), int8("x", 1, 64), int8("a", 1, 64), int8("y", 1, 64)]
     return network(tensors, operators, ["x", "late"], ["y"])
@@ -74,7 +74,7 @@ def test_an_input_that_a_plan_loads_late_is_there_from_the_start(tmp_path: Path)
 
 
 def test_a_scratch_buffer_is_part_of_what_is_promised(tmp_path: Path) -> None:
-    """The mean's sums, an iterator and its axes: 4 x 64, and twice 4 to 8 bytes, each rounded up to 16."""
+    """The mean needs sums, an iterator and axes: 4 x 64, and twice 4 to 8 bytes, each rounded up to 16."""
     axis = TfliteTensor("axis", [1], "INT32", int8_constant("", Random(0), 1).data.astype("<i4") * 0)  # type: ignore[union-attr]
     operators = [TfliteOperator("MEAN", ["x", "axis"], ["y"], ("ReducerOptions", {"KeepDims": True}))]
     model = network([int8("x", 2, 64), axis, int8("y", 1, 64)], operators, ["x"], ["y"])
@@ -84,7 +84,7 @@ def test_a_scratch_buffer_is_part_of_what_is_promised(tmp_path: Path) -> None:
 
 
 def least_of_all_orders(model: Path) -> int:
-    """The oracle: the least arena in each order in which the file's operators can run."""
+    """Return the smallest arena over all orders in which the file's operators can run, exhaustively."""
     read = read_tflite_network(model)
     operators = read.network.operators
     writer = {index: at for at, operator in enumerate(operators) for index in operator.outputs}
@@ -108,7 +108,7 @@ def test_no_order_of_the_operators_has_a_smaller_arena(seed: int, tmp_path: Path
 
 @pytest.mark.slow
 def test_an_order_that_the_runtimes_lives_make_worse_is_not_kept(tmp_path: Path) -> None:
-    """To free a large input first pays for the plan that loads the other later, not where both are there at once."""
+    """Freeing a large input first pays if the plan loads the other input later, but not if both are present at once."""
     exports = [exported(random_model(Random(seed)).write(tmp_path / "m.tflite")) for seed in range(100, 120)]
     said = [change for export in exports for change in export.changes]
     assert any(change.startswith("the file's own order is kept") for change in said)
@@ -132,7 +132,7 @@ def test_a_custom_operators_scratch_buffers_are_said_to_be_unknown(tmp_path: Pat
 
 
 def test_what_a_plan_overwrites_in_place_has_places_of_its_own(tmp_path: Path) -> None:
-    """The runtime's kernels are not asked to write over what they read."""
+    """The runtime's kernels do not write over their inputs."""
     model = chain(tmp_path)
     shared = Request(str(model), RAW, ROOM, Objective.PEAK, share=Share.ALL)
     export = exported(model, shared)
@@ -163,7 +163,7 @@ def test_an_order_that_was_given_is_not_searched_for(seed: int, tmp_path: Path) 
 
 
 def exported_as_planned(model: Path, plan: Path) -> dict[str, int]:
-    """The offsets written, by tensor."""
+    """Return the written offsets by tensor."""
     output = model.with_name("planned.tflite")
     _, export = export_arena(plan, str(model), output)
     assert export is not None

@@ -1,4 +1,4 @@
-"""Kernels of CUDA as NVIDIA's compiler sees them: they take of a GPU what their mappings claim, and spill nothing."""
+"""CUDA kernels through NVIDIA's compiler: they use the GPU resources that their mappings claim, and spill nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def floats(layer: Layer) -> Layer:
 
 
 def product(rows: int, columns: int) -> tuple[Layer, LayerMapping]:
-    """256 threads with so many rows and columns of sums each; 16 sums' terms are in shared memory at once."""
+    """Return a product of 256 threads with `rows` x `columns` sums each; shared memory holds 16 terms per sum."""
     nest = (
         *(Loop("N", rows), Loop("K", columns), Loop("C", 16), Loop("K", 16, "thread"), Loop("N", 16, "thread")),
         *(Loop("C", 5), Loop("N", 3, "block"), Loop("K", 2)),

@@ -1,4 +1,4 @@
-"""Which mappings blocks and threads run, and where a kernel copies their tiles."""
+"""Mappings that blocks and threads can run, and the memories to which a kernel copies tiles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def source_of(one: Layer, mapping: LayerMapping, accelerator: Accelerator = ROOM
 
 
 def test_a_tile_stays_while_loops_lead_to_no_other_element_of_it() -> None:
-    """Weights are copied once for all rows, although the loop over rows stands above their tile."""
+    """The kernel copies weights once for all rows, although the loop over rows stands above their tile."""
     nest = (Loop("K", 8, "thread"), Loop("C", 4), Loop("N", 5))
     source = source_of(layer(n=5, k=8, c=4), LayerMapping(nest, weight=(Kept("shared", 2),)))
     before, _, after = source.partition("for (int n1")

@@ -1,4 +1,4 @@
-"""Mappings as OpenCL give what the naive nest gives, for layers and mappings of every kind."""
+"""Mappings as OpenCL compute the values of the naive nest, for layers and mappings of every kind."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_products_of_floats_are_numpys_within_rounding(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", series(range(300), 100))
 def test_a_kernel_claims_what_the_verifier_measures(seed: int) -> None:
-    """Threads, blocks and bytes of shared memory are the mapping's own."""
+    """The claimed threads, blocks and bytes of shared memory are the mapping's."""
     random = Random(seed)
     layer = gpu_layer(random, 32)
     mapping = gpu_mapping(random, layer)
@@ -78,7 +78,7 @@ def test_a_kernel_claims_what_the_verifier_measures(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", series(range(100), 33))
 def test_registers_are_claimed_for_what_is_multiplied(seed: int) -> None:
-    """Weights and sums are all multiplied; of an input what a stride skips is not, nor what is padding."""
+    """Registers hold all weights and sums, and those inputs that are neither padding nor skipped by a stride."""
     random = Random(seed)
     layer = gpu_layer(random, 32)
     mapping = gpu_mapping(random, layer)
@@ -95,7 +95,7 @@ def test_registers_are_claimed_for_what_is_multiplied(seed: int) -> None:
 
 
 def most_inputs(layer: Layer, mapping: LayerMapping, inside: list[int]) -> int:
-    """The most inputs of one tile that some product of these loops reads, by going through all of them."""
+    """Return the largest number of inputs in a tile that any product of these loops reads, exhaustively."""
     tiles: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
     steps: list[int] = []
     for at, loop in enumerate(mapping.nest):

@@ -1,4 +1,4 @@
-"""What is predicted of a mapping on the host: the model's cycles of what registers and caches make of it."""
+"""Predicted time of a mapping on the host: the model's cycles with its registers and caches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _problem(n: int = 64, k: int = 128, c: int = 128) -> LayerProblem:
 
 
 def _mapping(*nest: Loop, sums: int, near: int = 0, far: int = 0) -> LayerMapping:
-    """Sums span so many loops in registers; every operand so many in the nearer and the farther cache."""
+    """Return a mapping: sums span `sums` loops in registers; `near` and `far` count the loops in the two caches."""
     cuts = Kept("l1", max(near, sums)), Kept("l2", max(near, far, sums))
     return LayerMapping(nest, cuts, cuts, (Kept("sum_register", sums), *cuts))
 
@@ -59,7 +59,7 @@ def test_sums_that_leave_after_few_steps_cost_more() -> None:
 
 
 def test_operands_beyond_the_caches_come_from_dram() -> None:
-    """A product with one row reads each weight once: as fast as DRAM is, where no cache has all of them."""
+    """A product with one row reads each weight once: DRAM sets the pace unless a cache holds all weights."""
     problem = _problem(n=1, k=1024, c=2048)
     mapping = _mapping(LANES, Loop("K", 4), Loop("C", 2048), Loop("K", 16), sums=2)
     assert predicted_cycles(problem, mapping) >= 1024 * 2048 * 32 / 16

@@ -1,4 +1,4 @@
-"""What a compiled nest is timed beside computes the same as it, whichever library it is."""
+"""Libraries that are timed against a compiled nest compute the same values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def nest_of(layer: Layer, is_integer: bool) -> TimedNest:
 
 
 def operands(layer: Layer, is_integer: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Integers so small that no sum of two products saturates in 16 bits."""
+    """Return integers so small that no sum of two products saturates in 16 bits."""
     random = np.random.default_rng(0)
     shapes = (layer.n, *layer.input_pixels, layer.g, layer.c), (layer.r, layer.s, layer.c, layer.g, layer.k)
     kind = np.int8 if is_integer else np.float32

@@ -1,4 +1,4 @@
-"""Floors on cycles of the network on a chip: no simulation of a mapping ends before them."""
+"""Lower bounds on cycles with the network on chip: no simulation of a mapping ends before them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_no_simulation_ends_before_the_floors_of_its_mapping_and_of_its_layer(se
 
 
 def test_a_product_whose_weights_come_once_is_close_to_its_floor() -> None:
-    """What DRAM reads is nearly all there is to do."""
+    """DRAM reads take nearly all of the time."""
     problem = LayerProblem(Layer(k=64, c=64), SIMBA)
     mapping = LayerMapping((Loop("C", 8, "lane"), Loop("K", 8, "vector"), Loop("K", 8, "pe"), Loop("C", 8)))
     run = layer_on_network(problem, mapping)

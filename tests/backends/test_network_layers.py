@@ -1,4 +1,4 @@
-"""A layer's mapping on the network on a chip: what moves, when, and how long it takes."""
+"""The mapping of a layer on the network on chip: its transfers, their times and durations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOLDERS = {
 
 
 def nested(**loops: str) -> LayerMapping:
-    """Loops by memory, `P7 K4@pe` innermost first; `dram` are those outside."""
+    """Return loops by memory, `P7 K4@pe` innermost first; `dram` lists the loops outside."""
     parsed = {
         memory: [Loop(one[0], int(one[1:].partition("@")[0]), one.partition("@")[2] or None) for one in text.split()]
         for memory, text in loops.items()
@@ -73,11 +73,11 @@ def test_the_example_of_cosas_authors_takes_about_as_long_as_on_their_simulator(
     found = layer_on_network(LayerProblem(AUTHORS_LAYER, SIMBA), AUTHORS_MAPPING, has_refills=False)
     assert found is not None
     assert found.is_whole
-    assert found.cycles == pytest.approx(197_566, rel=0.025)  # refreshes of their DRAM are not ours
+    assert found.cycles == pytest.approx(197_566, rel=0.025)  # refreshes of their DRAM are not in our model
 
 
 def moved_bits(rounds: ElementRounds, layer: Layer) -> dict[tuple[str, str], int]:
-    """By operand, from DRAM and to DRAM, packets not being filled up; sums as elements of partial bits."""
+    """Return bits by operand and direction (from DRAM, to DRAM) without packet padding; sums count partial bits."""
     moved: Counter[tuple[str, str]] = Counter()
     for operand, movement in rounds.movements.items():
         flow, copies = (movement.shared, 1) if movement.shared else (movement.element, len(movement.groups))

@@ -1,4 +1,4 @@
-"""Tasks on a network on a chip: as the plain version says, and as the authors' simulator of CoSA does."""
+"""Tasks on a network on chip: equal to the plain version, and to the simulator of CoSA's authors."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ MEASURED: dict[str, tuple[list[tuple[int, int, tuple[int, ...]]], list[int]]] = 
     "reads, of DRAM that sleeps no more": ([(COSA_DRAM, 1, (19,))], [22 - 1]),
     "writes": ([(19, 10, (COSA_DRAM,))], [67]),
 }
-"""Senders, packets, receivers; when each was there in ucb-bar/cosa's simulator (it begins at cycle 2), at c4798a7."""
+"""Senders, packets, receivers, and the arrival times in ucb-bar/cosa's simulator (it begins at cycle 2), at c4798a7."""
 
 
 @pytest.mark.parametrize("name", MEASURED)

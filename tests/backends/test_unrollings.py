@@ -1,4 +1,4 @@
-"""The loops that DeFiNES unrolls, against its files."""
+"""Loops that DeFiNES unrolls, compared with its files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PUBLISHED = published_networks()
 
 
 def array_of(architecture: str) -> str:
-    """The architecture whose array it has."""
+    """Return the architecture file that has the same array."""
     found = architecture
     for ending in ("-paper", "-df", "-defines"):
         found = found.removesuffix(ending)

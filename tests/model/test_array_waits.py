@@ -1,4 +1,4 @@
-"""Why the array waits, cycle by cycle, in plans and in schedules; and that nothing waits for what it does not."""
+"""Stall causes of the array by cycle, in plans and schedules; no other cause is reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def clock_of_plan(seed: int) -> PlanClock:
 
 
 class CyclesByText:
-    """The text of LatencyParts, one cycle after the other."""
+    """Texts of LatencyParts, one cycle after the other."""
 
     def __init__(self, activities: Sequence[Activity]) -> None:
         self.activities = activities
@@ -97,7 +97,7 @@ def test_the_parts_of_a_plan_are_those_of_its_cycles_and_together_the_latency(se
 
 
 def test_the_random_programs_wait_for_everything() -> None:
-    """Else the comparisons above say nothing."""
+    """Otherwise the comparisons above prove nothing."""
     total = LatencyParts()
     for seed in range(150):
         total += latency_parts(activities_of_schedule(seed))
@@ -186,7 +186,7 @@ def test_residencies_are_in_use_while_anything_uses_them(seed: int) -> None:
 
 
 def uses_of_copy(timeline: ScheduleTimeline, one: Activity, ends: set[str | None]) -> list[PlaceUse]:
-    """Residencies of what is copied that are there all the while."""
+    """Return the residencies of the copied tensor that span the whole copy."""
     return [
         used
         for used in timeline.places

@@ -1,4 +1,4 @@
-"""Long masks, which go another way, against short steps."""
+"""Long masks, which take a different code path, compared with short steps."""
 
 from __future__ import annotations
 

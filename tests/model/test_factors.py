@@ -1,4 +1,4 @@
-"""Prime factors of bounds."""
+"""Prime factors of loop bounds."""
 
 from __future__ import annotations
 

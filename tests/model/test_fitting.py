@@ -1,4 +1,4 @@
-"""What fits into the only scratchpad is what the search for places in any number of them finds a place for."""
+"""Fit in one scratchpad equals fit in the search for offsets over any number of scratchpads."""
 
 from __future__ import annotations
 

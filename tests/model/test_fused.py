@@ -1,4 +1,4 @@
-"""What stacks cost in all: sums, and what they must be equal to."""
+"""Total costs of stacks: sums, and values that they must equal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RECOMPUTE, FULLY_CACHED = OverlapMode.RECOMPUTE, OverlapMode.FULLY_CACHED
 
 
 def random_cost(seed: int, conventions: Conventions = OURS) -> tuple[Stack, Tiling, StackCost]:
-    """One whose tiles all see something."""
+    """Return a random stack and tiling in which every tile reads input, with its cost."""
     random = Random(seed)
     accelerator = small_machine(random.choice((64, 256, 1024)), random.choice((512, 4096)))
     while True:
@@ -70,7 +70,7 @@ def test_every_pixel_of_the_output_is_in_one_tile(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_dram_gives_every_pixel_that_a_tile_computes_of_the_input_and_takes_the_output_once(seed: int) -> None:
-    """As the pixels of both axes one by one say; the input never lies in DRAM while a layer runs, being small."""
+    """The counts are those of single pixels along both axes; the input is small, so no layer reads it from DRAM."""
     stack, tiling, found = random_cost(seed)
     mode = tiling.mode
     down = back_calculation(stack, AxisName.ROWS, tiling.rows, cached=mode.caches_rows)
@@ -86,7 +86,7 @@ def test_dram_gives_every_pixel_that_a_tile_computes_of_the_input_and_takes_the_
 
 @pytest.mark.parametrize("seed", range(40))
 def test_tiles_costed_one_by_one_cost_the_same(seed: int) -> None:
-    """Each layer of each tile again, by what both axes say of that tile: pixels and zeros, not classes."""
+    """The test costs each layer of each tile by the pixels and zeros of that tile, without classes of tiles."""
     stack, tiling, found = random_cost(seed)
     mode = tiling.mode
     down = back_calculation(stack, AxisName.ROWS, tiling.rows, cached=mode.caches_rows)
@@ -107,7 +107,7 @@ def test_tiles_costed_one_by_one_cost_the_same(seed: int) -> None:
 
 
 def test_a_layer_alone_in_one_tile_costs_what_its_mapping_does() -> None:
-    """Where only DRAM has room for its input, nothing is copied."""
+    """Only DRAM has room for the input, so no copy is made."""
     stack, accelerator = chain(16, WINDOW), small_machine(8, 32)
     found = stack_cost(stack, accelerator, Tiling(16, 16, RECOMPUTE), plain).sums
     alone = plain(LayerProblem(replace(stack.layers[0].layer, padding=(1, 1, 1, 1)), accelerator))
@@ -193,7 +193,7 @@ def test_a_network_costs_the_sum_of_its_stacks() -> None:
 
 
 def test_a_map_between_stacks_stays_on_the_chip() -> None:
-    """8 x 8 pixels in the global buffer, as the local one is too small: DRAM is left with the first and last map."""
+    """The local buffer is too small for 8 x 8 pixels, the global one is not: DRAM keeps only the first and last map."""
     first, last = two_stacks()
     tiling = Tiling(8, 8, FULLY_CACHED)
     found = network_cost([(first, tiling), (last, tiling)], small_machine(32), PLAIN)
@@ -205,7 +205,7 @@ def test_a_map_between_stacks_stays_on_the_chip() -> None:
 
 
 def test_maps_between_stacks_share_a_memory_while_both_are_alive() -> None:
-    """64 bytes each: the second map is written while the first still waits for the last stack."""
+    """The maps have 64 bytes: the second map is written while the first still waits for the last stack."""
     source = FeatureMap("in", 1, 8, 8)
     one, two = convolution(source, "one", ONE, ONE, 1), convolution(FeatureMap("one", 1, 8, 8), "two", ONE, ONE, 1)
     add = addition(two.output, one.output, "sum")
@@ -217,7 +217,7 @@ def test_maps_between_stacks_share_a_memory_while_both_are_alive() -> None:
 
 
 def test_an_output_of_the_network_that_is_read_is_in_dram() -> None:
-    """It takes no room from the map behind it."""
+    """The output takes no room from the next map."""
     whole = chain(8, ONE, ONE, ONE)
     maps = (*whole.inputs, *(layer.output for layer in whole.layers))
     stacks = [Stack((source,), (layer,)) for source, layer in zip(maps, whole.layers, strict=False)]
@@ -256,7 +256,9 @@ def two_stacks() -> tuple[Stack, Stack]:
 
 
 def test_sums_in_the_making_are_as_wide_in_dram_as_they_are() -> None:
-    """8 outputs of two products: 16 sums of 16 bits are written, 8 of them read again; once all were taken for 8."""
+    """The 8 outputs of two products have 16 sums of 16 bits, all written and 8 read again; a former version counted 8
+    bits.
+    """
     stack = chain(2, ONE, channels=2)
     (one,) = stack.layers
     wide = replace(one, layer=replace(one.layer, partial_bits=16))

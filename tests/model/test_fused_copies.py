@@ -17,7 +17,7 @@ def moved(*copies: MapCopy, on: str = "small") -> list[tuple[str, str, str]]:
 
 
 def test_a_copy_passes_every_memory_between() -> None:
-    """Ten bytes: 5 accesses of 16 bits at each end of each hop."""
+    """Ten bytes take 5 accesses of 16 bits at each end of each hop."""
     found = copies_cost([MapCopy(10, 8, DRAM, INPUT, "local", INPUT)], small_machine())
     assert [(one.memory, one.move, energy) for one, energy in found.accesses] == [
         (DRAM, "read for below", 500.0),
@@ -28,7 +28,7 @@ def test_a_copy_passes_every_memory_between() -> None:
 
 
 def test_hops_follow_each_other_at_the_pace_of_the_slower_end() -> None:
-    """80 bits: 5 cycles out of DRAM, 3 into the local buffer."""
+    """80 bits take 5 cycles out of DRAM, 3 into the local buffer."""
     assert copies_cost([MapCopy(10, 8, DRAM, INPUT, "local", INPUT)], small_machine()).cycles == 5 + 3
 
 
@@ -66,7 +66,7 @@ def test_copies_over_one_port_wait_for_each_other() -> None:
 
 
 def test_a_port_that_begins_late_has_all_its_work_still_before_it() -> None:
-    """Into the local buffer from the fifth cycle on, three cycles for each of two copies: eleven, not eight."""
+    """The local buffer starts at the fifth cycle and takes three cycles for each of two copies: eleven, not eight."""
     down = MapCopy(10, 8, DRAM, INPUT, "local", INPUT)
     assert copies_cost([down, down], small_machine()).cycles == 5 + 2 * 3
 

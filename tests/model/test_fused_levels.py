@@ -1,4 +1,4 @@
-"""In which memories operands, caches and weights lie, and what moves between them."""
+"""Memories of operands, caches and weights, and the transfers between them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def test_tile_types_and_multiplications_are_those_of_defines(columns: int, mode:
 
 @pytest.mark.parametrize(("columns", "millions"), [(4, 3.47), (60, 26.38)])
 def test_copies_are_those_of_defines(columns: int, millions: float) -> None:
-    """It counts a memory once for each copy that passes it; those through the global buffer are the stack's input."""
+    """DeFiNES counts a memory once for each copy that passes it; copies through the global buffer are the stack's
+    input.
+    """
     found = cost(fsrcnn(), load_accelerator("meta-prototype-df"), columns, 72, "fully-cached", DEFINES).sums
     loaded = found.accesses_of(DRAM, EnergyCause.COPY)
     assert loaded == 974 * 554
@@ -78,7 +80,7 @@ def test_copies_are_those_of_defines(columns: int, millions: float) -> None:
 
 
 def test_an_input_has_the_lowest_room_and_its_output_what_is_left() -> None:
-    """8 x 8 pixels come and go: 64 bytes each."""
+    """Input and output have 8 x 8 pixels: 64 bytes each."""
     expected = {128: ("local", "local"), 127: ("local", "global"), 63: ("global", "global")}
     for capacity, where in expected.items():
         accelerator = with_capacity(small_machine(), "local", capacity)
@@ -105,7 +107,9 @@ def test_where_no_mapping_fits_the_layer_is_named() -> None:
 
 
 def test_an_output_that_is_read_elsewhere_is_copied_there() -> None:
-    """A map of 64 bytes leaves beside its input for the global buffer, and fits the local one as input."""
+    """A map of 64 bytes and its input exceed the local buffer: it goes to the global buffer, and fits locally as an
+    input.
+    """
     found = cost(chain(8, ONE, ONE, ONE), with_capacity(small_machine(), "local", 127), 8, 8, "recompute").sums
     assert found.accesses["global", "input", EnergyCause.COPY] == 64 + 64 + 2 * 64
     assert found.accesses[DRAM, "input", EnergyCause.COPY] == 64
@@ -117,8 +121,9 @@ def test_without_skipping_levels_data_stay_in_the_largest_memory() -> None:
 
 
 def test_neighbours_share_the_higher_level_of_their_caches() -> None:
-    """Tiles of 4 columns: the first of a row computes the halo too, and that alone needs more than a later one with
-    all caches. So its neighbour finds the cache of columns in the global buffer, others in the local one."""
+    """Tiles have 4 columns: the first of a row also computes the halo, and needs more for that than a later one with
+    all caches. Its neighbour therefore finds the column cache in the global buffer, others in the local one.
+    """
     wide = convolution(FeatureMap("in", 1, 16, 16), "wide", ONE, ONE, 8)
     narrow = convolution(wide.output, "narrow", ONE, ONE, 1)
     stack = Stack((FeatureMap("in", 1, 16, 16),), (wide, narrow, convolution(narrow.output, "out", WINDOW, WINDOW, 1)))
@@ -151,7 +156,9 @@ def test_caches_of_rows_span_the_width_of_the_map() -> None:
 
 
 def test_rows_for_later_tiles_are_written_once_and_read_once() -> None:
-    """Two maps, two rows at each of three borders; the input is loaded through the global buffer, and kept there."""
+    """There are two maps and two rows at each of three borders; the input is loaded through the global buffer, and kept
+    there.
+    """
     found = cost(chain(16, WINDOW, WINDOW), small_machine(local=200, shared=1 << 16), 16, 4, "fully-cached")
     assert {one.caches.rows_to for one in found.placed} == {"global", None}
     sums, pixels, loaded = found.sums.accesses, 3 * 2 * 16, 16 * 16
@@ -160,7 +167,7 @@ def test_rows_for_later_tiles_are_written_once_and_read_once() -> None:
 
 
 def test_weights_lie_beside_features_where_these_leave_room() -> None:
-    """One buffer for all: 64 bytes of features twice, and 2 weights."""
+    """The shared buffer holds 64 bytes of features twice, and 2 weights."""
     shared = machine(level("local", 1000), level("global", 10_000, pj=4.0))
     homes = {}
     for capacity in (130, 129):
@@ -186,7 +193,7 @@ def test_weights_that_fit_nowhere_come_from_dram_for_every_tile() -> None:
     ],
 )
 def test_of_weights_that_do_not_all_fit_the_largest_stay(capacity: int, together: bool, expected: list[str]) -> None:
-    """Of 9, 4 and 4 bytes those that leave a byte for the others to pass."""
+    """The layers have 9, 4 and 4 bytes of weights; a byte must stay free for the streamed weights."""
     accelerator = with_capacity(small_machine(), "weights", capacity)
     stack = chain(8, WINDOW, Window(2, 1, 1, 0), Window(2, 1, 1, 0))
     found = cost(stack, accelerator, 6, 3, "recompute", Conventions(weights_lie_together=together))
@@ -205,8 +212,10 @@ def test_weights_that_stay_leave_less_room_to_others() -> None:
 
 @pytest.mark.parametrize(("mode", "caches"), [("h-cached", 12), ("fully-cached", 12 + 32 - 4)])
 def test_caches_and_weights_lie_beside_features_where_there_is_room(mode: str, caches: int) -> None:
-    """A tile of 4 x 4 sees 6 x 6; beside it wait 2 columns of 6, below a row 2 of 16, and 2 x 2 of them are the same.
-    Nine weights come last."""
+    """A tile of 4 x 4 reads 6 x 6; the column cache has 2 columns of 6, the row cache 2 rows of 16, and 2 x 2 pixels
+    are in both.
+    Nine weights are placed last.
+    """
     stack, needed = chain(16, WINDOW), 36 + 16 + caches
     for capacity, expected in ((needed + 9, ("local", "local")), (needed + 8, ("local", "global"))):
         accelerator = machine(level("local", capacity), level("global", 10_000, pj=4.0))
@@ -222,7 +231,7 @@ def _inner_caches_and_weights(found: StackCost, mode: str) -> tuple[str | None, 
 
 
 def test_all_caches_are_there_in_every_tile_but_the_first_of_a_row() -> None:
-    """Three channels of 6 x 16 pixels come, one of 4 x 16 leaves; then there are 2 columns of each of four maps."""
+    """Three channels of 6 x 16 pixels come in, one of 4 x 16 leaves, and 2 columns of each of four maps are cached."""
     source = FeatureMap("in", 3, 16, 16)
     first = convolution(source, "first", WINDOW, WINDOW, 1)
     stack = Stack((source,), (first, convolution(first.output, "second", WINDOW, WINDOW, 1)))
@@ -233,14 +242,14 @@ def test_all_caches_are_there_in_every_tile_but_the_first_of_a_row() -> None:
 
 
 def test_a_tile_with_more_to_keep_than_its_neighbour_decides_for_both() -> None:
-    """The first tile has one column, and with the halo three of the first map; the others see six."""
+    """The first tile has one column, and with the halo three of the first map; the others read six."""
     alone = 16 * (2 + 1 + 2)
     found = cost(chain(16, WINDOW), small_machine(alone, 4096), 5, 16, "h-cached").placed
     assert {one.caches.columns_to for one in found if one.is_first_tile} == {"global"}
 
 
 def test_as_defines_sizes_them_caches_of_columns_are_lower_where_rows_are_recomputed() -> None:
-    """Of the first map 2 x 8 pixels wait, or 2 x 6 of them; of the second 2 x 6; a tile needs 6 x 8 and 4 x 6."""
+    """The first map caches 2 x 8 pixels, or 2 x 6 of them; the second 2 x 6; a tile needs 6 x 8 and 4 x 6."""
     for sized, place in ((False, "global"), (True, "local")):
         conventions = Conventions(caches_are_sized_as_fully_cached=sized)
         found = cost(chain(16, WINDOW, WINDOW), small_machine(98, 4096), 4, 4, "h-cached", conventions).placed
@@ -249,7 +258,7 @@ def test_as_defines_sizes_them_caches_of_columns_are_lower_where_rows_are_recomp
 
 
 def test_what_is_alive_counts_maps_that_wait() -> None:
-    """While `two` runs, 64 bytes wait, 128 come and 64 leave."""
+    """`two` runs while 64 bytes wait, 128 come in and 64 leave."""
     source = FeatureMap("in", 1, 8, 8)
     one = convolution(source, "one", ONE, ONE, 2)
     two = convolution(one.output, "two", ONE, ONE, 1)
@@ -268,7 +277,8 @@ def _alive(stack: Stack, caches: Mapping[str, int]) -> int:
 
 
 ROWS_AND_COLUMNS = 3 * 2 * 16 + 3 * 2 * 16 - 9 * 4
-"""At three borders each way two rows or columns of 16 pixels, the 2 x 2 at their crossings once."""
+"""Three borders along each axis have two rows or columns of 16 pixels, with the 2 x 2 at their crossings counted once.
+"""
 
 
 def test_what_goes_to_both_caches_is_written_once() -> None:
@@ -278,7 +288,7 @@ def test_what_goes_to_both_caches_is_written_once() -> None:
 
 
 def test_the_input_is_written_to_a_cache_unless_all_of_it_lies_there() -> None:
-    """Or unless that is free, as it is with DeFiNES."""
+    """DeFiNES writes it for free, so the cost has no such term."""
     stack, tiling = chain(16, WINDOW, WINDOW), Tiling(4, 4, OverlapMode.FULLY_CACHED)
     from_dram, from_global, free = (
         stack_cost(stack, small_machine(62, 4096), tiling, fitting, conventions, homes).sums
@@ -294,7 +304,7 @@ def test_the_input_is_written_to_a_cache_unless_all_of_it_lies_there() -> None:
 
 
 def test_what_comes_from_outside_stays_below_where_the_input_lies() -> None:
-    """20 new pixels fit, the 25 to 36 that a layer sees do not: nothing goes up but what is cached.
+    """The memory has room for 20 new pixels but not for the 25 to 36 that a layer reads: only cached pixels move up.
 
     The first tile loads 25 into the global buffer at once; 2 x 5 rows and 2 x 3 columns of them are cached.
     """

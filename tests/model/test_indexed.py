@@ -1,4 +1,4 @@
-"""Lists and masks of a problem say the same, and what the graph says."""
+"""Lists and masks of a problem agree with each other and with the graph."""
 
 from __future__ import annotations
 

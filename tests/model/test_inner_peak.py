@@ -1,4 +1,4 @@
-"""What a graph needs beside its inputs and outputs, against all tensors looked at in each step."""
+"""Bytes that a graph needs in addition to its inputs and outputs, compared with all tensors in each step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onchip.model.capacity.inner_peak import inner_peak_bytes
 
 
 def plainly(graph: Graph) -> int:
-    """In each step, each activation that was written by then and is read from then on, or is written there."""
+    """Return the largest total size, over the steps, of activations that are live and of the workspace."""
     most = 0
     for step, operator in enumerate(graph.operators):
         before = {name for one in graph.operators[:step] for name in one.outputs}

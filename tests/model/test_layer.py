@@ -1,4 +1,4 @@
-"""The cost model of a layer against the interpreter, and figures that can be worked out by hand."""
+"""The cost model of a layer compared with the interpreter, and with figures computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each option of the accounting by a figure worked out by hand, and all together against figures of ZigZag."""
+"""Options of the accounting: each by a figure computed by hand, and all together against figures of ZigZag."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _machine(
     dram_ports: tuple[Port, ...] = (),
     dimensions: tuple[str, ...] = ("P", "K"),
 ) -> Accelerator:
-    """A register at each unit, a buffer for all, DRAM; two units along each dimension."""
+    """Return a machine with a register at each unit, a buffer for all, and DRAM; two units along each dimension."""
     register = MemoryLevel(Memory("register", 16), (), access=ACCESS)
     buffer = MemoryLevel(Memory("buffer", capacity_bytes), None, True, access=ACCESS, ports=buffer_ports)
     array = ComputeArray(dict.fromkeys(dimensions, 2), mac_energy_pj=0.0)
@@ -44,7 +44,7 @@ def _machine(
 
 
 def _moved(cost: LayerCost, memory: str, operand: str, move: Move) -> tuple[int, int]:
-    """Elements and bits of one; (0, 0) where it never happens."""
+    """Return the number of elements moved and the bits of an element; (0, 0) if none is moved."""
     found = [one for one in cost.accesses if (one.memory, one.operand, one.move) == (memory, operand, move)]
     return (found[0].elements, found[0].bits) if found else (0, 0)
 
@@ -79,7 +79,7 @@ def test_tiles_span_their_reuse() -> None:
         )
         for one in (INTERPRETER, Accounting(tiles_span_their_reuse=True))
     ]
-    assert bits == [(4, 24), (4, 8)]  # the tile is whole when it goes
+    assert bits == [(4, 24), (4, 8)]  # the tile is complete when it leaves
 
 
 def test_tiles_from_bounds() -> None:
@@ -143,9 +143,9 @@ def test_finished_sums_leave_short() -> None:
 
 SLOW_DRAM = (Port(Direction.READ, 4), Port(Direction.WRITE, 64))
 POOL = Layer(k=4, p=4, has_weight=False)
-"""Its input is used four times, once for each k."""
+"""A layer whose input is used four times, once for each k."""
 USED_AGAIN = LayerMapping((Loop("P", 2), Loop("K", 4), Loop("P", 2)), input=(Kept("buffer", 2),))
-"""Its tile of two elements is in use for 8 cycles, the last time from cycle 6 on; 4 cycles bring the next."""
+"""A tile of two elements is in use for 8 cycles, the last time from cycle 6 on; the next takes 4 cycles."""
 
 
 def test_double_buffered_where_room() -> None:
@@ -189,7 +189,7 @@ def test_first_cycles_are_free() -> None:
 
 
 WHOLE = LayerMapping((Loop("P", 4), Loop("K", 3)), input=(Kept("buffer", 2),), weight=(Kept("register", 2),))
-"""4 elements of input and 3 of weights come in 8 and 6 cycles through one port."""
+"""The port takes 8 cycles for 4 elements of input and 6 for 3 weights."""
 
 
 def test_operands_load_side_by_side() -> None:
@@ -212,7 +212,7 @@ def test_whole_operands_load_meanwhile() -> None:
     machine, layer = _machine(dram_ports=SLOW_DRAM), Layer(p=4, k=3)
     mapping = replace(WHOLE, weight=(Kept("register", 1), Kept("buffer", 2)))
     assert layer_cost(LayerProblem(layer, machine), mapping).latency.preload == 8 + 6
-    # Of 12 cycles the port is free. All of the input is the nearest memory's tile; of the weights one of three is.
+    # The port is free in all 12 cycles of compute. The preload is the nearest tile: all inputs, one of three weights.
     option = Accounting(whole_operands_load_meanwhile=True)
     assert layer_cost(LayerProblem(layer, machine), mapping, option).latency.preload == 8 + 2
 
@@ -230,7 +230,7 @@ LATE = replace(PARTS, parts_are_cut_late=True)
 
 
 def _of_input(layer: Layer, mapping: LayerMapping, accounting: Accounting) -> int:
-    """Elements that fill the buffer in all."""
+    """Return the number of input elements written into the buffer from above."""
     return _moved(
         layer_cost(LayerProblem(layer, _machine()), mapping, accounting), "buffer", "input", Move.WRITE_FROM_ABOVE
     )[0]
@@ -249,7 +249,7 @@ def test_units_in_parts() -> None:
 
 
 HALF = LayerMapping((Loop("P", 2, "P"), Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 2),))
-"""Seven rows in four turns of 1.75: 3.5 at a time in the buffer, twice."""
+"""A layer of seven rows in four turns of 1.75: 3.5 at a time in the buffer, twice."""
 
 
 def test_parts_are_cut_late() -> None:
@@ -292,7 +292,7 @@ def test_accesses_are_of_a_cycle() -> None:
         layer_cost(LayerProblem(Layer(p=3), machine), mapping, one).memory_energy_pj["dram", "input"]
         for one in (bounds, replace(bounds, accesses_are_of_a_cycle=True))
     ]
-    assert energies == [3.0, 2.0 * 2]  # 24 bits in two cycles, two accesses of 8 in each
+    assert energies == [3.0, 2.0 * 2]  # 24 bits in two cycles, each with two accesses of 8 bits
 
 
 def test_lone_transfers_never_stall() -> None:
@@ -411,7 +411,7 @@ META = (
         636410,
     ),
 )
-"""Of zigzag-dse 2.0.0, without clipping at the border and with offloading as in DeFiNES: otherwise its cost model."""
+"""Figures of zigzag-dse 2.0.0's cost model, without clipping at the border and with offloading as in DeFiNES."""
 
 
 @pytest.mark.parametrize(("layer", "nest", "cuts", "energy_pj", "cycles"), META)
@@ -436,7 +436,7 @@ def test_zigzag_says_the_same_of_a_systolic_array(
 ) -> None:
     hardware = read_zigzag_hardware(SYSTOLIC)
     cost = _cost_of(hardware.accelerator, layer, nest, cuts, replace(ZIGZAG, systolic=hardware.systolic))
-    # It rounds each memory's accesses down to whole ones.
+    # ZigZag rounds each memory's accesses down to whole ones.
     assert cost.energy_pj == pytest.approx(energy_pj, rel=2e-5)
     assert cost.cycles == pytest.approx(cycles, rel=1e-9)
 

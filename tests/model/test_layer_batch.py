@@ -1,4 +1,4 @@
-"""The compiled cost model against the one that reads like the definition."""
+"""The compiled cost model compared with the plain one, which follows the definition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.series import series
 
 
 def _tightened(accelerator: Accelerator, random: Random) -> Accelerator:
-    """With memories that many tiles do not fit."""
+    """Return the accelerator with memories in which many tiles do not fit."""
     levels = tuple(
         replace(level, memory=replace(level.memory, capacity_bytes=random.choice((2, 8, 32, 1 << 20))))
         for level in accelerator.levels

@@ -1,4 +1,4 @@
-"""Cycles of a layer: figures that can be worked out by hand, and windows marked cycle by cycle."""
+"""Cycles of a layer: figures computed by hand, and windows marked cycle by cycle."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_the_first_tile_comes_before_the_loops_and_the_last_sums_leave_after_the
         (Loop("P", 4), Loop("C", 2)), (Kept("buffer", 2),), (Kept("buffer", 2),), (Kept("buffer", 2),)
     )
     latency = layer_cost(LayerProblem(layer, machine), everything).latency
-    assert latency.preload == 8 + 2  # inputs and weights through the one port of DRAM, 8 bits a cycle
-    assert latency.offload == 6  # four sums of 24 bits read 16 at a time, while DRAM takes 8 bits of each
+    assert latency.preload == 8 + 2  # inputs and weights go through the one port of DRAM, 8 bits a cycle
+    assert latency.offload == 6  # four sums of 24 bits are read 16 at a time, while DRAM takes 8 bits of each
 
 
 def test_with_room_for_two_tiles_the_next_comes_at_any_time_else_when_this_one_is_used_for_the_last_time() -> None:
@@ -70,7 +70,7 @@ def test_operands_that_share_a_port_wait_for_each_other() -> None:
         LayerProblem(Layer(p=8), _machine(Port(READ, 8), Port(READ, 8), Port(WRITE, 8), Port(WRITE, 8))), mapping
     )
     assert apart.latency.stall == 0
-    # Each cycle one input is read and one output written; the second inputs come and the first outputs go, 4 each.
+    # One input is read and one output written in each cycle; the second inputs come and the first outputs go, 4 each.
     assert shared.stall == 8 + 8 + 4 + 4 - 8
 
 

@@ -1,4 +1,4 @@
-"""Mappings whose loops end short: counts are the interpreter's, cycles those marked one by one."""
+"""Mappings with ragged loops: counts equal the interpreter's, cycles those marked one by one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MACHINE = Accelerator(
 
 
 def _ragged_cases(first: int, count: int) -> list[Case]:
-    """Those alone in which some loop ends short."""
+    """Return the cases in which some loop is ragged."""
     cases = [random_case(seed, most_macs=200) for seed in range(first, first + count)]
     short = [Case(one.problem, random_ragged_mapping(Random(first + at), one.problem)) for at, one in enumerate(cases)]
     found = [one for one in short if one.mapping.bounds != one.layer.bounds]
@@ -109,7 +109,9 @@ def test_a_loop_that_ends_short_runs_fewer_cycles_than_a_padded_one() -> None:
 
 
 def test_the_next_tile_has_the_last_turns_of_the_one_before_to_come_in() -> None:
-    """Inputs of 3, 3 and 1 rows: the second comes within 3 cycles, the third, as slow as the largest, within 3 too."""
+    """Inputs have 3, 3 and 1 rows: the second tile comes within 3 cycles, and the third, as slow as the largest, within
+    3 too.
+    """
     nest = (Loop("P", 3), Loop("K", 2), Loop("P", 3))
     mapping = LayerMapping(nest, input=(Kept("buffer", 2),), ragged=("P",))
     machine = replace(MACHINE, levels=(replace(BUFFER, ports=(Port(Direction.READ, 99), Port(Direction.WRITE, 4))),))
@@ -118,7 +120,7 @@ def test_the_next_tile_has_the_last_turns_of_the_one_before_to_come_in() -> None
 
 
 def test_a_tile_that_ends_at_once_stays_while_a_loop_moves_on_along_which_it_is_the_same() -> None:
-    """Of three channels the last is a tile of one: where it is alone, it stays while P moves on."""
+    """The last of three channels is a tile of one: it stays while P moves on."""
     nest = (Loop("K", 2), Loop("P", 2), Loop("K", 2))
     mapping = LayerMapping(nest, weight=(Kept("buffer", 0),), ragged=("K",))
     counted = layer_cost(LayerProblem(Layer(k=3, p=2), MACHINE), mapping).accesses

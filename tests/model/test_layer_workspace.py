@@ -1,4 +1,4 @@
-"""What a mapping needs of addressed memories, held to the verifier, which visits every index."""
+"""Bytes of addressed memories that a mapping needs, compared with the verifier, which visits every index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ZigZag's and DeFiNES's accounting compiled, against the model that reads like the definition and against figures."""
+"""Accounting of ZigZag and DeFiNES in compiled code, compared with the plain model and with figures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
 
 
 def _tightened(accelerator: Accelerator, random: Random) -> Accelerator:
-    """With memories that many tiles do not fit, or only once."""
+    """Return the accelerator with memories in which many tiles do not fit, or only once."""
     levels = tuple(
         replace(level, memory=replace(level.memory, capacity_bytes=random.choice((2, 8, 32, 128, 1 << 20))))
         for level in accelerator.levels
@@ -90,7 +90,7 @@ def test_so_do_those_of_one_tap_over_a_padded_input(seed: int, accounting: Accou
 
 
 def _larger_layer(random: Random) -> Layer:
-    """With loops that no few units divide."""
+    """Return a layer with loop bounds that small unit counts do not divide."""
     n, k, c, p, q, g = (random.choice((1, 3, 5, 7, 9, 11, 14)) for _ in range(6))
     taps, stride = random.choice((1, 1, 2, 3)), random.choice((1, 1, 2))
     if random.random() < 0.6:
@@ -100,7 +100,7 @@ def _larger_layer(random: Random) -> Layer:
 
 
 def _mappings_in_parts(random: Random, problem: LayerProblem, count: int) -> list[LayerMapping]:
-    """Of one unrolling, as few turns as its units allow, which its bounds need not divide."""
+    """Return mappings of one unrolling with the fewest turns that its units allow; units need not divide the bounds."""
     layer, array = problem.layer, problem.accelerator.array or ComputeArray(free=1, mac_energy_pj=0.0)
     left, beside, turns = dict(array.sizes), list[Loop](), dict(layer.bounds)
     for along in left:
@@ -198,14 +198,14 @@ def test_another_accounting_is_refused(accounting: Accounting) -> None:
 
 
 def test_units_in_parts_cost_what_zigzag_says() -> None:
-    """1000 outputs on 32 units in 32 turns: 31.25 units each; the last layer of its ResNet18."""
+    """The last layer of its ResNet18 has 1000 outputs on 32 units in 32 turns: 31.25 units each."""
     hardware = read_zigzag_hardware(SYSTOLIC)
     nest = tuple(Loop(*one) for one in (("K", 32, "D1"), ("C", 32, "D2"), ("C", 16), ("K", 4), ("K", 4), ("K", 2)))
     names = [level.memory.name for level in hardware.accelerator.levels]
     mapping = LayerMapping(nest, (Kept(names[2], 6),), (Kept(names[0], 4),), (Kept(names[1], 3), Kept(names[2], 6)))
     layer = Layer(k=1000, c=512, partial_bits=16)
     costs = ZigzagCosts(LayerProblem(layer, hardware.accelerator)).of([mapping])
-    # It rounds each memory's accesses down to whole ones.
+    # ZigZag rounds each memory's accesses down to whole ones.
     assert costs.energy_pj[0] == pytest.approx(45108639.12, rel=2e-5)
     whole = layer_cost(LayerProblem(layer, hardware.accelerator), mapping, replace(ZIGZAG, units_in_parts=False))
     assert whole.energy_pj > 1.02 * costs.energy_pj[0]

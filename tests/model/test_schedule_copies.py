@@ -1,4 +1,4 @@
-"""What copies and operators without a loop nest cost, by hand."""
+"""Costs of copies and of operators without a loop nest, by hand."""
 
 from __future__ import annotations
 

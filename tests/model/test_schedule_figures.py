@@ -1,4 +1,4 @@
-"""The sums over a schedule's program, against adding up one instruction after the other."""
+"""The sums over a schedule's program, compared with adding up one instruction after the other."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_latency_is_the_end_of_the_timeline_and_its_parts_add_up(seed: int) -> N
 
 @SEEDS
 def test_peak_and_arena_count_bytes(seed: int) -> None:
-    """Each byte of each memory for itself, after each instruction."""
+    """The test counts each byte of each memory after each instruction."""
     case = random_program(seed)
     taken: dict[tuple[str, str], range] = {}
     peak, arena = dict.fromkeys(figures_of(case).memories, 0), dict.fromkeys(figures_of(case).memories, 0)

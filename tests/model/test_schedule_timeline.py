@@ -1,4 +1,4 @@
-"""The timeline of a schedule's program, against the one that is read aloud from the text; and what never delays."""
+"""The timeline of a schedule's program, compared with a plain one made from the text, and causes that never delay."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_instruction_runs_when_the_text_says(hundred: int) -> None:
 
 
 def test_the_random_programs_have_all_that_a_timeline_can_wait_for() -> None:
-    """Else the comparison above says nothing."""
+    """Otherwise the comparison above proves nothing."""
     waits = {
         (one.queue is None, one.waited_for)
         for seed in range(200)
@@ -100,7 +100,7 @@ def test_a_multiple_of_the_queues_never_delays_anything(seed: int) -> None:
 
 
 def test_three_queues_may_be_slower_than_two() -> None:
-    """A copy may be dealt to the queue of a long one, of which with two queues it did not have to wait."""
+    """A copy may join the queue of a long copy, for which it did not wait with two queues."""
     assert any(
         with_queues(random_program(seed), 3).latency_cycles > with_queues(random_program(seed), 2).latency_cycles
         for seed in range(2000)
@@ -153,7 +153,7 @@ def test_a_prefetch_stands_earlier_and_runs_beside_the_computation() -> None:
 
 
 def test_a_copy_waits_for_a_compute_whose_place_it_takes() -> None:
-    """It does so for no other reason: nothing but the place keeps it."""
+    """The copy has no other reason to wait than its place."""
     timeline = of_two(
         Allocate("x", "sram", 0),
         Copy("x", DRAM, "sram"),
@@ -209,7 +209,7 @@ def test_a_port_of_no_use_is_refused() -> None:
 
 @pytest.mark.parametrize("seed", series(range(200), 66))
 def test_places_are_free_when_their_bytes_were_last_in_use(seed: int) -> None:
-    """Byte by byte."""
+    """The check runs byte by byte."""
     random, places, bytes_free_at = Random(seed), FreedPlaces(), [0] * 40
     for cycle in range(1, 60):
         start = random.randrange(40)

@@ -1,4 +1,4 @@
-"""The simple rule for compute cycles, against published figures and by hand."""
+"""The simple rule for compute cycles, compared with published figures and by hand."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_convolution_of_a_reshaped_input_counts_as_its_loop_nest() -> None:
     [("resnet50", 4.09), ("densenet121", 2.83), ("resnext50_32x4d", 4.23), ("s3d", 17.98), ("vit_b_16", 17.56)],
 )
 def test_multiply_accumulates_are_those_torchvision_publishes(network: str, published: float) -> None:
-    """In 10^9, https://docs.pytorch.org/vision/stable/models.html (called GFLOPS there), to their two digits."""
+    """Counts are in 10^9 (https://docs.pytorch.org/vision/stable/models.html calls them GFLOPS), to two digits."""
     graph = read_network(network)
     assert round(sum(map(MacCount(graph).macs, graph.operators)) / 1e9, 2) == published
 
@@ -145,7 +145,7 @@ def test_a_dimension_of_another_name_unrolls_the_loop_that_saves_most(
 
 
 def per_operator(graph: Graph, what: Callable[[Operator], int]) -> dict[str, int]:
-    """Of tiles, those of one operator added up."""
+    """Return the sum of `what` per operator, with tiles added to their operator."""
     sums = Counter[str]()
     for operator in graph.operators:
         tile = operator.tile
@@ -154,7 +154,7 @@ def per_operator(graph: Graph, what: Callable[[Operator], int]) -> dict[str, int
 
 
 def in_tiles(problem: Problem) -> Graph:
-    """Some of its operators in tiles."""
+    """Return the graph with some operators in tiles."""
     graph = split_operators(problem, Split.AUTO)
     assert graph != problem.graph
     return graph
@@ -184,7 +184,7 @@ def test_an_operator_s_tiles_multiply_and_visit_what_it_does(graph: Graph, twelf
     except GraphError:
         return
     assert per_operator(tiles, MacCount(tiles).macs) == per_operator(graph, MacCount(graph).macs)
-    # One unit loses nothing: what is not multiplied adds up, too.
+    # One unit has no idle lanes: all other operations add up, too.
     whole, cut = (SimpleCost(one, accelerator(ComputeArray(free=1))) for one in (graph, tiles))
     assert per_operator(tiles, cut.cycles) == per_operator(graph, whole.cycles)
 
@@ -209,7 +209,7 @@ def test_a_sum_in_parts_has_the_loops_of_each_part() -> None:
 
     depths = [(count.loops(operator) or {})["C"] for operator in tiles.operators]
 
-    # Features are cut in channels of six; five columns of a weight, six features and the sums fit.
+    # Feature maps are cut into tiles of six channels; five columns of a weight, six features and the sums fit.
     assert all(depth % 6 == 0 for depth in depths)
     assert {one.tile.part for one in tiles.operators if one.tile is not None} >= {
         "start",

@@ -1,4 +1,4 @@
-"""Room for the operands of a tile, held equal to trying every scratchpad for every operand."""
+"""Room for the operands of a tile, compared with all choices of a scratchpad per operand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def random_room(chance: random.Random) -> SplitRoom:
 
 
 def fit(room: SplitRoom, items: Sequence[Item]) -> bool:
-    """Whether some scratchpad for each item leaves none too full: the last of its items needs no padding."""
+    """Return True if some choice of scratchpads overfills none; the last item in a scratchpad needs no padding."""
     for chosen in product(room.memories, repeat=len(items)):
         placed = [
             (memory, [item for item, its in zip(items, chosen, strict=True) if its is memory])

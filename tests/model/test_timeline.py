@@ -1,4 +1,4 @@
-"""Timelines worked out by hand, and what holds of every timeline."""
+"""Timelines computed by hand, and properties of every timeline."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_chain_waits_for_its_first_load_and_its_last_write() -> None:
 
 
 def test_a_spill_holds_its_place_until_it_is_written_back() -> None:
-    """b goes where a was; y goes where x was, which g reads until 28."""
+    """b takes the place of a; y takes that of x, which g reads until 28."""
     assert intervals(timed(SPILLED)) == ["x 0-4", "f 4-14", "a 14-18", "g 18-28", "a 18-22", "h 28-38", "y 38-42"]
 
 
@@ -61,7 +61,7 @@ def test_ports_for_reading_and_writing_apart_work_at_once() -> None:
 
 
 def test_a_load_waits_until_its_place_is_read_no_more() -> None:
-    """u takes x's place, which f reads until 14."""
+    """u takes the place of x, which f reads until 14."""
     case = LOAD_BESIDE_WRITE.edited(4).edited(9, "copy y sram dram", "copy z sram dram")
     assert intervals(timed(case))[:3] == ["x 0-4", "f 4-14", "u 14-18"]
     elsewhere = case.edited(5, "allocate u sram 12")
@@ -69,7 +69,7 @@ def test_a_load_waits_until_its_place_is_read_no_more() -> None:
 
 
 def test_what_is_overwritten_is_written_back_first() -> None:
-    """b lies where a does, which leaves for DRAM until 18: g waits for that."""
+    """b takes the place of a, which goes to DRAM until 18: g waits for that."""
     apart = graph("x:input:4 a:activation:4 b:activation:4 y:output:4", f="x -> a", g="a -> b", h="a b -> y")
     first, second, last = apart.operators
     whole = replace(apart, operators=(first, replace(second, in_place=(InPlace("a", "b"),)), last))
@@ -111,9 +111,9 @@ def test_energy_is_counted_part_by_part() -> None:
     level = MemoryLevel(memory, is_scratchpad=True, access=Access(64, 1.0, 3.0, shortest_access_bits=16))
     energy = timed(SPILLED, replace(chip(SPILLED), levels=(level,))).energy
     assert energy.mac_pj == 2.0 * 4 * 30
-    # Loads x, a: 8 bytes, 2 accesses of 32 bits. Write-backs a, y: the same.
+    # Loads of x and a take 8 bytes, 2 accesses of 32 bits. Write-backs of a and y take the same.
     assert (energy.dram_read_pj, energy.dram_write_pj) == (2 * 8.0, 2 * 16.0)
-    # Half an access each: reads x, x, a, b and the write-backs a, y; writes a, b, y and the loads x, a.
+    # Half an access each: reads of x, x, a, b and the write-backs of a, y; writes of a, b, y and the loads of x, a.
     assert (energy.scratchpad_read_pj, energy.scratchpad_write_pj) == (6 * 0.5, 5 * 0.5 * 3.0)
     assert energy.total_pj == 240 + 16 + 32 + 3 + 7.5
 
@@ -137,7 +137,7 @@ def test_the_scratchpad_of_a_plan_must_be_one_of_the_accelerators() -> None:
         timed(CHAIN, chip(TWO_SCRATCHPADS))
 
 
-# What holds of every timeline
+# Properties of every timeline
 
 
 @st.composite
@@ -182,7 +182,7 @@ def test_nothing_is_faster_than_its_busiest_part_nor_slower_than_all_in_turn(
 def test_no_two_tensors_use_a_byte_at_once_and_none_is_read_before_it_is_written(
     case: tuple[Problem, Plan, Accelerator, Mapping[str, int]],
 ) -> None:
-    """Each residency is in use from the first activity on it to the last."""
+    """A residency is in use from its first activity to its last."""
     problem, plan, *_ = case
     at = {activity.instruction: activity for activity in clock(*case).activities}
     uses: list[tuple[int, int, list[tuple[int, int]]]] = []

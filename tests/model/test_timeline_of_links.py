@@ -1,4 +1,4 @@
-"""Timelines over several scratchpads and the links between them, by hand, and what holds of every one."""
+"""Timelines over several scratchpads and their links, by hand, and properties of every timeline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_move_waits_for_its_bytes_and_takes_two_bytes_a_cycle() -> None:
 
 
 def test_a_move_does_not_wait_for_dram_on_another_queue() -> None:
-    """x is moved from 4 to 6, while u is loaded; f reads it where it was loaded first."""
+    """x is moved from 4 to 6, while u is loaded; f reads it from the scratchpad of the load."""
     case = linked(
         Case(
             Problem(TWO_LOADS.problem.graph, MOVED.problem.memories),
@@ -69,7 +69,7 @@ CROSSING = Case(
 
 
 def test_a_link_moves_one_tensor_at_a_time() -> None:
-    """Each has a queue, and u waits for the link; only its set-up it does beside the move of x."""
+    """The copies have separate queues and u waits for the link; only its set-up overlaps the move of x."""
     case = linked(CROSSING, ("left", "right"))
     slow = replace(chip(case, (Port(Direction.READ_WRITE, 64),), queues=4), links=(Link("left", "right", 4),))
     assert intervals(timed(case, slow)) == ["x 0-1", "u 1-2", "x 1-9", "u 9-17", "f 17-27", "y 27-28"]
@@ -78,7 +78,7 @@ def test_a_link_moves_one_tensor_at_a_time() -> None:
 
 
 def test_what_takes_the_place_of_a_moved_tensor_waits_for_the_move() -> None:
-    """u is loaded to where the link reads x from 4 to 12."""
+    """u is loaded to the place from which the link reads x from 4 to 12."""
     case = linked(
         Case(
             Problem(TWO_LOADS.problem.graph, MOVED.problem.memories),
@@ -104,7 +104,7 @@ def test_what_takes_the_place_of_a_moved_tensor_waits_for_the_move() -> None:
 
 
 def test_a_move_waits_until_its_place_is_read_no_more() -> None:
-    """u goes to where f reads x until 14."""
+    """u takes the place from which f reads x until 14."""
     case = linked(
         Case(
             Problem(LOAD_BESIDE_WRITE.problem.graph, MOVED.problem.memories),
@@ -133,7 +133,7 @@ def test_a_move_waits_until_its_place_is_read_no_more() -> None:
 
 
 def test_an_operator_does_not_wait_for_a_place_that_it_does_not_write_to() -> None:
-    """Until 8 w is loaded to where a, an output, is to be moved among the inputs."""
+    """w is loaded until 8 to the place among the inputs to which a, an output, is moved later."""
     case = HELD.edited(4, "allocate w inputs 8", "copy w dram inputs", "free w inputs", "allocate a outputs 5")
     case = case.edited(9, "allocate a inputs 8")
     expected = ["x 0-4", "w 4-6", "w 6-8", "f 6-16", "a 16-18", "g 18-28", "y 28-33"]
@@ -151,7 +151,7 @@ def test_a_move_reads_one_scratchpad_and_writes_the_other() -> None:
     costs = {"weights": Access(8, 1000.0, 1000.0), "inputs": Access(8, 1.0, 2.0), "outputs": Access(8, 10.0, 20.0)}
     levels = tuple(MemoryLevel(each, is_scratchpad=True, access=costs[each.name]) for each in HELD.problem.memories)
     energy = timed(HELD, replace(chip(HELD), levels=levels)).energy
-    # f reads x(4) and w(2), g reads a(3); a is read among the outputs, and so is y(5).
+    # f reads x(4) and w(2), g reads a(3); a and y(5) are read among the outputs.
     assert energy.scratchpad_read_pj == 4 * 1 + 2 * 1000 + 3 * 1 + 3 * 10 + 5 * 10
     # x and w are loaded, a is written among the outputs and again among the inputs, then y.
     assert energy.scratchpad_write_pj == 4 * 2 + 2 * 1000 + 3 * 20 + 3 * 2 + 5 * 20
@@ -191,7 +191,7 @@ def test_a_channel_moves_one_tensor_at_a_time_and_nothing_waits_without_need(
 def test_bytes_are_read_from_a_scratchpad_only_once_they_are_there(
     case: tuple[Problem, Plan, Accelerator, Mapping[str, int]],
 ) -> None:
-    """Operators read, and copies leave, after some writing of the tensor into that scratchpad has ended."""
+    """Operators read a tensor, and copies send it, only after a write of it into that scratchpad has ended."""
     problem, plan, *_ = case
     written: dict[tuple[str, str], int] = {}
     memories = {memory.name: memory for memory in problem.memories}

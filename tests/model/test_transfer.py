@@ -1,4 +1,4 @@
-"""What transfers cost, by hand and against the timeline and the energy of the simulator."""
+"""Costs of transfers, by hand and compared with the timeline and the simulator's energy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_where_bytes_count_there_are_links_and_no_rates(objective: Objective) ->
 
 
 def test_the_slowest_part_of_a_way_says_how_many_cycles() -> None:
-    """near lets 32 bits out and 16 in, DRAM 24, the link out of it 8; far keeps up with all."""
+    """near sends 32 bits and takes 16, DRAM 24, its link out 8; far keeps up with all."""
     assert transfers_of(CHIP, Objective.DMA_CYCLES).rates == {
         (DRAM, "near"): Rate(5, ((16, 1),)),
         (DRAM, "far"): Rate(5, ((24, 1),)),
@@ -60,7 +60,7 @@ def test_without_a_dma_there_is_no_set_up() -> None:
 
 
 def test_energy_is_that_of_the_shortest_accesses_at_both_ends() -> None:
-    """far's shortest access is a quarter of one: 0.0001 pJ, no whole femtojoule, to read and 0.75 pJ to write."""
+    """The shortest access of far is a quarter of one: 0.0001 pJ to read, no whole femtojoule, and 0.75 pJ to write."""
     assert transfers_of(CHIP, Objective.DMA_ENERGY).rates == {
         (DRAM, "near"): Rate(0, ((64, 700_000), (64, 2000))),
         (DRAM, "far"): Rate(0, ((64, 700_000), (8, 750))),

@@ -1,4 +1,4 @@
-"""Windows against every order there is."""
+"""Step windows compared with all orders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def problem_of(seed: int, order: Order = Order.FREE) -> Problem:
 
 
 def uses_by_order(problem: Problem, indexed: IndexedProblem) -> list[list[list[int]]]:
-    """Per order and tensor, the steps in which it is an operand."""
+    """Return per order and tensor the steps in which it is an operand."""
     index = {operator.name: i for i, operator in enumerate(problem.graph.operators)}
     found = []
     for order in orders(problem):

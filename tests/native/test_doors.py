@@ -1,4 +1,4 @@
-"""What the native searches are given wrong ends in a Python error: lengths, ranges, 64 bits."""
+"""Bad arguments of the native searches raise Python errors: lengths, ranges, 64 bits."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def zigzag(
     bits: Sequence[int] = (8, 8, 8), side_of: Sequence[int] = (-1, -1, -1, 0, 2, 1, 3, -1), stride: int = 1,
     bounds: Sequence[int] = (1,) * 8, levels: int = 2, dimensions: int = 1,
 ) -> native.ZigzagCosts:  # fmt: skip
-    """Of a machine of one level and DRAM, whose array has one dimension of four units."""
+    """Return costs on a machine of one level and DRAM, whose array has one dimension of four units."""
     axis = native.LayerAxis(outputs=1, filters=1, stride=stride, dilation=1, padding=0, size=1)
     layer = native.LayerShape(
         relevant=[[True] * 8] * 3, side_of=side_of, is_channel=[True] * 8, bits=bits, elements=[1] * 3,

@@ -1,4 +1,4 @@
-"""What the exact mapper's compiled part is given wrong ends in a Python error."""
+"""Bad arguments of the exact mapper's compiled part raise Python errors."""
 
 from __future__ import annotations
 

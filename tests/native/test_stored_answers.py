@@ -1,4 +1,4 @@
-"""Answers of every compiled search are the stored ones; `support.native_answers` says how to write them again."""
+"""Answers of every compiled search equal the stored ones; `support.native_answers` says how to write them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Against sets of pixels, propagated one by one from every tile of the output."""
+"""Back calculation compared with sets of pixels, propagated one by one from every tile of the output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEEDS = range(300)
 
 @dataclass(slots=True)
 class Pixels:
-    """What one tile does along one axis, pixel by pixel."""
+    """The pixels of one tile along one axis."""
 
     wanted: dict[str, set[int]] = field(default_factory=dict)
     computed: dict[str, set[int]] = field(default_factory=dict)
@@ -30,13 +30,13 @@ class Pixels:
 
 
 def edges(size: int, tile: int) -> list[tuple[int, int]]:
-    """The smaller tile first."""
+    """Return the tile edges, with the smaller tile first."""
     stops = [size - tile * number for number in range(-(-size // tile))][::-1]
     return list(zip([0, *stops[:-1]], stops, strict=True))
 
 
 def propagated(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> list[Pixels]:
-    """A map's pixels are wanted if a layer sees them, or if they lie between two that a layer sees."""
+    """Propagate pixels: a map's pixel is wanted if a layer reads it, or if it lies between two that a layer reads."""
     done: dict[str, set[int]] = {}
     tiles = []
     for start, stop in edges(axis.pixels(stack.output), tile):
@@ -60,7 +60,7 @@ def propagated(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> list
 
 
 def _new(now: Pixels, feature_map: FeatureMap, done: dict[str, set[int]], *, cached: bool) -> set[int]:
-    """With caches all pixels up to the last wanted one, from the first ever wanted, that are not there."""
+    """Return the pixels to compute; with caches, those up to the last wanted one that are not computed yet."""
     wanted = _between(now.wanted.get(feature_map.name, set()))
     before = done.get(feature_map.name, set()) if cached else set()
     return _between(wanted | before) - before
@@ -79,7 +79,7 @@ def maps_of(stack: Stack) -> tuple[FeatureMap, ...]:
 
 
 def cases(seed: int) -> tuple[Stack, AxisName, int, bool, BackCalculation, list[Pixels]]:
-    """One whose tiles all see something."""
+    """Return a random case in which every tile reads some input."""
     random = Random(seed)
     while True:
         stack = random_stack(random.randrange(1 << 30))
@@ -142,7 +142,7 @@ def test_with_caches_each_pixel_is_computed_once(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_multiplications_of_tile_classes_match_an_explicit_count(seed: int) -> None:
-    """Recomputing: one for each tile, layer, pixel that the tile computes, and product of that pixel."""
+    """The test recomputes: it counts each tile, layer, pixel that the tile computes, and product of that pixel."""
     random = Random(seed)
     stack = random_stack(seed)
     height, width = random.randint(1, stack.output.rows), random.randint(1, stack.output.columns)
@@ -185,7 +185,7 @@ def test_the_smaller_tile_comes_first() -> None:
 
 
 def test_a_skip_connection_waits_in_the_cache_until_the_longer_branch_has_come() -> None:
-    """The convolution sees a pixel before it is added up: with tiles of one pixel, one tile earlier."""
+    """The convolution reads a pixel before the addition does: with tiles of one pixel, one tile earlier."""
     source = FeatureMap("in", 1, 6, 6)
     through = convolution(source, "through", Window(3, 1, 1, 1), Window(3, 1, 1, 1), 1)
     stack = Stack((source,), (through, addition(through.output, source, "sum")))

@@ -1,4 +1,4 @@
-"""Products of any axes, and what spreads over each other: executed as loop nests they are numpy's."""
+"""Products over any axes, and broadcasting: their loop nests compute numpy's values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def graph_of(
     kind: str, inputs: Sequence[Shape], output: Shape, attributes: dict[str, AttributeValue] | None = None,
     parameters: Sequence[Shape] = (),
 ) -> Graph:  # fmt: skip
-    """One operator named `op`."""
+    """Return a graph of one operator named `op`."""
     read = {f"x{at}": shape for at, shape in enumerate(inputs)}
     kept = {f"w{at}": shape for at, shape in enumerate(parameters)}
     tensors = [Tensor.of_shape(name, shape, 8, Role.INPUT) for name, shape in read.items()]
@@ -38,7 +38,7 @@ def graph_of(
 
 
 def layer_of(graph: Graph) -> Layer | None:
-    """The operator's one nest, None where it has none; the verifier derives the same over the same operands."""
+    """Return the operator's one nest, or None; check that the verifier derives the same over the same operands."""
     layers, _ = layers_and_left_out(graph)
     derived = NestDerivation(graph, 24).of(graph.operators[0])
     assert (derived.layers if derived else ()) == tuple(layers.values())
@@ -50,14 +50,14 @@ def layer_of(graph: Graph) -> Layer | None:
 
 
 def of_letters(values: Values, letters: str, groups: Sequence[str], sizes: dict[str, int]) -> Values:
-    """The array with the letters of each group as one axis."""
+    """Return the array with the letters of each group as one axis."""
     order = "".join(letter for group in groups for letter in group)
     moved = np.transpose(values, [letters.index(letter) for letter in order])
     return moved.reshape([prod(sizes[letter] for letter in group) for group in groups])
 
 
 def executed(layer: Layer, terms: Sequence[str], arrays: Sequence[Values], written: str, nest: PlainNest) -> Values:
-    """The product by the layer, with the axes that the output has."""
+    """Return the product computed by the layer, with the axes of the output."""
     sizes = {
         letter: size
         for term, array in zip(terms, arrays, strict=True)
@@ -75,7 +75,7 @@ def executed(layer: Layer, terms: Sequence[str], arrays: Sequence[Values], writt
 
 @st.composite
 def equations(draw: st.DrawFn) -> tuple[list[str], str, dict[str, int]]:
-    """Two terms over few letters, and what they make."""
+    """Draw two terms over few letters, and their output."""
     letters = "abcdef"[: draw(st.integers(1, 6))]
     owners = [draw(st.sampled_from(("first", "second", "both"))) for _ in letters]
     terms = []
@@ -106,7 +106,7 @@ def test_an_einsum_is_its_nest(drawn: tuple[list[str], str, dict[str, int]], see
 @given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from(("both", "first", "second"))), min_size=1, max_size=4))
 @settings(max_examples=120, deadline=None)
 def test_what_spreads_over_each_other_is_its_nest(axes: list[tuple[int, str]]) -> None:
-    """Multiplied as numpy does; each product of two elements is one multiply-accumulate."""
+    """The values are numpy's; each product of two elements is one multiply-accumulate."""
     shapes = [tuple(size if owner in ("both", own) else 1 for size, owner in axes) for own in ("first", "second")]
     random, nest = np.random.default_rng(1), PlainNest()
     arrays = [random.normal(size=shape) for shape in shapes]
@@ -159,7 +159,7 @@ def test_a_product_of_batches_multiplies_what_its_definition_does(
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("channels", [1, 3, 6])
 def test_a_response_normalisation_adds_up_squares_of_channels(size: int, channels: int) -> None:
-    """As onnx's specification has it: `size` channels, one more behind than before where that is even."""
+    """The onnx specification sums `size` channels, with one more after than before if `size` is even."""
     shape = (2, channels, 2, 3)
     values = np.random.default_rng(0).normal(size=shape)
     layer, nest = layer_of(graph_of("LRN", [shape], shape, {"size": size})), PlainNest()
@@ -186,6 +186,6 @@ def test_a_normalisation_of_channels_meets_their_scales() -> None:
 
 
 def test_the_slope_of_an_activation_in_an_addition_is_not_met() -> None:
-    """An addition of two maps into which a PRelu was fused: 4 slopes."""
+    """A PRelu is fused into an addition of two maps: 4 slopes."""
     layer = layer_of(graph_of("Add", [(1, 4, 5, 5), (1, 4, 5, 5)], (1, 4, 5, 5), parameters=[(1, 4, 1, 1)]))
     assert layer == Layer(g=100)

@@ -142,7 +142,7 @@ def test_a_product_of_tflite_behind_a_reshape_has_a_nest(
 def test_a_product_of_torch_with_a_turned_parameter_has_a_nest(
     factors: list[AttributeValue], stored_weight: Shape, *, is_weight_left: bool
 ) -> None:
-    """The export lists the shapes of left and right, whatever order a parameter's elements are stored in."""
+    """The export lists the shapes of left and right, in any storage order of a parameter."""
     tensors = (
         Tensor.of_shape("x", (8, 5) if is_weight_left else (3, 8), 8, Role.INPUT),
         Tensor.of_shape("w", stored_weight, 8, Role.PARAMETER),

@@ -32,10 +32,10 @@ from support.one_node_models import RULES, one_node
 from support.onnx_networks import read
 
 NEVER_CUT = {"Einsum", "MatMulInteger", "QLinearMatMul", "ConvInteger", "QLinearConv", "LpPool", "GlobalLpPool"}
-"""Kinds whose slices are not known to run."""
+"""Kinds for which no slice is known to run."""
 KINDS = ("Conv", "Conv", "ConvTranspose", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool")
 Case = tuple[Graph, list[WindowReads]]
-"""A network of one operator, and what it multiplies: one of two things where its padding is left open."""
+"""A network of one operator and its multiplications: two alternatives if its padding is not fixed."""
 
 
 def random_case(random: Random, kind: str, rank: int) -> Case | None:
@@ -84,7 +84,7 @@ def random_case(random: Random, kind: str, rank: int) -> Case | None:
 
 
 def open_pads(padding: str, reads: WindowReads, more: Index) -> list[Index]:
-    """What stands before where the padding follows from the sizes; of a transposed one the larger or smaller half."""
+    """Return the possible leading pads that follow from the sizes; a transposed convolution may have either half."""
     totals = []
     for at, (taps, stride, dilation) in enumerate(zip(reads.kernel, reads.strides, reads.dilations, strict=True)):
         large, small = reads.source[2 + at], reads.output[2 + at]
@@ -106,7 +106,7 @@ def holds(region: Region, element: Index) -> bool:
 
 
 def multiplications_read(graph: Graph, products: Iterable[tuple[Index, ...]], random: Random) -> int:
-    """Count the multiplications of a random slice; of two halves of a sum exactly one reads both factors of each."""
+    """Count the multiplications of a random slice; exactly one of two halves of a sum reads both factors of each."""
     operator = graph.operators[0]
     geometry = geometry_of(operator, graph, is_model=True)
     assert geometry is not None
@@ -135,7 +135,7 @@ def test_a_slice_reads_what_its_outputs_multiply(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_slice_reads_little_more_than_its_outputs_multiply(seed: int) -> None:
-    """At most a stride or a dilation before and behind, but for the last slice, which takes what is left."""
+    """The slice reads at most one stride or dilation extra at each end; the last slice takes all that is left."""
     random = Random(seed)
     for graph, every in cases(seed, 400):
         geometry = geometry_of(graph.operators[0], graph, is_model=True)
@@ -185,7 +185,7 @@ def test_loop_nests_over_a_range_of_pixels_multiply_as_often_as_the_definition(s
 
 
 def matrix_product(random: Random) -> tuple[Graph, list[tuple[Index, Index, Index]]]:
-    """A MatMul of matrices in batches that spread over each other, and the elements that it multiplies."""
+    """Return a MatMul of matrices in broadcast batches, and the elements that it multiplies."""
     rows, depth, columns = (random.randint(1, 4) for _ in range(3))
     batch = [random.randint(1, 3) for _ in range(random.randint(0, 2))]
     lefts, rights = ([random.choice((1, size)) for size in batch][random.randint(0, len(batch)) :] for _ in range(2))
@@ -209,7 +209,7 @@ def matrix_product(random: Random) -> tuple[Graph, list[tuple[Index, Index, Inde
 
 @pytest.mark.parametrize("seed", range(3))
 def test_matrix_products_are_cut_and_counted_as_they_multiply(seed: int) -> None:
-    """The loop nest leads to each element of the operands and of the output once, in whatever loops it has them."""
+    """The loop nest visits each element of the operands and of the output once, in any loop order."""
     random = Random(seed)
     for _ in range(200):
         graph, found = matrix_product(random)
@@ -233,7 +233,7 @@ def stated(graph: Graph) -> OperatorEntry | None:
 
 
 def element(dimensions: tuple[AffineDimension, ...], iteration: dict[str, int]) -> tuple[int | None, ...]:
-    """Return the element that an iteration meets, None along a dimension of which it may meet any."""
+    """Return the element that an iteration visits, with None along dimensions that are not fixed."""
     return tuple(
         one.offset + sum(iteration[loop] * times for loop, times in one.terms.items()) if one.terms else None
         for one in dimensions
@@ -242,7 +242,7 @@ def element(dimensions: tuple[AffineDimension, ...], iteration: dict[str, int]) 
 
 @pytest.mark.parametrize("kind", STATED)
 def test_a_slice_reads_the_elements_that_the_iterations_of_its_entry_meet(kind: str, tmp_path: Path) -> None:
-    """Of every operand, where it is cut, and all of a dimension of which any element may be met."""
+    """The slice reads a part of each operand along the cut dimensions, and all of a dimension that is not fixed."""
     met = 0
     for seed in range(25):
         random = Random(f"{kind} {seed}")

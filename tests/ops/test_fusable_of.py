@@ -1,4 +1,4 @@
-"""Graphs as layers that look at feature maps through windows."""
+"""Graphs as layers that read feature maps through windows."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def step(
     weight: Shape | None = None,
     attributes: dict[str, AttributeValue] | None = None,
 ) -> Step:
-    """Reads the operators that `inputs` names, or the network's input x."""
+    """Return an operator that reads the operators that `inputs` names, or the network's input x."""
     return name, kind, tuple(inputs.split()), output, weight, attributes or {}
 
 
 def graph_of(image: Shape, *steps: Step, second: Shape | None = None) -> Graph:
-    """Each operator writes a tensor of its name; a network has the input x, and perhaps y."""
+    """Return a graph in which each operator writes a tensor of its name; the network has the input x, and perhaps y."""
     tensors = [Tensor.of_shape("x", image, 8, Role.INPUT)]
     if second is not None:
         tensors.append(Tensor.of_shape("y", second, 8, Role.INPUT))
@@ -67,7 +67,7 @@ def last(graph: Graph) -> FusableLayer:
 
 
 def pixels(window: Window, output: int, size: int) -> set[int]:
-    """Those of the map's that an output pixel sees."""
+    """Return the map's pixels that an output pixel reads."""
     first = output * window.stride - window.pad
     return {first + tap * window.dilation for tap in range(window.kernel)} & set(range(size))
 
@@ -87,7 +87,7 @@ def test_a_layers_windows_over_what_it_reads_give_the_size_of_its_output(name: s
             outputs, pads = (output.rows, output.columns), ((top, bottom), (left, right))
             for (window, size), count, (_, behind) in zip(sizes(network, read), outputs, pads, strict=True):
                 reached = (count - 1) * window.stride - window.pad + window.reach
-                cropped = max(-window.pad, 0)  # as much as in front, or less than a stride
+                cropped = max(-window.pad, 0)  # equal to the leading crop, or less than a stride
                 assert reached - behind <= size < reached + window.stride + cropped, layer.name
 
 
@@ -123,7 +123,7 @@ def test_layers_have_the_weights_of_their_operators_and_read_what_was_made_befor
 def test_a_convolution_sees_the_pixels_that_its_attributes_say(
     size: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int], groups: int
 ) -> None:
-    """Rows slide; columns are seen one by one."""
+    """Rows slide; columns are read one by one."""
     count = (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
     attributes: dict[str, AttributeValue] = {
         "kernel_shape": [kernel, 1],
@@ -154,7 +154,7 @@ def test_a_convolution_sees_the_pixels_that_its_attributes_say(
 def test_a_transposed_convolution_sees_what_its_outputs_over_an_input_are_made_of(
     size: int, pad: int, stride: int, more: int, depth: int
 ) -> None:
-    """Each input i adds to the outputs i * stride + tap - pad; no window of fewer taps would do for a large map."""
+    """Input i adds to the outputs i * stride + tap - pad; a window of fewer taps would be wrong for a large map."""
     more %= stride
     kernel = 2 * pad + stride - more
     attributes: dict[str, AttributeValue] = {
@@ -193,7 +193,7 @@ def test_a_scale_of_each_channel_is_a_weight() -> None:
 
 @given(start=st.integers(0, 3), step_=st.integers(1, 3), count=st.integers(1, 3), again=st.integers(0, 1))
 def test_an_addition_sees_the_pixels_that_slices_leave(start: int, step_: int, count: int, again: int) -> None:
-    """Rows cut twice: every `step_`th from `start` on, then `again` fewer in front."""
+    """Rows are cut twice: every `step`th from `start` on, then `again` fewer in front."""
     rows = start + step_ * (count + again)
     whole = list(range(rows))
     kept = whole[start::step_][again : again + count]
@@ -225,7 +225,7 @@ def test_a_slice_from_the_end_crops_too() -> None:
 
 @pytest.mark.parametrize("pads", [[0, 1, 2, 0], [2, 2, 0, 3], [0, 0, 1, 1]])
 def test_zeros_around_a_map_are_those_of_the_windows_that_slide_over_it(pads: list[int]) -> None:
-    """Explicit zeros and the convolution's own are the same to the nest: none of them is stored, or moved."""
+    """Explicit zeros and the padding of the convolution look the same to the nest: neither is stored or moved."""
     top, left, bottom, right = pads
     rows, columns = 7 + top + bottom, 6 + left + right
     after = ((rows + 2 - 3) // 2 + 1, (columns + 2 - 3) // 2 + 1)
@@ -278,7 +278,7 @@ def test_a_mean_over_all_pixels_is_a_global_pool() -> None:
 
 
 def test_what_leaves_the_graph_are_outputs_and_the_maps_that_views_show() -> None:
-    """Of `neg` its elements in a row leave, of `twice` a crop."""
+    """A vector of all elements of `neg` leaves, and a crop of `twice`."""
     cut: dict[str, AttributeValue] = {"starts": [1], "ends": [4], "axes": [2]}
     graph = graph_of(
         (1, 4, 5, 6),
@@ -426,7 +426,7 @@ def test_a_view_of_other_bits_than_what_it_shows_is_not_fused() -> None:
 
 
 def of_bits(bits: dict[str, int]) -> Graph:
-    """A convolution of 1 x 1 and, if `flat` is named, a view of what it writes."""
+    """Return a convolution of 1 x 1 and, if `flat` is named, a view of its output."""
     shapes = {"x": (1, 3, 4, 4), "w": (2, 3, 1, 1), "y": (1, 2, 4, 4), "flat": (1, 32)}
     roles = {"x": Role.INPUT, "w": Role.PARAMETER, "y": Role.OUTPUT, "flat": Role.OUTPUT}
     if "flat" in bits:

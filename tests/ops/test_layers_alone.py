@@ -1,4 +1,4 @@
-"""Layers that cannot run in tiles, one map that gates another, views that are in the way, maps of other ranks."""
+"""Layers that cannot run in tiles, one map that gates another, views that prevent fusion, maps of other ranks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Step = tuple[str, str, str, Shape, Mapping[str, Shape], Mapping[str, AttributeVa
 
 
 def graph_of(inputs: Mapping[str, Shape], *steps: Step) -> Graph:
-    """Steps are name, kind, inputs, output, parameters, attributes; what nobody reads leaves."""
+    """Return a graph of steps (name, kind, inputs, output, parameters, attributes); unread tensors are outputs."""
     tensors = [Tensor.of_shape(name, shape, 8, Role.INPUT) for name, shape in inputs.items()]
     read = {name for one in steps for name in one[2].split()}
     operators = []
@@ -46,7 +46,7 @@ def layer_named(found: PartlyFusable, name: str) -> FusableLayer:
 
 
 def spans(found: PartlyFusable) -> set[tuple[str, ...]]:
-    """The stacks that are legal, by the names of their layers."""
+    """Return the legal stacks, by the names of their layers."""
     layers = found.network.layers
     return {tuple(one.name for one in layers[span.start : span.stop]) for span in legal_spans(found.network)}
 
@@ -102,7 +102,7 @@ KINDS = ("Exp", "Softmax", "Mul")
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=6))
 def test_layers_alone_run_as_soon_as_they_can_and_cut_no_stack(steps: list[tuple[str, int, int]]) -> None:
-    """What multiplies by a map of one row runs alone; were it outside, the others would have the same stacks."""
+    """A product with a map of one row runs alone; with a softmax outside instead, the other stacks are the same."""
     shape, maps, made, other = (1, 2, 3, 3), ["x"], list[Step](), list[Step]()
     for at, (kind, source, back) in enumerate(steps):
         read, name = maps[max(len(maps) - 1 - back, 0) if source else -1], f"t{at}"
@@ -124,7 +124,7 @@ def test_layers_alone_run_as_soon_as_they_can_and_cut_no_stack(steps: list[tuple
 
 @pytest.mark.parametrize("sources", ["x g", "g x"])
 def test_a_map_of_one_pixel_gates_all_pixels(sources: str) -> None:
-    """Squeeze and excite: whatever a tile computes, it sees all of the gate, and of the map the pixels at its place."""
+    """A squeeze-and-excite tile reads all of the gate, and the map's pixels at its place."""
     shape = (1, 3, 6, 4)
     graph = graph_of({"x": shape, "g": (3, 1, 1)}, step("m", "Mul", sources, shape))
     found = partly_fusable_of(graph)
@@ -145,7 +145,7 @@ def test_a_map_of_one_pixel_gates_all_pixels(sources: str) -> None:
     ("shape", "gate"), [((1, 3, 6, 4), (1, 1, 6, 4)), ((2, 3, 6, 4), (1, 3, 6, 4)), ((1, 24, 6, 4), (1, 1, 6, 4))]
 )
 def test_a_map_of_fewer_channels_spreads_over_the_others_at_the_same_pixels(shape: Shape, gate: Shape) -> None:
-    """Its elements are the groups of the nest, of which a tile has those of its pixels."""
+    """The gate's elements are the groups of the nest, and a tile has the groups of its pixels."""
     graph = graph_of({"x": shape, "g": gate}, step("m", "Mul", "g x", shape))
     found = partly_fusable_of(graph)
     (layer,) = found.network.layers
@@ -162,7 +162,7 @@ def test_a_map_of_fewer_channels_spreads_over_the_others_at_the_same_pixels(shap
 
 
 def test_a_vector_along_the_columns_is_no_gate() -> None:
-    """As many elements as there are channels, but ONNX lays its one dimension along the last."""
+    """The vector has one element per channel, but ONNX broadcasts it along the last axis."""
     found = partly_fusable_of(graph_of({"x": (1, 4, 2, 4), "g": (4,)}, step("m", "Mul", "x g", (1, 4, 2, 4))))
     assert [one.operator for one in found.alone] == ["m"]
 
@@ -208,7 +208,7 @@ def test_a_convolution_along_one_axis_sees_one_row() -> None:
 
 
 def joining(*more: Step, axis: int = 1, kind: str = "Neg") -> Graph:
-    """Maps of one and two channels, `a` and `b`, joined to `j`, which a pool of two by two pixels reads as `p`."""
+    """Return maps of one and two channels, `a` and `b`, joined to `j`, which a 2 x 2 pool reads as `p`."""
     shape, wide = (1, 2, 4, 4), (1, 3, 4, 4) if axis in (1, -3) else (1, 1, 8, 4)
     pool: dict[str, AttributeValue] = {"kernel_shape": [2, 2], "strides": [2, 2]}
     other = shape if axis in (1, -3) else (1, 1, 4, 4)

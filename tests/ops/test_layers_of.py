@@ -27,7 +27,7 @@ def graph_of(
     output: Shape,
     attributes: dict[str, AttributeValue] | None = None,
 ) -> Graph:
-    """One operator named `op`."""
+    """Return a graph of one operator named `op`."""
     names = [f"x{i}" for i in range(len(inputs))], [f"w{i}" for i in range(len(parameters))]
     tensors = [Tensor.of_shape(n, s, 8, Role.INPUT) for n, s in zip(names[0], inputs, strict=True)]
     tensors += [Tensor.of_shape(n, s, 8, Role.PARAMETER) for n, s in zip(names[1], parameters, strict=True)]
@@ -48,7 +48,7 @@ def layer_of(
 
 
 def why_not(kind: str, inputs: list[Shape], parameters: list[Shape], output: Shape) -> str:
-    """Beside an Add that is a layer."""
+    """Return why the operator is left out, in a graph with a Neg that is a layer."""
     graph = graph_of(kind, inputs, parameters, output)
     more = (Tensor.of_shape("a", (4,), 8, Role.INPUT), Tensor.of_shape("b", (4,), 8, Role.OUTPUT))
     operators = (*graph.operators, Operator("neg", "Neg", ("a",), ("b",)))
@@ -60,7 +60,7 @@ def why_not(kind: str, inputs: list[Shape], parameters: list[Shape], output: Sha
 
 
 def contributions(axis: Axis, outputs: int, taps: int) -> int:
-    """Products with inputs that are there."""
+    """Return the number of products with inputs within the axis."""
     places = (p * axis.stride + r * axis.dilation - axis.padding for p, r in product(range(outputs), range(taps)))
     return sum(0 <= place < axis.size for place in places)
 
@@ -75,7 +75,7 @@ def test_a_convolution_has_its_attributes() -> None:
 
 
 def test_zeros_that_no_window_reaches_are_no_padding() -> None:
-    """7x7 of stride 2 over 224: the last window ends two behind the image, though three zeros stand there."""
+    """The windows are 7x7 of stride 2 over 224: the last one ends two behind the image, which has three zeros there."""
     attributes: dict[str, AttributeValue] = {"kernel_shape": [7, 7], "strides": [2, 2], "pads": [3, 3, 3, 3]}
     layer = layer_of("Conv", [(1, 3, 224, 224)], [(64, 3, 7, 7)], (1, 64, 112, 112), attributes)
     assert layer.padding == (3, 3, 2, 2)
@@ -119,7 +119,7 @@ TRANSPOSED = [
 def test_a_transposed_convolution_multiplies_what_its_definition_does(
     stride: int, kernel: int, pad: int, inputs: int
 ) -> None:
-    """Each input times each tap, at i * stride + k - pad where that is an output."""
+    """The definition multiplies each input by each tap, at i * stride + k - pad if that is an output."""
     outputs = (inputs - 1) * stride + kernel - 2 * pad
     attributes: dict[str, AttributeValue] = {"strides": [stride], "kernel_shape": [kernel], "pads": [pad, pad]}
     found = layers_of(graph_of("ConvTranspose", [(1, 2, inputs)], [(2, 3, kernel)], (1, 3, outputs), attributes))
@@ -132,7 +132,7 @@ def test_a_transposed_convolution_multiplies_what_its_definition_does(
 
 
 def test_padding_that_follows_from_the_output_is_not_taken_for_none() -> None:
-    """With `output_shape` ONNX reckons the padding itself: here one place at each end."""
+    """ONNX computes the padding itself if `output_shape` is given: here one element at each end."""
     attributes: dict[str, AttributeValue] = {"strides": [2], "kernel_shape": [4], "output_shape": [8]}
     graph = graph_of("ConvTranspose", [(1, 2, 4)], [(2, 3, 4)], (1, 3, 8), attributes)
     (left_out,) = layers_of(graph).left_out
@@ -245,7 +245,7 @@ def test_kinds_that_onnxruntime_fuses_are_the_nests_of_their_products() -> None:
 
 
 def test_packed_weights_have_the_sizes_that_are_said() -> None:
-    """64 x 24 weights of 4 bits in blocks of 32, two in a byte."""
+    """The operator has 64 x 24 weights of 4 bits in blocks of 32, two in a byte."""
     attributes: dict[str, AttributeValue] = {"K": 64, "N": 24, "bits": 4, "block_size": 32}
     layer = layer_of("com.microsoft::MatMulNBits", [(2, 5, 64)], [(24, 2, 16), (48,)], (2, 5, 24), attributes)
     assert layer == Layer(n=10, c=64, k=24)
@@ -253,7 +253,7 @@ def test_packed_weights_have_the_sizes_that_are_said() -> None:
 
 
 def test_views_are_read_as_the_operator_sees_them() -> None:
-    """A channel shuffle leaves its groups apart; a scale of each channel may have lost its ones."""
+    """A channel shuffle keeps its groups separate; a per-channel scale may have lost its dimensions of one."""
     seen = layer_of("Conv", [(1, 2, 3, 4, 4)], [(8, 6, 3, 3)], (1, 8, 4, 4), {"pads": [1, 1, 1, 1]})
     assert seen == layer_of("Conv", [(1, 6, 4, 4)], [(8, 6, 3, 3)], (1, 8, 4, 4), {"pads": [1, 1, 1, 1]})
     strided: dict[str, AttributeValue] = {"strides": [2, 2], "pads": [1, 1, 1, 1]}
@@ -273,7 +273,7 @@ def test_every_bundled_network_has_layers(name: str) -> None:
 
 
 def test_the_convolutions_of_resnet50_are_those_of_the_table() -> None:
-    """Of the published 4.09 billion multiply-accumulates, 24 layers of which are distinct."""
+    """The 24 distinct layers have the published 4.09 billion multiply-accumulates."""
     found, _ = layers_named("resnet50", Reading(), Precision())
     products = {layer for layer in found.layers.values() if layer.has_weight and layer.c > 1}
     assert sum(layer.macs for layer in found.layers.values() if layer in products) == pytest.approx(4.089e9, rel=1e-3)

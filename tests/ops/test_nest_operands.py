@@ -1,4 +1,4 @@
-"""Which operands a loop nest reads: as many elements as its input and its weight have."""
+"""Operands that a loop nest reads: they have the element counts of its input and its weight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAP = (1, 4, 6, 6)
 def graph_of(
     kind: str, inputs: list[Shape], parameters: list[Shape], output: Shape, attributes: dict[str, AttributeValue]
 ) -> Graph:
-    """One operator that reads x0, x1, ... and the parameters w0, w1, ..."""
+    """Return a graph of one operator that reads x0, x1, ... and the parameters w0, w1, ..."""
     names = [f"x{at}" for at in range(len(inputs))], [f"w{at}" for at in range(len(parameters))]
     tensors = [Tensor.of_shape(name, shape, 8, Role.INPUT) for name, shape in zip(names[0], inputs, strict=True)]
     tensors += [

@@ -1,4 +1,4 @@
-"""A model's operators in parts of what they sum up: integers exactly, floats but for the order of adding."""
+"""Operators of a model in parts of their sums: integers exactly, floats up to the order of adding."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def whole_network(name: str, folder: Path, element_type: int = TensorProto.FLOAT
 
 
 def in_parts(whole: Graph, *, is_model: bool = True) -> Graph:
-    """In so little room that the smallest tile of the output does not fit whole."""
+    """Split for so little room that the smallest tile of the output does not fit with all of its terms."""
     tiled = split_to_share(whole, 0.1, is_model=is_model)
     parts = {one.tile.part for one in tiled.operators if one.tile is not None}
     assert {SumPart.START, SumPart.MIDDLE, SumPart.END} <= parts
@@ -99,7 +99,7 @@ def test_parts_of_a_sum_without_a_model_give_the_made_up_values_of_the_whole(nam
 def test_parts_of_what_is_seen_through_a_view_count_no_row_twice(
     kind: str, stored: list[int], seen: list[int], tmp_path: Path
 ) -> None:
-    """A row that is stored may hold the end of one part and the beginning of the next."""
+    """A stored row may hold the end of one part and the beginning of the next."""
     nodes = [make_node("Reshape", ["x", "shape"], ["v"], name="view"), node(kind, "v", "a", keepdims=0)]
     path = tmp_path / "network.onnx"
     network = model(nodes, [value("x", stored)], ["y"], [integers("shape", seen), integers("a", [1])])

@@ -1,4 +1,4 @@
-"""Networks of which some operators cannot be fused: these run outside of all stacks, on maps in DRAM."""
+"""Networks with operators that cannot be fused: these run outside of all stacks, on maps in DRAM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHAPE = (1, 4, 6, 6)
 
 
 def chain(*kinds: str, outputs: str = "", more: tuple[Operator, ...] = ()) -> Graph:
-    """Operators a, b, c, ..., each of which reads the one before it, the first the network's input x; then `more`."""
+    """Return operators a, b, c, ..., each of which reads the preceding one (the first one x); then `more`."""
     names = [chr(ord("a") + at) for at in range(len(kinds))]
     operators = [
         Operator(name, kind, (before,), (name,))
@@ -36,7 +36,7 @@ def chain(*kinds: str, outputs: str = "", more: tuple[Operator, ...] = ()) -> Gr
 
 
 def spans(found: PartlyFusable) -> set[tuple[str, ...]]:
-    """The stacks that are legal, by the names of their layers."""
+    """Return the legal stacks, by the names of their layers."""
     layers = found.network.layers
     return {tuple(one.name for one in layers[span.start : span.stop]) for span in legal_spans(found.network)}
 
@@ -58,14 +58,14 @@ def test_no_stack_holds_both_sides_of_an_operator_outside() -> None:
 
 
 def test_a_map_that_goes_around_an_operator_outside_ends_its_stack() -> None:
-    """Around the softmax of b leads an addition: whoever ran b and d together would run c between them."""
+    """An addition bypasses the softmax of b: a stack of b and d would have to run c inside."""
     found = partly_fusable_of(chain("Exp", "Neg", "Softmax", more=(Operator("d", "Add", ("b", "c"), ("d",)),)))
     assert [one.operator for one in found.outside] == ["c"]
     assert spans(found) == {("a",), ("b",), ("a", "b"), ("d",)}
 
 
 def test_operators_outside_may_stand_beside_a_stack() -> None:
-    """The softmax of x runs before, whatever stack the others are in."""
+    """The softmax of x runs before any stack."""
     beside = (Operator("s", "Softmax", ("x",), ("s",)), Operator("d", "Add", ("b", "s"), ("d",)))
     found = partly_fusable_of(chain("Exp", "Neg", more=beside))
     assert ("a", "b", "d") in spans(found)
@@ -82,7 +82,7 @@ def test_of_a_network_of_which_nothing_can_be_fused_all_is_outside() -> None:
 
 @pytest.mark.parametrize("kind", ["Flatten", "Identity"])
 def test_a_view_that_shows_an_input_as_an_output_is_moved(kind: str) -> None:
-    """Nobody else writes that output; of what a layer writes the layer writes it."""
+    """The view is the only operator that writes a view of an input; a layer writes the views of its result."""
     found = partly_fusable_of(
         chain("Exp", more=(Operator("v", kind, ("x",), ("v",)), Operator("u", kind, ("a",), ("u",))))
     )
@@ -110,7 +110,7 @@ def test_what_is_outside_moves_each_tensor_once_in_elements_of_the_bits_asked_fo
 
 
 def test_what_reads_no_map_is_outside() -> None:
-    """As sums of constants that a reader does not fold."""
+    """A sum of constants that no reader folds is such an operator."""
     network = Network(8)
     constant = network.add("Add", [], (1, 4, 6, 6), [network.parameter(1, 4, 6, 6), network.parameter(1, 4, 6, 6)])
     network.add("Mul", [network.input(1, 4, 6, 6), constant], (1, 4, 6, 6))

@@ -1,4 +1,4 @@
-"""Operators that read parts of maps, in tiles: what a tile takes of the map, held against numpy's."""
+"""Operators that read parts of maps, in tiles: the part of the map that a tile reads, compared with numpy's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ Elements = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
 def geometry(kind: str, stored: Shape, seen: Elements, written: Shape, attributes: Attributes) -> Geometry | None:
-    """Of an operator that reads a part of a map, and beside it another map: what a Concat lacks, else as is written."""
+    """Return the geometry of an operator that reads a part of a map and another map: the rest of a Concat, else one
+    like the output.
+    """
     place = [int(seen.reshape(-1)[0]), *(stride // seen.itemsize for stride in seen.strides)]
     other = (written[0], written[1] - seen.shape[1], *written[2:]) if kind == "Concat" else written
     tensors = (
@@ -41,7 +43,7 @@ def numbered(*shape: int) -> Elements:
 
 
 def read_by(found: Geometry, tile: tuple[Range, ...], stored: Shape) -> set[int]:
-    """The elements of the map that a tile reads."""
+    """Return the elements of the map that a tile reads."""
     region = next(one for one in found.reads if one.tensor == "x").region(tile, found.axes)
     return set() if region is None else set(numbered(*stored)[tuple(slice(*each) for each in region)].reshape(-1))
 

@@ -1,4 +1,6 @@
-"""Kinds whose elements come from other places, in tiles: the values, real and made-up, are the whole's."""
+"""Operators that gather elements from other positions, in tiles: their values, real and made-up, are the whole
+operator's.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ from support.tiled_values import whole_tensor_differences
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 IMAGE = [1, 4, 12, 10]
 SHARES = {"Resize by another factor": 0.8, "Pad that mirrors": 0.8, "Tile": 0.8}
-"""Of what the network needs; where much of a tile's input is read whole, more than the half."""
+"""Share of the network's need in the scratchpad; above one half if a tile reads much of its input whole."""
 
 
 def floats(name: str, *content: float) -> TensorProto:
@@ -95,7 +97,7 @@ def test_every_kind_has_a_network() -> None:
 
 
 def in_tiles(whole: Graph, share: float, *, is_model: bool) -> Graph:
-    """Split for a scratchpad of this share of what the network needs."""
+    """Split for a scratchpad with this share of the network's need."""
     need = greatest_need(Problem(whole, (Memory("sram", 2**40),))).need_bytes
     problem = Problem(whole, (Memory("sram", int(share * need)),))
     tiled = split_operators(problem, Split.AUTO, is_model=is_model)
@@ -104,7 +106,7 @@ def in_tiles(whole: Graph, share: float, *, is_model: bool) -> Graph:
 
 
 def spoilt(content: Bytes, tensor: Tensor, region: Region | None) -> Bytes:
-    """The bytes of a tensor with other values everywhere but in a region."""
+    """Return the bytes of a tensor with other values everywhere but in a region."""
     whole = content.view(np.float32 if tensor.bits == 32 else np.int64).reshape(tensor.shape or ()).copy()
     kept = whole.copy()
     whole[...] = 1 - whole
@@ -116,7 +118,7 @@ def spoilt(content: Bytes, tensor: Tensor, region: Region | None) -> Bytes:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_tile_depends_on_nothing_but_what_it_reads(name: str, tmp_path: Path) -> None:
-    """Whatever an input holds elsewhere, the tile's region of the output is the same."""
+    """The tile's region of the output stays the same for any values in the unread part of an input."""
     graph, path = whole_graph(name, tmp_path)
     operator, kernels = graph.operator["op"], OnnxKernels(graph, path, Bindings())
     geometry = geometry_of(operator, graph, is_model=True)
@@ -167,7 +169,7 @@ def test_an_operator_whose_attributes_say_too_little_is_not_split(tmp_path: Path
 
 
 def through_a_view(kind: str, stored: list[int], seen: list[int], other: list[int], folder: Path) -> Graph:
-    """An operator of two operands, of which the second is a view of what another one writes."""
+    """Return an operator of two operands; the second is a view of another operator's output."""
     nodes = [
         make_node("Neg", ["x"], ["n"], name="before"),
         make_node("Reshape", ["n", "shape"], ["v"], name="view"),
@@ -181,7 +183,7 @@ def through_a_view(kind: str, stored: list[int], seen: list[int], other: list[in
 
 @pytest.mark.parametrize("kind", ["Mul", "Less", "Pow"])
 def test_what_is_read_through_a_view_lies_along_the_axes_that_are_seen(kind: str, tmp_path: Path) -> None:
-    """As many channels as columns: by its stored shape alone the factor would lie along the columns."""
+    """The map has as many channels as columns: by its stored shape the factor would lie along the columns."""
     graph = through_a_view(kind, [1, 6], [1, 6, 1, 1], [1, 6, 5, 6], tmp_path)
     geometry = geometry_of(graph.operator["op"], graph, is_model=True)
     assert geometry is not None

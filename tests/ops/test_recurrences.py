@@ -27,7 +27,7 @@ def sigmoid(values: Values) -> Values:
 
 
 def executed(case: Case, layers: NetworkLayers, values: dict[str, Values], nest: PlainNest) -> Values:
-    """The output [steps, directions, batch, state], every product by the layers."""
+    """Return the output [steps, directions, batch, state], with every product computed by the layers."""
     x = values["x"].swapaxes(0, 1) if case.layout else values["x"]
     of_inputs = layers.layers["cell (inputs)"]
     weights = values["w"].reshape(1, -1, case.features).transpose(0, 2, 1)
@@ -104,7 +104,7 @@ def _layers(serialized: bytes) -> NetworkLayers:
 @given(cases)
 @settings(max_examples=60, deadline=None)
 def test_multiply_accumulates_are_those_of_the_definition(case: Case) -> None:
-    """Each gate's element is one product a feature and, with a state before, one an element of it."""
+    """An element of a gate takes one product per feature and, with a previous state, one per state element."""
     products = 0
     for _way in range(case.directions):
         for step in range(case.steps):
@@ -130,7 +130,7 @@ def test_one_step_without_a_state_has_no_product_of_it() -> None:
 
 def graph_of(kind: str, inputs: Sequence[tuple[int, ...]], matrices: Sequence[tuple[int, ...]], output: tuple[int, ...],
              **attributes: AttributeValue) -> Graph:  # fmt: skip
-    """One operator named `cell` with vectors as biases behind its matrices."""
+    """Return a graph of one operator named `cell`, with vectors as biases after its matrices."""
     shapes = {f"x{at}": shape for at, shape in enumerate(inputs)}
     kept = {f"w{at}": shape for at, shape in enumerate([*matrices, (7,)])}
     tensors = [Tensor.of_shape(name, shape, 8, Role.INPUT) for name, shape in shapes.items()]
@@ -168,7 +168,7 @@ def test_both_directions_of_tflite_have_products_of_their_own() -> None:
 
 
 def test_the_layers_of_pytorch_follow_each_other() -> None:
-    """Two layers of both directions: the second sees the states of both directions of the first."""
+    """Two layers of both directions: the second reads the states of both directions of the first."""
     matrices = [(16, 3), (16, 4)] * 2 + [(16, 8), (16, 4)] * 2
     found = layers_of(graph_of("LSTM", [(6, 2, 3), (4, 2, 4), (4, 2, 4)], matrices, (6, 2, 8)))
 
@@ -176,7 +176,7 @@ def test_the_layers_of_pytorch_follow_each_other() -> None:
 
 
 def test_filters_over_features_and_over_time() -> None:
-    """SVDF, written out: every filter meets every feature, then its own results of ten steps."""
+    """SVDF by its definition: every filter visits every feature, then its own results of ten steps."""
     found = layers_of(graph_of("SVDF", [(2, 5), (2, 80)], [(8, 5), (8, 10)], (2, 4)))
 
     assert found.macs == 2 * 8 * 5 + 2 * 8 * 10

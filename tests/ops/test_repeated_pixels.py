@@ -1,4 +1,4 @@
-"""Which operators repeat pixels, each equally often, held against ONNX's formulas for the nearest one."""
+"""Operators that repeat each pixel equally often, compared with ONNX's formulas for nearest resizing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLACES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
 
 
 def nearest(place: Fraction, rounding: str) -> int:
-    """As ONNX says for Resize."""
+    """Return the nearest pixel by ONNX's rule for Resize."""
     is_half = place - floor(place) == Fraction(1, 2)
     match rounding:
         case "floor":
@@ -31,7 +31,7 @@ def nearest(place: Fraction, rounding: str) -> int:
 
 
 def source_of(pixel: int, size: int, times: int, places: str, rounding: str) -> int:
-    """The input's pixel that a pixel of the output takes, along an axis of so many that grow so many times."""
+    """Return the input pixel of an output pixel along an axis of `size` pixels that is enlarged `times` times."""
     match places:
         case "asymmetric":
             place = Fraction(pixel, times)

@@ -94,7 +94,9 @@ NETWORKS: dict[str, Network] = {
     "MaxPool with places": (node("MaxPool", "x", outputs=("y", "i"), kernel_shape=[2, 2]), {"x": [1, 4, 8, 8]}, []),
 }
 ONLY_AS_MODELS = ("Concat around a constant", "MaxPool with places", "ConvTranspose of the same size")
-"""Without a model, nobody knows where a constant stands among inputs, a pool writes one output, and pads are stated."""
+"""A graph without a model does not say where a constant stands among the inputs; pools write one output and pads are
+stated.
+"""
 MADE_UP = [name for name in NETWORKS if name not in ONLY_AS_MODELS]
 
 
@@ -116,7 +118,7 @@ def test_every_kind_is_among_them() -> None:
 
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name != "GatherElements"])
 def test_a_tile_of_a_row_depends_on_nothing_but_what_it_reads(name: str, tmp_path: Path) -> None:
-    """Indices of what is gathered have to be some of the data's: other ones would be none."""
+    """Indices of a gather have to be valid: others would address no element."""
     graph, path = whole_network(name, tmp_path)
     assert list(tiles_that_read_too_little(graph, path)) == []
 

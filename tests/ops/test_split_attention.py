@@ -1,4 +1,6 @@
-"""Attention in tiles: heads and queries are cut, and what a tile reads is held against attention by numpy."""
+"""Attention in tiles: heads and queries are cut, and the elements that a tile reads are compared with numpy's
+attention.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def attention(queries: Array, keys: Array, values: Array, mask: Array | None = N
 
 
 def outside_of(content: Array, region: Region) -> Array:
-    """The array with other values wherever the tile does not read."""
+    """Return the array with other values outside the region that the tile reads."""
     spoilt = np.full_like(content, 7.0)
     inside = tuple(slice(*each) for each in region)
     spoilt[inside] = content[inside]

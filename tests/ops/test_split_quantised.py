@@ -1,4 +1,4 @@
-"""Quantised convolutions and products, whose scales and zero points may stand before the weight, in tiles."""
+"""Quantised convolutions and products in tiles; their scales and zero points may precede the weight."""
 
 from __future__ import annotations
 

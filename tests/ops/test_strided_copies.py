@@ -1,4 +1,4 @@
-"""Copies of what lies at any strides, in tiles: what a tile takes of the map, held against numpy's."""
+"""Copies with arbitrary strides, in tiles: the part of the map that a tile reads, compared with numpy's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onchip.ops.registry.kinds import geometry_of
 from support.tiled import Attributes
 
 HEADS = ((1, 5, 36), (1, 3, 5, 4), (180, 4, 36, 1), 12)
-"""The keys of three heads of four features, of queries, keys and values beside each other."""
+"""The keys of three heads of four features, in a tensor of adjacent queries, keys and values."""
 TURNED = ((1, 5, 36), (1, 3, 4, 5), (180, 4, 1, 36), 12)
 EVERY_OTHER = ((4, 6), (2, 3), (12, 2), 7)
 CUT = ((4, 6), (4, 2), (6, 1), 3)

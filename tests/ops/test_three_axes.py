@@ -1,4 +1,4 @@
-"""Windows that slide along three dimensions: a loop nest for each slice of the output, executed as the runtime does."""
+"""Windows that slide along three dimensions: a loop nest for each slice of the output gives the runtime's values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ three = st.tuples(*[st.integers(1, 3)] * 3)
 
 
 def slice_of_input(layer: Layer, source: Values, begin: int, dilation: int, taps: range, groups: int) -> Values:
-    """The slices that one slice of the output sees, among the channels, with the rows and columns that it touches."""
+    """Return the input slices that one output slice reads, as channels, with the rows and columns that it reads."""
     seen = np.stack([source[:, :, begin + tap * dilation] for tap in taps], axis=2)
     batch, channels, *_ = source.shape
     height, width = layer.input_pixels
@@ -84,7 +84,7 @@ def test_the_slices_compute_what_the_runtime_computes(
             arrays.append(used.reshape(groups, 2, 2 * len(taps), *kernel[1:]))
         found = nest.run(layer, *arrays, largest=is_pool)
         here = expected[:, :, output]
-        least = np.finfo(np.float32).min  # what the runtime says of a window over padding alone
+        least = np.finfo(np.float32).min  # the runtime's value of a window over padding alone
         np.testing.assert_allclose(np.maximum(found, least).reshape(here.shape), here, rtol=1e-4, atol=1e-4)
         products += here.size * len(taps) * prod(kernel[1:]) * (1 if is_pool else 2)
     assert nest.multiplied == products == sum(layer.macs for layer in layers.values())

@@ -1,4 +1,4 @@
-"""TFLite's operators over maps that are presented in another order, seen through views: their tiles' values."""
+"""TFLite's operators over transposed maps, seen through views: the values of their tiles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POOL = {"Padding": 0, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidt
 
 
 def boxes_of_two_maps(folder: Path) -> tuple[Graph, Path]:
-    """As detectors end: maps of two sizes, each pixel's channels some boxes, all boxes one after the other."""
+    """Return a detector's last layers: boxes from the channels of each pixel of two maps, all in one list."""
     net = TfliteLayers(1, 12, 10, 12)
     small = net.add("MAX_POOL_2D", ["x"], (1, 6, 5, 12), ("Pool2DOptions", POOL))
     large = net.add("NEG", ["x"], (1, 12, 10, 12))
@@ -39,7 +39,7 @@ def boxes_of_two_maps(folder: Path) -> tuple[Graph, Path]:
 
 
 def test_boxes_of_maps_are_cut_by_rows_of_the_maps(tmp_path: Path) -> None:
-    """A row of the large map is 20 boxes."""
+    """A row of the large map has 20 boxes."""
     graph, _ = boxes_of_two_maps(tmp_path)
     operator = graph.operators[-1]
     assert operator.kind == "CONCATENATION"
@@ -53,7 +53,7 @@ def test_boxes_of_maps_are_cut_by_rows_of_the_maps(tmp_path: Path) -> None:
 
 
 def transposed_convolution(folder: Path) -> tuple[Graph, Path]:
-    """MediaPipe's own operator, whose stride (2) and padding (as large as the output is) lie hidden in its options."""
+    """Return MediaPipe's own operator, whose stride (2) and padding (as large as the output) are custom options."""
     net = TfliteLayers(1, 6, 8, 4)
     net.add("CUSTOM", ["x", net.constant(5, 3, 3, 4), net.constant(5)], (1, 12, 16, 5))
     net.operators[-1].custom = "Convolution2DTransposeBias"

@@ -1,4 +1,4 @@
-"""What a view's dimensions need of the tensor as it is stored, held against its elements one by one."""
+"""Ranges of the stored tensor that a view's dimensions need, compared with its elements one by one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZES = st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4)
 
 
 def factorised(chance: st.DataObject, total: int) -> list[int]:
-    """Draw a shape of so many elements."""
+    """Draw a shape with `total` elements."""
     shape, rest = [], total
     while rest > 1:
         size = chance.draw(st.sampled_from([size for size in range(1, rest + 1) if rest % size == 0]))
@@ -29,7 +29,7 @@ def factorised(chance: st.DataObject, total: int) -> list[int]:
 
 
 def spans_of(chance: st.DataObject, seen: list[int]) -> list[Span]:
-    """Draw for each dimension how it follows from an axis of its own, or that it does not."""
+    """Draw for each dimension a relation to its axis, or none."""
     spans = []
     for axis, size in enumerate(seen):
         place = chance.draw(st.sampled_from([None, axis]))
@@ -46,7 +46,7 @@ def test_what_is_needed_of_a_view_is_needed_of_what_is_stored(chance: st.DataObj
     spans = spans_of(chance, seen)
     tile = [chance.draw(st.integers(0, 4)) for _ in seen]
     ranges = [(start, start + chance.draw(st.integers(1, 4))) for start in tile]
-    axis_size = 1000  # no tile is the last one, to which all that lies behind belongs
+    axis_size = 1000  # no tile is the last one, which takes all elements that follow
     found = spans_as_stored(spans, stored, order)
     assert [span.size for span in found] == stored
     turned = range(len(stored)) if order is None else order
@@ -59,7 +59,7 @@ def test_what_is_needed_of_a_view_is_needed_of_what_is_stored(chance: st.DataObj
 
 
 def needed(span: Span, ranges: list[tuple[int, int]], axis_size: int, at: int) -> tuple[int, int]:
-    """The elements that places of the axis need, without those between them that nobody needs."""
+    """Return the range of elements that positions of the axis need, clipped to the dimension."""
     if span.axis is None:
         return 0, span.size
     start, stop = ranges[at]
@@ -70,7 +70,9 @@ def needed(span: Span, ranges: list[tuple[int, int]], axis_size: int, at: int) -
 
 
 def test_channels_taken_apart_are_read_as_many_at_a_time() -> None:
-    """112 channels in 4 groups of 28: of each group all, in all groups the same pixels."""
+    """The map has 112 channels in 4 groups of 28: a tile reads all channels of each group, and the same pixels in all
+    groups.
+    """
     seen = (Span(1, 0), Span(4, 2), Span(28, 1), Span(56, 3), Span(56, 4))
     assert spans_as_stored(seen, (1, 112, 56, 56)) == (
         Span(1),

@@ -1,4 +1,4 @@
-"""Whatever happens to the text of a plan file, it is read and verified, or refused in one line."""
+"""A plan file with any damaged text is read and verified, or refused in one line."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read_or_refuse(text: bytes) -> PlanDocument | str:
 
 
 def check(text: bytes) -> None:
-    """The whole property."""
+    """Check the property."""
     document = read_or_refuse(text)
     if isinstance(document, str):
         assert document.startswith("plan.json: ")
@@ -143,5 +143,5 @@ def _change_somewhere(document: Json, data: st.DataObject) -> None:
 
 
 def _dumps(value: object) -> str:
-    """JSON, also with an integer longer than Python prints."""
+    """Return JSON, also with an integer longer than Python prints."""
     return json.dumps(value).replace('"<huge>"', "9" * 5000)

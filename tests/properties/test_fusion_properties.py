@@ -30,7 +30,7 @@ PAIR = chain(4, Window(2, 1, 1, 0), Window(2, 1, 1, 0), channels=2)
 
 
 def least_energy_fj(capacities: dict[str, int]) -> int:
-    """With the exact mapper, all stacks, the sizes 1 and 2 of 2."""
+    """Return the least energy with the exact mapper, all stacks, and the tile sizes 1 and 2 of 2."""
     text = CHIP
     for name, capacity_bytes in capacities.items():
         before = {"buffer": 48, "global": 128}[name]
@@ -66,7 +66,7 @@ def test_more_capacity_never_costs_more(growing: list[dict[str, int]]) -> None:
     ],
 )
 def test_boxes_of_tilings_lead_to_the_best_of_all(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every tiling costed by itself, and boxes that are divided down to pairs; the last network skips pixels."""
+    """The test costs every tiling alone, and in boxes that are divided down to pairs; the last network skips pixels."""
     network = FusableNetwork("net", stack.inputs, stack.layers)
     accelerator = accelerator_from_yaml(CHIP, "chip.yaml")
     costs = Costing(network, accelerator, FusionObjective.ENERGY, "loma", use_cache=False).costs(Run())

@@ -1,4 +1,4 @@
-"""What holds of every plan `exact` makes, whatever the network."""
+"""Properties of every plan of `exact`, for any network."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def document(problem: Problem, result: Result[Plan]) -> PlanDocument:
 
 
 def cost(problem: Problem) -> int | None:
-    """The proven optimum; None where no plan exists."""
+    """Return the proven optimum, or None if no plan exists."""
     result = plan_problem(problem)
     assert result.status in (Status.OPTIMAL, Status.INFEASIBLE)
     return result.objective_value
@@ -130,7 +130,7 @@ def test_traffic_is_at_least_the_bound_and_what_is_compulsory(
 def test_any_limit_leaves_a_legal_plan_or_says_that_none_was_found(
     graph: Graph, slack: int, objective: Objective, limits: Limits
 ) -> None:
-    """`plan_problem` raises for a plan that is not legal."""
+    """`plan_problem` raises if a plan is not legal."""
     result = plan_problem(problem_of(graph, slack, objective, Order.FREE), limits=limits)
 
     if objective is Objective.TRAFFIC:
@@ -190,7 +190,7 @@ def rename(graph: Graph, tensors: Mapping[str, str], operators: Mapping[str, str
 
 
 def another_order(graph: Graph, chance: random.Random) -> tuple[Operator, ...]:
-    """Any topological order."""
+    """Return any topological order."""
     done: list[Operator] = []
     left = list(graph.operators)
     while left:

@@ -1,6 +1,6 @@
-"""What a terminal is told while a search runs: the bound never falls, the answer never gets worse, and both are true.
+"""Progress of a search in a terminal: the bound never falls, the answer never gets worse, and both are true.
 
-True: no bound told is above what is proven in the end of the question asked, no answer told is below the answer.
+No bound shown is above the final proven value, and no answer shown is below the final answer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Terminal(io.StringIO):
 
 @dataclass(slots=True)
 class Told:
-    """Listens as a command does, with the line that the terminal shows, and holds it against what was told before."""
+    """A listener with the terminal's progress line that compares each report with the preceding ones."""
 
     line: ProgressLine = field(default_factory=lambda: ProgressLine(Terminal()))
     heard: list[Progress] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Told:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
-    """With much more told than on a terminal."""
+    """Return a listener that gets far more reports than a terminal."""
     monkeypatch.setattr(interruptible, "WATCH_EVERY_SECONDS", 0.0002)
     return Told()
 
@@ -118,7 +118,7 @@ def test_a_longer_search_does_too(told: Told, method: str, seconds: float, seed:
 
 @pytest.mark.parametrize("seed", [4, 8])
 def test_the_bound_of_an_order_is_none_of_all_orders(told: Told, seed: int) -> None:
-    """`divide` plans one order exactly, which is not the best of these networks."""
+    """`divide` plans one order exactly, which is not the best order of these networks."""
     graph = random_graph(seed, operators=40)
     need = greatest_need(Problem(graph, (Memory("sram", 1000),))).need_bytes
     with told.started(Limits(SECONDS)) as run:
@@ -173,11 +173,11 @@ def test_layers_tell_of_all_of_them(told: Told, source: str, objective: MappingO
     outcome = map_layers(request, told.started)
 
     assert told.heard
-    if outcome.totals is None:  # on a slow machine a second may not do for every layer
+    if outcome.totals is None:  # on a slow machine a second may not suffice for every layer
         assert all(progress.best is None for progress in told.heard)
         return
     several = len(outcome.layers.layers) > 1
-    if several and objective is MappingObjective.EDP:  # of a network it does not add up: nothing is told of it
+    if several and objective is MappingObjective.EDP:  # EDP does not add up over a network: no bound is reported
         assert {(progress.best, progress.lower_bound) for progress in told.heard} == {(None, 0)}
         return
     claims = [(one.claim, len(one.names)) for one in outcome.mapped if one.claim is not None]
@@ -196,7 +196,7 @@ def test_strategies_tell_a_bound_of_all_strategies(
     request = FusionRequest("lenet5", "simba", objective, options, mapper, limits=Limits(seconds), use_cache=False)
     outcome = fuse_network(request, told.started)
 
-    assert told.heard or seconds is not None  # of a slow machine one second may be the first mapping's
+    assert told.heard or seconds is not None  # on a slow machine one second may end during the first mapping
     told.ensure_true_of(outcome.result.objective_value, outcome.result.lower_bound)
 
 

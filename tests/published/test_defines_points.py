@@ -64,7 +64,7 @@ def test_the_proven_mappings_never_cost_more(columns: int, rows: int, mode: str,
 
 @pytest.mark.parametrize("columns", [4, 60])
 def test_accesses_to_dram_are_those_of_defines(columns: int) -> None:
-    """Elements, of copies, layers' activations, weights."""
+    """The figures are elements of copies, of layers' activations and of weights."""
     sums = cost(columns, 72, "fully-cached", TemporalMethod.LOMA).sums
     found = [sums.accesses_of(DRAM, cause) for cause in (EnergyCause.COPY, EnergyCause.ACTIVATION, EnergyCause.WEIGHT)]
     assert [round(count / 1e6, 5) for count in found] == [0.5396, 8.2944, 0.01599]
@@ -72,7 +72,9 @@ def test_accesses_to_dram_are_those_of_defines(columns: int) -> None:
 
 @pytest.mark.parametrize(("columns", "shared", "local"), [(4, 16.67, 662.6), (60, 164.2, 808.1)])
 def test_accesses_to_both_buffers_are_nearly_those_of_defines(columns: int, shared: float, local: float) -> None:
-    """Of activations, and of weights, in millions; it has them from multiplications over uses, not from tiles."""
+    """The figures are millions of accesses of activations and weights; DeFiNES derives them from multiplications per
+    use, not from tiles.
+    """
     sums = cost(columns, 72, "fully-cached", TemporalMethod.LOMA).sums
     activations = [
         sums.accesses_of(f"activation_{one}_buffer", EnergyCause.ACTIVATION) / 1e6 for one in ("global", "local")
@@ -83,14 +85,14 @@ def test_accesses_to_both_buffers_are_nearly_those_of_defines(columns: int, shar
 
 
 def test_latency_layer_by_layer_has_its_parts() -> None:
-    """Ideal, idle units, stalls, preparation, in millions of cycles."""
+    """The parts are ideal cycles, idle units, stalls and preparation, in millions."""
     latency = cost(960, 540, "fully-cached", TemporalMethod.LOMA).sums.latency
     found = [latency.ideal, latency.unused, latency.stall, latency.preparation]
     assert [one / 1e6 for one in found] == pytest.approx([8.167, 10.13, 10.18, 0.5356], rel=3e-4)
 
 
 def test_fsrcnn_line_by_line_is_within_a_tenth_of_what_was_measured_on_depfin() -> None:
-    """Figure 11: 6.18 million cycles on the chip, whose controller stalls at small kernels; DeFiNES is 10 % off."""
+    """Figure 11 has 6.18 million cycles on the chip, whose controller stalls at small kernels; DeFiNES is 10 % off."""
     layers = fusable_of(read_network("fsrcnn", Reading()), Precision(8, 16))
     stack, chip = stack_of(layers, LayerSpan(0, len(layers.layers))), load_accelerator("depfin")
     mapper = Memoized(FixedUnrolling(objective=MappingObjective.LATENCY))
@@ -100,14 +102,14 @@ def test_fsrcnn_line_by_line_is_within_a_tenth_of_what_was_measured_on_depfin() 
 
 
 def layers_in_rows_of(stack: Stack) -> int:
-    """Cycles of 128 columns and 16 filters at once, the last ones of either idle where there are no more."""
+    """Return cycles with 128 columns and 16 filters at once; the last group of either leaves units idle."""
     nests = (one.layer for one in stack.layers)
     return sum(-(-one.q // 128) * -(-one.k // 16) * one.p * one.c * one.r * one.s for one in nests)
 
 
 @pytest.mark.slow
 def test_with_two_more_factors_it_is_the_papers_figure() -> None:
-    """19.118 mJ and 28.989 million cycles at limit 8; the paper says 19.1 and 29."""
+    """The result is 19.118 mJ and 28.989 million cycles at limit 8; the paper says 19.1 and 29."""
     tiling = Tiling(960, 540, OverlapMode.RECOMPUTE)
     mapper = Memoized(FixedUnrolling(limit=8))
     sums = stack_cost(fsrcnn(), load_accelerator("meta-prototype-df"), tiling, mapper, DEFINES).sums

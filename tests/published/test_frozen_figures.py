@@ -1,4 +1,4 @@
-"""Tests of the frozen figures: the cheapest table is run again, and each kind of difference is told."""
+"""Tests of the frozen figures: the cheapest table runs again, and each kind of difference is reported."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`fuse --accounting defines --method loma` beside DeFiNES run here (commit 7097d60, `loma_lpf_limit` 6).
+"""`fuse --accounting defines --method loma` compared with a local run of DeFiNES (commit 7097d60, `loma_lpf_limit` 6).
 
-Of mappings of equal energy both keep the first, so latencies agree as well.
+Both keep the first of several mappings of equal energy, so latencies agree as well.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ POINTS = (
     ("mc-cnn", META, 16, 18, H, 8.710536, 62.491464),
     ("mc-cnn", META, 240, 270, NOT, 27.812233, 57.340640),
 )
-"""Columns and rows of a tile, mode, mJ, millions of cycles; of other machines and networks none is the paper's."""
+"""Columns and rows of a tile, mode, mJ, millions of cycles; only rows of the paper's machine and network are the
+paper's.
+"""
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Arenas of TFLite Micro's own planner, the heads that `print_allocations` of tflite_micro reports for its models.
+"""Arenas of TFLite Micro's own planner: the heads that `print_allocations` of tflite_micro reports for its models.
 
-A head holds the scratch buffers of kernels as well, which no file lists and no plan here has: 32,256 bytes of the
+A head also holds the scratch buffers of kernels, which neither a file nor a plan contains: 32,256 bytes of the
 transposed convolution's (eight for each of its 4,032 sums).
 """
 

@@ -1,4 +1,4 @@
-"""TFLite Micro itself: it takes the plan in a model, fills the arena that was promised, and computes the same bits."""
+"""TFLite Micro itself: it uses the plan in a model, fills the predicted arena, and computes the same bits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def holds(model: Path, folder: Path) -> ArenaExport:
     assert after.has_outputs_of(before)
     assert after.head_bytes == export.arena_bytes
     assert before.head_bytes == export.greedy_bytes
-    # What persists is allocated operator by operator, with gaps that depend on their order.
+    # Persistent buffers are allocated operator by operator, with gaps that depend on their order.
     assert after.tail_bytes == before.tail_bytes or export.moved_operators
     assert after.head_bytes <= before.head_bytes
     return export
@@ -58,7 +58,7 @@ def relu(source: str, target: str) -> TfliteOperator:
 
 
 def odd_models() -> dict[str, TfliteModel]:
-    """What graphs of ours have no operator for, or more than the file."""
+    """Return models with structures that our graphs lack or extend."""
     rows = [int8(name, 1, 64) for name in "xabyz"]
     shown = int8("v", 64, 1)
     scales = TfliteTensor("c", [1, 64], "INT8", np.arange(64, dtype=np.int8), scale=0.5)

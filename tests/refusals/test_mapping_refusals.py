@@ -1,4 +1,4 @@
-"""For every rule of a mapping's verifier the nearest legal mapping and the nearest illegal one."""
+"""The nearest legal and the nearest illegal mapping for every rule of the mapping verifier."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ MACHINE = Accelerator("small", (BUFFER.memory, TWICE.memory), (REGISTER, BUFFER,
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Two mappings of `layer` that differ in one thing; the second breaks `rule` alone, and says `detail`."""
+    """Two mappings of `layer` that differ in one place; the second breaks `rule` alone, with `detail`."""
 
     rule: Rule
     layer: Layer
     legal: LayerMapping
     illegal: LayerMapping
     detail: str
-    illegal_layer: Layer | None = None  # where it differs instead of the mapping, or must go with it
+    illegal_layer: Layer | None = None  # the difference if it is not in the mapping, or fields that must change with it
     may_pad: bool = False
 
 
@@ -279,5 +279,5 @@ def test_verifier_and_cost_model_agree_to_the_byte_on_what_fits(first: int) -> N
 
 
 def _exactly(need_bits: int, random: Random) -> int:
-    """Bytes as many as it must be, or now and then one less."""
+    """Return the bytes needed, or now and then one less."""
     return max(-(-need_bits // 8) - (random.random() < 0.2), 0)

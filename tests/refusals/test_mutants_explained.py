@@ -1,4 +1,4 @@
-"""Mutants of the verifier are told apart, and what is explained of them is there."""
+"""Mutants of the verifier have distinct keys, and all explained mutants exist."""
 
 from __future__ import annotations
 

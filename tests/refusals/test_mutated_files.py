@@ -1,4 +1,4 @@
-"""Mutated files of networks are read, or refused in one line; benchmarks/mutated_files.py tries thousands."""
+"""Mutated network files are read, or refused in one line; benchmarks/mutated_files.py tries thousands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A verifier with any one thing wrong in it is found out by the tables of plans."""
+"""The tables of plans detect a verifier with any single mistake."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ MODULES = (
     "replay",
     "verifier",
 )
-"""In the order in which they import each other."""
+"""The modules in the order in which they import each other."""
 
 
 def verifier_made_of(codes: Mapping[str, CodeType]) -> Verify:
-    """A `verify` of its own, of these modules; the rest of the package is the real one."""
+    """Return a separate `verify` built from these modules; the rest of the package is the real one."""
     modules = {f"{PACKAGE}.{name}": ModuleType(f"{PACKAGE}.{name}") for name in codes}
     with patch.dict(sys.modules, modules):
         for name, code in codes.items():
@@ -76,7 +76,7 @@ def counts_wrong(worked: Worked, verify: Verify) -> bool:
 
 
 def rows_of_the_tables() -> list[tuple[str, Callable[[Verify], bool]]]:
-    """Each with whether a verifier gets it wrong."""
+    """Return the name of each row, with a function that returns True if a verifier gets the row wrong."""
     return [
         *((name, partial(refuses, case)) for name, case in LEGAL.items()),
         *((str(row), partial(misjudges, row)) for row in REFUSALS),
@@ -86,7 +86,7 @@ def rows_of_the_tables() -> list[tuple[str, Callable[[Verify], bool]]]:
 
 
 class Killer:
-    """All rows, those first that have found out a mutant of late: its neighbours are often found out by the same."""
+    """The rows of all tables, recent detectors first: they often detect neighbouring mutants too."""
 
     def __init__(self) -> None:
         self._rows = [is_wrong for _, is_wrong in rows_of_the_tables()]
@@ -102,7 +102,7 @@ class Killer:
     def _fails(is_wrong: Callable[[Verify], bool], verify: Verify) -> bool:
         try:
             return is_wrong(verify)
-        except Exception:  # a verifier that fails is found out
+        except Exception:  # a verifier that fails is detected
             return True
 
 

@@ -1,4 +1,4 @@
-"""For every rule of packings, the nearest legal one and the nearest illegal one."""
+"""The nearest legal and the nearest illegal packing for every rule of packings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.reported_rules import reported_by
 
 
 def problem(size_of_the_last: int = 4) -> PackingProblem:
-    """The first lives with the second, the second with the third, the first never with the third."""
+    """The first buffer lives with the second, the second with the third, and the first never with the third."""
     buffers = (Buffer(0, 2, 4), Buffer(1, 3, 4), Buffer(2, 4, size_of_the_last))
     return PackingProblem(buffers, capacity_bytes=8, alignment_bytes=2)
 
@@ -49,7 +49,7 @@ REFUSALS = (
 
 @dataclass(frozen=True)
 class OverflowRefusal:
-    """`legal` and `illegal` are offsets (None: outside) and the bytes said to be outside."""
+    """`legal` and `illegal` are offsets (None: outside) with the claimed bytes outside."""
 
     rule: Rule
     legal: tuple[tuple[int | None, ...], int]

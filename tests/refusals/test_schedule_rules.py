@@ -1,4 +1,4 @@
-"""For every rule of schedules, the nearest legal schedule and the nearest illegal one."""
+"""The nearest legal and the nearest illegal schedule for every rule of schedules."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def test_more_tile_operators_than_a_schedule_may_have_are_refused(monkeypatch: p
         # x: 16 bytes through far, 10 + 2 and 2 + 1 pJ each; y the other way; w1 and w2: 20 bytes, 10 + 2; 2 Computes.
         # x 0-18, w1 18-38, conv1 38-48; w2 waits for w1's place, 48-52, conv2 52-62, y 62-80.
         (RESIDENT, 16 * 15_000 * 2 + 20 * 12_000 + 3_000, 80, 52, 130, (("near", 112), ("far", 18))),
-        # Of three operands each twelve or twenty bits: 3 bytes read and 3 written, twice.
+        # Three operands have twelve or twenty bits each: 3 bytes read and 3 written, twice.
         (STREAMED, 3_000, 20, 12, 0, (("near", 0), ("far", 0))),
-        # w1 0-20, conv1 20-30 (x: 12 bits), conv2 30-40 (w2: 12 bits, y: 20); sums and a tile of x beside a.
+        # w1 0-20, conv1 20-30 (x: 12 bits), conv2 30-40 (w2: 12 bits, y: 20); sums and a tile of x next to a.
         (HALF, 18 * 12_000 + 3_000, 40, 18 + 2 + 2 + 3, 18 + 32 + 76, (("near", 108), ("far", 26))),
         (TILED, 6_000, 40, 24, 0, (("near", 0), ("far", 0))),
         (BANDED, 4_500, 30, 3 + 2 * 5, 96, (("near", 96), ("far", 0))),
         # w1 0-20, conv1 20-30 (x: 12 bits, a: 20), conv2 30-40 (24 bits and 20).
         (WEIGHED, 18 * 12_000 + 3_000, 40, 18 + 2 + 3 + 3 + 3, 18, (("near", 0), ("weights", 18))),
-        # 12 bytes in and 12 out, a row of each of 6.
+        # 12 bytes in and 12 out: rows of 6 bytes each.
         (ROWS, 24 * 10_000, 24, 24, 12, (("near", 0), ("far", 12))),
     ],
 )

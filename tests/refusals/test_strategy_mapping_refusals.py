@@ -1,4 +1,4 @@
-"""Of each rule of a strategy's mappings the nearest legal strategy, and the nearest illegal ones."""
+"""The nearest legal strategy and the nearest illegal ones for every rule of a strategy's mappings."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_mapping_that_is_not_legal_is_told_with_its_number(change: object, rul
 
 
 def test_tiles_have_the_room_that_operands_and_others_leave() -> None:
-    """A memory of weights of 64 bytes holds all of them, and of 71 of 72 bytes it does not."""
+    """The weight memory of 64 bytes holds all of them; 71 bytes do not hold 72."""
     at = next(at for at, one in enumerate(LEGAL.strategy.mappings) if one.homes.weight is None)
     loops = len(LEGAL.strategy.mappings[at].mapping.nest)
     kept = (Kept("weights", loops),)
@@ -117,7 +117,7 @@ def test_a_layer_that_does_not_run_by_a_mapping_is_not_named_in_it() -> None:
 
 
 def test_a_tile_sees_more_than_padding() -> None:
-    """The first pixel of a map that is padded by one sees only zeros through a kernel of one."""
+    """The first pixel of a map that is padded by one reads only zeros through a kernel of one."""
     legal, padded = Window(3, 1, 1, 1), Window(1, 1, 1, 1)
     case = small_case(legal, tile=(1, 1))
     assert rules(case) == []
@@ -128,7 +128,7 @@ def test_a_tile_sees_more_than_padding() -> None:
 
 
 def test_loops_may_run_longer_than_a_layer_where_units_count_in_parts() -> None:
-    """As DeFiNES counts, a dimension of two units runs three iterations in two steps."""
+    """DeFiNES counts so: a dimension of two units runs three iterations in two steps."""
     case = small_case(Window(1, 1, 1, 0), channels=3)
     array = replace(case.chip.array, dimensions={"K": 2}) if case.chip.array else None
     case = replace(case, chip=replace(case.chip, array=array))

@@ -53,7 +53,7 @@ def rules(strategy: FusionStrategy, layers: Sequence[LayerInNetwork] = LAYERS) -
 
 
 def stacked(*stacks: tuple[str, ...]) -> FusionStrategy:
-    """With tiles of one pixel, and all maps between stacks in DRAM."""
+    """Return a strategy with tiles of one pixel, and all maps between stacks in DRAM."""
     return FusionStrategy(tuple(StackStrategy(one, Tiling(1, 1, OverlapMode.RECOMPUTE)) for one in stacks))
 
 
@@ -104,7 +104,7 @@ def test_an_output_of_the_network_ends_a_stack() -> None:
 
 
 def test_an_output_of_the_network_that_is_read_ends_a_stack_and_lies_in_dram() -> None:
-    """C is written by the second stack, and read by the third."""
+    """The second stack writes C, and the third reads it."""
     leaving = (*LAYERS[:2], replace(LAYERS[2], is_output=True), LAYERS[3])
     in_dram = with_stack(1, replace(LEGAL.stacks[1], output_home="dram"))
     assert rules(in_dram, leaving) == []
@@ -114,7 +114,7 @@ def test_an_output_of_the_network_that_is_read_ends_a_stack_and_lies_in_dram() -
 
 
 def test_maps_that_lie_in_a_memory_at_a_time_fit_together() -> None:
-    """A (32 bytes) is alive while C (32) is written: 64 bytes hold both, and not one bit more."""
+    """A (32 bytes) is alive while C (32) is written: 64 bytes hold both, without a spare bit."""
     larger = (*LAYERS[:2], replace(LAYERS[2], output_bits=257), LAYERS[3])
     assert rules(LEGAL, larger) == [Rule.HOME_EXCEEDED]
 
@@ -208,7 +208,7 @@ def test_whole_figures_are_held_to_the_last_digit_and_real_ones_to_the_twelfth()
 
 
 def test_an_objective_that_rounding_leads_to_is_so() -> None:
-    """Energies of 1.5 and 2.5 femtojoules are 3 to 5 together by their last digits, and 4 as they are rounded."""
+    """Energies of 1.5 and 2.5 femtojoules add up to 3 to 5 by their last digits, and to 4 if rounded."""
     objectives = objective_range("energy", [RunCost(0.0015, 3, 8), RunCost(0.0025, 4.5, 9)])
     assert (objectives.least, objectives.nearest, objectives.greatest) == (3, 4, 5)
     for said, is_so in ((2, False), (3, True), (4, True), (5, True), (6, False)):

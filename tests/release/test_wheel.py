@@ -32,7 +32,7 @@ def interpreter(version: str) -> str | None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with the sdist, and the wheel built from it (`python -m build` builds the wheel from the sdist)."""
+    """Return the folder with the sdist and the wheel (`python -m build` builds the wheel from the sdist)."""
     folder = tmp_path_factory.mktemp("dist")
     subprocess.run([sys.executable, "-m", "build", "--outdir", folder, ROOT], check=True)
     return folder

@@ -1,4 +1,4 @@
-"""The scheduler with strategies that only count: who gets how much, and when it ends."""
+"""The scheduler of strategies, with strategies that only count: their shares, and the end of the search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onchip.search.strategy.portfolio import Portfolio, Stepped, Strategy
 
 
 class Counted(Strategy):
-    """Lowers the value by `gain` per node and ends after so many nodes."""
+    """A strategy that lowers the value by `gain` per node and ends after `end` nodes."""
 
     name = "counted"
 
@@ -44,7 +44,7 @@ class Counted(Strategy):
 
 
 class Failing(Counted):
-    """Runs out of memory at once."""
+    """A strategy that runs out of memory at once."""
 
     def advance(self, nodes: float) -> float:
         raise MemoryError

@@ -1,4 +1,4 @@
-"""What is known before a search is kept, is never trusted for another problem, and changes no optimum."""
+"""Warm starts: known answers are kept, never trusted for another problem, and change no optimum."""
 
 from __future__ import annotations
 

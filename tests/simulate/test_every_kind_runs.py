@@ -21,14 +21,14 @@ from support.tflite_models import TfliteModel
 
 FOLDER = Path(__file__).parents[1] / "data/tflite"
 PARTS: Final = 8
-"""The kinds of ONNX are tested in so many parts."""
+"""The number of parts of the test over ONNX's kinds."""
 
 
 @pytest.fixture(scope="module")
 def cases() -> list[tuple[str, TestCase]]:
-    """Return onnx's own test models of one node by kind, the first of each."""
+    """Return the first of onnx's own one-node test models for each kind."""
     found: dict[str, TestCase] = {}
-    with warnings.catch_warnings(action="ignore"):  # of the models' own values
+    with warnings.catch_warnings(action="ignore"):  # the total of the models' own values
         for case in collect_testcases(None):
             nodes = [] if case.model is None else case.model.graph.node
             if len(nodes) == 1:
@@ -50,7 +50,7 @@ def with_constants(case: TestCase) -> onnx.ModelProto:
 
 
 def runs_or_is_refused(onchip: Program, path: Path, folder: Path, bits: str) -> None:
-    """A network that cannot be scheduled, or run on its values, ends with exit 2 and nothing else."""
+    """A network that cannot be scheduled, or run on its values, ends with exit 2 and no other output."""
     answer = folder / "schedule.json"
     ended = onchip("schedule", path, "--accelerator", "simba", "--bits", bits, "--no-cache", "-o", answer)
     assert ended.code in (0, 2), (path.name, ended.err)

@@ -1,4 +1,4 @@
-"""The interpreter of loop nests: right values, and counts that can be worked out by hand."""
+"""The interpreter of loop nests: correct values, and counts computed by hand."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_rows_that_a_stride_skips_are_part_of_a_tile_but_not_of_what_the_units_r
 
 @pytest.mark.parametrize("first", series(range(0, 200, 20), 3))
 def test_loops_that_end_short_compute_the_layer_and_no_padding(first: int) -> None:
-    """Each product is added up once, no tile is larger than the verifier measures, and some is as large."""
+    """The nest adds each product once, and its largest tile has the size that the verifier measures."""
     short = 0
     for seed in range(first, first + 20):
         problem = random_case(seed, most_macs=200).problem
@@ -111,7 +111,7 @@ def test_loops_that_end_short_compute_the_layer_and_no_padding(first: int) -> No
 
 
 def _largest_tiles(problem: LayerProblem, mapping: LayerMapping) -> dict[tuple[str, str], int]:
-    """In elements, as the verifier measures them."""
+    """Return the largest tiles in elements, as the verifier measures them."""
     levels = tuple(replace(level, double_buffered=False) for level in problem.accelerator.levels)
     layer = replace(problem.layer, partial_bits=problem.layer.output_bits)
     plain = replace(problem, layer=layer, accelerator=replace(problem.accelerator, levels=levels))

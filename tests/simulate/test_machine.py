@@ -1,4 +1,4 @@
-"""The machine on small plans: what is legal runs, what is physically impossible has a name."""
+"""The machine on small plans: legal plans run, and physically impossible ones have a named error."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_whatever_is_planned_runs(graph: Graph, count: Count, extra: int, alignm
     capacity = greatest_need(roomy).need_bytes + extra
     problem = Problem(graph, (Memory("sram", capacity, alignment),), order=Order.GIVEN, count=count)
     result = plan_problem(problem)
-    if result.answer is None:  # the need of one operator does not always pack
+    if result.answer is None:  # a capacity equal to the largest working set does not always pack
         return
     run = run_seeded(problem, result.answer)
     figures = verify(problem, result.answer).figures
@@ -163,7 +163,7 @@ def test_the_machine_finds_bytes_that_are_not_the_tensors(what: str) -> None:
 
 def test_a_copy_that_was_overwritten_is_found_although_another_scratchpad_has_a_good_one() -> None:
     moved = linked(TWO_SCRATCHPADS, ("right", "left"))
-    case = moved.edited(4, "allocate a left 4", "copy a right left", "allocate y left 4")  # y comes to lie on a
+    case = moved.edited(4, "allocate a left 4", "copy a right left", "allocate y left 4")  # y overlaps a
     difference = run_seeded(case.problem, case.plan).difference
     assert difference is not None
     assert (difference.tensor, difference.found, difference.operator) == ("a", WrongBytes.READ, "g")
@@ -195,7 +195,7 @@ def test_after_a_difference_the_machine_stops() -> None:
 
 
 def test_what_waits_where_it_is_not_read_may_be_anything() -> None:
-    """x waits unwritten among the outputs while f reads it among the inputs."""
+    """x waits without data among the outputs while f reads it among the inputs."""
     case = HELD.edited(0, "allocate x inputs 0", "allocate x outputs 8")
     assert run_seeded(case.problem, case.plan).difference is None
 

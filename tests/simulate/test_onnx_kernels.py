@@ -52,7 +52,7 @@ def test_squeezenet_gives_the_right_values(granularity: Granularity, count: Coun
 
 @pytest.mark.parametrize("name", series(["shufflenet", "resnet50", "inception_v1"], 1))
 def test_a_light_model_gives_the_recorded_output_for_the_recorded_input(name: str) -> None:
-    """As onnx's own backend test feeds it: element i of n is i / n."""
+    """The input is that of onnx's own backend test: element i of n is i / n."""
     path = LIGHT[name]
     graph = read_network(str(path))
     kernels = OnnxKernels(graph, path, Bindings())
@@ -73,7 +73,7 @@ def test_a_light_model_gives_the_recorded_output_for_the_recorded_input(name: st
 
 
 def check(network: onnx.ModelProto, folder: Path) -> None:
-    """In every way of reading, on its own weights and on random ones, the plan gives the right values."""
+    """Check the plan's values in every way of reading, on the model's weights and on random ones."""
     path = saved(network, folder)
     for granularity, count in WAYS:
         for random_weights in (None, 1):
@@ -141,7 +141,7 @@ def test_a_folded_batch_norm_runs_as_the_file_says(tmp_path: Path, with_bias: bo
         make_node("Conv", conv_reads, ["c"], kernel_shape=[1, 1]),
         make_node("BatchNormalization", ["c", *norm], ["n"], epsilon=0.01),
         make_node("LeakyRelu", ["n"], ["y"], alpha=0.1),
-        # The same parameters again: the first folding cannot take the shift's name.
+        # The second fold uses the same parameters: the first must not take the shift's name.
         make_node("Conv", ["y", "v"], ["d"], kernel_shape=[1, 1]),
         make_node("BatchNormalization", ["d", *norm], ["z"]),
         make_node("Sub", ["z", "shift4"], ["out"]),

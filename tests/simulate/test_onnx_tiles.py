@@ -28,7 +28,7 @@ def constant(name: str, *shape: int) -> TensorProto:
 
 
 def saved_network(folder: Path) -> Path:
-    """A convolution with an activation, a pool, an Add, a Concat and a product with a square matrix."""
+    """Save a convolution with an activation, a pool, an Add, a Concat and a product with a square matrix."""
     nodes = [
         make_node("Conv", ["x", "w", "b"], ["c"], "conv", pads=[1, 1, 1, 1]),
         make_node("Relu", ["c"], ["r"], "relu"),

@@ -1,7 +1,7 @@
 """Ten faults planted in the plan of a real network: the verifier and the machine each find every one.
 
-ShuffleNet at M_R, with spills, on random weights: its own are constants, which hide what a wrong
-read does.
+The network is ShuffleNet at M_R, with spills, on random weights: its own weights are constants, which would hide wrong
+reads.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Bench:
         return self.problem.graph.operator[instruction.operator].inputs if isinstance(instruction, Compute) else ()
 
     def held(self, index: int) -> dict[str, Allocate]:
-        """What is resident before an instruction."""
+        """Return the residents before an instruction, by tensor."""
         held: dict[str, Allocate] = {}
         for instruction in self.plan.instructions[:index]:
             if isinstance(instruction, Allocate):
@@ -55,7 +55,7 @@ class Bench:
         return held
 
     def next_use(self, tensor: str, index: int) -> int | None:
-        """The first instruction from `index` on that reads the tensor; None if it is freed before."""
+        """Return the first instruction from `index` on that reads the tensor, or None if it is freed before."""
         for at, instruction in enumerate(self.plan.instructions[index:], index):
             if instruction == Free(tensor, "sram"):
                 return None
@@ -64,13 +64,13 @@ class Bench:
         return None
 
     def with_(self, *changes: tuple[int, Instruction | None]) -> Plan:
-        """The plan with instructions replaced; None drops one."""
+        """Return the plan with instructions replaced; None drops one."""
         changed = dict(changes)
         kept = (changed.get(index, old) for index, old in enumerate(self.plan.instructions))
         return replace(self.plan, instructions=tuple(each for each in kept if each is not None))
 
     def moved(self, source: int, target: int) -> Plan:
-        """The plan with an instruction put before another."""
+        """Return the plan with an instruction moved before another."""
         rest = list(self.plan.instructions)
         instruction = rest.pop(source)
         rest.insert(target - (source < target), instruction)
@@ -91,7 +91,7 @@ def bench() -> Bench:
 
 
 def allocations(bench: Bench) -> Iterator[tuple[int, Allocate, Allocate]]:
-    """Each allocation with each tensor that is resident then and will be read; the new one could lie on it."""
+    """Yield each allocation with each resident that is read later: the faulty allocation may overlap it."""
     for index, instruction in enumerate(bench.plan.instructions):
         if isinstance(instruction, Allocate):
             for other in bench.held(index).values():
@@ -141,7 +141,7 @@ def two_instructions_swapped(bench: Bench) -> Iterator[Plan]:
 
 
 def a_residency_shortened(bench: Bench) -> Iterator[Plan]:
-    """Freed just before its last reader instead of after it."""
+    """Free a tensor just before its last reader instead of after it."""
     for index, instruction in enumerate(bench.plan.instructions):
         if isinstance(instruction, Free):
             readers = [at for at in range(index) if instruction.tensor in bench.reads(bench.plan.instructions[at])]
@@ -159,14 +159,14 @@ def freed_before_it_is_written_out(bench: Bench) -> Iterator[Plan]:
 
 
 def a_wrong_but_live_tensor_read(bench: Bench) -> Iterator[Plan]:
-    """A tensor is put where another lies that is read later: its reader finds the new one."""
+    """Allocate a tensor over another that is read later: its reader finds the wrong values."""
     for index, new, other in allocations(bench):
         if new.offset_bytes != other.offset_bytes and bench.size(new.tensor) == bench.size(other.tensor):
             yield bench.with_((index, replace(new, offset_bytes=other.offset_bytes)))
 
 
 def a_copy_to_the_wrong_tensor(bench: Bench) -> Iterator[Plan]:
-    """The reload goes to another resident tensor, which DRAM does not have or which is then right anyway."""
+    """Send a reload to another resident tensor, which DRAM does not have or which becomes correct by chance."""
     for index, copy in reloads(bench):
         for other in bench.held(index):
             if other != copy.tensor:
@@ -191,7 +191,7 @@ FAULTS = (
     an_output_never_written,
 )
 SITES = 5
-"""Of each fault so many are planted, if there are, spread over the plan."""
+"""Number of places at which each fault is planted, if that many exist, spread over the plan."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Quantised networks, folded, give onnxruntime's values integer for integer; no map in floating point is planned."""
+"""Quantised networks, folded, give onnxruntime's values integer for integer; the plan has no map in floating point."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def saved(network: onnx.ModelProto, folder: Path) -> Path:
 
 
 def difference(path: Path, reading: Reading) -> float:
-    """Of the planned network, run on bytes, from the file as onnxruntime runs it."""
+    """Return the difference between the planned network, run on bytes, and the file as onnxruntime runs it."""
     graph = read_network(str(path), reading)
     need = greatest_need(Problem(graph, (Memory("sram", 2**40),))).need_bytes
     problem = Problem(graph, (Memory("sram", need),))
@@ -50,7 +50,7 @@ def difference(path: Path, reading: Reading) -> float:
 
 
 def between_operators(graph: Graph) -> set[int | None]:
-    """The bits of all maps that operators hand to each other."""
+    """Return the bit widths of all maps between operators."""
     return {tensor.bits for tensor in graph.with_role(Role.ACTIVATION)}
 
 
@@ -66,7 +66,7 @@ def test_random_networks_give_the_values_of_the_file(seed: int, tmp_path: Path) 
 
 @pytest.mark.parametrize("seed", range(40, 60))
 def test_both_readings_of_their_loop_nests_agree(seed: int, tmp_path: Path) -> None:
-    """The verifier derives the nests of an operator with scales and zero points as the mapper's reading does."""
+    """The verifier and the mapper's reading derive the same nests for an operator with scales and zero points."""
     graph = read_network(str(saved(random_quantised(seed), tmp_path)))
     layers, left_out = layers_and_left_out(graph)
     assert not left_out

@@ -1,4 +1,4 @@
-"""One network, quantised by onnxruntime both ways: what QDQ writes as three nodes takes its QLinear twin's bytes."""
+"""A network quantised by onnxruntime in both ways: the three nodes of QDQ take the bytes of the QLinear operator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHANNELS = 8
 
 
 def residual_network(blocks: int) -> onnx.ModelProto:
-    """A stem, blocks of two convolutions and a residual addition, and a classifier, as ResNet has them."""
+    """Return a stem, blocks of two convolutions and a residual addition, and a classifier, as in ResNet."""
     array = np.random.default_rng(3)
     weights: list[onnx.TensorProto] = []
     nodes: list[onnx.NodeProto] = []

@@ -20,13 +20,13 @@ from support.runs import run_seeded
 from support.scattered import corrupted_plans, scattered_plans
 
 NO_MATTER_OF_BYTES = {
-    Rule.OVERLAP,  # of what nobody reads any more
-    Rule.SOURCE_UNDEFINED,  # where nobody reads the copy
+    Rule.OVERLAP,  # overlap of a tensor that is not read any more
+    Rule.SOURCE_UNDEFINED,  # the copy is not read
     Rule.OUTPUT_WRITTEN_AGAIN,
     Rule.OPERATOR_RUN_TWICE,
-    Rule.OPERATOR_NEVER_RUN,  # where nobody reads what it writes
+    Rule.OPERATOR_NEVER_RUN,  # its output is not read
 }
-"""What a machine may carry out without a byte being wrong."""
+"""Rules that a machine may break without a wrong byte."""
 
 
 @settings(max_examples=60, deadline=None)
@@ -64,7 +64,7 @@ def test_what_the_verifier_passes_the_machine_carries_out_and_what_it_refuses_th
     if run.difference is not None:
         assert rules
         return
-    assert rules <= NO_MATTER_OF_BYTES or Rule.OVERLAP in rules  # where bytes of one tensor may be another's by chance
+    assert rules <= NO_MATTER_OF_BYTES or Rule.OVERLAP in rules  # bytes of one tensor may equal another's by chance
     if not rules:
         figures = verdict.figures
         assert (run.loads, run.write_backs, run.moved) == (figures.loads, figures.write_backs, figures.moved)

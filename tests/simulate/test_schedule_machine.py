@@ -1,4 +1,4 @@
-"""Schedules on real bytes: what is legal gives the right values, what is not is found out by the bytes."""
+"""Schedules on real bytes: legal ones give the right values, and wrong bytes reveal the others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BOTH = pytest.mark.parametrize("in_tiles", [False, True])
 
 
 def on_machine(in_tiles: bool, change: Callable[[list[Instruction]], list[Instruction]]) -> MachineRun:
-    """The program after `change`, which the verifier has not seen."""
+    """Run the program after `change`, which the verifier has not seen."""
     own = document(in_tiles=in_tiles)
     check = check_schedule_document(own, three())
     assert check.tiles is not None
@@ -73,7 +73,7 @@ def test_bytes_of_others_in_a_workspace_are_found_out(in_tiles: bool) -> None:
         if len(found) == ENOUGH:
             break
         moved = replace(scratch, offset_bytes=beside.offset_bytes)
-        with suppress(MachineError):  # it does not fit there
+        with suppress(MachineError):  # the tensor does not fit there
             found.append(on_machine(in_tiles, partial(_replaced, scratch, moved)))
     assert found
     for run in found:
@@ -86,7 +86,7 @@ def _replaced(old: Instruction, new: Instruction, program: list[Instruction]) ->
 
 
 def _beside_workspaces(program: list[Instruction]) -> list[tuple[Allocate, Allocate]]:
-    """Each workspace, with each operand of its operator that is resident in the same memory while it runs."""
+    """Return each workspace with each operand of its operator that is resident in the same memory at that time."""
     allocated = [one for one in program if isinstance(one, Allocate)]
     graph = check_schedule_document(document(in_tiles=any("#" in one.tensor for one in allocated)), three()).tiles
     assert graph is not None
@@ -121,7 +121,7 @@ def test_a_workspace_that_no_mapping_needs_has_no_size() -> None:
 
 
 def test_what_is_not_in_dram_cannot_stream() -> None:
-    """The last operator reads what the second one has written on the chip: freed before, there is none."""
+    """The last operator reads the second one's output, made on the chip: after its free no copy exists."""
 
     def freed(program: list[Instruction]) -> list[Instruction]:
         at = next(index for index, one in enumerate(program) if one == Compute("add"))
@@ -134,7 +134,7 @@ def test_what_is_not_in_dram_cannot_stream() -> None:
 
 
 def test_a_load_that_is_left_out_is_found_in_what_is_read() -> None:
-    """What has a place and was never filled is no home: the operator streams it, and the values are right."""
+    """An allocated but unfilled tensor is no home: the operator streams it, and the values are right."""
 
     def without_loads(program: list[Instruction]) -> list[Instruction]:
         return [one for one in program if not isinstance(one, Copy) or one.source != "dram"]

@@ -1,4 +1,4 @@
-"""Made-up kernels: any byte read from elsewhere shows, and every bundled network runs."""
+"""Made-up kernels: any byte read from a wrong place shows, and every bundled network runs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_any_byte_changed_shows(network: Graph, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(operands)))
     at = data.draw(st.integers(0, len(operands[name]) - 1))
     operands[name][at] ^= data.draw(st.integers(1, 255))
-    if network.tensor["y"].size_bytes >= 8:  # of fewer bytes two results may well be equal
+    if network.tensor["y"].size_bytes >= 8:  # two results with fewer bytes may well be equal
         assert not np.array_equal(before, run(network, operands))
 
 

@@ -1,4 +1,4 @@
-"""What the verifier says a part of an output depends on is all that TFLite's own kernels look at for it."""
+"""The inputs on which a part of an output depends, by the verifier, are all that TFLite's kernels read."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_nothing_outside_of_what_is_seen_changes_a_part_of_an_output(
             try:
                 needs = seen(operator, sources, weight, shapes[operator.outputs[0]], region)
             except LookupError:
-                break  # the operator runs whole: its kind says nothing of its parts
+                break  # the operator runs whole: its kind has no rule for parts
             in_parts.add(operator.kind)
             changed = {}
             for name, need in zip(operator.inputs, needs, strict=True):

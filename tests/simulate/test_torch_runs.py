@@ -29,7 +29,7 @@ PIXELS = (1, 3, 8, 8)
 
 
 class Moving(Module):  # type: ignore[misc]
-    """Slices, permutations, writes into parts, several outputs, an output that is a part, and one that is an input."""
+    """A module with slices, permutations, partial writes, several outputs, a partial output, and an input as output."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Moving(Module):  # type: ignore[misc]
 
 
 class Counting(Module):  # type: ignore[misc]
-    """Two buffers: one is overwritten whole, one is added to in place."""
+    """A module with two buffers: one is overwritten, one is added to in place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Counting(Module):  # type: ignore[misc]
 
 
 class Shuffled(Module):  # type: ignore[misc]
-    """Half of the channels pass, half are computed with, and all change places, as in ShuffleNet."""
+    """A module as in ShuffleNet: half of the channels pass, half are computed, and all change places."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ def test_parts_of_maps_are_read_tile_by_tile_with_the_values_of_the_whole(tmp_pa
 
 @pytest.mark.parametrize("size", [1, 3, 16])
 def test_a_tile_needs_nothing_of_a_map_but_what_it_reads(size: int, tmp_path: Path) -> None:
-    """Torch computes it with no number in all other places."""
+    """Torch computes the tile with NaN in all other places."""
     path = small_file(Shuffled(), tmp_path / "shuffled.pt2", torch.zeros(1, 8, 16, 16))
     graph = read_network(str(path))
     kernels = TorchKernels(graph, path, Bindings())
@@ -176,7 +176,7 @@ def test_what_is_handed_in_is_computed_with_and_other_shapes_are_refused(tmp_pat
 
 
 def test_another_operand_gives_another_result(tmp_path: Path) -> None:
-    """Nothing is taken from anywhere but the operands that are handed over."""
+    """The kernels read no data but the operands given to them."""
     path = small_file(Moving(), tmp_path / "moving.pt2", torch.zeros(1, 3, 4, 4))
     graph = read_network(str(path), Reading(count=Count.ALL))
     kernels = TorchKernels(graph, path, Bindings())

@@ -1,4 +1,4 @@
-"""Chains of capacities: what is settled is what computing it would give, in whatever order answers come."""
+"""Chains of capacities: inferred answers equal computed ones, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROVEN = st.lists(st.integers(0, 4), min_size=1, max_size=40).map(lambda values:
 
 
 def answer_of(value: int, is_proven: bool = True) -> PointAnswer:
-    """4 stands for a network that does not fit."""
+    """Return an answer for the cost; 4 stands for a network that does not fit."""
     if value == 4:
         return PointAnswer(PointStatus.INFEASIBLE, None, 0)
     if is_proven:
@@ -23,7 +23,7 @@ def answer_of(value: int, is_proven: bool = True) -> PointAnswer:
 
 
 def run(truth: dict[str, PointAnswer], chain: Bisection, random: Random, most: int = 10**6) -> list[str]:
-    """Answer what a chain asks for, in any order, up to so many; what was asked for."""
+    """Answer the questions of a chain in random order, at most `most`; return the keys asked for."""
     asked: list[str] = []
     waiting = list(chain.next_keys())
     while waiting and len(asked) < most:

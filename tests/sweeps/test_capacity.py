@@ -1,4 +1,4 @@
-"""Curves of networks, held against the exhaustive search at every single capacity."""
+"""Capacity curves of networks, compared with the exhaustive search at every single capacity."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_curve_of_least_latency_begins_where_something_fits_and_nothing_does_b
 def test_a_curve_of_a_network_with_state_is_that_of_plans_at_every_capacity(
     tmp_path: Path, objective: Objective
 ) -> None:
-    """A state that stays, and is overwritten, may fit where no operator has room for its old and its new value."""
+    """A persistent state that is overwritten may fit where no operator has room for its old and its new value."""
     below_loaded = 0
     for seed in range(30):
         path = tmp_path / "graph.json"

@@ -1,4 +1,4 @@
-"""Curves of cost against capacity: what is claimed is true, whatever plans are found, and in the end all is known."""
+"""Curves of cost against capacity: claims hold for any plans found, and in the end every capacity is known."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from onchip.sweeps.curve import Curve
 
 FIRST = 10
 LEAST = st.lists(st.integers(0, 5), min_size=1, max_size=80).map(lambda values: [*sorted(values, reverse=True), 0])
-"""The least cost at each capacity from FIRST on; nothing costs anything in the last."""
+"""Least cost at each capacity from FIRST on; the last is free."""
 
 
 def follow(least: list[int], data: st.DataObject, unit: int = 1, unproven: float = 0.0) -> tuple[Curve, int]:
-    """Ask until nothing is left to ask; plans are of any address from which on their value is the least."""
+    """Ask until no question is left; plans have any capacity from which on their value is the minimum."""
     last = FIRST + len(least) * unit - 1
     curve = Curve(FIRST, last, unit)
     curve.add(last, None, None, 0)

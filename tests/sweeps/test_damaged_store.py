@@ -1,4 +1,4 @@
-"""A damaged store is refused as unsound, whatever is damaged; a full disk is another error."""
+"""A damaged store is refused as unsound, for any damage; a full disk is a different error."""
 
 from __future__ import annotations
 

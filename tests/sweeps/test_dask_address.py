@@ -1,4 +1,4 @@
-"""Addresses that no scheduler can have: refused before anything connects, so that nothing is left to end."""
+"""Addresses that no scheduler can have: refused before any connection, so that no process is left to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real local cluster of Dask: every point is answered once, whoever dies meanwhile."""
+"""A real local cluster of Dask: every point is answered once, even if workers die."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_limits_of_a_point_hold_on_a_cluster(cluster: Any) -> None:  # noqa: ANN
 
 
 def nothing() -> None:
-    """Nothing has to be there."""
+    """Do nothing: no prior state is needed."""
 
 
 def drain(workers: DaskCluster) -> None:
@@ -112,7 +112,7 @@ def test_a_sweep_on_a_cluster_finds_what_processes_find(cluster: Any, onchip: Pr
 
 @pytest.fixture
 def soon_tired(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for a scheduler gives up after two seconds."""
+    """Shorten the wait for a scheduler to two seconds."""
     monkeypatch.setattr(dask_pool, "SECONDS_TO_CONNECT", 2)
 
 

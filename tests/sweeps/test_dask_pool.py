@@ -1,4 +1,4 @@
-"""Layers of one network searched by a real local cluster of Dask: the same answers as here, within the same limits."""
+"""Layers of a network searched by a local cluster of Dask: the same answers as locally, within the same limits."""
 
 from __future__ import annotations
 

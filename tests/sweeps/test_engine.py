@@ -1,4 +1,4 @@
-"""The engine with workers that know every answer: what it asks for, keeps and counts."""
+"""The sweep engine with workers that know every answer: the points that it asks for, keeps and counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.swept_points import point_of
 
 @dataclass
 class KnowingWorkers:
-    """They answer the latest point first."""
+    """Workers that answer the latest point first."""
 
     answers: Mapping[str, PointAnswer]
     asked: list[str] = field(default_factory=list)
@@ -28,7 +28,7 @@ class KnowingWorkers:
         return 3 - len(self.waiting)
 
     def begin(self, points: int) -> None:
-        """They are ready."""
+        """Do nothing: the workers are ready."""
 
     def submit(self, point: SweepPoint) -> None:
         self.asked.append(point.key)
@@ -59,7 +59,7 @@ POINTS = {key: point_of(key, {"size": at}) for at, key in enumerate(ANSWERS)}
 
 
 def sweep(path: Path, chains: list[list[str]], most: int = 100) -> tuple[bool, KnowingWorkers, SweepProgress]:
-    """Run until so many points have been asked for; a store that there is is gone on from."""
+    """Run until `most` points have been asked for; an existing store is continued."""
     workers = KnowingWorkers(ANSWERS)
     with Store.for_writing(path) as store:
         store.add_study("engine", [*POINTS.values()])

@@ -1,4 +1,4 @@
-"""Expressions of studies: arithmetic with sizes, and nothing else of Python."""
+"""Expressions of studies: arithmetic with sizes, and no other Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fronts: what is shown is what trying every pair gives, and what is spared was never on it."""
+"""Pareto fronts: the points shown are those of all-pairs comparison, and points left out were never on it."""
 
 from __future__ import annotations
 

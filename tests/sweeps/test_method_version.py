@@ -1,4 +1,4 @@
-"""Tests that the version of the methods follows from every source that decides an answer."""
+"""The version of the methods depends on every source file that decides an answer."""
 
 from __future__ import annotations
 

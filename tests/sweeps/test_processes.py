@@ -1,4 +1,4 @@
-"""Workers on this machine: one point's end is never another's."""
+"""Workers on this machine: the end of one point never ends another."""
 
 from __future__ import annotations
 

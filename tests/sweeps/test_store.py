@@ -1,4 +1,4 @@
-"""The store: what was put in is there, whole, once, for one writer at a time, and nothing else is taken for it."""
+"""The store: rows are complete, unique, written by one process at a time, and not confused with other files."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_an_answer_that_is_none_or_too_large_is_refused(path: Path, packed: byte
 
 
 def test_a_store_at_rest_is_read_where_nothing_can_be_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite would make files of its own beside it."""
+    """SQLite would create files next to it."""
     with Store.for_writing(path) as store:
         store.add_study("first", POINTS)
         store.put({"a": at_once(POINTS[0])}, BY_KEY)

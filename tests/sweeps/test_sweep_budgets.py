@@ -1,4 +1,4 @@
-"""Sizes of a study that follow from its networks."""
+"""Sizes of a study that depend on its networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which points of a study follow from others: plans whose problem is the same at every capacity, and no other."""
+"""Points of a study that follow from others: only plans whose problem is the same at every capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a store in a real browser: fluid with 10,000 points, live while a sweep writes, deaf to hostile names."""
+"""The page of a store in a real browser: fluid with 10,000 points, live during a sweep, safe with hostile names."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def served(store: Path) -> Iterator[str]:
 
 
 def open_served(browser: Chrome, url: str) -> None:
-    """A page that was open before may have asked its server, which has ended: what that logged is dropped."""
+    """Open a page without the log of earlier pages, which may have asked servers that have ended."""
     browser.get("about:blank")
     logged(browser, "browser")
     browser.get(url)

@@ -1,4 +1,4 @@
-"""How far a sweep is, in a line."""
+"""The progress of a sweep as one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of machines by path: what is set is what the file then says, and nothing else changes."""
+"""Fields of machines by path: the file contains the value that was set, and no other change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention taken apart: two products with a softmax between, the same multiply-accumulates, the same neighbours."""
+"""Attention decomposed: two products with a softmax between, the same multiply-accumulates, the same neighbours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onchip.transform.rewrite.attention_apart import HEAD_PRODUCTS, AttentionApa
 
 
 def attention(shapes: list[list[int]] | None = None, *, alike: bool = False) -> Graph:
-    """Queries, keys and values of two heads; `alike`: all three are views of one tensor."""
+    """Return queries, keys and values of two heads; `alike`: all three are views of one tensor."""
     sizes = {"q": (2, 4, 8), "k": (2, 6, 8), "v": (2, 6, 3)}
     names = ("q", "q", "q") if alike else tuple(sizes)
     attributes: dict[str, AttributeValue] = {}

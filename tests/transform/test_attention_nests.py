@@ -1,4 +1,4 @@
-"""Attention as loop nests: executed product by product they give what ONNX defines; shared heads and caches are met."""
+"""Attention as loop nests: executed product by product they give ONNX's values, with shared heads and caches."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def network_of(made: onnx.ModelProto) -> Graph:
 
 
 def executed(case: Case, scores: Layer, values: Layer, given_values: dict[str, Values], nest: PlainNest) -> Values:
-    """The output [batch, heads of queries, rows, width]; heads of queries in a group are rows of one product."""
+    """Return the output [batch, heads of queries, rows, width]; heads of queries in a group are rows of one product."""
 
     def in_heads(name: str) -> Values:
         array = given_values[name]
@@ -169,7 +169,7 @@ def test_a_cache_is_appended_to_before() -> None:
 def graph_of(
     kind: str, inputs: list[Shape], parameters: list[Shape], outputs: list[Shape], **attributes: AttributeValue
 ) -> Graph:
-    """One operator named `attend`."""
+    """Return a graph of one operator named `attend`."""
     names = {f"x{at}": shape for at, shape in enumerate(inputs)}
     kept = {f"w{at}": shape for at, shape in enumerate(parameters)}
     written = {f"y{at}": shape for at, shape in enumerate(outputs)}
@@ -186,7 +186,7 @@ def test_a_mask_is_read_by_the_softmax() -> None:
 
 
 def test_a_cache_that_is_as_long_as_it_gets_is_met_whole() -> None:
-    """GroupQueryAttention writes its new keys into the cache: all keys are as many as the cache has places."""
+    """GroupQueryAttention writes its new keys into the cache: the number of keys is the cache's length."""
     cache = [(1, 2, 32, 16)] * 2
     graph = graph_of(
         "com.microsoft::GroupQueryAttention",

@@ -1,4 +1,4 @@
-"""Operators in equal bands of their channels: tensors are partitioned, costs are those that are stated."""
+"""Operators in equal channel tiles: tensors are partitioned, costs are the stated ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAYS = ((2, 60), (4, 40), (8, 30))
 
 
 def network() -> Graph:
-    """A convolution, a pooling that takes its channels one by one, and an addition of both's ancestors."""
+    """Return a convolution, a pooling that takes its channels one by one, and an addition that needs both."""
     tensors = (
         Tensor.of_shape("x", (3, 6, 6), 8, Role.INPUT),
         Tensor.of_shape("w", (8, 27), 8, Role.PARAMETER),

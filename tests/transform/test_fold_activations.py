@@ -38,13 +38,13 @@ def operator(
     parameters: tuple[str, ...] = (),
     **attributes: AttributeValue,
 ) -> Operator:
-    """An operator that bears the name of its first output."""
+    """Return an operator with the name of its first output."""
     results = tuple(outputs.split())
     return Operator(f"{results[0]}_node", kind, tuple(inputs.split()), results, parameters, attributes)
 
 
 def network(*operators: Operator, outputs: str) -> Graph:
-    """A graph over the input `x`; every tensor an operator names exists."""
+    """Return a graph over the input `x`, with every tensor that an operator names."""
     written = [activation(name) for one in operators for name in one.outputs]
     tensors = [replace(tensor, role=Role.OUTPUT) if tensor.name in outputs.split() else tensor for tensor in written]
     read = dict.fromkeys(name for one in operators for name in one.parameters)
@@ -171,7 +171,7 @@ def test_convolution_batch_norm_and_activation_are_one() -> None:
 
 
 def test_batch_norm_after_an_activation_stays() -> None:
-    """Its scale does not commute with the activation."""
+    """The scale of the norm does not commute with the activation."""
     norm = operator("BatchNormalization", "r", "y", BATCH_NORM)
     graph = fuse(network(conv("x", "c"), operator("Relu", "c", "r"), norm, outputs="y"))
     assert names(graph) == ["c_node", "y_node"]

@@ -1,4 +1,4 @@
-"""Operators over integers: what stands between dequantisations and a quantisation, and nothing else."""
+"""Integer operators: those between dequantisations and a quantisation, and no others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ fold = QuantisationFold()
 
 
 def network(*steps: str, outputs: str, inputs: str = "x") -> Graph:
-    """Of steps such as `c: Conv a b -> c`; maps that begin with `q`, and inputs, are integers."""
+    """Return a network of steps such as `c: Conv a b -> c`; inputs and maps that begin with `q` are integers."""
     operators, names = [], dict.fromkeys(inputs.split())
     parameters: dict[str, None] = {}
     for step in steps:
@@ -59,7 +59,7 @@ def test_no_map_in_floating_point_is_left() -> None:
 
 
 def test_through_a_view_it_lists_the_shape_that_it_sees() -> None:
-    """Its dequantisation reads a view, so that the map is stored in another shape."""
+    """The dequantisation reads a view, so the map is stored in another shape."""
     graph = between("Slice")
     stored = replace(graph.tensor["x"], shape=(1, 2, 2, 6, 6))
     graph = replace(graph, tensors=(stored, *(one for one in graph.tensors if one.name != "x")))
@@ -150,7 +150,7 @@ def test_folding_twice_is_folding_once() -> None:
 
 
 def test_an_activation_between_dequantisation_and_quantisation_is_an_operator_over_integers() -> None:
-    """So it fuses into the operator before it, as its twin over integers does."""
+    """The activation fuses into the preceding operator, like its twin over integers."""
     steps = ["d: DequantizeLinear x sx -> a", "c: Conv a w -> b", "n: QuantizeLinear b sb -> qb"]
     steps += ["e: DequantizeLinear qb sb -> f", "g: Sigmoid f -> h", "q: QuantizeLinear h sh -> qy"]
     graph = fuse(fold(fuse(network(*steps, outputs="qy"), apart=DEQUANTISE)))

@@ -1,4 +1,4 @@
-"""A quantisation by the scale of the dequantisation before it is dropped, and no other one is."""
+"""A quantisation by the scale of the preceding dequantisation is dropped, and no other one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Change = Callable[[Graph], Graph]
 
 
 def again(shape: tuple[int, ...] = MAP, scales: tuple[int, ...] = ()) -> Graph:
-    """A map that is dequantised, seen in a shape, quantised by the same scale, and read."""
+    """Return a network whose map is dequantised, reshaped, quantised by the same scale, and read."""
     tensors = (
         Tensor.of_shape("x", MAP, 8, Role.INPUT),
         Tensor.of_shape("q", MAP, 8, Role.ACTIVATION),

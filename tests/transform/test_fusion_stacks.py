@@ -24,7 +24,7 @@ from support.fusable_networks import RESIDUAL, chain, network_of, networks
 
 
 def leaves(network: FusableNetwork, span: LayerSpan) -> bool:
-    """Whether an inner layer's output is read outside, or by nobody, or an output: the definition, layer by layer."""
+    """Return True if an inner output is read outside, unread, or an output: the definition, layer by layer."""
     for inner in network.layers[span.start : span.stop - 1]:
         readers = [
             at for at, layer in enumerate(network.layers) if inner.output.name in [read.source for read in layer.reads]
@@ -104,7 +104,7 @@ def test_places_without_a_branch() -> None:
     ],
 )
 def test_weights_that_fit_decide_greedily(capacity_bits: int, stacks: tuple[tuple[int, int], ...]) -> None:
-    """Five layers of 8 bits of weights; the second to the fourth are a branch, and stay together or apart."""
+    """Five layers have 8 bits of weights; the second to the fourth are a branch, and stay together or apart."""
     assert greedy_stacks(network_of(RESIDUAL), capacity_bits) == tuple(LayerSpan(*one) for one in stacks)
 
 

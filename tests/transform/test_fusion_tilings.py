@@ -26,7 +26,7 @@ def test_sizes_of_the_paper_are_36_and_110() -> None:
 
 
 def test_modes_that_do_the_same_are_tried_once() -> None:
-    """Without a neighbour to the right there are no cached columns, without one below no cached rows."""
+    """A tile without a neighbour to the right has no cached columns, one without a neighbour below no cached rows."""
     found = tilings_of(FeatureMap("m", 1, 2, 2), TileSizes.ALL)
     modes = {
         (one.columns, one.rows): [each.mode for each in found if (each.columns, each.rows) == (one.columns, one.rows)]

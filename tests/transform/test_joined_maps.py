@@ -1,4 +1,4 @@
-"""Concatenations along the channels that move nothing: which they are, and what the tile graph has in their place."""
+"""Concatenations along the channels that move no data: their detection, and their replacement in the tile graph."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EIGHT = Precision(8)
 
 
 def fire(axis: int = 1) -> Graph:
-    """Two convolutions side by side, and one that reads both."""
+    """Return two parallel convolutions, and one that reads both."""
     network = Network(8)
     source = conv(network, network.input(1, 2, 6, 5), 2, 1)
     parts = conv(network, source, 2, 1), conv(network, source, 3 if axis == 1 else 2, 3)
@@ -45,7 +45,7 @@ def fire(axis: int = 1) -> Graph:
 
 
 def join_of(graph: Graph, **changes: object) -> Graph:
-    """The network with another concatenation."""
+    """Return the network with another concatenation."""
     operators = tuple(
         replace(one, **changes) if one.kind == "Concat" else one  # type: ignore[arg-type]
         for one in graph.operators
@@ -71,7 +71,7 @@ def test_the_network_behind_tiles_has_the_concatenation_that_they_read_in_parts(
 
 @st.composite
 def joined_networks(draw: st.DrawFn) -> Graph:
-    """Maps of one size that are computed, joined, joined again, and read by what has windows or sees whole maps."""
+    """Draw maps of one size that are computed, joined, joined again, and read through windows or whole."""
     network = Network(8)
     size = draw(st.integers(3, 6)), draw(st.integers(1, 5))
     maps = [conv(network, network.input(1, draw(st.integers(1, 3)), *size), draw(st.integers(1, 3)), 1)]

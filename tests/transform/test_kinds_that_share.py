@@ -1,4 +1,4 @@
-"""Which pairs of an input and an output follow from kinds and shapes, and what a file says instead."""
+"""Pairs of an input and an output that may share bytes, by kind and shape, or as a file states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def network(
     written: Mapping[str, tuple[int, ...]],
     pairs: tuple[InPlace, ...] = (),
 ) -> Graph:
-    """One operator over bytes."""
+    """Return a graph of one operator over bytes."""
     attributes: dict[str, AttributeValue] = {"axis": 1}
     tensors = [Tensor.of_shape(name, shape, 8, Role.INPUT) for name, shape in read.items()]
     tensors += [Tensor.of_shape(name, shape, 8, Role.OUTPUT) for name, shape in written.items()]
@@ -96,7 +96,7 @@ def test_what_is_interleaved_has_to_move(kind: str) -> None:
 def test_a_slice_is_a_stretch_of_its_input(
     source: tuple[int, ...], firsts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...], shift: int | None
 ) -> None:
-    """And is so exactly where numpy has the elements next to one another."""
+    """The slice is contiguous exactly if numpy stores its elements next to one another."""
     graph = network("Slice", {"x": source}, {"y": sizes})
     attributes: dict[str, AttributeValue] = {"starts": [*firsts], "steps": [*steps], "axes": [*range(len(source))]}
     graph = replace(graph, operators=(replace(graph.operators[0], attributes=attributes),))
@@ -124,7 +124,7 @@ def test_a_file_says_it_in_place_of_the_kind(tmp_path: Path) -> None:
 
 
 def test_parts_of_any_kind_are_kept_from_a_file(tmp_path: Path) -> None:
-    """Also the first, which begins where the whole does."""
+    """The rule includes the first part, which begins where the whole begins."""
     own = (InPlace("a", "y"), InPlace("b", "y", -24))
     path = tmp_path / "joined.json"
     write_graph(network("Op", {"a": (1, 4, 6), "b": (1, 2, 6)}, {"y": (1, 6, 6)}, own), path)
@@ -132,7 +132,7 @@ def test_parts_of_any_kind_are_kept_from_a_file(tmp_path: Path) -> None:
 
 
 def test_fusing_keeps_what_can_still_share(tmp_path: Path) -> None:
-    """A Relu joins the addition; of the convolution's pair nothing is left, as its output has gone."""
+    """A Relu fuses into the addition; the convolution's pair is lost with its output."""
     tensors = [Tensor.of_shape(name, MAP, 8, Role.INPUT) for name in ("a", "b")]
     tensors += [Tensor.of_shape(name, MAP, 8, Role.ACTIVATION) for name in ("s",)]
     graph = Graph(

@@ -1,4 +1,4 @@
-"""Recurrences taken apart: products and gates of each step, the same multiply-accumulates, the same neighbours."""
+"""Recurrences decomposed: products and gates of each step, the same multiply-accumulates, the same neighbours."""
 
 from __future__ import annotations
 

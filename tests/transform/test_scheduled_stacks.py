@@ -1,4 +1,4 @@
-"""Stacks of a schedule: special operators in and between tiles, and what is refused, with its place."""
+"""Stacks of a schedule: special operators in and between tiles, and refusals with their place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EIGHT = Precision(8)
 
 
 def differences(graph: Graph, stacks: list[ScheduledStack]) -> tuple[str, ...]:
-    """The tensors in tiles whose values are not those of the network."""
+    """Return the tensors in tiles whose values differ from the network's."""
     return whole_tensor_differences(with_all_parameters(tile_graph(graph, stacks, EIGHT), graph), graph)
 
 
@@ -49,7 +49,7 @@ def test_one_stack_has_the_tiles_that_its_strategy_has(name: str, tile: tuple[in
 @pytest.mark.parametrize("mode", OverlapMode)
 @pytest.mark.parametrize("tile", ["1x1", "2x1", "3x2", "5x5"])
 def test_tiles_of_a_transposed_convolution_multiply_its_taps_one_by_one(tile: str, mode: OverlapMode) -> None:
-    """Oracle: of each output pixel, the taps of a kernel of 3 whose distance from it the stride of 2 divides."""
+    """The oracle counts for each output pixel the taps of a kernel of 3 at distances that the stride of 2 divides."""
     graph = transposed(5)
     tiles = tile_graph(graph, [tiled("conv0 convtranspose1", tile, mode)], EIGHT)
     seen = 0

@@ -19,7 +19,7 @@ EIGHT = Precision(8)
 
 
 def branching() -> Graph:
-    """conv0 -> relu1 -> add3 <- conv2 <- conv0."""
+    """Return conv0 -> relu1 -> add3 <- conv2 <- conv0."""
     network = Network(8)
     first = conv(network, network.input(1, 2, 6, 6), 2, 3)
     network.add("Add", [network.add("Relu", [first], (1, 2, 6, 6)), conv(network, first, 2, 3)], (1, 2, 6, 6))

@@ -1,4 +1,4 @@
-"""A Split taken apart: Slices that have the values of its outputs, and that layers in tiles see through."""
+"""A decomposed Split: Slices have the values of its outputs, and layers in tiles read through them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHAPE = (1, 5, 6, 7)
 
 
 def split_of(shape: Shape, sizes: tuple[int, ...], axis: int) -> Graph:
-    """A map computed by one operator, cut along an axis into parts of these sizes, each read by an operator."""
+    """Return a map of one operator, cut along an axis into parts of these sizes, each read by an operator."""
     network = Network(8)
     source = network.add("Abs", [network.input(*shape)], shape)
     parts = [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
@@ -29,7 +29,9 @@ def split_of(shape: Shape, sizes: tuple[int, ...], axis: int) -> Graph:
 
 
 def halves_and_all(size: int = 6) -> Graph:
-    """Half of a map goes through a convolution, and beside the other half and the whole map into another."""
+    """Return a network: a convolution of half of a map is joined with both halves and the whole map for another
+    convolution.
+    """
     network = Network(8)
     wide = conv(network, network.input(1, 2, size, size), 4, 1)
     halves = network.split(wide, [(1, 2, size, size)] * 2, 1)
@@ -88,7 +90,7 @@ def test_fused_through_it_tiles_have_the_values_of_the_network(tile: tuple[int, 
 
 
 def test_maps_of_which_some_channels_are_seen_together_are_joined_before() -> None:
-    """A concatenation is seen through only where all its parts are seen alike."""
+    """A concatenation is read through only if all its parts are read alike."""
     network = Network(8)
     source = network.input(1, 2, 6, 6)
     parts = [conv(network, source, 2, 3), conv(network, source, 2, 1)]

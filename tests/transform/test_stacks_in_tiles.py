@@ -1,4 +1,4 @@
-"""A strategy's tiles as operators: they read what they see, compute what is costed, and give the network's values."""
+"""A strategy's tiles as operators: they read their inputs, compute the costed elements, and give correct values."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Pixel = tuple[int, ...]
 
 
 def region_of(graph: Graph, operator: Operator) -> Region:
-    """What the operator writes, of its whole output."""
+    """Return the region of the whole output that the operator writes."""
     tile = operator.tile
     return tile.regions[0] if tile else whole_region(graph.tensor[operator.outputs[0]].shape or ())
 
@@ -82,7 +82,7 @@ def elements_of(tensor: Tensor) -> Iterator[tuple[str, Pixel]]:
 
 
 def macs_of(tiled: Graph, graph: Graph) -> int:
-    """Of all operators that are layers, as much of each as it writes."""
+    """Return the sum over all operators that are layers, in proportion to the elements that each writes."""
     macs = {layer.name: layer.layer.macs for layer in fusable_of(graph).layers}
     total = 0
     for operator in tiled.operators:
@@ -93,7 +93,7 @@ def macs_of(tiled: Graph, graph: Graph) -> int:
 
 
 def least_plan(tiled: Graph) -> tuple[Problem, Plan]:
-    """In a scratchpad in which the largest operator just fits."""
+    """Return a plan in a scratchpad in which the largest operator just fits."""
     roomy = Problem(tiled, (Memory("sram", 2**30),), order=Order.GIVEN)
     problem = replace(roomy, memories=(Memory("sram", greatest_need(roomy).need_bytes),))
     result = plan_problem(problem, "belady")
@@ -125,7 +125,7 @@ def test_tiles_compute_the_multiplications_that_are_costed(case: tuple[Graph, Cu
 
 
 def counted(stack: Stack, tiling: Tiling) -> Iterator[tuple[TileClass, TileClass, int]]:
-    """Classes of equal tiles, along the rows and along the columns, and how many tiles are of both."""
+    """Return classes of equal tiles along rows and columns, with the number of tiles in each pair of classes."""
     rows = tiled_axis(stack, AxisName.ROWS, tiling.rows, cached=tiling.mode.caches_rows)
     columns = tiled_axis(stack, AxisName.COLUMNS, tiling.columns, cached=tiling.mode.caches_columns)
     for (down, high), (across, wide) in product(Counter(rows.order).items(), Counter(columns.order).items()):
@@ -135,7 +135,7 @@ def counted(stack: Stack, tiling: Tiling) -> Iterator[tuple[TileClass, TileClass
 @settings(max_examples=40, deadline=None)
 @given(tiled_graphs())
 def test_counted_classes_of_tiles_have_the_totals_of_the_emitted_operators(case: tuple[Graph, Cut, Graph]) -> None:
-    """The pixels that each layer computes, and those that it sees of the maps that it reads itself."""
+    """The test counts the pixels that each layer computes, and those that it reads from maps directly."""
     graph, cut, tiled = case
     written, read = Counter[str](), Counter[tuple[str, str]]()
     for operator in tiled.operators:
@@ -367,7 +367,7 @@ def test_a_view_is_made_in_every_tile_that_reads_it_and_whole_where_it_leaves(mo
 
 @pytest.mark.parametrize("mode", OverlapMode)
 def test_views_of_views_leave_whole_before_tiles_read_parts_of_them(mode: OverlapMode) -> None:
-    """A crop of the network's input and a crop of that leave, listed the other way round; both are read."""
+    """A crop of the network's input and a crop of that crop leave, listed in reverse order; both are read."""
     network = Network(8)
     outer = crop(network, network.input(1, 2, 9, 9), 1, 1)
     inner = crop(network, outer, 1, 1)
@@ -384,7 +384,7 @@ def test_views_of_views_leave_whole_before_tiles_read_parts_of_them(mode: Overla
 
 @pytest.mark.parametrize("tile", TILES)
 def test_a_crop_that_leaves_the_network_begins_and_ends_within_tiles(tile: tuple[int, int]) -> None:
-    """Alone, and as a row of its elements."""
+    """The crop leaves alone, and as a vector of its elements."""
     network = Network(8)
     inner = crop(network, crop(network, conv(network, network.input(1, 1, 9, 9), 2, 3), 1, 1), 1, 2)
     network.add("Flatten", [inner], (1, prod(network.shape(inner))))

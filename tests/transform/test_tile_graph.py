@@ -1,4 +1,4 @@
-"""The network in tiles: every element is computed before it is read, and loop nests multiply what tiles compute."""
+"""The network in tiles: every element is computed before it is read, and loop nests multiply as tiles compute."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Pixel = tuple[int, ...]
 
 
 def region_of(graph: Graph, operator: Operator) -> Region:
-    """What a tile operator writes, of the whole output."""
+    """Return the region of the whole output that a tile operator writes."""
     return operator.tile.regions[0] if operator.tile else whole_region(graph.tensor[operator.outputs[0]].shape or ())
 
 
@@ -99,7 +99,7 @@ def test_stacks_run_one_after_another_tile_by_tile_and_each_operator_computes_al
 @settings(max_examples=40, deadline=None)
 @given(tile_graphs())
 def test_a_tile_reads_the_pixels_from_its_first_to_its_last_tap_and_its_nest_as_many(case: Case) -> None:
-    """Oracle: every tap of every output pixel, one by one."""
+    """The oracle visits every tap of every output pixel, one by one."""
     graph, _, tiles = case
     for operator in tiles.graph.operators:
         original = original_of(tiles, graph, operator.name)
@@ -121,7 +121,7 @@ def test_a_tile_reads_the_pixels_from_its_first_to_its_last_tap_and_its_nest_as_
 
 
 def taps_of(graph: Graph, operator: Operator, axis: int, outputs: tuple[int, int]) -> list[int]:
-    """The input positions, some in the padding, that a range of outputs along one axis touches."""
+    """Return the input positions, some in the padding, that a range of outputs along one axis reads."""
     source, written = (graph.tensor[name].shape or () for name in (operator.inputs[0], operator.outputs[0]))
     weight = graph.tensor[operator.parameters[0]].shape if operator.parameters else None
     kernel = weight[2:] if weight else integers(operator, "kernel_shape", (1, 1))
@@ -136,7 +136,7 @@ def taps_of(graph: Graph, operator: Operator, axis: int, outputs: tuple[int, int
 @settings(max_examples=40, deadline=None)
 @given(tile_graphs())
 def test_nests_multiply_what_their_tiles_compute(case: Case) -> None:
-    """Each output element takes as many products in a tile as in the whole operator; views take none."""
+    """An output element takes the same products in a tile as in the whole operator; views take none."""
     graph, _, tiles = case
     macs = Counter[str]()
     for name, layer in layers_of(graph).layers.items() if any(layers_there(graph)) else ():

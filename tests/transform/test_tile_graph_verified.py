@@ -1,4 +1,4 @@
-"""Tile graphs beside the verifier's own derivation of them, which was made from the text alone."""
+"""Tile graphs compared with the verifier's own derivation, which was written from the text alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from support.tiled import Network
 
 
 def assert_both_agree(network: Graph, stacks: Sequence[ScheduledStack], tiles: TileGraph, partial_bits: int) -> None:
-    """Stacks and tiles are legal, and each tile operator has the same loop nests over the same operands."""
+    """Check that stacks and tiles are legal, and that each tile operator has the same loop nests over the same
+    operands.
+    """
     derivation = NestDerivation(network, partial_bits)
     assert verify_stacks(network, stacks) == ()
     assert verify_tiles(network, tiles.graph, stacks, derivation) == ()
@@ -70,7 +72,7 @@ def test_several_parts_of_a_view_in_one_tile_are_what_the_verifier_derives(mode:
 
 @pytest.mark.parametrize("mode", OverlapMode)
 def test_joined_maps_and_gates_in_tiles_are_what_the_verifier_derives(mode: OverlapMode) -> None:
-    """Of what is joined every tile has its own part, of all maps; a gate of one pixel is there before the stack."""
+    """A tile has its own part of each joined map; a gate of one pixel exists before the stack."""
     network = Network(8)
     source = network.input(1, 2, 9, 7)
     gate = conv(network, network.add("GlobalAveragePool", [source], (1, 2, 1, 1)), 2, 1)

@@ -1,4 +1,4 @@
-"""A BatchNormalization behind which a view is folded writes the map with other dimensions of one element."""
+"""BatchNormalizations into which a view is folded write the map with other dimensions of one element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks of which some operators run whole, in the tiles of any strategy: the graph of the tiles has their values."""
+"""Networks with operators that run whole, in the tiles of any strategy: the graph of the tiles has their values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODES = tuple(OverlapMode)
 
 
 def in_random_tiles(graph: Graph, random: Random) -> Graph:
-    """Any legal stacks, in any tiles; a layer that runs alone in one."""
+    """Return any legal stacks, in any tiles; a layer that runs alone is in one tile."""
     network, start = partly_fusable_of(graph).network, 0
     cut = []
     while start < len(network.layers):

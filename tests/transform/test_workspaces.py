@@ -1,4 +1,4 @@
-"""A workspace that an operator declares has an address while the operator runs, and counts wherever room does."""
+"""A workspace that an operator declares has an address while the operator runs, and counts as room everywhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def with_workspace(operator: str, size_bytes: int) -> Json:
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """The greatest need is that of `left`: 60 + 50 + 25 bytes; without spills `right` beside what is there: 160 + 0."""
+    """Return a network: M_R is that of `left`, 60 + 50 + 25 bytes; without spills `right` needs 160 + 0 with the other
+    residents.
+    """
     path = tmp_path / "own.json"
     path.write_text(json.dumps(with_workspace("left", 25)))
     return path
