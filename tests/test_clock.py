@@ -1,4 +1,4 @@
-"""Deadlines: since when, until when, never later than they were."""
+"""Deadlines: start, end, and never a later end than before."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_work_takes_longer_where_a_process_waits_for_its_processor() -> None:
 
 
 def test_time_is_too_short_for_work_that_ends_after_it() -> None:
-    """A processor that is had for a quarter of the time does 5 s of work in 20."""
+    """A process with a quarter of a processor does 5 s of work in 20 s."""
     now, had = time.perf_counter(), time.process_time()
     busy = Deadline(20.0 + 1000.0, began=now - 1000, processor_began=had - 250)
     assert busy.is_too_short_for(6)

@@ -27,7 +27,7 @@ PLUGIN_GROUPS: Final = (
 )
 METADATA_KEYS: Final = ("memories", "order", "outputs", "residencies", "retired", "steps")
 PLACEHOLDERS: Final = ("GROUP", "api.bands", "reports.stack.bands")
-"""Of docs/architecture.md's example of a new verb, and of a docstring."""
+"""Names from an example in docs/architecture.md (a new verb) and from a docstring."""
 NO_MODULES: Final = frozenset(f"onchip.{name}" for name in (*PLUGIN_GROUPS, *METADATA_KEYS, *PLACEHOLDERS))
 
 
@@ -51,7 +51,7 @@ def names() -> dict[str, Path]:
 
 
 def resolves(name: str) -> bool:
-    """Return whether the name is a module, or an attribute of one; true of a module whose extra is not installed."""
+    """Return True if the name is a module or an attribute of one, or if it is a module whose extra is not installed."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         try:

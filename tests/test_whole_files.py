@@ -28,7 +28,7 @@ def contents_of(folder: Path) -> dict[str, bytes]:
 
 
 def survives_kills(path: Path, kills: int) -> None:
-    """A file that is written all the time is whole after each kill at a random moment."""
+    """Check that a file that is rewritten all the time is complete after each kill at a random moment."""
     moments = random.Random(0)
     for number in range(kills):
         path.write_bytes(CONTENTS[0])
@@ -41,7 +41,7 @@ def survives_kills(path: Path, kills: int) -> None:
         process.wait()
         assert path.read_bytes() in CONTENTS
     left_behind = len(list(path.parent.iterdir())) - 1
-    assert left_behind <= 2 + kills // 10  # it has a name of its own while it is renamed, and no longer
+    assert left_behind <= 2 + kills // 10  # it has a separate name only during the rename
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_a_limit_on_the_size_of_files_leaves_the_old_one(tmp_path: Path) -> None
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 KiB."""
+    """Mount a file system of 64 KiB."""
     with small_disk_at(tmp_path / "disk", "64k") as is_mounted:
         if not is_mounted:
             pytest.skip("no file system can be mounted here")
@@ -205,7 +205,7 @@ def test_of_several_files_all_are_written_or_none(small_disk: Path) -> None:
 def test_an_interruption_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_unnamed_files: bool
 ) -> None:
-    """Also where the system has no files without a name."""
+    """The test includes systems without unnamed files."""
 
     def interrupted(descriptor: int) -> None:
         raise KeyboardInterrupt

@@ -18,7 +18,7 @@ PADS = [0, 0, 1, 1, 0, 0, 1, 1]
 
 
 def convolutions(*, is_padded_apart: bool) -> onnx.ModelProto:
-    """Return two convolutions, the second with zeros around its input by a Pad of its own or by its own padding."""
+    """Return two convolutions; the zeros around the second's input come from a Pad or from its own padding."""
     rng = np.random.default_rng(0)
     shapes = {"w0": (8, 4, 3, 3), "w1": (6, 8, 3, 3)}
     weights = [numpy_helper.from_array(rng.random(shape).astype(np.float32), name) for name, shape in shapes.items()]
@@ -48,5 +48,5 @@ def test_a_transposed_convolution_counts_though_its_reader_skips_pixels() -> Non
     question = read_schedule_question(ScheduleRequest(str(FOLDER / "loose-convtranspose.onnx"), "simba"))
     array = question.accelerator.array
     assert array is not None
-    macs = 8 * 6 * 9 * 14 * 13  # of each input pixel nine taps, those that padding cuts off at two edges among them
+    macs = 8 * 6 * 9 * 14 * 13  # each input pixel counts nine taps, including those that padding cuts off at two edges
     assert stated(question.relaxation.mac_pj) > 0.9 * macs * (array.mac_energy_pj or 0)

@@ -1,4 +1,4 @@
-"""What the adversary once found wrong is right now."""
+"""Defects that the adversary once found are fixed."""
 
 from __future__ import annotations
 

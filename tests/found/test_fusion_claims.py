@@ -32,7 +32,7 @@ from support.fused_files import CHIP
 from support.series import series
 
 FREE_MEMORIES = re.sub(r"(read|write)_energy_pj: [0-9.]+", r"\1_energy_pj: 0", CHIP)
-"""Only multiply-accumulates cost energy, and not a whole number of femtojoules each."""
+"""A chip on which only multiply-accumulates cost energy, each a fractional number of femtojoules."""
 MACHINES = (CHIP, FREE_MEMORIES.replace("mac_energy_pj: 0.5", "mac_energy_pj: 0.0127"))
 OBJECTIVES = (FusionObjective.ENERGY, FusionObjective.LATENCY, FusionObjective.EDP)
 SPACES = (FusionOptions(), FusionOptions(tile=(1, 1)), FusionOptions(stacks="layers", maps_stay=False))
@@ -93,7 +93,7 @@ def test_no_strategy_or_schedule_costs_less_than_the_bound(seed: int, tmp_path: 
 def test_pixels_that_a_stride_skips_are_not_in_the_bound(
     stride: int, objective: FusionObjective, tmp_path: Path
 ) -> None:
-    """In tiles of one pixel the first layer computes only what the second, of one tap, reads."""
+    """The tiles have one pixel: the first layer computes only the pixels that the second, of one tap, reads."""
     sizes = {"x": 9, "a": 9, "y": 9 // stride + (stride == 2)}
     roles = {"x": "input", "a": "activation", "y": "output"}
     tensors = [{"name": at, "shape": [1, 4, *2 * [size]], "bits": 8, "role": roles[at]} for at, size in sizes.items()]

@@ -11,7 +11,7 @@ from support.diamond import Program
 LAYER = "conv:n1k64c3p112q112r7s7:stride2:pad3"
 MACHINE = Path(__file__).with_name("architect.yaml")
 FOUND = 652_552
-"""Cycles of a mapping that 20 s find."""
+"""Cycles of a mapping that a search of 20 s finds."""
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ SIZE = 64
 
 
 def network(folder: Path, kind: str = "Relu", joined: str = "Add") -> Path:
-    """An input that is read again at the end, after a step that needs three tensors beside it."""
+    """Write a network: an input is read again at the end, after a step that needs three other tensors."""
     roles = {"x": "input", "y": "output"}
     shape = {"shape": [1, 1, 8, 8], "bits": 8}
     tensors = [{"name": name, **shape, "role": roles.get(name, "activation")} for name in "xabcy"]

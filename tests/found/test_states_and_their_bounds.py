@@ -1,4 +1,4 @@
-"""M_R counts a state that is updated in place once, and a value stands beside its own bound."""
+"""M_R counts a state that is updated in place once, and an objective value is reported with its own bound."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_objective_value_with_loaded_state_stands_beside_its_bound(tmp_path: Pat
 
 
 def test_objective_value_with_operators_run_again_stands_beside_its_bound(tmp_path: Path) -> None:
-    """`p` runs again for 1 rather than keeping 8 bytes of `a` beside `b` and `c`."""
+    """`p` runs again for 1 instead of keeping 8 bytes of `a` while `b` and `c` are live."""
     sizes = {"x": (1, "input"), "a": (8, "activation"), "b": (4, "activation"), "c": (4, "activation")}
     tensors = [
         {"name": name, "bytes": size, "role": role} for name, (size, role) in {**sizes, "y": (1, "output")}.items()

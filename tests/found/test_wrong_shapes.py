@@ -87,7 +87,7 @@ def test_run_refuses_a_tensor_that_is_not_as_declared(tmp_path: Path, written: l
 def test_run_refuses_what_was_read_with_a_wrong_shape(
     bits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also a schedule at other bits than the model's, whose values are made up."""
+    """A schedule at other bits than the model's, with made-up values, is refused too."""
     monkeypatch.setattr("onchip.formats.onnx.shapes.specified_types", lambda *_: {})
     network, plan, schedule = FILES / "pool-ceil-pad.onnx", tmp_path / "plan.json", tmp_path / "schedule.json"
     program = Program(tmp_path)

@@ -1,5 +1,5 @@
-"""Makes every module of the verifier wrong in one thing at a time, and lists what no test finds out.
+"""Mutation tests of the verifier: change each module in one place at a time, and list changes that no test detects.
 
-Its files are the run and what is known to change nothing; how to make a module wrong is in `support.mutants`.
-It is no test itself, as it takes long: `make mutate`.
+Its files are the run and the changes known to be equivalent; `support.mutants` changes modules.
+The package is no test, as it takes long: `make mutate`.
 """

@@ -1,6 +1,6 @@
-"""All tests of the verifier in one process: collected once, then each mutant runs those that it may fail, after a fork.
+"""The tests of the verifier, collected once in one process; a fork per mutant runs those that may detect it.
 
-A process for each mutant leaves nothing of it behind, and nothing is imported twice.
+The separate process of a mutant leaves no trace of it, and no module is imported twice.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from mutation.touched import LinesByModule, lines_run
 
 SECONDS_AT_LEAST = 2.0
 TIMES_AS_LONG = 10
-"""A test that computes so much longer than without a mutant has found it out."""
+"""A test fails if it computes longer than `SECONDS_AT_LEAST` plus this multiple of its time without a mutant."""
 
 SECONDS_OF_ALL = 300.0
-"""So long collecting tests and running them may compute together."""
+"""Seconds of compute for collecting tests and running them together."""
 
 LONGEST_NAME = 4096
 PREPARED = "before the first test"
 
 MOST_BYTES = 4 << 30
-"""What a mutant that goes on for ever may take until then."""
+"""Bytes of memory that an endless mutant may take until its time is over."""
 
 TESTS = ("tests/refusals", "tests/verify", "tests/transform/test_tile_graph_verified.py")
 NOT_OF_ONE_MUTANT = ("tests/refusals/test_mutations.py", "tests/refusals/test_mutants_explained.py")
-"""They make mutants themselves."""
+"""Tests that make mutants themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a test runs of the verifier, and for how long it computes, in seconds."""
+    """Lines of the verifier that a test runs, and its compute time in seconds."""
 
     lines: LinesByModule
     seconds: float
@@ -52,14 +52,14 @@ class Trace:
 
 
 class CollectedTests:
-    """A plugin of pytest that collects the tests and then, instead of running them, does what it is told."""
+    """A plugin of pytest that collects the tests and then calls a function instead of running them."""
 
     def __init__(self, then: Callable[[CollectedTests], None]) -> None:
         self._then = then
         self._items: dict[str, pytest.Item] = {}
 
     def collect(self) -> None:
-        """Collects, and does what it was told; an error of collecting leaves that undone."""
+        """Collect the tests and call the function; an error of collecting skips the call."""
         pytest.main(["-q", "--no-summary", "-p", "no:cacheprovider", "-p", "no:xdist", *TESTS], plugins=[self])
 
     @property
@@ -67,7 +67,7 @@ class CollectedTests:
         return tuple(self._items)
 
     def pytest_sessionstart(self) -> None:
-        """Examples are the same each time, nothing is made smaller, nothing stored."""
+        """Make examples the same each time, without shrinking and without storing them."""
         settings.register_profile(
             "mutants", deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
         )
@@ -81,7 +81,7 @@ class CollectedTests:
         return True
 
     def traces_here(self) -> dict[str, list[Any]]:
-        """By test the lines that it runs, None where it fails, and its seconds; in this process."""
+        """Run all tests in this process; return by test its lines (None if it fails) and its seconds."""
         folder = onchip.verify.__path__[0]
         modules = {str(path): str(path.relative_to(folder).with_suffix("")) for path in Path(folder).rglob("*.py")}
         found: dict[str, list[Any]] = {}
@@ -95,9 +95,9 @@ class CollectedTests:
     def first_failure(
         self, prepare: Callable[[], None], tests: Sequence[str], traces: Mapping[str, Trace]
     ) -> str | None:
-        """The first of the tests that fails after `prepare`, in a process of its own; None where all pass.
+        """Return the first of the tests that fails after `prepare`, in a separate process; None if all pass.
 
-        Raises RuntimeError where `prepare` fails.
+        Raises RuntimeError if `prepare` fails.
         """
 
         def run() -> str:
@@ -120,12 +120,12 @@ class CollectedTests:
         return last if failed is None else failed or None
 
     def first_failure_here(self, tests: Sequence[str]) -> str | None:
-        """The same in this process."""
+        """Return the first of the tests that fails in this process, or None if all pass."""
         return next((name for name in tests if not _passes(self._items[name])), None)
 
 
 def first_failure_at_import(prepare: Callable[[], None], tests: Sequence[str]) -> str | None:
-    """The first of the tests that fails after `prepare`, which comes before anything imports the verifier."""
+    """Return the first of the tests that fails after `prepare`, which runs before any import of the verifier."""
     found: list[str | None] = ["collecting the tests"]
 
     def run() -> str:
@@ -139,7 +139,7 @@ def first_failure_at_import(prepare: Callable[[], None], tests: Sequence[str]) -
 
 
 def traces_of_all() -> dict[str, Trace]:
-    """Each test's, run one after another in a process of their own; raises RuntimeError where one fails."""
+    """Return the trace of each test, run in sequence in a separate process; raises RuntimeError if a test fails."""
     found: dict[str, list[Any]] = {}
 
     def run() -> dict[str, list[Any]]:
@@ -154,7 +154,7 @@ def traces_of_all() -> dict[str, Trace]:
 
 
 def _compute_no_longer_than(seconds: float) -> None:
-    """The process ends when it has."""
+    """End the process after that compute time."""
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
 
 
@@ -163,7 +163,7 @@ def _passes(item: pytest.Item) -> bool:
 
 
 def _in_a_process(run: Callable[[], Any]) -> Any:  # noqa: ANN401 (JSON)
-    """What `run` returns in a child, as JSON has it; None where the child comes to an end of its own."""
+    """Return the result of `run` in a child process, passed as JSON; None if the child ends early."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -92,11 +92,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "_cover: places[other] > places[name] -> places[other] >= places[name]": "no layer is given twice",
     },
 }
-"""By module and key."""
+"""Map from module to a map from mutant key to reason."""
 
 
 def explanation(mutant: Mutant) -> str | None:
-    """Why no input tells the mutant from the module; None where nobody has said so."""
+    """Return why no input distinguishes the mutant from the module; None if no reason is recorded."""
     if mutant.change.partition(" (")[0] == "strict=True -> strict=False":
         return _STRICT
     return EQUIVALENT.get(mutant.module, {}).get(mutant.key)

@@ -1,4 +1,4 @@
-"""What became of each mutant: written down as it is found, so that a run that is broken off goes on where it was."""
+"""Outcomes of mutants: recorded when they are found, so that an interrupted run continues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.mutants import Mutant
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The test that found a mutant out, None if it survived, of the sources and tests with that digest."""
+    """The test that killed a mutant, None if it survived, for the sources and tests with that digest."""
 
     module: str
     key: str
@@ -22,7 +22,7 @@ class Outcome:
 
 
 class Outcomes:
-    """The last outcome of each mutant, in a file with one a line."""
+    """The last outcome of each mutant, in a file with one per line."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -43,7 +43,7 @@ class Outcomes:
 
 @dataclass(slots=True)
 class Tally:
-    """How many mutants of a module there are, and what became of those that were tried."""
+    """Number of mutants of a module, and outcomes of those that were tried."""
 
     mutants: int = 0
     killed: int = 0
@@ -64,7 +64,7 @@ class Tally:
 
 
 def table(tallies: Mapping[str, Tally]) -> str:
-    """A line for each module and one for all, as Markdown has it."""
+    """Return a Markdown table with a line for each module and one for all."""
     rows = [(module, *astuple(tally)) for module, tally in tallies.items()]
     total = ("all", *(sum(column) for column in list(zip(*rows, strict=True))[1:]))
     head = "| module | mutants | killed | explained | survivors |\n|---|---|---|---|---|"

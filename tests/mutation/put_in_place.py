@@ -1,4 +1,4 @@
-"""A mutant in place of a module: of one that is imported a function's code, of one that is not yet all of it."""
+"""A mutant in place of a module: the code of a function if the module is imported, else all of its code."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import onchip.verify
 from support.mutants import Mutant
 
 MADE_BY_DATACLASS = "<string>"
-"""The file of functions that no file has."""
+"""File name in the code of functions that come from no file."""
 
 
 class CannotReplaceError(Exception):
-    """The function that the mutant changes is not found once in the process."""
+    """The function that the mutant changes does not occur exactly once in the process."""
 
 
 class ImportedFunctions:
-    """The functions of all modules of the verifier that are imported, found once: looking for them takes long."""
+    """The functions of all imported modules of the verifier, collected once because the search takes long."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], list[FunctionType]] = defaultdict(list)
@@ -34,9 +34,9 @@ class ImportedFunctions:
                 self._found[one.__module__, one.__code__.co_qualname].append(one)
 
     def replace(self, mutant: Mutant) -> None:
-        """Every caller runs the mutant's code from now on; raises CannotReplaceError where no function has it.
+        """Give the mutant's code to all callers; raises CannotReplaceError if the function does not occur exactly once.
 
-        What has been computed before without the mutant is forgotten.
+        Values cached without the mutant are dropped.
         """
         for cached in self._cached:
             cached.cache_clear()
@@ -51,7 +51,7 @@ class ImportedFunctions:
 
 
 def import_instead(mutant: Mutant) -> None:
-    """Whoever imports the module from now on gets the mutant."""
+    """Give the mutant to all later imports of the module."""
     sys.meta_path.insert(0, _MutantFinder(module_name(mutant), mutant.compiled()))
 
 
@@ -60,7 +60,7 @@ def module_name(mutant: Mutant) -> str:
 
 
 def _replace_method(method: FunctionType, code: CodeType) -> None:
-    """By one whose code names no outer variables any more, as it has lost its `super()`."""
+    """Replace a method by a function without closure variables, as the mutant has lost its `super()`."""
     owner = getattr(sys.modules[method.__module__], code.co_qualname.split(".")[0])
     other = FunctionType(code, method.__globals__, code.co_name, method.__defaults__)
     other.__kwdefaults__ = method.__kwdefaults__
@@ -79,7 +79,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 class _MutantFinder(MetaPathFinder, Loader):
-    """Imports one module from other code than its file's."""
+    """An import hook that loads one module from other code than its file's."""
 
     def __init__(self, name: str, code: CodeType) -> None:
         self._name, self._code = name, code

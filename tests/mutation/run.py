@@ -1,4 +1,4 @@
-"""Goes through the modules of the verifier, mutant by mutant, and counts what became of them."""
+"""The run over the verifier's modules: tries mutants one by one, and counts their outcomes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mutation.put_in_place import ImportedFunctions, import_instead
 from support.mutants import Mutant, mutants, source_tree
 
 RESULTS = Path(".mutation")
-"""What runs have found, in the folder in which they are begun."""
+"""Results of runs, relative to the folder in which they start."""
 
 PRELOADED = (
     "hypothesis",
@@ -29,24 +29,24 @@ PRELOADED = (
     "onchip.model.program.figures",
     "onchip.api.networks",
 )
-"""What tests import and takes long; nothing of it imports the verifier."""
+"""Slow imports of the tests; none of them imports the verifier."""
 
 MODULES = tuple(
     str(path.relative_to(onchip.verify.__path__[0]).with_suffix(""))
     for path in sorted(Path(onchip.verify.__path__[0]).rglob("*.py"))
     if path.stem not in ("__init__", "rules", "setting")
 )
-"""All that compute anything."""
+"""Modules with any computation."""
 
 BEGIN_LINE = "\r\x1b[K" if sys.stderr.isatty() else ""
-"""A terminal shows how far a module is in a line that is written over."""
+"""Prefix of a progress line within a module: in a terminal it replaces the preceding line."""
 
 RECENT = 12
-"""So many tests that found out mutants nearby are tried first."""
+"""Number of recent detectors of nearby mutants that are tried first."""
 
 
 class MutationRun:
-    """One run over the modules asked for; what an earlier one found of the same files is not tried again."""
+    """A run over the modules asked for, without the mutants that an earlier run tried on the same files."""
 
     def __init__(self, asked: argparse.Namespace) -> None:
         self._asked = asked
@@ -59,7 +59,7 @@ class MutationRun:
         self.is_anything_wrong = False
 
     def start(self) -> None:
-        """First what runs when the verifier is imported, as nothing has imported it yet; then its functions."""
+        """Try the code that runs at import first, before any import of the verifier; then its functions."""
         for name in PRELOADED:
             import_module(name)
         traces = self._traces()
@@ -72,7 +72,7 @@ class MutationRun:
         CollectedTests(partial(self._functions, traces)).collect()
 
     def table(self) -> str:
-        """How many mutants each module has, and what became of them."""
+        """Return the number of mutants per module and their outcomes, as a table."""
         return table(self._tallies)
 
     def _functions(self, traces: Mapping[str, Trace], tests: CollectedTests) -> None:
@@ -87,7 +87,7 @@ class MutationRun:
             print(f"{BEGIN_LINE}{module}: {self._tallies[module]}", file=sys.stderr, flush=True)
 
     def _to_try(self, module: str, *, of_functions: bool) -> Iterator[Mutant]:
-        """What is known is counted at once."""
+        """Yield the mutants to try; known outcomes are counted at once."""
         for number, mutant in enumerate(mutants(module, self._trees[module])):
             if number % self._asked.every or (mutant.place.function is not None) is not of_functions:
                 continue
@@ -100,7 +100,7 @@ class MutationRun:
                 yield mutant
 
     def _promising(self, mutant: Mutant, touching: Sequence[str]) -> list[str]:
-        """First what found it out before, then what found out others lately, then the quickest."""
+        """Return the tests in order: the former detector, then recent detectors, then the quickest."""
         last = self._outcomes.of(mutant)
         first = [last.killer] if last and last.killer else []
         known = set(touching)
@@ -132,7 +132,7 @@ class MutationRun:
         print(f"{BEGIN_LINE if sys.stdout.isatty() else ''}{what}", flush=True)
 
     def _traces(self) -> dict[str, Trace]:
-        """Traced once for the same sources and tests."""
+        """Return the traces, made once for the same sources and tests."""
         file = RESULTS / f"lines-{self._digest}.json"
         if not file.exists():
             for old in RESULTS.glob("lines-*.json"):
@@ -147,7 +147,7 @@ def _seconds(traces: Mapping[str, Trace]) -> Callable[[str], float]:
 
 
 def digest_of_sources() -> str:
-    """Of all that decides what becomes of a mutant: the verifier, its tests and what they are made of."""
+    """Return the digest of all files that decide an outcome: the verifier, its tests and their support code."""
     files = [*Path(onchip.verify.__path__[0]).rglob("*.py"), *Path("tests/support").rglob("*.py")]
     files += [file for test in TESTS for file in ([Path(test)] if test.endswith(".py") else Path(test).rglob("*.py"))]
     found = hashlib.sha256()

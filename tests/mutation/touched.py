@@ -1,4 +1,4 @@
-"""Which tests run which lines of the verifier: only those can find out what is wrong there."""
+"""Lines of the verifier by test: only tests that run a line can detect a mutant of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LinesByModule: TypeAlias = dict[str, list[int]]
 
 @contextmanager
 def lines_run(modules: Mapping[str, str]) -> Iterator[LinesByModule]:
-    """What runs inside is traced; the result is complete afterwards. `modules` are by file name."""
+    """Trace the lines run in this context; the result is complete afterwards. `modules` maps file names to modules."""
     tracer, found = _LineTracer(modules), LinesByModule()
     sys.settrace(tracer.enter)
     try:
@@ -26,11 +26,11 @@ def lines_run(modules: Mapping[str, str]) -> Iterator[LinesByModule]:
 
 
 MOST_CALLS = 60
-"""After so many calls in one test, lines that have not run count as run, as following a function takes time."""
+"""Number of calls in one test after which the remaining lines count as run, as tracing a function takes time."""
 
 
 class _LineTracer:
-    """Follows functions of the modules until each of their lines has run, or counts as run."""
+    """A tracer of the modules' functions until each of their lines has run, or counts as run."""
 
     def __init__(self, modules: Mapping[str, str]) -> None:
         self.lines: dict[str, set[int]] = defaultdict(set)
@@ -39,7 +39,7 @@ class _LineTracer:
         self._calls: Counter[CodeType] = Counter()
 
     def enter(self, frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
-        """A function begins."""
+        """Begin to trace a function."""
         code = frame.f_code
         module = self._modules.get(code.co_filename)
         if module is None:

@@ -1,4 +1,4 @@
-"""Which memories are addressed, what they may hold, and what moving bits costs where an accelerator says little."""
+"""Addressed memories, their possible contents, and transfer costs when an accelerator states little."""
 
 from __future__ import annotations
 

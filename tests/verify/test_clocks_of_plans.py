@@ -1,4 +1,4 @@
-"""Three clocks agree: the timeline, the verifier's and one that knows every byte."""
+"""Three clocks agree: the timeline, the verifier's and one that tracks every byte."""
 
 from __future__ import annotations
 

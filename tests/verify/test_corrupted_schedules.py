@@ -1,4 +1,4 @@
-"""Whatever a schedule says, the verifier says what is wrong with it, or that it is legal; it never fails."""
+"""The verifier names the faults of any schedule, or declares it legal; it never fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan costs, against figures worked out by hand."""
+"""Costs of a plan, compared with figures computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is claimed of a mapping, against its value by the cost model."""
+"""Claims about a mapping, compared with its value by the cost model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_another_value_than_is_claimed_is_said(value: float) -> None:
 
 
 def test_large_values_differ_in_their_last_digits() -> None:
-    """Energies are sums of real numbers: a billionth of them more or less is the order of adding."""
+    """Energies are sums of real numbers: the order of adding changes them by a billionth."""
     large = replace(CLAIM, objective_value=10**12)
     assert is_value_of(large, 1e12 + 1000.0)
     assert is_value_of(large, 1e12 - 999.0)

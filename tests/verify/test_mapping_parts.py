@@ -1,4 +1,4 @@
-"""What a mapping's verifier asks of memories, the array and tiles, beside the table of refusals."""
+"""Requirements of the mapping verifier on memories, the array and tiles, in addition to the table of refusals."""
 
 from __future__ import annotations
 

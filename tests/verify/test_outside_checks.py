@@ -1,4 +1,4 @@
-"""What checks of plug-ins find wrong with a legal schedule."""
+"""Faults that checks of plug-ins find in a legal schedule."""
 
 from __future__ import annotations
 

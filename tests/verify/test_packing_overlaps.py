@@ -16,7 +16,7 @@ BUFFERS = st.tuples(st.integers(0, 8), st.integers(1, 5), st.integers(1, 4)).map
 
 @given(st.lists(st.tuples(BUFFERS, st.integers(0, 12)), max_size=12))
 def test_overlaps_are_those_of_every_two_buffers(placed: list[tuple[Buffer, int]]) -> None:
-    """Each against every other, step by step and byte by byte."""
+    """The test compares all pairs of buffers, step by step and byte by byte."""
     expected = []
     for (first, (one, low)), (second, (other, high)) in combinations(enumerate(placed), 2):
         steps = max(one.start, other.start) < min(one.stop, other.stop)
@@ -31,7 +31,9 @@ def test_overlaps_are_those_of_every_two_buffers(placed: list[tuple[Buffer, int]
 
 
 def test_many_buffers_are_looked_at_soon() -> None:
-    """A hundred thousand, of which a few live at once: five thousand million pairs would take an hour."""
+    """The problem has a hundred thousand buffers with few live at once: all five thousand million pairs would take an
+    hour.
+    """
     buffers = tuple(Buffer(step, step + 3, 8) for step in range(100_000))
     offsets = tuple(step % 3 * 8 for step in range(100_000))
 

@@ -1,4 +1,4 @@
-"""The verifier's own sums of a strategy are those of the cost model that the search asks."""
+"""The verifier's own sums of a strategy equal those of the cost model that the search uses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.replayed import random_strategy
 from support.series import with_slow
 
 SEEDS = (*range(100), 120, 128, 285, 288, 1109)
-"""In 120 a map waits for a layer after the next, in 128 an output fits to the bit.
+"""The seeds: in 120 a map waits for a layer after the next, in 128 an output fits to the bit.
 
 In 285 and 288 a map that lies whole on the chip may move no higher, in 1109 others fill a memory.
 """

@@ -1,4 +1,4 @@
-"""What the verifier of strategies finds of tiles and of where their data lie is what the cost model finds."""
+"""The strategy verifier and the cost model agree on tiles and on the memories of their data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from support.series import with_slow
 from support.stacks import random_stack
 
 SEEDS = (*range(150), 603, 908)
-"""In 603 and 908 the first tile of a row decides, as DeFiNES counts, whether weights find room."""
+"""The seeds: in 603 and 908 the first tile of a row decides, as DeFiNES counts, whether weights find room."""
 MODES = tuple(OverlapMode)
 
 
@@ -70,7 +70,7 @@ def test_tiles_along_an_axis_are_those_of_the_back_calculation(seed: int) -> Non
 
 
 def random_chip(random: Random) -> Accelerator:
-    """Features in one to three memories, weights in one or two, of any sizes."""
+    """Return a chip with features in one to three memories and weights in one or two, of any sizes."""
     features = Operand.INPUT, Operand.OUTPUT
     sizes = sorted(int(2 ** random.uniform(3, 13)) for _ in range(3))
     holds = [random.choice((features, features, tuple(Operand), (Operand.INPUT,), (Operand.OUTPUT,))) for _ in sizes]

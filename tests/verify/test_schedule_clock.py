@@ -1,4 +1,4 @@
-"""When everything of a schedule has ended, against timelines drawn by hand."""
+"""End times of all activities of a schedule, compared with timelines drawn by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READS_X = (TileOperand("x", Operand.INPUT, ("x",)), TileOperand("y", Operand.OUT
 def ended(
     program: str, cycles: Mapping[str, tuple[int, int]], homes: tuple[str | None, str | None], queues: int = 1
 ) -> int:
-    """Operators read x and write y; `cycles` are its own and those at DRAM, by `compute f` or `copy x`."""
+    """Return end times; operators read x and write y; `cycles` maps `compute f` or `copy x` to its own and DRAM cycles."""
     found = instructions(program)
     expenses = {}
     for number, one in enumerate(found):
@@ -63,7 +63,7 @@ def test_what_takes_no_cycles_ends_at_once() -> None:
     ],
 )
 def test_copies_and_computes_wait_for_bytes_places_and_turns(cycles: Mapping[str, tuple[int, int]], last: int) -> None:
-    """The copy of z waits for the place of x, which the Compute reads, and the one of y for the queue."""
+    """The copy of z waits for the place of x, which the Compute reads, and the copy of y for the queue."""
     assert ended(RESIDENT, cycles, ("near", "near")) == last
 
 

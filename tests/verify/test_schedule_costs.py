@@ -1,4 +1,4 @@
-"""What a Compute and a Copy of a schedule cost, against figures worked out by hand."""
+"""Costs of a Compute and a Copy of a schedule, compared with figures computed by hand."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_an_operator_without_a_nest_takes_longest_for_are_its_cycles() -> N
 
 
 def test_rows_of_what_streams_are_rounded_up_together() -> None:
-    """All of v, which has no shape; a row of y is twelve bits."""
+    """The rows are all of v, which has no shape, and a row of y of twelve bits."""
     found = without_nest({"x": "near", "v": None, "w": "far", "y": None}, AddressedMachine(NEAR_AND_FAR))
     assert found.workspaces == {"far": in_bytes(40 + 12)}
     everything = without_nest(dict.fromkeys("xvwy"), AddressedMachine(NEAR_AND_FAR))
@@ -127,7 +127,7 @@ def test_rows_pass_through_what_a_workspace_leaves_a_byte_at_least(own_bytes: in
 
 
 def test_rows_lie_where_such_operands_may() -> None:
-    """Of a parameter that no addressed memory holds nothing lies anywhere."""
+    """A parameter that no addressed memory holds takes no room."""
     outputs = level("outputs", 99, 1.0, (Operand.OUTPUT,))
     found = without_nest(dict.fromkeys("xvwy"), AddressedMachine(machine(level("near", 99, 1.0, ACTIVATIONS), outputs)))
     assert found.workspaces == {"near": in_bytes(24 + 40), "outputs": 2}
@@ -158,7 +158,7 @@ def test_nests_that_run_one_after_another_share_their_workspace() -> None:
 def test_a_copy_costs_what_its_hops_read_and_write_and_lasts_as_long_as_the_slowest(
     source: str, target: str, energy_pj: int, slowest_hop: int, traffic: tuple[int, int]
 ) -> None:
-    """Six bytes: far gives 8 bits in a cycle, near takes or gives 12, and the others move more."""
+    """The copy has six bytes: far sends 8 bits in a cycle, near takes or sends 12, and the others move more."""
     ports = {"near": (Port(Direction.READ_WRITE, 12),), "far": (Port(Direction.READ, 8), Port(Direction.WRITE, 48))}
     levels = tuple(replace(one, ports=ports.get(one.memory.name, ())) for one in NEAR_AND_FAR.levels)
     dram = Dram(Access(8, 10.0, 10.0), (Port(Direction.READ_WRITE, 16),))

@@ -1,4 +1,4 @@
-"""Where operands are, found without workspaces, against the replay of whole programs."""
+"""Homes of operands, found without workspaces, compared with the replay of whole programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_homes_are_those_of_the_replay(first: int) -> None:
 
 @pytest.mark.parametrize("first", range(0, 600, 100))
 def test_homes_are_those_of_the_replay_also_where_a_program_is_wrong(first: int) -> None:
-    """Left out, twice, or at another place: what the program seems to have meant is the same to both."""
+    """Wrong programs leave an instruction out, repeat it, or move it: both derivations read the same intent."""
     wrong = 0
     for seed in range(first, first + 100):
         case, random = random_program(seed), Random(seed)

@@ -1,4 +1,4 @@
-"""By which mapping each loop nest of a schedule runs, and how it is said that there is none, or one too many."""
+"""The mapping of each loop nest of a schedule, and the violations for a missing or an extra one."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_illegal_mapping_is_said_once_and_is_not_priced() -> None:
 
 
 def test_a_home_that_does_not_hold_the_operand_is_none() -> None:
-    """Near holds maps alone: weights lie there only where they are one."""
+    """The near memory holds maps alone: it holds weights only if they are a map."""
     at_near = Homes("far", "near", "far")
     found = in_use(mapped(1, CONV2, at_near))
     assert found.run("maps", NestAtHomes(1, CONV2, at_near, is_input=True)) is not None
@@ -95,7 +95,7 @@ def test_a_home_that_does_not_hold_the_operand_is_none() -> None:
 def test_a_workspace_is_all_that_lies_in_addressed_memories_beside_operands(
     homes: Homes, kept: dict[str, list[Kept]], bits: dict[str, int]
 ) -> None:
-    """Sums in the making are 16 bits wider than what is written, where they are stored at its home."""
+    """Partial sums are 16 bits wider than the output, if they are stored at its home."""
     found = in_use(mapped(1, CONV2, homes, **kept)).run("conv2", NestAtHomes(1, CONV2, homes, is_input=False))
     assert found is not None
     assert found.workspace_bits == bits

@@ -1,4 +1,4 @@
-"""The loop nests of windows that the verifier derives, against those worked out by hand."""
+"""The loop nests of windows that the verifier derives, compared with those computed by hand."""
 
 from __future__ import annotations
 

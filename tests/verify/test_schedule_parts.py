@@ -1,4 +1,4 @@
-"""Boxes, bytes in use, hops and prices of the schedule's verifier, against counting one by one."""
+"""Boxes, bytes in use, hops and prices of the schedule verifier, compared with counting one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loop nests of products and element by element that the verifier derives, against those worked out by hand."""
+"""Nests of products and elementwise operators that the verifier derives, compared with those computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs over bands, with streamed operands and workspaces: legal, and with the figures of the cost model."""
+"""Random programs over tiles, with streamed operands and workspaces: legal, and with the figures of the cost model."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_figures_are_those_that_the_cost_model_counts(first: int) -> None:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_a_program_without_one_of_its_allocations_or_computes_is_refused(seed: int) -> None:
-    """An operand that has no place streams instead, from another home; nothing else makes up for it."""
+    """An operand without an allocation streams from another home; no other omission is tolerated."""
     case, random = random_program(seed), Random(seed)
     program = list(case.program.instructions)
     kinds = (Allocate, Compute)

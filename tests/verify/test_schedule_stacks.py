@@ -1,4 +1,4 @@
-"""Which part of a stack's output each tile computes, and how large a tile may be."""
+"""The part of a stack's output that each tile computes, and the limits of tile sizes."""
 
 from __future__ import annotations
 

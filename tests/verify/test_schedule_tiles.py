@@ -1,4 +1,4 @@
-"""What is wrong with a network in tiles, and how that is said."""
+"""Faults of a network in tiles, and their messages."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ TWO_OUTPUTS = Graph(
 
 
 def in_parts(y: Region, z: Region) -> Graph:
-    """One tile operator that computes these parts of both outputs."""
+    """Return a graph of one tile operator that computes these parts of both outputs."""
     tile = Tile("f", ("x",), (), ("y", "z"), ((4, 6), (4, 2), (4, 4)), (y, z))
     bands = (band(TWO_OUTPUTS.tensor["y"], *y), band(TWO_OUTPUTS.tensor["z"], *z))
     operator = replace(TWO_OUTPUTS.operators[0], outputs=tuple(one.name for one in bands), tile=tile)

@@ -1,4 +1,4 @@
-"""What attributes leave out, or say in another way, of what a part of an output sees."""
+"""Input regions that attributes imply: omitted attributes, and equivalent ones."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def operator(kind: str, **attributes: AttributeValue) -> Operator:
 
 
 def row(start: int, stop: int) -> Region:
-    """Of a map of one channel and one row."""
+    """Return a region of a map of one channel and one row."""
     return ((0, 1), (0, 1), (0, 1), (start, stop))
 
 
 def along_a_row(made: Operator, taps: int, sizes: tuple[int, int], wanted: Range) -> Range:
-    """What is seen of a row, of such sizes before and after."""
+    """Return the input range of a row, for `sizes` before and after."""
     maps = [(1, 1, 1, size) for size in sizes]
     (need,) = seen(made, maps[:1], (1, 1, 1, taps), maps[1], row(*wanted))
     assert need is not None

@@ -1,4 +1,4 @@
-"""What a part of an output sees, against looking at every element and every tap."""
+"""Input regions of a part of an output, compared with a visit of every element and every tap."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def elements(region: Region) -> Iterator[Element]:
 
 
 def box(found: Sequence[Element]) -> Region | None:
-    """The smallest region around elements; None around none."""
+    """Return the smallest region around elements; None around none."""
     if not found:
         return None
     return tuple((min(along), max(along) + 1) for along in zip(*found, strict=True))
@@ -38,7 +38,7 @@ def random_region(random: Random, shape: Shape) -> Region:
 
 
 class Sliding:
-    """A convolution or pool over two axes with everything that attributes can say."""
+    """A convolution or pool over two axes with all attributes of the kind."""
 
     def __init__(self, random: Random, *, is_pool: bool) -> None:
         self.kernel = [random.randint(1, 3) for _ in range(2)]
@@ -64,7 +64,7 @@ class Sliding:
         return {**{name: [*value] for name, value in lists.items()}, "group": self.groups}
 
     def seen_by(self, written: Element) -> Iterator[Element]:
-        """Every stored element of the input that an element of the output is made of."""
+        """Yield every stored input element that contributes to an output element."""
         batch, channel, *pixel = written
         if self.weight is None:
             channels = [channel]
@@ -89,7 +89,7 @@ def test_a_sliding_window_sees_the_block_around_all_that_its_taps_touch(seed: in
     need = seen(operator(kind, window.attributes), [window.source], window.weight, window.output, region)[0]
     around = box(touched)
     if around is None:
-        return  # a block between taps, or between windows, may be stored and touched by none
+        return  # a block between taps, or between windows, may be stored without being read
     assert need is not None
     assert all(start <= first and last <= stop for (start, stop), (first, last) in zip(need, around, strict=True))
     if max(window.dilations) == 1 and all(map(le, window.strides, window.kernel)):
@@ -141,7 +141,7 @@ def test_a_transposed_convolution_sees_the_block_around_all_that_adds_to_its_out
 
 @pytest.mark.parametrize(("rule", "expected"), [("SAME_UPPER", (0, 2)), ("SAME_LOWER", (0, 1)), ("VALID", (0, 2))])
 def test_padding_may_be_what_keeps_sizes(rule: str, expected: tuple[int, int]) -> None:
-    """A kernel of 2 over 4 pixels: one zero behind them, or before them, or none."""
+    """A kernel of 2 over 4 pixels has one zero after them, or before them, or none."""
     pixels = 3 if rule == "VALID" else 4
     conv = operator("Conv", {"kernel_shape": [2, 2], "auto_pad": rule})
     region = ((0, 1), (0, 1), (0, 1), (0, 1))

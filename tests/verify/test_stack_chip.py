@@ -1,4 +1,4 @@
-"""What a chip says of its memories while a stack runs, and where it has nothing to say."""
+"""Memories of a chip while a stack runs, and cases in which the chip states nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.fused import level, machine
 
 BUFFER = level("buffer", 8)
 BARE = Accelerator("bare", (BUFFER.memory,), (BUFFER,))
-"""Nothing is said of units, nor of DRAM."""
+"""A chip that states neither units nor DRAM."""
 
 
 @pytest.mark.parametrize(

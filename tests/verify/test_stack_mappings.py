@@ -1,4 +1,4 @@
-"""Which mapping of a strategy is looked at, and how often; what maps in DRAM and tiles of a batch come to."""
+"""The mapping of a strategy used for each layer, its count, and the results for maps in DRAM and tiles of a batch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_mapping_that_another_one_stands_before_is_named_with_that_one() -> No
 
 
 def test_maps_in_dram_take_nothing_of_any_memory() -> None:
-    """A map of 2 channels of 6 x 6 elements of 8 bits lies whole where it is told to."""
+    """A map of 2 channels of 6 x 6 elements of 8 bits lies in its home."""
     case = small_case(ONE, ONE)
     first, second = (layer.name for layer in case.network.layers)
     tiling = Tiling(3, 3, OverlapMode.RECOMPUTE)
@@ -62,7 +62,7 @@ def test_maps_in_dram_take_nothing_of_any_memory() -> None:
 
 
 def test_groups_are_those_of_the_tile() -> None:
-    """Of 2 channels of 4 x 4 pixels a tile of 2 x 2 has 8 elements, and 4 of a map of one channel that spreads."""
+    """A tile of 2 x 2 in 2 channels of 4 x 4 pixels has 8 elements, and 4 of a broadcast map of one channel."""
     source, target = MapInNetwork("x", 2, 4, 4, 8), MapInNetwork("y", 2, 4, 4, 8)
     for nest, in_tile in ((Layer(n=2, g=16), Layer(n=2, g=4)), (Layer(g=32), Layer(g=8))):
         layer = NestInNetwork("a", replace(nest, has_weight=False), (ReadInNetwork("x", ONE, ONE),), target, 0)

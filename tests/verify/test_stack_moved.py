@@ -1,4 +1,4 @@
-"""What operators outside of all stacks cost: the model and the verifier, which share nothing, say the same."""
+"""Costs of operators outside of all stacks: the model and the verifier, which share no code, agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moves between memories in a tile, worked by hand."""
+"""Transfers between memories in a tile, computed by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.stacks import addition, chain
 
 
 def test_a_part_of_a_map_from_outside_comes_nearer_as_an_input() -> None:
-    """In each of 4 tiles 9 elements are written to a memory of inputs alone, and one is read to be added up nearer."""
+    """Four tiles each write 9 elements to a memory of inputs alone, and read one to be added in a nearer memory."""
     features = Operand.INPUT, Operand.OUTPUT
     chip = machine(
         level("weights", 64, Operand.WEIGHT),

@@ -1,7 +1,9 @@
-"""Where the caches and the weights of a small stack lie, worked by hand to the bit.
+"""Memories of the caches and the weights of a small stack, computed by hand to the bit.
 
-One layer of 3 x 3 over a map of 4 x 4, padded, in tiles of 2 x 2. Every tile sees 9 elements of 8 bits and makes 4. Two
-of 3 pixels wait along each axis: 2 x 3 = 6 elements beside a tile, 2 x 4 = 8 below a row of them, 2 x 2 = 4 in both.
+One layer of 3 x 3 over a map of 4 x 4, padded, in tiles of 2 x 2. Every tile reads 9 elements of 8 bits and makes 4.
+Two
+of 3 pixels wait along each axis: 2 x 3 = 6 elements to the right of a tile, 2 x 4 = 8 below a row of tiles, 2 x 2 = 4
+in both.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def three_by_three(chip: ChipInUse, mode: OverlapMode, weight_bits: int = 72) ->
 
 
 def chip_of(near: int, shared: int, taken_bits: int = 0) -> ChipInUse:
-    """Two memories of features of so many bytes; the larger one may hold weights, too."""
+    """Return a chip with two memories of features of the given bytes; the larger one may hold weights, too."""
     levels = level("weights", 1, Operand.WEIGHT), level("near", near, *FEATURES), level("shared", shared)
     return ChipInUse(machine(*levels), {"near": taken_bits})
 
@@ -69,7 +71,7 @@ def test_rows_are_cached_beside_columns_without_what_is_in_both(taken_bits: int,
 
 @pytest.mark.parametrize(("more_bits", "place"), [(0, "shared"), (1, "dram")])
 def test_rows_cached_apart_from_columns_leave_no_corner_to_weights(more_bits: int, place: str) -> None:
-    """The shared memory has 30 bytes; what is alive and both caches take 27, and 24 bits are left."""
+    """The shared memory has 30 bytes; live data and both caches take 27, and 24 bits are left."""
     chip = chip_of(SEEN_AND_MADE + BESIDE, SEEN_AND_MADE + BESIDE + BELOW + 3)
     found = three_by_three(chip, OverlapMode.FULLY_CACHED, 24 + more_bits)
     assert {one.caches.rows_to for one in found.tiles()} == {None, "shared"}
@@ -78,14 +80,14 @@ def test_rows_cached_apart_from_columns_leave_no_corner_to_weights(more_bits: in
 
 @pytest.mark.parametrize(("more_bits", "place"), [(0, "shared"), (1, "dram")])
 def test_rows_cached_beside_columns_leave_the_corner_to_weights(more_bits: int, place: str) -> None:
-    """Nothing fits near; of 30 bytes in the shared memory the corner is taken once, and 56 bits are left."""
+    """The near memory is too small; the shared memory of 30 bytes holds the corner once, and 56 bits are left."""
     chip = chip_of(1, SEEN_AND_MADE + BESIDE + BELOW + 3)
     assert three_by_three(chip, OverlapMode.FULLY_CACHED, 56 + more_bits).weights() == (place,)
 
 
 @pytest.mark.parametrize(("bits", "place"), [(64, "weights"), (65, "dram")])
 def test_weights_that_stay_leave_room_for_the_widest_weight(bits: int, place: str) -> None:
-    """One unit; of 80 bits the second layer's weights of 16 bits leave 64."""
+    """The single unit has 80 bits; the second layer's weights take 16 and leave 64."""
     first, second = chain(4, ONE, ONE).layers
     chip = ChipInUse(machine(level("weights", 10, Operand.WEIGHT), level("near", 100, *FEATURES)), {})
     layers = with_weight_bits(first, bits), with_weight_bits(second, 320, 16)
@@ -93,7 +95,7 @@ def test_weights_that_stay_leave_room_for_the_widest_weight(bits: int, place: st
 
 
 def test_a_map_that_no_layer_of_a_tile_reads_waits() -> None:
-    """5 elements wait beside the 3 that a layer sees and the 2 that it makes."""
+    """The tile has 5 waiting elements, 3 that a layer reads, and 2 that it makes."""
     unread, read, made = (MapInNetwork(name, 1, 1, size, 8) for name, size in (("z", 5), ("x", 3), ("y", 2)))
     nest = Layer(q=2)
     layer = LayerPart(

@@ -1,4 +1,4 @@
-"""What is said of a strategy's stacks and homes, beside the table of refusals."""
+"""Violations of a strategy's stacks and homes, in addition to the table of refusals."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said_with_names_and_numbers() -> None:
 
 @pytest.mark.parametrize(("capacity", "rules"), [(24, []), (16, [Rule.HOME_EXCEEDED]), (15, [Rule.HOME_EXCEEDED] * 2)])
 def test_maps_take_room_until_their_last_reader_has_run(capacity: int, rules: list[Rule]) -> None:
-    """A (8 bytes) and B while b runs, A, B and C while c does, D and C while d does."""
+    """A (8 bytes) and B live while b runs, A, B and C while c does, D and C while d does."""
     layers = (
         *CHAIN,
         LayerInNetwork("c", ("A",), "C", 4, 4, 64),
