@@ -1,6 +1,4 @@
-"""The second prover of mappings against all mappings of small cases: it confirms the optimum and refutes any value
-above.
-"""
+"""The second prover of mappings against all mappings of small cases: confirms the optimum, refutes values above."""
 
 from __future__ import annotations
 

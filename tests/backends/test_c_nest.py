@@ -40,9 +40,7 @@ def _layer(random: Random, bits: int) -> Layer:
 
 
 def _mapping(random: Random, layer: Layer, lanes: int) -> LayerMapping:
-    """Return a random mapping: up to three temporal loops per dimension, some beyond its bound; mostly one loop in
-    lanes.
-    """
+    """Return a random mapping: up to three temporal loops per dimension, some beyond its bound; mostly one in lanes."""
     nest = []
     along = random.choice(("K", "K", "G", "P", None))
     for name, bound in layer.bounds.items():

@@ -102,9 +102,7 @@ def test_an_lstm_is_answered_and_shown(onchip: Program, tmp_path: Path, chip: Pa
 def test_what_is_moved_outside_is_added_to_the_figures_of_the_stacks(
     onchip: Program, tmp_path: Path, chip: Path
 ) -> None:
-    """A softmax between two convolutions. Each convolution runs alone, its maps go through DRAM, and the moves of the
-    softmax are added.
-    """
+    """A softmax between two convolutions: each runs alone, its maps go through DRAM, and the softmax adds its moves."""
     ask = ("--accelerator", chip, *FAST, "--json")
     whole = onchip("fuse", chain(tmp_path / "a.onnx", "Conv", "Softmax", "Conv"), *ask).json
     single = onchip("fuse", chain(tmp_path / "b.onnx", "Conv"), *ask).json

@@ -13,9 +13,7 @@ SECONDS = 60  # processor seconds, on a slow machine
 
 
 def refusal_of_a_run(network: ModelProto, folder: Path) -> str:
-    """Return the one line that planning and running the model ends with; other libraries may also write to standard
-    error.
-    """
+    """Return the one line that planning and running the model ends with; libraries may also write to standard error."""
     path, plan = folder / "network.onnx", folder / "plan.json"
     path.write_bytes(network.SerializeToString())
     assert run_forked(["plan", str(path), "--sram", "m_r", "-o", str(plan)], folder, SECONDS).code == 0

@@ -49,9 +49,7 @@ def macs(network: FusableNetwork) -> int:
 
 
 def columns_needed(published: PublishedNetwork) -> list[int]:
-    """Return the columns that each layer has to write, and last those of the input, computed from the last layer
-    backwards.
-    """
+    """Return the columns that each layer has to write, and last those of the input, computed backwards."""
     needed = Counter({len(published.layers): published.layers[-1].bound("OX")})
     for number in range(len(published.layers) - 1, -1, -1):
         layer = published.layers[number]

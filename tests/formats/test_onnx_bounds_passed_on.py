@@ -381,9 +381,7 @@ def bounds_as_read(path: Path, written: list[str]) -> tuple[list[tuple[int, ...]
 
 
 def detector() -> onnx.ModelProto:
-    """Return a detector: a suppression, its best boxes, a window of features for each box, a convolution and a
-    classifier.
-    """
+    """Return a detector: a suppression, its best boxes, a feature window for each, a convolution and a classifier."""
     b = Built()
     limit, overlap = b.constant([5]), b.constant([0.5], np.float32)
     selected = b.node("NonMaxSuppression", ["boxes", "scores", limit, overlap])

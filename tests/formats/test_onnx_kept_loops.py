@@ -131,9 +131,7 @@ def test_a_loop_whose_parts_take_more_than_any_network_may_is_refused(tmp_path: 
 
 
 def test_a_loop_in_a_loop_that_stays_is_counted_with_its_workspace(tmp_path: Path) -> None:
-    """The inner loop is the only operator of the body and shares the state of the outer one: its workspace, and one
-    state.
-    """
+    """The inner loop is the body's only operator and shares the outer state: its workspace, and one state."""
     deep = squashing_body()
     deep.name = "deep"
     for each in deep.input:

@@ -26,9 +26,7 @@ def lives(model: TfliteModel, order: Sequence[int]) -> dict[str, tuple[int, int]
 
 
 def branching() -> TfliteModel:
-    """Return a network: two operators read x, a third reads their outputs; y is also a network output; `idle` is
-    unused.
-    """
+    """Return a network: two operators read x, a third reads their outputs; y is an output too; `idle` is unused."""
     operators = [
         TfliteOperator("RELU", ["x"], ["a"]),
         TfliteOperator("RELU", ["x"], ["y"]),

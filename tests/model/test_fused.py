@@ -256,9 +256,7 @@ def two_stacks() -> tuple[Stack, Stack]:
 
 
 def test_sums_in_the_making_are_as_wide_in_dram_as_they_are() -> None:
-    """The 8 outputs of two products have 16 sums of 16 bits, all written and 8 read again; a former version counted 8
-    bits.
-    """
+    """The 8 outputs of two products have 16 sums of 16 bits (once taken for 8), all written and 8 read again."""
     stack = chain(2, ONE, channels=2)
     (one,) = stack.layers
     wide = replace(one, layer=replace(one.layer, partial_bits=16))

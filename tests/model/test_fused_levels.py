@@ -69,9 +69,7 @@ def test_tile_types_and_multiplications_are_those_of_defines(columns: int, mode:
 
 @pytest.mark.parametrize(("columns", "millions"), [(4, 3.47), (60, 26.38)])
 def test_copies_are_those_of_defines(columns: int, millions: float) -> None:
-    """DeFiNES counts a memory once for each copy that passes it; copies through the global buffer are the stack's
-    input.
-    """
+    """DeFiNES counts a memory once per copy that passes it; copies through the global buffer are the stack's input."""
     found = cost(fsrcnn(), load_accelerator("meta-prototype-df"), columns, 72, "fully-cached", DEFINES).sums
     loaded = found.accesses_of(DRAM, EnergyCause.COPY)
     assert loaded == 974 * 554
@@ -107,9 +105,7 @@ def test_where_no_mapping_fits_the_layer_is_named() -> None:
 
 
 def test_an_output_that_is_read_elsewhere_is_copied_there() -> None:
-    """A map of 64 bytes and its input exceed the local buffer: it goes to the global buffer, and fits locally as an
-    input.
-    """
+    """A map of 64 bytes and its input exceed the local buffer: the map goes to the global one, and fits as an input."""
     found = cost(chain(8, ONE, ONE, ONE), with_capacity(small_machine(), "local", 127), 8, 8, "recompute").sums
     assert found.accesses["global", "input", EnergyCause.COPY] == 64 + 64 + 2 * 64
     assert found.accesses[DRAM, "input", EnergyCause.COPY] == 64
@@ -156,9 +152,7 @@ def test_caches_of_rows_span_the_width_of_the_map() -> None:
 
 
 def test_rows_for_later_tiles_are_written_once_and_read_once() -> None:
-    """There are two maps and two rows at each of three borders; the input is loaded through the global buffer, and kept
-    there.
-    """
+    """Two maps have 2 rows at each of three borders; the input is loaded through the global buffer and kept there."""
     found = cost(chain(16, WINDOW, WINDOW), small_machine(local=200, shared=1 << 16), 16, 4, "fully-cached")
     assert {one.caches.rows_to for one in found.placed} == {"global", None}
     sums, pixels, loaded = found.sums.accesses, 3 * 2 * 16, 16 * 16

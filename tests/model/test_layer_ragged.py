@@ -109,9 +109,7 @@ def test_a_loop_that_ends_short_runs_fewer_cycles_than_a_padded_one() -> None:
 
 
 def test_the_next_tile_has_the_last_turns_of_the_one_before_to_come_in() -> None:
-    """Inputs have 3, 3 and 1 rows: the second tile comes within 3 cycles, and the third, as slow as the largest, within
-    3 too.
-    """
+    """Inputs have 3, 3 and 1 rows: the second tile comes within 3 cycles, the third, as slow as the largest, too."""
     nest = (Loop("P", 3), Loop("K", 2), Loop("P", 3))
     mapping = LayerMapping(nest, input=(Kept("buffer", 2),), ragged=("P",))
     machine = replace(MACHINE, levels=(replace(BUFFER, ports=(Port(Direction.READ, 99), Port(Direction.WRITE, 4))),))

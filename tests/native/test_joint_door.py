@@ -107,9 +107,7 @@ def _any_list(random: Random, stop: int) -> list[int]:
 
 @pytest.mark.parametrize("seed", series(range(300), 100))
 def test_any_joint_problem_is_searched_or_refused(seed: int) -> None:
-    """Problems have tensors with several producers, reads before writes, sizes that never fit, and numbers near 64
-    bits.
-    """
+    """Problems have tensors with several producers, reads before writes, sizes that never fit, numbers near 64 bits."""
     random = Random(seed)
     numbers = (1, 2, 3, 7) if seed % 3 else (1, 0, -1, (1 << 60) - 9, 1 << 60, 1 << 62)
     tensors = [

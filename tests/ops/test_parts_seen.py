@@ -23,9 +23,7 @@ Elements = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
 def geometry(kind: str, stored: Shape, seen: Elements, written: Shape, attributes: Attributes) -> Geometry | None:
-    """Return the geometry of an operator that reads a part of a map and another map: the rest of a Concat, else one
-    like the output.
-    """
+    """Return the geometry of a kind on a part of a map and another map (Concat: the rest; else like the output)."""
     place = [int(seen.reshape(-1)[0]), *(stride // seen.itemsize for stride in seen.strides)]
     other = (written[0], written[1] - seen.shape[1], *written[2:]) if kind == "Concat" else written
     tensors = (

@@ -1,6 +1,4 @@
-"""Operators that gather elements from other positions, in tiles: their values, real and made-up, are the whole
-operator's.
-"""
+"""Operators that gather elements from other positions, in tiles: real and made-up values equal the whole's."""
 
 from __future__ import annotations
 

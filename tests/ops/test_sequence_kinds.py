@@ -94,9 +94,7 @@ NETWORKS: dict[str, Network] = {
     "MaxPool with places": (node("MaxPool", "x", outputs=("y", "i"), kernel_shape=[2, 2]), {"x": [1, 4, 8, 8]}, []),
 }
 ONLY_AS_MODELS = ("Concat around a constant", "MaxPool with places", "ConvTranspose of the same size")
-"""A graph without a model does not say where a constant stands among the inputs; pools write one output and pads are
-stated.
-"""
+"""Kinds that need a model: a graph omits the position of constants; pools write one output, pads are stated."""
 MADE_UP = [name for name in NETWORKS if name not in ONLY_AS_MODELS]
 
 

@@ -1,6 +1,4 @@
-"""Attention in tiles: heads and queries are cut, and the elements that a tile reads are compared with numpy's
-attention.
-"""
+"""Attention in tiles: heads and queries are cut; the elements that a tile reads are compared with numpy."""
 
 from __future__ import annotations
 

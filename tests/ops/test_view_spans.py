@@ -70,9 +70,7 @@ def needed(span: Span, ranges: list[tuple[int, int]], axis_size: int, at: int) -
 
 
 def test_channels_taken_apart_are_read_as_many_at_a_time() -> None:
-    """The map has 112 channels in 4 groups of 28: a tile reads all channels of each group, and the same pixels in all
-    groups.
-    """
+    """The map has 112 channels in 4 groups of 28: a tile reads all channels and the same pixels of each group."""
     seen = (Span(1, 0), Span(4, 2), Span(28, 1), Span(56, 3), Span(56, 4))
     assert spans_as_stored(seen, (1, 112, 56, 56)) == (
         Span(1),

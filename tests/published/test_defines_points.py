@@ -72,9 +72,7 @@ def test_accesses_to_dram_are_those_of_defines(columns: int) -> None:
 
 @pytest.mark.parametrize(("columns", "shared", "local"), [(4, 16.67, 662.6), (60, 164.2, 808.1)])
 def test_accesses_to_both_buffers_are_nearly_those_of_defines(columns: int, shared: float, local: float) -> None:
-    """The figures are millions of accesses of activations and weights; DeFiNES derives them from multiplications per
-    use, not from tiles.
-    """
+    """The figures are millions of accesses; DeFiNES derives them from multiplications per use, not from tiles."""
     sums = cost(columns, 72, "fully-cached", TemporalMethod.LOMA).sums
     activations = [
         sums.accesses_of(f"activation_{one}_buffer", EnergyCause.ACTIVATION) / 1e6 for one in ("global", "local")

@@ -42,9 +42,7 @@ POINTS = (
     ("mc-cnn", META, 16, 18, H, 8.710536, 62.491464),
     ("mc-cnn", META, 240, 270, NOT, 27.812233, 57.340640),
 )
-"""Columns and rows of a tile, mode, mJ, millions of cycles; only rows of the paper's machine and network are the
-paper's.
-"""
+"""Columns and rows of a tile, mode, mJ, millions of cycles; the paper lacks figures of other machines and networks."""
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_a_tile_sees_more_than_padding() -> None:
 
 
 def test_loops_may_run_longer_than_a_layer_where_units_count_in_parts() -> None:
-    """DeFiNES counts so: a dimension of two units runs three iterations in two steps."""
+    """DeFiNES lets a dimension of two units run three iterations in two steps."""
     case = small_case(Window(1, 1, 1, 0), channels=3)
     array = replace(case.chip.array, dimensions={"K": 2}) if case.chip.array else None
     case = replace(case, chip=replace(case.chip, array=array))

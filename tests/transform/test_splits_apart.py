@@ -29,9 +29,7 @@ def split_of(shape: Shape, sizes: tuple[int, ...], axis: int) -> Graph:
 
 
 def halves_and_all(size: int = 6) -> Graph:
-    """Return a network: a convolution of half of a map is joined with both halves and the whole map for another
-    convolution.
-    """
+    """Return a network that joins both halves of a map, a convolution of one half, and the map for a convolution."""
     network = Network(8)
     wide = conv(network, network.input(1, 2, size, size), 4, 1)
     halves = network.split(wide, [(1, 2, size, size)] * 2, 1)

@@ -24,9 +24,7 @@ from support.tiled import Network
 
 
 def assert_both_agree(network: Graph, stacks: Sequence[ScheduledStack], tiles: TileGraph, partial_bits: int) -> None:
-    """Check that stacks and tiles are legal, and that each tile operator has the same loop nests over the same
-    operands.
-    """
+    """Check that stacks and tiles are legal, and that the loop nests of each tile operator and their operands agree."""
     derivation = NestDerivation(network, partial_bits)
     assert verify_stacks(network, stacks) == ()
     assert verify_tiles(network, tiles.graph, stacks, derivation) == ()

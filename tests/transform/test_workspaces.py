@@ -21,9 +21,7 @@ def with_workspace(operator: str, size_bytes: int) -> Json:
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """Return a network: M_R is that of `left`, 60 + 50 + 25 bytes; without spills `right` needs 160 + 0 with the other
-    residents.
-    """
+    """Return a network: M_R is that of `left`, 60 + 50 + 25 bytes; without spills `right` needs 160 + 0."""
     path = tmp_path / "own.json"
     path.write_text(json.dumps(with_workspace("left", 25)))
     return path

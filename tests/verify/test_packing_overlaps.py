@@ -31,9 +31,7 @@ def test_overlaps_are_those_of_every_two_buffers(placed: list[tuple[Buffer, int]
 
 
 def test_many_buffers_are_looked_at_soon() -> None:
-    """The problem has a hundred thousand buffers with few live at once: all five thousand million pairs would take an
-    hour.
-    """
+    """A hundred thousand buffers, few live at once: all five thousand million pairs would take an hour."""
     buffers = tuple(Buffer(step, step + 3, 8) for step in range(100_000))
     offsets = tuple(step % 3 * 8 for step in range(100_000))
 

@@ -19,7 +19,7 @@ READS_X = (TileOperand("x", Operand.INPUT, ("x",)), TileOperand("y", Operand.OUT
 def ended(
     program: str, cycles: Mapping[str, tuple[int, int]], homes: tuple[str | None, str | None], queues: int = 1
 ) -> int:
-    """Return end times; operators read x and write y; `cycles` maps `compute f` or `copy x` to its own and DRAM cycles."""
+    """Return the end cycle; operators read x and write y; `cycles` maps `compute f` to own and DRAM cycles."""
     found = instructions(program)
     expenses = {}
     for number, one in enumerate(found):
