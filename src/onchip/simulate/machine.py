@@ -236,7 +236,7 @@ class ProgramMachine:
         self.step += 1
 
     def _overwrites_what_it_reads_elsewhere(self, operator: Operator) -> bool:
-        """True if the only output shares bytes with an input that the operator also reads through another view."""
+        """Return True if the only output shares bytes with an input that is also read through another view."""
         repeated = [name for name in dict.fromkeys(operator.inputs) if not operator.may_overwrite(name)]
         if not repeated or len(operator.outputs) > 1:
             return False

@@ -1,7 +1,7 @@
-"""A schedule's program executed on real bytes: operands that stream, and workspaces that nobody else may have.
+"""Execution of a schedule's program on real bytes, with streamed operands and exclusive workspaces.
 
-What streams is read from and written to DRAM by the Compute itself. A workspace's bytes are overwritten while its
-operator runs, before it reads and after it has written: whatever else lies there is no longer what it was.
+The Compute itself reads streamed operands from DRAM and writes them there. The bytes of a workspace are overwritten
+while its operator runs, before it reads and after it has written, so that any other data there is destroyed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from onchip.simulate.machine_run import MachineRun, WrongBytes
 from onchip.simulate.reference import Reference
 
 TILE_BYTE = 0xA5
-"""What a workspace is overwritten with: neither what fresh memory is filled with, nor zero."""
+"""Fill value of a workspace, different from zero and from the fill value of fresh memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ScheduledProgram:
 
     @property
     def problem(self) -> Problem:
-        """What a run without a schedule is given."""
+        """Return the problem of the program, as for a run without a schedule."""
         return Problem(self.executed, self.program.memories, count=Count.ALL)
 
 
@@ -57,7 +57,7 @@ _Target: TypeAlias = "tuple[Tensor, tuple[str, BytePlace] | None]"
 
 
 class _ScheduleMachine(ProgramMachine):
-    """Addressed memories and DRAM, between any two of which a Copy leads."""
+    """The addressed memories and DRAM, with Copies between any two of them."""
 
     def __init__(
         self, scheduled: ScheduledProgram, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference

@@ -1,4 +1,4 @@
-"""Runs tiles of a model's operators of which some are in steps."""
+"""Kernels for tiles of a model's operators, some of which run in steps."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class OnnxStepTileKernels(OnnxTileKernels):
-    """Runs `graph`, the tiles of `in_steps`, of which `kernels` runs the operators."""
+    """Runs `graph`, the tiles of `in_steps`; `kernels` runs the operators."""
 
     def __init__(self, graph: Graph, in_steps: Graph, kernels: StepKernels) -> None:
-        # What is asked of the kernels of whole operators is the same.
+        # OnnxTileKernels uses only the part of the interface that both kinds of kernels share.
         super().__init__(graph, in_steps, cast("OnnxKernels", kernels))
         self._steps = kernels
 

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 class TfliteTileKernels(OnnxTileKernels):
-    """Runs `graph`, the tiles of `whole`, of which `kernels` runs the operators."""
+    """Runs `graph`, the tiles of `whole`; `kernels` runs the operators."""
 
     name = TfliteKernels.name
 
     def __init__(self, graph: Graph, whole: Graph, kernels: TfliteKernels) -> None:
-        # What is asked of the kernels of whole operators is the same; bands are those of the presented axes.
+        # OnnxTileKernels uses only the part of the interface that both kinds share; bands are those of the presented
+        # axes.
         super().__init__(graph, whole, cast("OnnxKernels", kernels))

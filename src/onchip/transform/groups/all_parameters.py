@@ -9,9 +9,9 @@ from onchip.transform.groups.tile_graph import TileGraph
 
 
 def with_all_parameters(tiles: TileGraph, network: Graph) -> Graph:
-    """The tile graph's operators with every parameter that they have in the network of which it was made.
+    """Return the tile graph with every parameter that its operators have in the original network.
 
-    A schedule moves and counts none of those that it lacks: they are there where an operator runs.
+    A schedule neither moves nor counts the added parameters: they are available when an operator runs.
     """
     operators = (
         replace(operator, parameters=network.operator[tiles.operators[operator.name].operator].parameters)

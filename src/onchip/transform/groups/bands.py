@@ -1,7 +1,7 @@
-"""Feature maps in bands, as the tiles of fused stacks write and read them.
+"""Bands of feature maps, as the tiles of fused stacks write and read them.
 
-A map that is computed once is cut along every line at which a tile's reading or writing begins or ends: its bands
-partition it. Along an axis on which tiles compute pixels again, each tile has bands of its own, cut at its own lines.
+A map that is computed once is cut wherever a tile's written or read region begins or ends, so that its bands partition
+it. Along an axis on which tiles recompute pixels, each tile has separate bands with separate lines.
 """
 
 from __future__ import annotations
@@ -31,24 +31,27 @@ class TilePlace:
 
     @property
     def number(self) -> int:
-        """In the order in which the stack's tiles run."""
+        """Return the position of the tile in execution order."""
         return self.row * self.columns + self.column
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Where a map is cut along one axis, in pixels: for each tile its own lines, or one tuple for all tiles."""
+    """The positions, in pixels, at which a map is cut along one axis: one tuple per tile, or one for all tiles."""
 
     of_tiles: tuple[tuple[int, ...], ...]
     known: dict[tuple[int, Range], tuple[Range, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def are_shared(self) -> bool:
-        """Whether all tiles write and read the same bands."""
+        """Return True if all tiles write and read the same bands."""
         return len(self.of_tiles) == 1
 
     def pieces(self, tile: int, within: Range) -> tuple[Range, ...]:
-        """The ranges between lines that make up `within`, whose ends are lines; all tiles of a row ask for the same."""
+        """Return the ranges between lines that make up `within`, whose ends are lines.
+
+        Cached, as tiles share ranges.
+        """
         key = 0 if self.are_shared else tile, within
         if key not in self.known:
             lines = self.of_tiles[key[0]]
@@ -75,7 +78,7 @@ class MapBands:
         object.__setattr__(self, "whole", whole_region(self.base.shape or ()))
 
     def within(self, place: TilePlace, rows: Range, columns: Range) -> tuple[Tensor, ...]:
-        """Those of which a rectangle of pixels is made, as the tile at `place` has them, the columns fastest."""
+        """Return the bands that make up a rectangle of pixels for the tile at `place`, row by row."""
         high, wide = self.scale
         downwards = self.rows.pieces(place.row, (rows[0] * high, rows[1] * high))
         sideways = self.columns.pieces(place.column, (columns[0] * wide, columns[1] * wide))
@@ -90,19 +93,19 @@ class MapBands:
 
     @property
     def all(self) -> tuple[Tensor, ...]:
-        """Every band of a map whose bands all tiles share."""
+        """Return all bands of a map whose bands are shared by all tiles."""
         rows, columns = self.pixels
         return self.within(TilePlace(0, 0, 1), (0, rows), (0, columns))
 
     def _mark(self, place: TilePlace) -> str:
-        """What tiles compute again is called after the first tile that has it."""
+        """Return the suffix of band names; recomputed bands are named after the first tile that has them."""
         if self.rows.are_shared and self.columns.are_shared:
             return ""
         first = (0 if self.rows.are_shared else place.row) * place.columns
         return f"#{first + (0 if self.columns.are_shared else place.column)}"
 
     def _band(self, mark: str, rows: Range, columns: Range) -> Tensor:
-        """A rectangle of elements, of all channels; each is made once."""
+        """Return the band of a rectangle of elements, with all channels; each band is created once."""
         key = mark, rows, columns
         band = self.made.get(key)
         if band is None:
@@ -118,7 +121,7 @@ class JoinedBands:
     parts: tuple[MapBands, ...]
 
     def within(self, place: TilePlace, rows: Range, columns: Range) -> tuple[Tensor, ...]:
-        """Those of which a rectangle of pixels is made, as the tile at `place` has them."""
+        """Return the bands of all parts that make up a rectangle of pixels for the tile at `place`."""
         return tuple(band for part in self.parts for band in part.within(place, rows, columns))
 
     @property
@@ -128,12 +131,12 @@ class JoinedBands:
 
     @property
     def all(self) -> tuple[Tensor, ...]:
-        """Every band of all maps."""
+        """Return all bands of all maps."""
         return tuple(band for part in self.parts for band in part.all)
 
 
 class OutsideLines:
-    """Where maps between stacks are cut, in rows and columns of their tensors; each begins and ends at a line."""
+    """The cuts of maps between stacks, in rows and columns of their tensors, including both ends."""
 
     def __init__(self, graph: Graph, names: Iterable[str]) -> None:
         self._graph = graph
@@ -148,30 +151,33 @@ class OutsideLines:
             lines.update(more)
 
     def bands(self, name: str, scale: tuple[int, int] = (1, 1)) -> MapBands:
-        """The bands of a map; tiles count its pixels in squares of `scale` elements."""
+        """Return the bands of a map; tiles count its pixels in squares of `scale` elements."""
         rows, columns = (Lines((tuple(sorted(lines)),)) for lines in self._lines[name])
         return MapBands(self._graph.tensor[name], rows, columns, scale)
 
 
 def lines_inside(stack: Stack, found: BackCalculation, *, cached: bool) -> Mapping[str, Lines]:
-    """Of the maps that do not leave the stack."""
+    """Return the lines of the maps that do not leave the stack."""
     inner = (layer.output.name for layer in stack.layers[:-1])
     return {name: _lines(_spans(stack, found, name), cached=cached) for name in inner}
 
 
 def lines_outside(stack: Stack, found: BackCalculation) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Where a stack cuts its inputs and its output."""
+    """Yield the lines at which a stack cuts its inputs and its output."""
     for one in (*stack.inputs, stack.output):
         yield one.name, _lines(_spans(stack, found, one.name), cached=True).of_tiles[0]
 
 
 def range_of(spans: Spans, tile: int) -> Range:
-    """The tile's interval; empty where it takes nothing."""
+    """Return the tile's interval; empty if the tile has none of the axis."""
     return int(spans.starts[tile]), int(spans.stops[tile])
 
 
 def _spans(stack: Stack, found: BackCalculation, name: str) -> Iterator[Spans]:
-    """What is written and read of a map; of one from outside, read."""
+    """Yield the intervals of a map that tiles compute and read.
+
+    Only those read, if the map is an input of the stack.
+    """
     use: MapUse = found.maps[name]
     if name not in {one.name for one in stack.inputs}:
         yield use.computed

@@ -1,6 +1,6 @@
-"""From a fusion strategy to the graph of its tiles: what every layer computes in every tile is an operator on bands.
+"""The tile graph of a fusion strategy: one operator on bands for each layer in each tile.
 
-So `plan`, `check` and `run` apply to fused stacks as they are. docs/fusion.md says what is in such a graph.
+`plan`, `check` and `run` therefore apply to fused stacks without change. docs/fusion.md describes the graph.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def graph_in_tiles(graph: Graph, network: FusableNetwork, stacks: Sequence[tuple
 def _bands_outside(
     graph: Graph, network: FusableNetwork, stacks: Sequence[Stack], tiled: Sequence[StackInTiles]
 ) -> Mapping[str, MapBands]:
-    """The bands of the network's inputs and the stacks' outputs, cut at the lines of all stacks and views over them."""
+    """Return the bands of the network's inputs and the stacks' outputs, cut at the lines of all stacks and views."""
     names = dict.fromkeys([*(one.name for one in network.inputs), *(stack.output.name for stack in stacks)])
     lines = OutsideLines(graph, names)
     for one in tiled:
@@ -60,7 +60,7 @@ def _bands_outside(
 
 
 def _shown(graph: Graph, network: FusableNetwork, name: str) -> tuple[str, Range, Range]:
-    """The map of which a view shows these rows and columns."""
+    """Return the map that a view shows, and the rows and columns of it that the view shows."""
     region = whole_region(graph.tensor[name].shape or ())
     while name not in network.maps:
         name, region = _seen(graph, name, region)
@@ -68,7 +68,7 @@ def _shown(graph: Graph, network: FusableNetwork, name: str) -> tuple[str, Range
 
 
 def _seen(graph: Graph, name: str, region: Region) -> tuple[str, Region]:
-    """What a region of a view takes of the tensor that it is a view of."""
+    """Return the source tensor of a view, and the region of it that a region of the view shows."""
     operator = graph.producer[name]
     source, written = (graph.tensor[each].shape or () for each in (operator.inputs[0], name))
     paces = paces_of(operator, source, written)
@@ -79,9 +79,10 @@ def _seen(graph: Graph, name: str, region: Region) -> tuple[str, Region]:
 
 @dataclass
 class WholeOperators:
-    """Those of `network`, whose maps are `bands`; operators that are outside, and views that leave, are `waiting`.
+    """The operators of `network` that run whole.
 
-    `there` are the tensors, views left out, that have been written or are given.
+    `waiting` are operators outside the stacks, and views that are outputs. `bands` are those of the maps. `there` are
+    the tensors, except views, that are written or given so far.
     """
 
     network: FusableNetwork
@@ -120,14 +121,14 @@ class WholeOperators:
         return any(one.name == operator.name for one in self.network.moved)
 
     def _behind_views(self, name: str) -> str:
-        """The tensor, itself no view, that a tensor shows."""
+        """Return the tensor, which is no view, that a tensor shows."""
         graph = self.parts.graph
         while name not in self.bands and name in graph.producer and not self._is_moved(graph.producer[name]):
             name = graph.producer[name].inputs[0]
         return name
 
     def _all_of(self, name: str) -> tuple[Tensor, ...]:
-        """All bands of a map; a view is made whole; what is neither stands as it is."""
+        """Return all bands of a map, a view made whole, or any other tensor itself."""
         graph = self.parts.graph
         if name in self.bands:
             return self.bands[name].all
@@ -139,7 +140,7 @@ class WholeOperators:
 
 
 def views_that_leave(graph: Graph, network: FusableNetwork) -> tuple[Operator, ...]:
-    """The operators, in their order, whose outputs leave the network and only show a map of it."""
+    """Return the operators, in order, whose outputs leave the network and are views of its maps."""
     maps, moved = network.maps, {one.name for one in network.moved}
     return tuple(
         operator

@@ -1,4 +1,4 @@
-"""Some operators of a network as a network of their own."""
+"""Extraction of some operators of a network as a separate network."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from onchip.ir.tensor import Role, Tensor
 
 
 def part_of_network(graph: Graph, names: Sequence[str]) -> Graph:
-    """The operators so named, in this order: what they read from outside are inputs.
+    """Return the graph of the named operators, in this order; tensors from outside become inputs.
 
-    Outputs are what others read, what leaves the network, and what nobody reads.
+    Outputs are the tensors that leave the network, that operators outside read, or that have no reader.
     """
     operators = tuple(graph.operator[name] for name in names)
     inside = set(names)

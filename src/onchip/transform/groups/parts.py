@@ -20,7 +20,7 @@ from onchip.transform.slices.bands import tile_of
 from onchip.transform.slices.tile_bytes import place_of
 
 _RUN_IN_PARTS: frozenset[str] = frozenset({"ConvTranspose"})
-"""Beside what `split_operators` knows, and views."""
+"""Kinds that run in parts in addition to views and the kinds of `split_operators`."""
 
 
 @dataclass
@@ -40,9 +40,9 @@ class EmittedParts:
     _whole_tiles: dict[str, Tile] = field(default_factory=dict)
 
     def add(self, operator: Operator, name: str, inputs: Sequence[Tensor], written: Sequence[Tensor]) -> None:
-        """The part of an operator that writes these bands, called `name`; the operator itself where all is whole.
+        """Add the part of an operator that writes these bands, under a name; or the operator itself if nothing is cut.
 
-        Raises GraphError for a kind that cannot run in parts.
+        Raises GraphError for a kind that cannot run in parts, or a name that is taken.
         """
         for band in (*inputs, *written):
             self.bands[band.part_of or band.name][band.name] = band
@@ -68,9 +68,9 @@ class EmittedParts:
         )
 
     def add_whole(self, operator: Operator, bands_of: Callable[[str], Sequence[Tensor]]) -> None:
-        """An operator that runs whole: as it stands, but that it lists all bands of each tensor that is cut.
+        """Add an operator that runs whole, with all bands of each tensor that is cut.
 
-        Raises GraphError where a tile of another operator has its name.
+        Raises GraphError if a tile of another operator has its name.
         """
         listed = []
         for names in (operator.inputs, operator.outputs):
@@ -92,15 +92,15 @@ class EmittedParts:
         return next(each for each in numbered if each not in self.operators)
 
     def keep(self, name: str, bands: Iterable[Tensor]) -> None:
-        """Of the tensor of this name in `graph` these are used."""
+        """Record these bands of a tensor of `graph` as used."""
         self.bands[name].update((band.name, band) for band in bands)
 
     def finished(self, inputs: Mapping[str, Iterable[Tensor]]) -> Graph:
-        """The graph of all parts; `inputs` are the bands of network inputs, of which some may be read by nobody."""
+        """Return the graph of all parts; `inputs` are the bands of network inputs, some possibly without readers."""
         return Graph(self.graph.name, tuple(self.tensors(inputs)), tuple(self.operators.values()))
 
     def tensors(self, inputs: Mapping[str, Iterable[Tensor]]) -> list[Tensor]:
-        """Parameters, the bands of network inputs, as given or else whole, and of other tensors what is used."""
+        """Return the parameters, the bands of network inputs (as given, else whole), and the used bands of others."""
         tensors: list[Tensor] = []
         for tensor in self.graph.tensors:
             if tensor.role is Role.PARAMETER:
@@ -112,7 +112,10 @@ class EmittedParts:
         return tensors
 
     def _whole_tile(self, operator: Operator) -> Tile:
-        """The tile that is all of an operator; each of its tiles differs from it in the region alone."""
+        """Return the tile that covers all of an operator.
+
+        The operator's other tiles differ from it only in the region.
+        """
         if operator.name not in self._whole_tiles:
             joined = tuple(part for name in dict.fromkeys(operator.inputs) for part in self.joined.get(name, ()))
             self._whole_tiles[operator.name] = replace(tile_of(self.graph, operator), joined=joined)
@@ -138,7 +141,7 @@ class EmittedParts:
             )
 
     def _is_all(self, operator: Operator, inputs: Sequence[Tensor], region: Region) -> bool:
-        """Whether this part reads and writes all that the operator does."""
+        """Return True if the part reads and writes everything that the operator does."""
         read = [self._whole_tile(operator).seen(band) for band in dict.fromkeys(inputs)]
         given = {
             name: sum(prod(band.shape or ()) for band in read if place_of(band)[0] == name) for name in operator.inputs
@@ -148,6 +151,6 @@ class EmittedParts:
 
 
 def _region_of(bands: Sequence[Tensor]) -> Region:
-    """Of bands that make up a rectangle, row by row: from where the first begins to where the last ends."""
+    """Return the rectangle that bands in row-major order make up, from the first's start to the last's end."""
     first, last = (band.region or whole_region(band.shape or ()) for band in (bands[0], bands[-1]))
     return tuple([(begin[0], end[1]) for begin, end in zip(first, last, strict=True)])

@@ -20,7 +20,7 @@ FEW_TILINGS: Final = 128
 class StackChoice:
     """A fused group, its tiles, and the memories of its inputs (`homes`) and its output while it runs.
 
-    With a `box` the choice stands for all tilings of the box, one of which is `tiling`.
+    With a `box` the choice represents all tilings of the box, of which `tiling` is one.
     """
 
     span: LayerSpan
@@ -31,7 +31,7 @@ class StackChoice:
 
     @property
     def tiles(self) -> Tiling | TileBox:
-        """The box if there is one, or the tiling."""
+        """Return the box if there is one, else the tiling."""
         return self.box or self.tiling
 
     @property

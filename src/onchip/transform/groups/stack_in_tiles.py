@@ -38,20 +38,23 @@ class StackInTiles:
 
     @property
     def layer_tiles(self) -> int:
-        """How many tiles its layers have together, those in which a layer computes nothing left out."""
+        """Return the number of tiles of all layers together, without those in which a layer computes nothing."""
         return sum(
             prod(int((axis.maps[layer.output.name].computed.lengths > 0).sum()) for axis in (self.rows, self.columns))
             for layer in self.stack.layers
         )
 
     def places(self) -> Iterator[TilePlace]:
-        """All tiles, in the order in which they run."""
+        """Return all tiles, in execution order."""
         output = self.stack.output.name
         rows, columns = (len(found.maps[output].computed.starts) for found in (self.rows, self.columns))
         return (TilePlace(row, column, columns) for row in range(rows) for column in range(columns))
 
     def scale(self, graph: Graph, name: str) -> tuple[int, int]:
-        """The rows and columns of the tensor in one pixel of its map; more than one of the stack's output alone."""
+        """Return the rows and columns of tensor elements per pixel of a map.
+
+        More than one only for the stack's output.
+        """
         sizes = pixels_of(graph.tensor[name].shape or ())
         output = self.stack.output
         if name != output.name:
@@ -59,33 +62,33 @@ class StackInTiles:
         return sizes[0] // output.rows, sizes[1] // output.columns
 
     def bands_inside(self, graph: Graph) -> Mapping[str, MapBands]:
-        """The bands of each map that does not leave the stack."""
+        """Return the bands of each map that does not leave the stack."""
         rows = lines_inside(self.stack, self.rows, cached=self.tiling.mode.caches_rows)
         columns = lines_inside(self.stack, self.columns, cached=self.tiling.mode.caches_columns)
         return {name: MapBands(graph.tensor[name], lines, columns[name]) for name, lines in rows.items()}
 
     def lines_outside(self, graph: Graph) -> Iterator[tuple[str, tuple[set[int], set[int]]]]:
-        """The rows and columns, in elements, at which it cuts each of its inputs and its output."""
+        """Yield the rows and columns, in elements, at which the stack cuts each of its inputs and its output."""
         across = dict(lines_outside(self.stack, self.columns))
         for name, down in lines_outside(self.stack, self.rows):
             scale = self.scale(graph, name)
             yield name, ({line * scale[0] for line in down}, {line * scale[1] for line in across[name]})
 
     def computed(self, name: str, place: TilePlace) -> tuple[Range, Range]:
-        """The rows and columns of a map that a tile computes."""
+        """Return the rows and columns of a map that a tile computes."""
         down, across = self.rows.maps[name].computed, self.columns.maps[name].computed
         return range_of(down, place.row), range_of(across, place.column)
 
     def emit(self, parts: EmittedParts, bands: Mapping[str, MapBands | JoinedBands]) -> None:
-        """All tiles one after the other; `bands` are those of all maps that the stack reads and writes.
+        """Emit all tiles in order; `bands` are those of all maps that the stack reads and writes.
 
-        Raises GraphError for what cannot run in parts.
+        Raises GraphError for an operator that cannot run in parts.
         """
         for place in self.places():
             self._emit_tile(ViewEmission(parts, bands, place))
 
     def _emit_tile(self, views: ViewEmission) -> None:
-        """The layers in their order; one that has nothing left to compute does not run."""
+        """Emit the layers of a tile in order; a layer with nothing left to compute is skipped."""
         for at, layer in enumerate(self.stack.layers):
             rows, columns = self.computed(layer.output.name, views.place)
             if rows[0] == rows[1] or columns[0] == columns[1]:
@@ -96,7 +99,7 @@ class StackInTiles:
             views.parts.add(operator, f"{operator.name}#{views.place.number}", read, written)
 
     def _read(self, at: int, layer: FusableLayer, views: ViewEmission) -> tuple[Tensor, ...]:
-        """The bands that a layer sees, through views where its operands are views."""
+        """Return the bands that a layer reads, through views if its operands are views."""
         place, graph = views.place, views.parts.graph
         computed = self.computed(layer.output.name, place)
         found: list[Tensor] = []
@@ -117,7 +120,11 @@ class StackInTiles:
     def _region(
         self, name: str, read: Read, ranges: tuple[tuple[Range, Range], tuple[Range, Range]], views: ViewEmission
     ) -> Region:
-        """What a layer takes of a view: what it sees of the map where the view is as long, else the other ranges."""
+        """Return the region of a view that a layer reads.
+
+        Along an axis where the view has the map's length, and nothing is repeated, this is the region of the map, else
+        the second of the two ranges.
+        """
         shape = views.parts.graph.tensor[name].shape or ()
         is_repeated = max(read.rows.repeat, read.columns.repeat) > 1
         wanted = (
@@ -144,14 +151,14 @@ class StackInTiles:
 
 
 def _positions(window: Window, computed: Range, size: int) -> Range:
-    """What a window that slides over repeated pixels sees of these."""
+    """Return the range of repeated pixels that a sliding window sees, within the map's size."""
     first = computed[0] * window.stride - window.pad
     behind = (computed[1] - 1) * window.stride - window.pad + window.reach
     return max(first, 0), min(behind, size)
 
 
 def _in_view(use: ReadUse, tile: int, shift: int, size: int) -> Range:
-    """What windows that slide over a view see of it, zeros that it has around its map among that."""
+    """Return the range of a view that windows see, including the zeros that the view adds around its map."""
     start, stop = range_of(use.seen, tile)
     first, behind = start - int(use.zeros_before[tile]) - shift, stop + int(use.zeros_after[tile]) - shift
     return max(first, 0), min(behind, size)

@@ -1,4 +1,4 @@
-"""Which layers may run together: runs of a network's order that only their last layer's output leaves.
+"""Legal fused stacks: runs of consecutive layers of which only the last one's output leaves the run.
 
 `greedy_stacks` is the rule of DeFiNES (Mei, Goetschalckx et al., HPCA 2023, section III).
 """
@@ -30,7 +30,7 @@ class LayerSpan:
 
 
 def escaping(network: FusableNetwork, span: LayerSpan) -> tuple[str, ...]:
-    """The layers of the run, its last apart, whose output is read behind it, or leaves the network."""
+    """Return the layers of the run, except its last, whose output is read after the run or leaves the network."""
     inner, leaving, readers = network.layers[span.start : span.stop - 1], set(network.outputs), network.last_readers
     return tuple(
         one.name for one in inner if one.output.name in leaving or readers.get(one.output.name, span.stop) >= span.stop
@@ -43,15 +43,16 @@ def is_legal(network: FusableNetwork, span: LayerSpan) -> bool:
 
 
 def _alone_in(network: FusableNetwork, span: LayerSpan) -> str | None:
-    """The first layer of a run of several that has to run alone."""
+    """Return the first layer that has to run alone, if the run has several layers; else None."""
     layers = network.layers[span.start : span.stop] if span.length > 1 else ()
     return next((layer.name for layer in layers if layer.runs_alone), None)
 
 
 def stack_of(network: FusableNetwork, span: LayerSpan) -> Stack:
-    """The run as a stack; raises UsageError for one over a branch, an output of the network or a layer that runs alone.
+    """Return the run as a stack.
 
-    Such a layer is one that cannot run in tiles.
+    Raises UsageError for a run with an inner branch, an inner network output, or a layer that cannot run in tiles among
+    several.
     """
     if (alone := _alone_in(network, span)) is not None:
         what = f"layer {alone!r} cannot run in tiles"
@@ -75,7 +76,7 @@ def stack_of(network: FusableNetwork, span: LayerSpan) -> Stack:
 
 
 def legal_spans(network: FusableNetwork) -> tuple[LayerSpan, ...]:
-    """All of them, by their first and then their last layer."""
+    """Return all legal runs, ordered by their first and then their last layer."""
     stops: list[list[int]] = [[] for _ in network.layers]
     for stop, first in enumerate(first_starts(network), start=1):
         for start in range(first, stop):
@@ -84,7 +85,7 @@ def legal_spans(network: FusableNetwork) -> tuple[LayerSpan, ...]:
 
 
 def first_starts(network: FusableNetwork) -> tuple[int, ...]:
-    """Of each layer, where the longest run that it ends begins; what begins later and ends there is legal, too."""
+    """Return, for each layer, the start of the longest legal run that it ends; later starts are legal, too."""
     readers, leaving, count = network.last_readers, set(network.outputs), len(network.layers)
     read_until = [
         count if one.output.name in leaving else readers.get(one.output.name, count) for one in network.layers
@@ -107,7 +108,7 @@ def stack_count(network: FusableNetwork) -> int:
 
 
 def one_stack(network: FusableNetwork) -> tuple[LayerSpan, ...]:
-    """All layers together; raises UsageError where more than the last output leaves the network."""
+    """Return one stack of all layers. Raises UsageError if more than the last output leaves the network."""
     if not network.layers:
         return ()
     span = LayerSpan(0, len(network.layers))
@@ -116,15 +117,15 @@ def one_stack(network: FusableNetwork) -> tuple[LayerSpan, ...]:
 
 
 def single_layers(network: FusableNetwork) -> tuple[LayerSpan, ...]:
-    """Return a span of its own for each layer."""
+    """Return one span per layer."""
     return tuple(LayerSpan(at, at + 1) for at in range(len(network.layers)))
 
 
 def greedy_stacks(network: FusableNetwork, capacity_bits: int) -> tuple[LayerSpan, ...]:
-    """Layers join a stack while its weights fit into so many bits.
+    """Return stacks that grow layer by layer while their weights fit into `capacity_bits`.
 
-    Between two places where the network has no branch, all layers or none do; if they alone do not fit, or more than
-    the last output leaves them, each of them is a stack. An output of the network ends a stack.
+    Layers between two points without a branch join together or not at all. If they do not fit alone, or more than the
+    last output leaves them, each of them is a stack. A network output ends a stack.
     """
     stacks: list[LayerSpan] = []
     start, used = 0, 0
@@ -156,7 +157,7 @@ def units_of(network: FusableNetwork) -> Iterator[LayerSpan]:
 
 
 def weight_capacity_bits(accelerator: Accelerator) -> int:
-    """Of the highest memory on chip that holds weights; 0 without one."""
+    """Return the bits of the outermost memory on chip that holds weights; 0 without one."""
     holding = [level for level in accelerator.levels if Operand.WEIGHT in level.memory.holds]
     return holding[-1].memory.capacity_bytes * 8 if holding else 0
 
@@ -179,7 +180,7 @@ def given_stacks(network: FusableNetwork, text: str) -> tuple[LayerSpan, ...]:
 
 
 def spans_of(network: FusableNetwork, stacks: Sequence[Sequence[str]]) -> tuple[LayerSpan, ...]:
-    """Where stacks of layers, by name, stand; raises UsageError unless they are the network's layers in its order."""
+    """Return the spans of stacks given by layer names. Raises UsageError unless they cover the layers in order."""
     names = [layer.name for layer in network.layers]
     given = [name for stack in stacks for name in stack]
     if given != names:

@@ -12,9 +12,9 @@ from onchip.ops.derive.operands import NestOperands
 
 @dataclass(frozen=True, slots=True)
 class TileOperator:
-    """Of which operator of which stack (by number) it is a tile, or all; `nests` run one after the other.
+    """The origin of a tile operator: its stack (by number), its operator, and its loop nests in execution order.
 
-    `operands` are the network's tensors that the nests read; None where there are no nests.
+    `operands` are the network's tensors that the nests read; None without nests.
     """
 
     stack: int
@@ -25,9 +25,10 @@ class TileOperator:
 
 @dataclass(frozen=True, slots=True)
 class TileGraph:
-    """What a program runs, with a tile operator for each operator of `graph`, by name.
+    """The graph that a program runs, with the origin of each operator of `graph`, by name.
 
-    `not_counted` are the network's parameters that nothing in it reads: biases, and what else no loop nest multiplies.
+    `not_counted` are parameters of the network that nothing in the graph reads: biases, and others that no loop nest
+    multiplies.
     """
 
     graph: Graph

@@ -32,9 +32,9 @@ from onchip.transform.groups.tile_graph import TileGraph, TileOperator
 class Tiled:
     """The transform from a network to its tile graph.
 
-    It needs stacks of all the network's operators, each once, in an order in which they can run, and tilings only
-    where all are layers over feature maps. It ensures that every element of every tensor that somebody reads, or that
-    leaves, is computed before it is read, and that loop nests have the extents of what their operators compute.
+    Requires stacks that cover all operators of the network once, in an executable order, and tilings only for stacks of
+    layers over feature maps. Ensures that every element that is read, or leaves the network, is computed before, and
+    that loop nests have the extents of the regions that their operators compute.
     """
 
     stacks: tuple[ScheduledStack, ...]
@@ -58,10 +58,10 @@ class Tiled:
 def tile_graph(
     graph: Graph, stacks: Sequence[ScheduledStack], precision: Precision, views: Collection[str] = ()
 ) -> TileGraph:
-    """The network as these stacks run it, with elements of `precision`; docs/schedule.md says what is in it.
+    """Return the tile graph of the network in these stacks, with elements of `precision`; see docs/schedule.md.
 
-    Concatenations that are `views` are not made: whoever reads one reads its parts. Raises ScheduleError where the
-    stacks are not the network's, cannot run in tiles, or are too many tiles.
+    Concatenations that are `views` are not materialised: their readers read the parts. Raises ScheduleError if the
+    stacks do not cover the network, cannot run in tiles, or have too many tiles.
     """
     return Tiled(tuple(stacks), precision, frozenset(views))(graph)
 
@@ -88,11 +88,10 @@ def emitted(
     tiled: Mapping[int, StackInTiles],
     joined: JoinedMaps,
 ) -> TileGraph:
-    """The tile graph of a network whose stacks are legal; `tiled` are those in tiles, by number.
+    """Return the tile graph of a network with legal stacks; `tiled` maps stack numbers to the stacks in tiles.
 
-    Concatenations that are `joined` are not made.
-
-    Raises ScheduleError for an operator that cannot run in parts.
+    Concatenations that are `joined` are not materialised. Raises ScheduleError for an operator that cannot run in
+    parts.
     """
     emission = _Emission(nests, _bands_outside(nests.graph, tiled.values(), joined), joined)
     for number, stack in enumerate(stacks):
@@ -110,7 +109,7 @@ def emitted(
 
 
 def _bands_outside(graph: Graph, tiled: Iterable[StackInTiles], joined: JoinedMaps) -> Mapping[str, MapBands]:
-    """The bands of each map between stacks, or from the network's input, that some stack reads or writes in tiles."""
+    """Return the bands of each map between stacks, or from the network's input, that some stack cuts."""
     cut = (each for one in tiled for each in one.lines_outside(graph))
     found = [(part, each) for name, each in cut for part in parts_of(joined, (name,))]
     lines = OutsideLines(graph, dict.fromkeys(name for name, _ in found))
@@ -134,7 +133,7 @@ class _Emission:
         self.parts = EmittedParts(self.nests.graph, parameters, self.joined)
 
     def add_whole(self, number: int, operator: Operator) -> None:
-        """An operator of a stack without tiling: as it stands, but that it lists all bands of a map that has some."""
+        """Add an operator of a stack without tiling, with all bands of each map that is cut. Raises ScheduleError."""
         if operator.name in self.parts.operators:
             place = f"operator {operator.name!r}"
             raise ScheduleError("a tile of another operator has this name", place=place, expected="another name")
@@ -143,7 +142,7 @@ class _Emission:
         self._describe(number, operator.name, original, self.nests.whole(original))
 
     def add_tiles(self, number: int, tiled: StackInTiles) -> None:
-        """The operators of a stack in tiles; raises InputError, or NoLayerError, where these cannot be."""
+        """Add the operators of a stack in tiles. Raises InputError or NoLayerError if it cannot run in these tiles."""
         graph, output = self.nests.graph, tiled.stack.output.name
         bands: dict[str, MapBands | JoinedBands] = {**self.outside, **tiled.bands_inside(graph)}
         bands[output] = replace(self.outside[output], scale=tiled.scale(graph, output))
@@ -158,7 +157,7 @@ class _Emission:
             self._describe(number, operator.name, original, nests)
 
     def finished(self) -> TileGraph:
-        """The tile graph of all stacks."""
+        """Return the tile graph of all stacks."""
         operators = self.parts.operators
         read = {name for operator in operators.values() for name in operator.parameters}
         inputs = {name: bands.all for name, bands in self.outside.items()}
@@ -169,18 +168,18 @@ class _Emission:
         return TileGraph(graph, self.origins, tuple(one.name for one in tensors if one.name in is_left_out))
 
     def _describe(self, number: int, name: str, original: Operator, nests: tuple[Layer, ...]) -> None:
-        """Says of which operator a new one is a part."""
+        """Record the operator of which a new one is a part."""
         self.origins[name] = TileOperator(number, original.name, nests, self.nests.operands(original))
 
     def _parameters_read(self, operator: Operator) -> tuple[str, ...]:
-        """Those of its nests' operands; all where there are no nests."""
+        """Return the parameters that the operator's nests read; all parameters without nests."""
         operands = self.nests.operands(operator)
         if operands is None:
             return operator.parameters
         return tuple(name for name in operator.parameters if name in (operands.input, operands.weight))
 
     def _all_bands(self, name: str) -> tuple[Tensor, ...]:
-        """Of a map that is cut all bands; another tensor is whole; of a concatenation that is not made the parts."""
+        """Return all bands of a map that is cut, any other tensor whole, and the parts of a joined concatenation."""
         return tuple(
             band
             for part in parts_of(self.joined, (name,))
@@ -189,9 +188,9 @@ class _Emission:
 
 
 def stacks_in_tiles(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[int, StackInTiles]:
-    """By number, the stacks that have a tiling: their layers, and what each tile computes and sees of them.
+    """Return the stacks with a tiling, by number: their layers, and the regions that each tile computes and reads.
 
-    Raises ScheduleError, with the operator and the reason, for one that cannot run in tiles, or not in these.
+    Raises ScheduleError, with the operator and the reason, for a stack that cannot run in tiles, or not in these.
     """
     found = {}
     for number, stack in enumerate(stacks):
@@ -204,7 +203,7 @@ def stacks_in_tiles(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[in
 
 
 def cannot_run_in_tiles(graph: Graph, number: int, stack: ScheduledStack, why: InputError) -> ScheduleError:
-    """The error of a stack whose layers, or tiles, another room has refused."""
+    """Return the error for a stack whose layers or tiles were rejected for the given reason."""
     reason = why.what.removeprefix("it cannot be fused: ")
     of_what = f"{why.place}: " if why.place else ""
     what = f"it cannot run in tiles: {of_what}{reason}"
@@ -235,7 +234,7 @@ def check_stacks(graph: Graph, stacks: Sequence[ScheduledStack]) -> None:
 
 
 def place_of_stack(number: int, stack: ScheduledStack) -> str:
-    """How errors call a stack."""
+    """Return the name of a stack in error messages."""
     first, last = stack.operators[0], stack.operators[-1]
     return f"stack {number} ({first!r})" if first == last else f"stack {number} ({first!r} to {last!r})"
 

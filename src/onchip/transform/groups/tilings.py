@@ -13,7 +13,7 @@ from onchip.ops.derive.fusable import FeatureMap
 
 @dataclass(frozen=True, slots=True)
 class TileBox:
-    """All tilings of these columns and rows, both in rising order, in one mode."""
+    """The tilings with these columns and rows, each in ascending order, in one overlap mode."""
 
     columns: tuple[int, ...]
     rows: tuple[int, ...]
@@ -30,12 +30,12 @@ class TileBox:
         return tuple(Tiling(columns, rows, self.mode) for columns in self.columns for rows in self.rows)
 
     def quarters(self) -> tuple[TileBox, ...]:
-        """All of it in two to four smaller ones; it has to have more than one tiling."""
+        """Return two to four smaller boxes that partition this one, which must have more than one tiling."""
         halves = product(_halves(self.columns), _halves(self.rows))
         return tuple(TileBox(columns, rows, self.mode) for columns, rows in halves if columns and rows)
 
     def thinned(self, some: Container[int]) -> TileBox:
-        """With only some of the sizes, and the least and the greatest."""
+        """Return the box with only the given sizes, and the least and the greatest of its own."""
         columns, rows = (
             tuple(size for size in sizes if size in some or size in (sizes[0], sizes[-1]))
             for sizes in (self.columns, self.rows)
@@ -49,7 +49,7 @@ class TileBox:
 def boxes_of(
     output: FeatureMap, sizes: TileSizes, modes: Collection[OverlapMode] = tuple(OverlapMode)
 ) -> tuple[TileBox, ...]:
-    """Of all tilings that differ from each other each is in one box; modes that do the same are the first of them."""
+    """Return boxes that contain each distinct tiling once; of equivalent modes only the first is used."""
     columns, rows = sizes.along_columns(output.columns), sizes.along_rows(output.rows)
     found = []
     for mode in modes:
@@ -62,7 +62,7 @@ def boxes_of(
 
 
 def whole(output: FeatureMap) -> Tiling:
-    """One tile: layer by layer."""
+    """Return the tiling of one tile, as in layer-by-layer execution."""
     return Tiling(output.columns, output.rows, OverlapMode.RECOMPUTE)
 
 

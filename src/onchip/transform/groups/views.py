@@ -1,6 +1,6 @@
-"""What only changes how a feature map is seen, emitted for the region that a layer of a tile reads through it.
+"""Views of feature maps, emitted for the region that a layer of a tile reads through them.
 
-Such a view is no layer and costs nothing: it is made anew in every tile, and never cached.
+Such a view is no layer and costs nothing: every tile creates its own views, which are never cached.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from onchip.transform.slices.bands import band_of_tensor
 
 @dataclass
 class ViewEmission:
-    """Of one tile, whose maps are `bands`; `made` are the views that it has, by tensor and region."""
+    """The views of one tile, whose maps have the given `bands`; `made` are the views so far, by tensor and region."""
 
     parts: EmittedParts
     bands: Mapping[str, MapBands | JoinedBands]
@@ -30,16 +30,16 @@ class ViewEmission:
     made: dict[tuple[str, Region], tuple[Tensor, ...]] = field(default_factory=dict)
 
     def view(self, name: str, region: Region) -> tuple[Tensor, ...]:
-        """Return a region of a view, or what of its parts shows a concatenation that is not made.
+        """Return a region of a view, or the bands of the parts of a concatenation that is not materialised.
 
-        Raises GraphError where only a part of a view of another shape is asked for.
+        Raises GraphError if only a part of a view of another shape is requested.
         """
         if (name, region) not in self.made:
             self.made[name, region] = self._made(self.parts.graph.tensor[name], region)
         return self.made[name, region]
 
     def leave(self, tensor: Tensor) -> None:
-        """A view that is an output of the network, whole."""
+        """Emit a whole view that is an output of the network."""
         operator = self.parts.graph.producer[tensor.name]
         region = whole_region(tensor.shape or ())
         name = self.parts.fresh_name(f"{operator.name}#{self.place.number}")
@@ -61,7 +61,7 @@ class ViewEmission:
         return (written,)
 
     def _seen(self, operator: Operator, tensor: Tensor, region: Region) -> tuple[Tensor, ...]:
-        """What of the operator's inputs the region takes: bands of maps, or regions of further views."""
+        """Return the parts of the inputs that the region needs: bands of maps, or regions of further views."""
         sources = [self.parts.graph.tensor[name] for name in operator.inputs]
         wanted = (_wanted(operator, source, tensor, region) for source in sources)
         every = zip(sources, wanted, strict=True)
@@ -74,7 +74,7 @@ class ViewEmission:
 
 
 def shift_of_view(graph: Graph, name: str, maps: Container[str]) -> tuple[int, int]:
-    """How far behind the place in a view its pixel's row and column lie in the map that it shows."""
+    """Return the rows and columns by which a view's pixels are shifted in the map that it shows."""
     down = across = 0
     while name not in maps:
         operator = graph.producer[name]

@@ -10,7 +10,7 @@ from onchip.ir.region import Region
 
 
 def cover(wanted: Region, boxes: Sequence[Region]) -> bool:
-    """Whether every element of a box is in one of the others."""
+    """Return True if every element of a box is in at least one of the others."""
     parts = [part for box in boxes if (part := _common(wanted, box)) is not None]
     if wanted in parts:
         return True
@@ -19,7 +19,7 @@ def cover(wanted: Region, boxes: Sequence[Region]) -> bool:
 
 
 def partition(whole: Region, boxes: Sequence[Region]) -> bool:
-    """Whether every element of a box is in exactly one of the others, which reach nowhere else."""
+    """Return True if every element of a box is in exactly one of the others, and these do not reach outside it."""
     if any(_common(whole, box) != box for box in boxes):
         return False
     number, taken = _cells(whole, boxes)
@@ -27,7 +27,7 @@ def partition(whole: Region, boxes: Sequence[Region]) -> bool:
 
 
 def _common(one: Region, other: Region) -> Region | None:
-    """What is in both; None if nothing is."""
+    """Return the intersection of two boxes; None if it is empty."""
     found = []
     for (start, stop), (start_other, stop_other) in zip(one, other, strict=True):
         first = start if start > start_other else start_other
@@ -39,9 +39,10 @@ def _common(one: Region, other: Region) -> Region | None:
 
 
 def _cells(whole: Region, boxes: Sequence[Region]) -> tuple[int, list[tuple[int, ...]]]:
-    """How many cells the lines at which boxes begin or end make of the whole, and those that lie in each box.
+    """Return the number of grid cells of the whole, and the cells in each box.
 
-    A cell is inside or outside of each box. Along an axis that no box cuts there is one.
+    The grid has a line wherever a box begins or ends, so each cell is inside or outside each box. Axes that no box cuts
+    are left out.
     """
     cut = [axis for axis, span in enumerate(whole) if any(box[axis] != span for box in boxes)]
     number_of_line: list[dict[int, int]] = []

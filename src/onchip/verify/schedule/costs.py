@@ -1,4 +1,4 @@
-"""What each Compute and each Copy of a schedule costs: energy, cycles, bits from and to DRAM, workspaces."""
+"""Costs of each Compute and Copy of a schedule: energy, cycles, bits from and to DRAM, workspaces."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Expense:
 
     @property
     def traffic_bytes(self) -> int:
-        """What is read of DRAM and what is written there, each in whole bytes."""
+        """Return the bytes read from DRAM plus the bytes written there, each rounded up."""
         return in_bytes(self.dram_read_bits) + in_bytes(self.dram_written_bits)
 
 
 def in_bytes(bits: int) -> int:
-    """Return the bytes of so many bits, rounded up."""
+    """Return the number of bytes that hold these bits, rounded up."""
     return -(-bits // BITS_PER_BYTE)
 
 
@@ -76,7 +76,7 @@ def expense_of_nests(
 
 
 def with_own_workspace(machine: AddressedMachine, expense: Expense, size_bytes: int) -> Expense:
-    """The expense of an operator whose kernel needs so many bytes; they lie in the last addressed memory."""
+    """Return the expense with the operator's own workspace, in bytes, added in the last addressed memory."""
     if not size_bytes:
         return expense
     last = machine.levels[-1].memory.name
@@ -86,10 +86,11 @@ def with_own_workspace(machine: AddressedMachine, expense: Expense, size_bytes: 
 def expense_without_nest(
     machine: AddressedMachine, tiles: Graph, operands: Sequence[TileOperand], homes: HomeOf, own_bytes: int = 0
 ) -> Expense:
-    """Of reading each operand once at its home or DRAM, and writing each output once.
+    """Return the expense of an operator without a loop nest: each input is read once, each output is written once.
 
-    Of what streams a row lies in the memory farthest from the MACs that holds such operands; rows that are larger than
-    the memory are there piece by piece. The last has that much less for them as the operator's own workspace takes.
+    A streamed operand needs workspace for one row in the memory farthest from the MACs that may hold it. A row larger
+    than the memory passes through it in pieces. The operator's own workspace reduces the bytes for rows in the last
+    memory.
     """
     moved: dict[str, dict[Direction, int]] = defaultdict(lambda: defaultdict(int))
     energies_fj, rows = list[Fraction | None](), defaultdict[str, int](int)
@@ -113,7 +114,7 @@ def expense_without_nest(
 
 
 def _bits_moved(operand: TileOperand, bands: Sequence[Tensor]) -> int:
-    """Of all bands, in whole bytes, or of the elements that are looked up."""
+    """Return the bits of all bands, in whole bytes, or of the elements that are looked up if these are fewer."""
     whole, bits = sum(band.size_bytes for band in bands) * BITS_PER_BYTE, bands[0].bits
     if operand.most_read is None or bits is None:
         return whole
@@ -121,7 +122,10 @@ def _bits_moved(operand: TileOperand, bands: Sequence[Tensor]) -> int:
 
 
 def expense_of_copy(machine: AddressedMachine, tensor: Tensor, copy: Copy) -> Expense:
-    """Every hop reads its source and writes its target; a copy lasts its set-up and its slowest hop."""
+    """Return the expense of a Copy: each hop reads its source and writes its target.
+
+    A Copy takes the set-up cycles and the cycles of its slowest hop.
+    """
     bits = tensor.size_bytes * BITS_PER_BYTE
     energies_fj, slowest = list[Fraction | None](), 0
     for source, target in machine.hops(tensor, copy.source, copy.target):
@@ -139,12 +143,12 @@ def _in_whole(energy_fj: Fraction | None) -> int | None:
 
 
 def turn_at_dram(machine: AddressedMachine, read: int, written: int) -> int:
-    """For how many cycles what reads and writes so many bits has DRAM for itself."""
+    """Return the cycles for which an instruction occupies DRAM to read and write these bits."""
     return machine.cycles(DRAM, Direction.READ, read) + machine.cycles(DRAM, Direction.WRITE, written)
 
 
 def _row_bits(band: Tensor) -> int:
-    """The last axis of a band; all of one without a shape."""
+    """Return the bits of the last axis of a band, or of all of a band without a shape."""
     if not band.shape or band.bits is None:
         return band.size_bytes * BITS_PER_BYTE
     return band.shape[-1] * band.bits

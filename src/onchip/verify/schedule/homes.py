@@ -1,4 +1,4 @@
-"""Where the operands of each operator are when it runs: found before workspaces are known, which depend on it."""
+"""Homes of the operands of each operator at run time, found before workspaces are known, which depend on homes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from onchip.verify.schedule.streaming import HomeOf
 
 @dataclass(slots=True)
 class HomesOfProgram:
-    """Goes through a program and looks at what is resident, and whether it is written; `homes` are by operator.
+    """A replay of residency alone; `homes` maps operators to the homes of their operands.
 
-    Of a program that is not legal they are where it seems to have meant them: what is wrong the replay says.
+    For an illegal program the homes are a guess at its intention; the full replay reports the violations.
     """
 
     memories: Sequence[Memory]
@@ -27,7 +27,7 @@ class HomesOfProgram:
         self._is_written = {memory.name: {} for memory in self.memories}
 
     def run(self, program: Iterable[Instruction]) -> Mapping[str, HomeOf]:
-        """The homes of all operators that the program runs."""
+        """Return the homes for all operators that the program runs."""
         for instruction in program:
             match instruction:
                 case Allocate(tensor, memory) if memory in self._is_written:
@@ -54,7 +54,7 @@ class HomesOfProgram:
         return homes
 
     def _home_of_what_is_read(self, operand: TileOperand) -> str | None:
-        """The memory nearest the MACs that holds such operands and has all bands."""
+        """Return the memory nearest the MACs that may hold the operand and has all its bands; None if there is none."""
         for memory in self.memories:
             if operand.held_as in memory.holds:
                 is_written = self._is_written[memory.name]
@@ -63,7 +63,7 @@ class HomesOfProgram:
         return None
 
     def _home_of_what_is_written(self, bands: Sequence[str]) -> str | None:
-        """The memory in which they are resident; they are written there."""
+        """Mark the bands as written in every memory where they are resident; return the first of these memories."""
         home = None
         for band in bands:
             for memory, is_written in self._is_written.items():

@@ -17,10 +17,10 @@ _CHANNELS: Final = 1
 
 
 def joins_left_out(network: Graph, tiles: Graph) -> PartsOf:
-    """Return the concatenations along the channels of which nothing runs, and which need not run.
+    """Return the concatenations along the channels that run nowhere and need not run, with their parts.
 
-    Each joins different maps that operators write, inside the network, and states no cost. Whoever reads it, directly
-    or in another concatenation, sees each of its parts once.
+    Such a concatenation joins distinct feature maps that operators write, inside the network, and states no cost. Each
+    reader, directly or through another concatenation, reads each part once.
     """
     runs = {operator.tile.operator if operator.tile else operator.name for operator in tiles.operators}
     found: dict[str, dict[str, int]] = {}
@@ -34,7 +34,7 @@ def joins_left_out(network: Graph, tiles: Graph) -> PartsOf:
 
 
 def _seen_twice(operator: Operator, found: PartsOf) -> Iterator[str]:
-    """Yield the concatenations of which the operator also sees a part elsewhere."""
+    """Yield the concatenations with a part that the operator also reads elsewhere."""
     seen = [part for name in dict.fromkeys(operator.inputs) for part in found.get(name, (name,))]
     for name in operator.inputs:
         if any(seen.count(part) > 1 for part in found.get(name, ())):
@@ -50,7 +50,7 @@ def _begins(network: Graph, operator: Operator, found: PartsOf) -> Iterator[tupl
 
 
 def _moves_nothing(network: Graph, operator: Operator) -> bool:
-    """True if all that the operator does is to say that maps lie behind one another along the channels."""
+    """Return True if the operator only concatenates feature maps along the channels, at no cost."""
     if operator.kind != "Concat" or operator.parameters or len(operator.outputs) != 1 or not operator.inputs:
         return False
     if operator.workspace_bytes or operator.stated != NOTHING_STATED:

@@ -1,4 +1,4 @@
-"""The accelerator as a program sees it: addressed memories, what they may hold, what moving bits costs there."""
+"""The accelerator as a program sees it: the addressed memories, the operands they may hold, the cost of moving bits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AddressedMachine:
 
     @cached_property
     def levels(self) -> tuple[MemoryLevel, ...]:
-        """The memories of which one instance serves the array along every dimension that it has."""
+        """Return the memories of which one instance serves the whole array."""
         dimensions = self.accelerator.array.sizes if self.accelerator.array else {}
         return tuple(
             level
@@ -34,18 +34,24 @@ class AddressedMachine:
 
     @cached_property
     def level(self) -> dict[str, MemoryLevel]:
-        """Each addressed memory by its name."""
+        """Return the addressed memories by name."""
         return {level.memory.name: level for level in self.levels}
 
     def may_hold(self, memory: str, tensor: Tensor) -> bool:
-        """Whether the program may give the tensor a place there: weights for a parameter, else inputs or outputs."""
+        """Return True if a tensor may be allocated there.
+
+        A parameter needs a memory that holds weights, any other tensor one that holds inputs or outputs.
+        """
         holds = self.level[memory].memory.holds
         if tensor.role is Role.PARAMETER:
             return Operand.WEIGHT in holds
         return Operand.INPUT in holds or Operand.OUTPUT in holds
 
     def hops(self, tensor: Tensor, source: str, target: str) -> list[tuple[str, str]]:
-        """The ends of each hop of a copy: all addressed memories between that may hold the tensor are passed."""
+        """Return the source and target of each hop of a copy.
+
+        A copy passes through all addressed memories between its ends that may hold the tensor.
+        """
         names = [*self.level, DRAM]
         first, last = names.index(source), names.index(target)
         between = names[first + 1 : last] if first < last else names[last + 1 : first][::-1]
@@ -53,9 +59,9 @@ class AddressedMachine:
         return list(pairwise(stops))
 
     def bits_per_cycle(self, memory: str, direction: Direction) -> int | None:
-        """Of all ports of the direction together; None without ports, where moving takes no time of its own.
+        """Return the rate of all ports of the direction; None for a memory without ports, where moving takes no time.
 
-        Raises AcceleratorError where there are ports, but none of the direction.
+        Raises AcceleratorError if the memory has ports, but none of the direction.
         """
         ports = self._ports(memory)
         if not ports:
@@ -66,12 +72,15 @@ class AddressedMachine:
         return rate
 
     def cycles(self, memory: str, direction: Direction, bits: int) -> int:
-        """How long the memory's ports take for so many bits, in cycles."""
+        """Return the cycles in which the memory's ports move these bits."""
         rate = self.bits_per_cycle(memory, direction) if bits else None
         return 0 if rate is None else -(-bits // rate)
 
     def energy_fj(self, memory: str, direction: Direction, bits: int) -> Fraction | None:
-        """Return the energy of moving so many bits at one moment, in shortest accesses, or None if nothing says it."""
+        """Return the energy to move these bits at once, in shortest accesses, in fJ.
+
+        None if the file states no energy.
+        """
         access = self._access(memory)
         if access is None:
             return None

@@ -1,4 +1,4 @@
-"""By which mapping each loop nest runs, whether it is legal at its homes, and the workspace that it needs there."""
+"""The mappings of loop nests: their legality at the homes of the operands, and their workspaces."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from onchip.verify.schedule.setting import NestPrice, NestPrices
 
 @dataclass(frozen=True, slots=True)
 class NestAtHomes:
-    """One loop nest of a tile operator: its stack, and where its operands are while it runs.
+    """A loop nest of a tile operator: its stack, and the homes of its operands while it runs.
 
-    The weight `is_input` where it is no parameter: whole it lies where inputs may (`verify/mapping` judges its tiles).
+    `is_input` is True if the weight is no parameter. The whole weight is then held where inputs may be held
+    (`verify/mapping` judges its tiles).
     """
 
     stack: int
@@ -39,7 +40,7 @@ class NestAtHomes:
 
 @dataclass(frozen=True, slots=True)
 class PricedNest:
-    """What a loop nest costs by its mapping, and the bits that it needs as workspace, by addressed memory."""
+    """The cost of a loop nest under its mapping, and the bits of workspace by addressed memory."""
 
     price: NestPrice
     workspace_bits: Mapping[str, int]
@@ -62,11 +63,11 @@ class MappingsInUse:
 
     @property
     def priced(self) -> int:
-        """How many have been priced."""
+        """Return the number of priced mappings."""
         return sum(one is not None for one in self._priced.values())
 
     def run(self, operator: str, nest: NestAtHomes) -> PricedNest | None:
-        """What a loop nest of the operator costs; None, and a violation, where it has no mapping or an illegal one."""
+        """Return the cost of a loop nest of the operator; None, and add a violation, without a legal mapping."""
         number = self._number.get((nest.stack, nest.layer, nest.homes))
         if number is None:
             detail = f"stack {nest.stack} has no mapping of {nest}"

@@ -1,4 +1,4 @@
-"""The loop nests of an operator, or of the part of it that a tile computes, and what they read (docs/formats.md)."""
+"""The loop nests of an operator, or of the part that a tile computes, and their operands (docs/formats.md)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REDUCTIONS: Final = frozenset(
     | {"ReduceLogSum"}
 )
 SCALED: Final = frozenset({"PRelu", "BatchNormalization"})
-"""One operand that meets one element for each channel, or as many as it spreads to."""
+"""Kinds with one operand of one element per channel, or of as many elements as it broadcasts to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class _Axis:
 
     @property
     def slides(self) -> bool:
-        """Whether an output sees anything but the one input at its place."""
+        """Return True if an output sees more than the one input at the same position."""
         return (self.taps, self.stride, self.before, self.behind) != (1, 1, 0, 0)
 
 
@@ -83,7 +83,10 @@ class NestDerivation:
     _known: dict[tuple[str, tuple[Layer, ...], int], Nests] = field(default_factory=dict, compare=False)
 
     def of(self, operator: Operator, region: Region | None = None) -> Nests | None:
-        """Of a region of the first output, or of all of it; None for an operator that no loop nest describes."""
+        """Return the nests of a region of the first output, or of all of it.
+
+        None for an operator without loop nests.
+        """
         if region is not None:
             return self._of_region(operator, region)
         if operator.name not in self._whole:
@@ -173,7 +176,10 @@ def _window_of_channels(source: Shape, size: int) -> Layer:
 
 
 def _weight(shapes: Sequence[Shape]) -> int:
-    """The first operand behind the input with as many dimensions as the output."""
+    """Return the position of the first operand behind the input with as many dimensions as the output.
+
+    Raises NoNest.
+    """
     for place in range(2, len(shapes)):
         if len(shapes[place]) == len(shapes[0]) > 2:
             return place
@@ -199,7 +205,7 @@ def _convolution(
 
 
 def _channels(operator: Operator, source: Shape, weight: Shape | None, output: Shape, region: Region) -> Layer:
-    """The loops over batch, channels and groups."""
+    """Return the loops over batch, channels and groups. Raises NoNest."""
     batch = region[0][1] - region[0][0]
     if weight is None:
         return Layer(n=batch, g=output[1], has_weight=False)
@@ -210,9 +216,9 @@ def _channels(operator: Operator, source: Shape, weight: Shape | None, output: S
 
 
 def _as_seen(operator: Operator, shapes: Sequence[Shape], weight: Shape) -> Shape:
-    """The shape of an input that is a view of a tensor of another rank: no larger than its elements allow.
+    """Return the shape of an input that is a view of a tensor of another rank, no larger than its elements allow.
 
-    What the windows touch, and of the pixels behind that at most as many as a stride skips.
+    Along each axis the shape covers the windows, and of the pixels behind them at most those that a stride skips.
     """
     output = shapes[0]
     rank = len(output) - 2
@@ -233,7 +239,10 @@ def _as_seen(operator: Operator, shapes: Sequence[Shape], weight: Shape) -> Shap
 
 
 def _transposed(operator: Operator, shapes: Sequence[Shape], weight: Shape, region: Region) -> list[Layer]:
-    """A nest of stride 1 for each remainder of an output's place by the stride, if it has outputs and taps."""
+    """Return the nests of a transposed convolution: one of stride 1 per remainder of the output position by the stride.
+
+    Remainders without outputs or taps have no nest.
+    """
     output, source = shapes[0], shapes[1]
     rank = len(output) - 2
     taps = kernel_of(operator, weight, rank)
@@ -268,9 +277,10 @@ def _phase(remainder: int, outputs: Range, kernel: int, stride: int, pad: int, s
 
 
 def _slices(axes: Sequence[_Axis], channels: Layer) -> Iterator[Layer]:
-    """Where windows slide along three axes each output along the first is a nest of the two others.
+    """Yield the nests of the given axes; with three sliding axes, one 2-D nest per output along the first of them.
 
-    The input's places that it sees along the first stand among the channels; those that see none are no nest.
+    The input positions that such an output sees along the first axis count as channels. Outputs that see none have no
+    nest.
     """
     sliding = [at for at, axis in enumerate(axes) if axis.slides]
     if len(sliding) != 3:
@@ -289,9 +299,9 @@ def _slices(axes: Sequence[_Axis], channels: Layer) -> Iterator[Layer]:
 
 
 def _over(axes: Sequence[_Axis], channels: Layer) -> Layer:
-    """Of two dimensions both are axes; of more or fewer those along which something slides.
+    """Return the nest over the given axes, reduced to two dimensions; sliding axes come first.
 
-    The others are like a batch or, beside at most one that slides, the other axis.
+    Axes along which nothing slides are merged into the batch, or into the second dimension if at most one axis slides.
     """
     sliding, plain = [axis for axis in axes if axis.slides], [axis.outputs for axis in axes if not axis.slides]
     batch = channels.n

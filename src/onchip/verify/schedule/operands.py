@@ -1,4 +1,4 @@
-"""What the operands of a tile operator are: the tensors of each, and in which memories it may have its home."""
+"""The operands of a tile operator: the tensors of each, and the memories in which it may be held."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class TileOperand:
 
 
 def tile_operands(tiles: Graph, run: TileOfNetwork) -> tuple[TileOperand, ...]:
-    """What a tile operator reads, then what it writes, each tensor of the network once.
+    """Return the operands that a tile operator reads, then those that it writes, each network tensor once.
 
-    Parts of a concatenation that nobody makes are one operand: the concatenation. A parameter lies where weights do,
-    and what else is read where inputs do, also as the weight of its loop nest.
-    What looks elements up reads of each operand no more of them than it writes.
+    The parts of a concatenation that is not materialised are one operand: the concatenation. Parameters are held where
+    weights are, all other inputs where inputs are, also if they are the weight of a loop nest. A lookup reads at most
+    as many elements of each operand as it writes.
     """
     found: dict[tuple[str, Operand], list[str]] = {}
     for name in run.operator.reads:
@@ -57,6 +57,6 @@ def tile_operands(tiles: Graph, run: TileOfNetwork) -> tuple[TileOperand, ...]:
 
 
 def homes_of_nests(nests: Nests, output: str, homes: Mapping[str, str | None]) -> Homes:
-    """The homes of a loop nest's operands, from those of the network's tensors; None: streamed, or not there."""
+    """Return the homes of a loop nest's operands from those of the network's tensors; None: streamed, or absent."""
     weight = None if nests.weight is None else homes.get(nests.weight)
     return Homes(homes.get(nests.input), weight, homes.get(output))

@@ -14,7 +14,7 @@ from onchip.verify.schedule.windows import Shape
 
 
 class NoNest(Exception):  # noqa: N818 (no error: it says why an operator is no loop nest)
-    """Why an operator is no loop nest."""
+    """Raised with the reason why an operator is no loop nest."""
 
 
 OF_TWO_OPERANDS: Final = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "PRelu"})
@@ -23,10 +23,10 @@ Derived = tuple[tuple[Layer, ...], int, int | None]
 
 
 def matrix(operator: Operator, shapes: Sequence[Shape]) -> Derived:
-    """Return the nest of a Gemm: rows N, columns K, features C, which the weight gives. Raises NoNest.
+    """Return the nest of a Gemm: rows N, columns K, and features C, which follow from the weight. Raises NoNest.
 
-    If only the product in the other order fits the input, the weight is the left factor, and its rows are K. An
-    export may list the factors: if they are batches, or the input is neither, an addend stands beside them.
+    If the input fits only the product in the other order, the weight is the left factor, and its rows are K. An export
+    may list the factors; if these are batches, or the input is neither factor, the other operand is an addend.
     """
     factors = stated_factors(operator)
     if any(len(shape) > 2 for shape in factors) or (factors and prod(shapes[1]) not in [prod(one) for one in factors]):
@@ -60,7 +60,7 @@ def _beside_an_addend(factors: Sequence[Shape], shapes: Sequence[Shape]) -> Deri
 
 
 def _place_of_matrix(operator: Operator, shapes: Sequence[Shape]) -> int | None:
-    """Where the weight stands: behind an addend that is an input, if the parameter alone is a matrix that fits."""
+    """Return the position of the weight: 3 if operand 2 is an addend and only operand 3 fits, else the first matrix."""
     first = next((place for place in range(2, len(shapes)) if len(shapes[place]) > 1), None)
     fits = [product_of(operator, shapes[1], shape, shapes[0], is_model=True) is not None for shape in shapes[2:4]]
     return 3 if fits == [False, True] and len(operator.inputs) == 2 else first
@@ -115,7 +115,7 @@ def _transposed(shape: Shape, turns: bool) -> Shape:
 
 
 def _multiply(left: Shape, right: Shape, output: Shape) -> bool:
-    """True if these factors have one number of features, and their product has the output's elements."""
+    """Return True if the factors have the same number of features, and their product has the output's elements."""
     left = (1, *left) if len(left) == 1 else left
     right = (*right, 1) if len(right) == 1 else right
     if left[-1] != right[-2]:
@@ -141,11 +141,12 @@ def _left_weight(weight: Shape, source: Shape, place: int) -> Derived:
 
 
 def element_by_element(kind: str, shapes: Sequence[Shape], region: Region) -> Derived:
-    """Of two operands all loops are groups; the smaller is weight, or a constant if one element. Raises NoNest.
+    """Return the nest of an element-wise operator: with two operands all loops are groups. Raises NoNest.
 
-    Of more, those of one element are constants (scales and zero points); a kind of two operands does not meet what an
-    activation fused into it reads, and a normalisation meets its input and its scale. Of two that spread over each
-    other the larger has N, the smaller K.
+    The smaller operand is the weight, or a constant if it has one element. With more operands, those of one element are
+    constants (scales and zero points). A kind of two operands ignores the inputs of an activation fused into it; a
+    normalisation uses its input and its scale. If two operands broadcast to each other, the larger has N, the smaller
+    K.
     """
     output, extents = shapes[0], tuple(stop - start for start, stop in region)
     largest, *others = _met(kind, shapes)
@@ -172,7 +173,10 @@ def element_by_element(kind: str, shapes: Sequence[Shape], region: Region) -> De
 
 
 def _met_by(smaller: Shape, output: Shape, extents: Shape) -> int:
-    """How many elements of the smaller operand a part of the output meets; all of a list, one for each channel."""
+    """Return the number of elements of the smaller operand used by a part of the output.
+
+    All elements of a 1-D operand count, one for each channel.
+    """
     along = len(output) - len(smaller)
     if len(smaller) == 1 or along < 0:
         return prod(smaller)
@@ -181,7 +185,7 @@ def _met_by(smaller: Shape, output: Shape, extents: Shape) -> int:
 
 
 def _met(kind: str, shapes: Sequence[Shape]) -> list[int]:
-    """Where the operands stand that meet, the larger first."""
+    """Return the positions of the element-wise operands, the larger first."""
     if kind == "BatchNormalization":
         return [1, 2]
     larger = [place for place in range(1, len(shapes)) if prod(shapes[place]) != 1]
@@ -193,7 +197,10 @@ def _met(kind: str, shapes: Sequence[Shape]) -> list[int]:
 
 
 def _spread(first: Shape, second: Shape) -> tuple[int, int, int]:
-    """How many elements of axes the first shape has alone, the second alone, and both. Raises NoNest."""
+    """Return the elements of the axes that only the first shape has, only the second has, and both have.
+
+    Raises NoNest.
+    """
     rank = max(len(first), len(second))
     alone, others, shared = 1, 1, 1
     for at in range(1, rank + 1):
@@ -211,7 +218,10 @@ def _spread(first: Shape, second: Shape) -> tuple[int, int, int]:
 
 
 def einsum(equation: object, shapes: Sequence[Shape]) -> Derived:
-    """A letter of both operands and the output is a group; of both alone it is added up. Raises NoNest."""
+    """Return the nest of an Einsum. Raises NoNest.
+
+    A letter of both operands and the output is a group loop; a letter of both operands alone is a reduction.
+    """
     text = equation.replace(" ", "") if isinstance(equation, str) else ""
     terms, _, written = text.partition("->")
     letters = terms.split(",")
@@ -240,7 +250,7 @@ def einsum(equation: object, shapes: Sequence[Shape]) -> Derived:
 
 
 def _sizes_fit(letters: Sequence[str], written: str, shapes: Sequence[Shape]) -> bool:
-    """True if each letter has one size in all operands and in the output."""
+    """Return True if each letter has one size in all operands and in the output."""
     sizes: dict[str, int] = {}
     if [len(term) for term in letters] != [len(shape) for shape in shapes[1:]] or len(written) != len(shapes[0]):
         return False

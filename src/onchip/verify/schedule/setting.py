@@ -1,4 +1,4 @@
-"""What a schedule is verified against, and what one loop nest with its mapping costs."""
+"""The input of the verification of a schedule, and the price of one loop nest with its mapping."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from onchip.ir.graph import Graph
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSetting:
-    """A network as it was read, the accelerator, and the network in tiles that was derived from a schedule's stacks.
+    """The network as read, the accelerator, and the tile graph derived from a schedule's stacks.
 
-    Sums in the making have `partial_bits`.
+    Partial sums have `partial_bits`.
     """
 
     network: Graph
@@ -34,16 +34,16 @@ class NestPrice(Protocol):
 
     @property
     def cycles(self) -> float:
-        """From its beginning to its end, its own preloading and offloading among them."""
+        """Return the cycles from begin to end, with the nest's own preloading and offloading."""
 
     @property
     def dram_read_bits(self) -> int:
-        """Of what streams, as often as it is read."""
+        """Return the bits that streamed operands read from DRAM, with repeated reads."""
 
     @property
     def dram_written_bits(self) -> int:
-        """Of what streams, sums in the making among it."""
+        """Return the bits that streamed operands write to DRAM, with partial sums."""
 
 
 NestPrices: TypeAlias = Callable[[LayerProblem, LayerMapping], NestPrice]
-"""The model that prices a mapping; it is asked once for each that is legal."""
+"""The cost model of mappings; it is called once for each legal mapping."""

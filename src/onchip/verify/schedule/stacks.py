@@ -24,9 +24,9 @@ def verify_stacks(network: Graph, stacks: Sequence[ScheduledStack]) -> tuple[Vio
 
 
 def tile_regions(operator: Operator, shape: Sequence[int], stack: ScheduledStack) -> list[Region]:
-    """The part of the stack's last output, of that shape, that each tile computes: left to right, then down.
+    """Return the region of the stack's last output that each tile computes: left to right, then down.
 
-    Tiles that do not fill the output are made up for by one smaller tile, the first of a row or column.
+    `shape` is the output's shape. If the tile size does not divide an axis, the first tile along it is smaller.
     """
     if stack.tiling is None or len(shape) != 4:
         return [whole_region(shape)]

@@ -18,13 +18,13 @@ from onchip.verify.schedule.machine import AddressedMachine
 from onchip.verify.schedule.operands import TileOperand
 
 HomeOf = Mapping[str, str | None]
-"""By tensor of the network the memory in which an operator finds or leaves it; None: DRAM, it streams."""
+"""Map from network tensor to the memory where an operator reads or writes it; None: it is streamed from or to DRAM."""
 
 
 def tile_problem(tiles: Graph, machine: AddressedMachine) -> Problem:
-    """The tile graph in its given order, all tensors counted, between all addressed memories and DRAM.
+    """Return the problem of the tile graph in its given order, with all tensors, all addressed memories and DRAM.
 
-    Raises UsageError where no memory is addressed.
+    Raises UsageError if no memory is addressed.
     """
     memories = tuple(level.memory for level in machine.levels)
     ways = tuple(permutations((memory.name for memory in memories), 2))
@@ -32,10 +32,10 @@ def tile_problem(tiles: Graph, machine: AddressedMachine) -> Problem:
 
 
 class StreamingReplay(Replay):
-    """The state between two instructions; `homes` says for each operator that has run where its operands were.
+    """The state between two instructions; `homes` maps each operator that has run to the homes of its operands.
 
-    `workspaces` are their bytes, by operator and memory; those of operators of which they are not known are passed
-    over, as homes do not depend on them.
+    `workspaces` holds bytes by operator and memory. Workspaces of operators that it lacks are ignored, because homes do
+    not depend on them.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class StreamingReplay(Replay):
         self._operator_of = {name: of for name, of in names.items() if name not in self._graph.tensor}
 
     def execute(self, index: int, instruction: Instruction) -> None:
-        """Change the state as instruction number `index` does; workspaces have rules of their own."""
+        """Apply instruction number `index` to the state; workspaces have separate rules."""
         if isinstance(instruction, Compute) or instruction.tensor not in self._operator_of:
             super().execute(index, instruction)
             return
@@ -65,7 +65,7 @@ class StreamingReplay(Replay):
             self._workspace(instruction, self._workspaces[operator])
 
     def finish(self) -> None:
-        """The program ends; workspaces may stay."""
+        """End the program; workspaces may still be resident."""
         for name, memory in self._resident_workspaces:
             del self._on_chip[memory][name]
         super().finish()
@@ -109,7 +109,7 @@ class StreamingReplay(Replay):
     # Allocate
 
     def _allocate(self, allocate: Allocate) -> None:
-        """A tensor has a place only in a memory that holds such operands."""
+        """Allocate a tensor; add a violation if the memory may not hold it."""
         tensor, memory = self._graph.tensor.get(allocate.tensor), self._on_chip.scratchpads.get(allocate.memory)
         if tensor is not None and memory is not None and not self._machine.may_hold(memory.name, tensor):
             detail = f"allocated in {memory.name!r}, which holds {', '.join(memory.holds)}, as {tensor.role}"
@@ -119,7 +119,7 @@ class StreamingReplay(Replay):
     # Compute
 
     def _operands_are_in_place(self, operator: Operator) -> None:
-        """Each operand is resident in its home, or streams from or to DRAM."""
+        """Find the home of each operand, and add a violation for each that is neither resident nor streamed legally."""
         self._workspaces_are_those_of_the_operator_that_runs(operator)
         homes = {}
         for operand in self._operands.get(operator.name, ()):
@@ -129,7 +129,10 @@ class StreamingReplay(Replay):
         self.homes[operator.name] = homes
 
     def _home_of_what_is_read(self, operator: Operator, operand: TileOperand) -> str | None:
-        """The memory nearest the MACs that holds such operands and has all bands; else DRAM has all."""
+        """Return the memory nearest the MACs that may hold the operand and has all its bands; None if it is streamed.
+
+        Add a violation for each streamed band of which DRAM has no copy.
+        """
         for name, memory in self._on_chip.scratchpads.items():
             held = self._on_chip[name]
             if operand.held_as in memory.holds and all(
@@ -144,7 +147,10 @@ class StreamingReplay(Replay):
         return None
 
     def _home_of_what_is_written(self, operator: Operator, operand: TileOperand) -> str | None:
-        """The one memory in which all bands are resident; if none is resident anywhere, they are written to DRAM."""
+        """Return the one memory in which all bands are resident.
+
+        None if no band is resident and they are written to DRAM.
+        """
         places = [self._on_chip.of(self._graph.tensor[band]) for band in operand.bands]
         if not any(places):
             for band in operand.bands:

@@ -26,9 +26,9 @@ MOST_TILES = 50_000
 
 @dataclass(frozen=True)
 class TileOfNetwork:
-    """A tile operator, the network's operator of which it is a part, its stack, and the number of its tile there.
+    """A tile operator, the network operator of which it is a part, its stack, and the number of its tile there.
 
-    `joined` are the concatenations among its inputs that nobody makes, with the maps that it reads in their place.
+    `joined` holds the concatenations among its inputs that are not materialised, with the parts that it reads instead.
     """
 
     operator: Operator
@@ -44,16 +44,15 @@ class TileOfNetwork:
 
     @property
     def region(self) -> Region | None:
-        """The part of the first output; None for all of it."""
+        """Return the region of the first output that the tile computes; None for all of it."""
         return self.operator.tile.regions[0] if self.operator.tile else None
 
 
 def tiles_of_network(network: Graph, tiles: Graph, stacks: Sequence[ScheduledStack]) -> tuple[TileOfNetwork, ...]:
-    """Every tile operator that is one of the network's, in order; what is none is left out, which `verify_tiles` says.
+    """Return the tile operators of the network's operators, in order; `verify_tiles` reports all others.
 
-    The stacks are legal: their operators are those of the network. A tile operator of a stack in tiles is called by
-    its operator's name and the number of its tile, as in `conv1#3`; of a view that a tile needs twice, there is a
-    `slice1#3.1`.
+    The stacks must be legal: their operators are those of the network. A tile operator is named after its operator and
+    its tile number, as in `conv1#3`. If a tile needs a view twice, the second is `slice1#3.1`.
     """
     stack_of = {name: number for number, stack in enumerate(stacks) for name in stack.operators}
     left_out = joins_left_out(network, tiles)
@@ -104,7 +103,7 @@ def _number(tiles: Graph) -> Iterator[Violation]:
 
 
 def _tensors(network: Graph, tiles: Graph) -> Iterator[Violation]:
-    """Each is a tensor of the network, or a band of one: its region's elements, with its role and its bits."""
+    """Yield violations of tensors that are neither network tensors nor bands of one, with its role and bits."""
     for tensor in tiles.tensors:
         base = network.tensor.get(tensor.part_of or tensor.name)
         if base is None:
@@ -159,9 +158,10 @@ def _what_is_computed(
     regions: Sequence[Sequence[Region]],
     runs: Sequence[TileOfNetwork],
 ) -> Iterator[Violation]:
-    """What leaves a stack is computed whole, every tile its part; of what stays inside, windows say what is needed.
+    """Yield violations of tiles that compute less of a stack's output than their region.
 
-    Of a concatenation that may be left out nothing has to be computed.
+    Outputs that leave the stack must be computed whole; windows determine the regions of inner tensors. A concatenation
+    that may be left out need not be computed.
     """
     left_out = joins_left_out(network, tiles)
     numbers: dict[str, set[int]] = defaultdict(set)
@@ -177,7 +177,7 @@ def _what_is_computed(
 
 
 def _bands(network: Graph, tiles: Graph, stacks: Sequence[ScheduledStack]) -> Iterator[Violation]:
-    """Bands of what is not computed inside a stack make up their tensor, each element once."""
+    """Yield violations of tensors that cross stacks if their bands do not partition them."""
     inside = {
         written for stack in stacks for name in stack.operators[:-1] for written in network.operator[name].outputs
     }
@@ -195,7 +195,7 @@ def _shown(region: Region) -> str:
 
 
 def _behind(region: Region, channels: int) -> Region:
-    """Return a region so many channels further on."""
+    """Return a region shifted by a number of channels."""
     batch, (start, stop), *pixels = region
     return (batch, (start + channels, stop + channels), *pixels)
 
@@ -223,7 +223,10 @@ class _Original:
         )
 
     def sees(self, region: Region) -> Needs:
-        """What a region of the first output depends on; raises LookupError where that is not known."""
+        """Return the input regions on which a region of the first output depends.
+
+        Raises LookupError if they are unknown.
+        """
         operator = self.operator
         inputs = [self.shapes[name] for name in operator.inputs]
         output = self.shapes[operator.outputs[0]]
@@ -233,14 +236,14 @@ class _Original:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One tile operator beside the operator of the network that it is a part of."""
+    """A tile operator and the network operator of which it is a part."""
 
     original: _Original
     tiles: Graph
     run: TileOfNetwork
 
     def violations(self) -> Iterator[Violation]:
-        """What is wrong with it; bands are looked at only where it is a part of its operator at all."""
+        """Yield the violations of the tile; its bands are checked only if it is a part of its operator."""
         if detail := self._difference():
             yield Violation(Rule.TILE_DIFFERS, self.run.operator.name, detail)
             return
@@ -257,9 +260,10 @@ class _Part:
         return tile.regions[output] if tile else self.original.whole[self.run.original.outputs[output]]
 
     def _boxes(self, names: Sequence[str], base: str, begins: Mapping[str, int]) -> list[Region]:
-        """The regions of a tensor of the network that bands have; a whole one is all of it.
+        """Return the regions that bands cover of a network tensor; a tensor that is not cut covers all of it.
 
-        Of a concatenation that is not made, bands of its parts are regions behind the channel where the part `begins`.
+        For a concatenation that is not materialised, the bands of its parts are shifted by the channel where the part
+        `begins`.
         """
         found = []
         for tensor in (self.tiles.tensor[name] for name in names):
@@ -271,7 +275,7 @@ class _Part:
         return found
 
     def _difference(self) -> str:
-        """Why it is no part of its operator, or not the one that its place says; nothing if it is."""
+        """Return why the tile is no part of its operator, or not the part that its number states; empty if it is."""
         operator, original, tile = self.run.operator, self.run.original, self.run.operator.tile
         if operator.kind != original.kind or operator.attributes != original.attributes:
             return f"kind and attributes are not those of {original.name!r}"
@@ -307,14 +311,14 @@ class _Part:
         return ""
 
     def _parameters(self) -> Iterator[Violation]:
-        """A loop nest reads its weight and nothing else; what is none reads all parameters."""
+        """Yield a violation unless the tile reads its nests' weights, or all parameters without a nest."""
         read, expected = self.run.operator.parameters, self.original.parameters
         if read != expected:
             detail = f"it reads {list(read)}, and {self.run.original.kind} reads {list(expected)}"
             yield Violation(Rule.PARAMETERS_DIFFER, self.run.operator.name, detail)
 
     def _windows(self) -> Iterator[Violation]:
-        """All that its windows see is in the bands that it reads."""
+        """Yield violations of windows that reach beyond the bands that the tile reads."""
         original = self.run.original
         try:
             needs = self.original.sees(self._region(0))

@@ -1,4 +1,4 @@
-"""When everything of a schedule has ended: a plain clock that goes through the program once (docs/schedule.md, 7)."""
+"""The latency of a schedule: a plain clock that goes through the program once (docs/schedule.md, 7)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onchip.verify.used_bytes import UsedBytes
 
 @dataclass(slots=True)
 class _TimedPlace:
-    """One residency: when its bytes are free for it, when what it holds is there, and when its last use ends."""
+    """A residency: when its bytes are free, when its content is written, and when its last use ends, in cycles."""
 
     start: int
     stop: int
@@ -48,7 +48,7 @@ class Clock:
     _copies: int = 0
 
     def run(self, program: Sequence[Instruction]) -> int:
-        """The cycle in which the last instruction, and the last turn at DRAM, has ended."""
+        """Return the cycle in which the last instruction and the last DRAM transfer have ended."""
         for number, instruction in enumerate(program):
             match instruction:
                 case Allocate(tensor, memory, start):
@@ -97,7 +97,9 @@ class Clock:
             self._write(band, home, end)
 
     def _begin(self, moments: Sequence[int], expense: Expense) -> int:
-        """As soon as everything that is waited for has ended; what moves bits from or to DRAM has its turn there."""
+        """Return the start of an instruction: when its dependencies have ended and, for DRAM transfers, DRAM is
+        free.
+        """
         start = max(*moments, self._dram_until if expense.dram_cycles else 0)
         if expense.dram_cycles:
             self._dram_until = start + expense.dram_cycles
@@ -108,7 +110,7 @@ class Clock:
         return self._in_dram_at.get(tensor, 0) if memory == DRAM else self._places[tensor, memory].written_at
 
     def _write(self, tensor: str, memory: str, end: int) -> None:
-        """The last that writes there says from when on it is there."""
+        """Record the end of a write of a tensor; the last writer determines when the tensor is available."""
         if memory == DRAM:
             self._in_dram_at[tensor] = end
         else:

@@ -1,4 +1,4 @@
-"""What has been found of a schedule: violations, figures where it is legal, and what was not checked."""
+"""The verdict on a schedule: violations, figures of a legal schedule, and properties that were not checked."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class VerifiedFigures:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleVerdict:
-    """A schedule is legal, and what is claimed of it true, exactly when there are no violations.
+    """The verdict on a schedule, which is legal, with true claims, exactly if there are no violations.
 
-    `figures` are None where it is not legal. `not_checked` says what has been taken from elsewhere.
+    `figures` is None for an illegal schedule. `not_checked` lists what was taken on trust.
     """
 
     violations: tuple[Violation, ...]
@@ -55,5 +55,5 @@ class ScheduleVerdict:
 
     @property
     def is_legal(self) -> bool:
-        """Whether nothing is wrong with the schedule."""
+        """Return True if there are no violations."""
         return not self.violations

@@ -1,4 +1,4 @@
-"""Is a schedule legal, and is what is claimed of it so? Level by level, each only where those above it are right."""
+"""Verification of a schedule and of its claims, level by level; each level is checked only if those above are legal."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ BOUND = "that no schedule of the space is below the lower bound"
 def verify_schedule(
     setting: ScheduleSetting, schedule: Schedule, claim: Claim | None, nest_prices: NestPrices
 ) -> ScheduleVerdict:
-    """Recompute everything of a schedule, and of what is claimed of it, from network, accelerator and its own parts.
+    """Recompute a schedule's legality, figures and claims from the network, the accelerator and its own parts.
 
-    Raises UsageError for an accelerator without an addressed memory, AcceleratorError for a memory without a port of a
-    direction; nothing for whatever a schedule says. What `nest_prices` gives is not checked.
+    Raises UsageError for an accelerator without an addressed memory, and AcceleratorError for a memory without a port
+    of a direction. The content of a schedule never raises. The prices of `nest_prices` are not checked.
     """
     derivation = NestDerivation(setting.network, setting.partial_bits)
     found = verify_stacks(setting.network, schedule.stacks)
@@ -61,7 +61,7 @@ def verify_schedule(
 
 
 class _RunningSchedule:
-    """A schedule whose stacks and tiles are legal; `figures` finds what is wrong with the rest."""
+    """A schedule with legal stacks and tiles; `figures` finds the violations of everything else."""
 
     def __init__(
         self, setting: ScheduleSetting, schedule: Schedule, nest_prices: NestPrices, derivation: NestDerivation
@@ -80,7 +80,7 @@ class _RunningSchedule:
         self._expenses: dict[tuple[int, Nests, Homes], Expense] = {}
 
     def figures(self) -> VerifiedFigures | None:
-        """What the schedule costs; None where something is wrong with it."""
+        """Return the schedule's figures; None if it has violations."""
         homes = HomesOfProgram(self._problem.memories, self._operands).run(self._program)
         known = {}
         for name in homes:
@@ -97,7 +97,10 @@ class _RunningSchedule:
         return None if self.violations else self._sums(replay, known)
 
     def _expense_of_compute(self, run: TileOfNetwork, homes: HomeOf) -> Expense | None:
-        """None where a loop nest has no legal mapping; tiles with the same nests at the same homes cost the same."""
+        """Return the expense of a tile operator; None if a loop nest has no legal mapping.
+
+        Tiles with the same nests at the same homes have the same expense.
+        """
         operator = run.operator.name
         nests = self._derivation.of(run.original, run.region)
         if nests is None:
@@ -117,7 +120,7 @@ class _RunningSchedule:
         return self._expenses[key]
 
     def _sums(self, replay: StreamingReplay, computes: Mapping[str, Expense]) -> VerifiedFigures:
-        """Of a legal program: energy and traffic of every Compute and Copy, and when the last has ended."""
+        """Return the figures of a legal program: energy, latency, traffic, peaks and arenas."""
         expenses = self._expenses_of_program(computes)
         clock = Clock(self._sizes(computes), expenses, self._operands, replay.homes, self._machine.dma)
         energies = [expense.energy_fj for expense in expenses.values()]
@@ -131,7 +134,10 @@ class _RunningSchedule:
         )
 
     def _expenses_of_program(self, computes: Mapping[str, Expense]) -> dict[int, Expense]:
-        """By the number of its Computes and Copies; Copies of as many bytes between the same ends cost the same."""
+        """Return the expenses of all Computes and Copies by instruction number.
+
+        Copies of tensors of the same size and role between the same memories have the same expense.
+        """
         found: dict[int, Expense] = {}
         copies: dict[tuple[int, Role, str, str], Expense] = {}
         for number, instruction in enumerate(self._program):
@@ -146,7 +152,7 @@ class _RunningSchedule:
         return found
 
     def _sizes(self, computes: Mapping[str, Expense]) -> dict[tuple[str, str], int]:
-        """The bytes of every tensor, and of every workspace, where the program allocates it."""
+        """Return the bytes of every tensor and every workspace that the program allocates."""
         tensors = self._setting.tiles.tensor
         sizes = {
             (instruction.tensor, instruction.memory): tensors[instruction.tensor].size_bytes
@@ -159,9 +165,9 @@ class _RunningSchedule:
 
 
 def claim_violations(claim: Claim, figures: VerifiedFigures | None) -> Iterator[Violation]:
-    """Yield what is wrong with a schedule's claim; figures are None if the schedule is not legal.
+    """Yield the violations of a schedule's claim; `figures` is None if the schedule is not legal.
 
-    A claim of an energy that is unknown is wrong, as nothing confirms it.
+    A claimed energy is wrong if the energy is unknown, because nothing confirms it.
     """
     value, bound = claim.objective_value, claim.lower_bound
     if figures is not None:

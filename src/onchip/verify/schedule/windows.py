@@ -1,4 +1,4 @@
-"""Which part of each input a part of an operator's output depends on, kind by kind; an unknown kind says nothing."""
+"""Input regions on which a region of an operator's output depends, kind by kind; unknown kinds have no answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onchip.ir.window import integer, integers
 
 Shape: TypeAlias = tuple[int, ...]
 Needs: TypeAlias = tuple[Region | None, ...]
-"""By input the region that is seen, None where only padding is."""
+"""The region that is seen of each input; None if only padding is seen."""
 
 CONVOLUTIONS: Final = frozenset({"Conv", "ConvInteger", "QLinearConv"})
 POOLS: Final = frozenset({"MaxPool", "AveragePool", "LpPool"})
@@ -31,15 +31,15 @@ _OWN_PART: Final = (
     ("half_pixel", "round_prefer_ceil"),
     ("asymmetric", "floor"),
 )
-"""By how a Resize to the nearest rounds places along an axis: those for which that is the element in its part."""
+"""Coordinate and rounding modes of a nearest Resize that map each output element to the input element it lies in."""
 _RESHAPES: Final = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 
 
 def seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, output: Shape, region: Region) -> Needs:
-    """The part of each input that a region of the first output depends on.
+    """Return the region of each input on which a region of the first output depends.
 
-    `weight` is the shape of a convolution's weight. Where the kind, or what the attributes say, is not known in parts,
-    a whole output depends on all of every input, and anything less raises LookupError.
+    `weight` is the shape of a convolution's weight. If the kind or its attributes are not known in parts, a whole
+    output depends on all of every input, and a smaller region raises LookupError.
     """
     try:
         return _seen(operator, inputs, weight, output, region)
@@ -83,7 +83,7 @@ class SlidingWindow:
     pad: int
 
     def seen(self, outputs: Range) -> Range:
-        """From the first place that outputs see to behind the last; some are zeros before the input, or behind it."""
+        """Return the input range that a range of outputs sees, which may reach into the padding on both sides."""
         first = outputs[0] * self.stride - self.pad
         return first, (outputs[1] - 1) * self.stride - self.pad + (self.taps - 1) * self.dilation + 1
 
@@ -92,7 +92,10 @@ class SlidingWindow:
 def sliding_windows(
     operator: Operator, source: Shape, weight: Shape | None, output: Shape
 ) -> tuple[SlidingWindow, ...]:
-    """Of a convolution or a pool, along each spatial dimension; raises LookupError where nothing says the taps."""
+    """Return the windows of a convolution or pool along each spatial axis.
+
+    Raises LookupError if the taps are unknown.
+    """
     rank = len(source) - 2
     taps = kernel_of(operator, weight, rank)
     strides, dilations = integers(operator, "strides", (1,) * rank), integers(operator, "dilations", (1,) * rank)
@@ -101,7 +104,7 @@ def sliding_windows(
 
 
 def _beside(inputs: Sequence[Shape], first: Region | None) -> Needs:
-    """All of every input but the first."""
+    """Return the given region of the first input and all of every other input."""
     return first, *(whole_region(shape) for shape in inputs[1:])
 
 
@@ -134,7 +137,7 @@ def _spread(operator: Operator, source: Shape, weight: Shape, output: Shape, reg
 
 
 def kernel_of(operator: Operator, weight: Shape | None, rank: int) -> Shape:
-    """The taps along each spatial dimension; raises LookupError where nothing says them."""
+    """Return the taps along each spatial dimension. Raises LookupError if they are unknown."""
     taps = integers(operator, "kernel_shape", tuple(weight[2:]) if weight else (0,) * rank)
     if len(taps) != rank or min(taps, default=0) < 1:
         raise LookupError("kernel_shape")
@@ -142,7 +145,7 @@ def kernel_of(operator: Operator, weight: Shape | None, rank: int) -> Shape:
 
 
 def pads_before(operator: Operator, source: Shape, taps: Shape, output: Shape) -> Shape:
-    """The zeros before the input along each spatial dimension, as `pads` or `auto_pad` say."""
+    """Return the padding before the input along each spatial dimension, from `pads` or `auto_pad`."""
     rank = len(taps)
     strides, dilations = integers(operator, "strides", (1,) * rank), integers(operator, "dilations", (1,) * rank)
     rule = operator.attributes.get("auto_pad", "NOTSET")
@@ -160,7 +163,10 @@ def pads_before(operator: Operator, source: Shape, taps: Shape, output: Shape) -
 
 
 def _channels(operator: Operator, source: Shape, weight: Shape | None, output: Shape, wanted: Range) -> Range:
-    """Each channel of a pool sees its own; those of a group of a convolution see the group's inputs."""
+    """Return the input channels that a range of output channels sees.
+
+    A pool sees the same channels, a convolution all channels of the groups.
+    """
     if weight is None:
         return wanted
     groups = integer(operator, "group", 1)
@@ -169,7 +175,7 @@ def _channels(operator: Operator, source: Shape, weight: Shape | None, output: S
 
 
 def _is_broadcast(shape: Shape, output: Shape) -> bool:
-    """Not where a fused view gives the output another shape."""
+    """Return True if a shape broadcasts to the output's; False if a fused view changes the output's shape."""
     along = output[len(output) - len(shape) :]
     return len(shape) <= len(output) and all(size in (1, of) for size, of in zip(shape, along, strict=True))
 
@@ -201,7 +207,10 @@ def _sliced(operator: Operator, source: Shape, region: Region) -> Region | None:
 
 
 def _resized(operator: Operator, source: Shape, output: Shape, region: Region) -> Region:
-    """Each element is the one in whose part of the axis it lies, where parts are equal and the nearest is taken."""
+    """Return the region of a nearest resize by integer factors. Raises LookupError for other modes.
+
+    Each output element is the input element in whose equal part of the axis it lies.
+    """
     says = operator.attributes.get
     mode = says("mode", "nearest" if operator.kind == "Upsample" else None)
     rounding, places = says("nearest_mode", "round_prefer_floor"), says("coordinate_transformation_mode", "half_pixel")
@@ -247,7 +256,7 @@ def _padded(operator: Operator, source: Shape, output: Shape, region: Region) ->
 
 
 def _reshaped(source: Shape, output: Shape, region: Region) -> Region:
-    """Where only dimensions of a single element come and go, the others keep their ranges."""
+    """Return the region of a reshape that only adds or removes axes of one element. Raises LookupError for others."""
     if [size for size in source if size > 1] != [size for size in output if size > 1]:
         raise LookupError("shape")
     ranges = iter(each for each, size in zip(region, output, strict=True) if size > 1)
@@ -255,5 +264,5 @@ def _reshaped(source: Shape, output: Shape, region: Region) -> Region:
 
 
 def _stored(region: Region) -> Region | None:
-    """None where nothing of it is stored."""
+    """Return the region; None if it is empty."""
     return region if prod(max(stop - start, 0) for start, stop in region) else None
