@@ -20,7 +20,7 @@ FEW_TILINGS: Final = 128
 class StackChoice:
     """A fused group, its tiles, and the memories of its inputs (`homes`) and its output while it runs.
 
-    With a `box` the choice represents all tilings of the box, of which `tiling` is one.
+    With a `box` the choice represents all tilings of the box, and `tiling` is one of them.
     """
 
     span: LayerSpan

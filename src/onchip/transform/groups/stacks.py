@@ -1,4 +1,4 @@
-"""Legal fused stacks: runs of consecutive layers of which only the last one's output leaves the run.
+"""Legal fused stacks: runs of consecutive layers whose outputs, except the last one, stay in the run.
 
 `greedy_stacks` is the rule of DeFiNES (Mei, Goetschalckx et al., HPCA 2023, section III).
 """

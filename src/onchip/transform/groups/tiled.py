@@ -168,7 +168,7 @@ class _Emission:
         return TileGraph(graph, self.origins, tuple(one.name for one in tensors if one.name in is_left_out))
 
     def _describe(self, number: int, name: str, original: Operator, nests: tuple[Layer, ...]) -> None:
-        """Record the operator of which a new one is a part."""
+        """Record the origin of a new operator."""
         self.origins[name] = TileOperator(number, original.name, nests, self.nests.operands(original))
 
     def _parameters_read(self, operator: Operator) -> tuple[str, ...]:

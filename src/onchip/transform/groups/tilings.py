@@ -35,7 +35,7 @@ class TileBox:
         return tuple(TileBox(columns, rows, self.mode) for columns, rows in halves if columns and rows)
 
     def thinned(self, some: Container[int]) -> TileBox:
-        """Return the box with only the given sizes, and the least and the greatest of its own."""
+        """Return the box with only the given sizes, and its least and greatest sizes."""
         columns, rows = (
             tuple(size for size in sizes if size in some or size in (sizes[0], sizes[-1]))
             for sizes in (self.columns, self.rows)

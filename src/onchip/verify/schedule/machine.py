@@ -24,7 +24,7 @@ class AddressedMachine:
 
     @cached_property
     def levels(self) -> tuple[MemoryLevel, ...]:
-        """Return the memories of which one instance serves the whole array."""
+        """Return the memories with a single instance that serves the whole array."""
         dimensions = self.accelerator.array.sizes if self.accelerator.array else {}
         return tuple(
             level

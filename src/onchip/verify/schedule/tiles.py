@@ -236,7 +236,7 @@ class _Original:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A tile operator and the network operator of which it is a part."""
+    """A tile operator together with its network operator."""
 
     original: _Original
     tiles: Graph

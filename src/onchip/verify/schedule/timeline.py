@@ -97,8 +97,8 @@ class Clock:
             self._write(band, home, end)
 
     def _begin(self, moments: Sequence[int], expense: Expense) -> int:
-        """Return the start of an instruction: when its dependencies have ended and, for DRAM transfers, DRAM is
-        free.
+        """Return the start of an instruction: the end of its dependencies and, for DRAM transfers, of the one
+        before.
         """
         start = max(*moments, self._dram_until if expense.dram_cycles else 0)
         if expense.dram_cycles:
