@@ -35,7 +35,7 @@ MACHINES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "eyeriss_like": {"D1": ("P", "Q", "K"), "D2": ("R", "S", "C")},
     "meta_prototype": {"D1": ("K", "G"), "D2": ("C",), "D3": ("Q",), "D4": ("P",)},
 }
-"""What is unrolled along the dimensions of the array."""
+"""Loops unrolled along the dimensions of the array, by machine."""
 LAYERS: Final = {
     "resnet18 conv1": "conv:k64c3p112q112r7s7:stride2:pad3x3x2x2",
     "resnet18 layer1": "conv:k64c64p56q56r3s3:pad1",
@@ -61,7 +61,7 @@ OPTIONS: Final = tuple(
     for field in fields(Accounting)
     if field.name == "systolic" or (field.name != "tiles_from_bounds" and getattr(ZIGZAG, field.name))
 )
-"""Those of ZigZag; `tiles_from_bounds` cannot be left out alone: two others need it."""
+"""Accounting options of ZigZag; `tiles_from_bounds` cannot be left out alone, because two others need it."""
 ENERGY_LIMIT, LATENCY_LIMIT, LATENCY_SHARE = 0.005, 0.02, 0.95
 
 
@@ -86,7 +86,7 @@ class Compared:
 
 
 def primes(number: int) -> Iterator[int]:
-    """Its prime factors, ascending."""
+    """Yield the prime factors in ascending order."""
     factor = 2
     while number > 1:
         while number % factor == 0:
@@ -152,7 +152,7 @@ def allocated(layer: Layer, accelerator: Accelerator, nest: list[Loop], random: 
 
 
 def compared(wanted: int) -> Iterator[Compared]:
-    """So many mappings of each layer on each machine."""
+    """Yield `wanted` mappings of each layer on each machine."""
     for machine, along in MACHINES.items():
         path = peer_inputs() / "hardware" / f"{machine}.yaml"
         peer, hardware = Peer(path), read_zigzag_hardware(path)
@@ -174,7 +174,7 @@ def compared(wanted: int) -> Iterator[Compared]:
 def costs_that_fit(
     layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accountings: dict[str, Accounting]
 ) -> dict[str, LayerCost]:
-    """By name of the accounting; some need more room for the same tiles."""
+    """Return costs by name of the accounting; some accountings need more bytes for the same tiles."""
     found = {}
     for name, accounting in accountings.items():
         try:
@@ -185,7 +185,7 @@ def costs_that_fit(
 
 
 def without(accounting: Accounting, option: str) -> Accounting:
-    """All options but one."""
+    """Return the accounting with one option left out."""
     values = {field.name: getattr(accounting, field.name) for field in fields(Accounting)}
     return Accounting(**values | {option: () if option == "systolic" else False})
 
@@ -202,7 +202,7 @@ def mappings(
 
 
 def print_machines(triples: list[Compared]) -> None:
-    """How far our energy and latency are from ZigZag's."""
+    """Print the errors of our energy and latency against ZigZag's."""
     heads = "machine", "triples", "stalled", "energy: worst error", "latency: within 2 %", "worst error"
     print("{:16} {:>8} {:>8} {:>20} {:>20} {:>12}".format(*heads))
     for machine in (*MACHINES, "all"):
@@ -215,7 +215,7 @@ def print_machines(triples: list[Compared]) -> None:
 
 
 def print_options(triples: list[Compared]) -> None:
-    """What each difference is worth: the errors where that one option is left out."""
+    """Print the effect of each option: the errors if it alone is left out."""
     heads = "without the option", "fit", "energy: differs", "worst", "latency: differs", "worst"
     print("\n{:32} {:>6} {:>16} {:>10} {:>18} {:>10}".format(*heads))
     for option in OPTIONS:

@@ -1,8 +1,8 @@
-"""What a second prover says of the mappings of a table's layers that `exact` has proven: a row each, and how many.
+"""Verdicts of a second prover on mappings that `exact` has proven, for the layers of a table: a row each, and totals.
 
     python benchmarks/audit_mapping.py [TABLE [ACCELERATOR [SECONDS [OBJECTIVE]]]]
 
-SECONDS (600) are shared out among the layers of an objective; without OBJECTIVE all three are asked.
+SECONDS (600) are shared among the layers of an objective; without OBJECTIVE all three are used.
 """
 
 from __future__ import annotations

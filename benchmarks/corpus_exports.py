@@ -138,7 +138,7 @@ def _normalised(model: Module, side: int) -> Module:
 
 
 class _Logits(torch.nn.Module):  # type: ignore[misc]
-    """A model whose outputs are named in a dictionary, of which the first counts."""
+    """A model with a dictionary of outputs, reduced to the first output."""
 
     def __init__(self, model: Module) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ _DECLARED: Any = None
 
 
 def _of_transformers(name: str) -> Made:
-    """Small configurations, most with two layers, as nobody's hub is asked for weights."""
+    """Return small configurations, most with two layers, without downloads of weights."""
     import transformers as t
 
     tokens = torch.randint(0, 1000, (1, 32))
@@ -210,7 +210,7 @@ def _of_transformers(name: str) -> Made:
 
 
 class _First(torch.nn.Module):  # type: ignore[misc]
-    """A model of which the first output counts."""
+    """A model reduced to its first output."""
 
     def __init__(self, model: Module) -> None:
         super().__init__()
@@ -228,7 +228,7 @@ def write_onnx(model: Module, inputs: Sequence[torch.Tensor], path: Path) -> Non
     named = {"input_names": _names(inputs)}
     try:
         torch.onnx.export(model, tuple(inputs), str(temporary), dynamo=False, opset_version=OPSET, **named)
-    except torch.onnx.errors.UnsupportedOperatorError:  # of which only the newer exporter knows
+    except torch.onnx.errors.UnsupportedOperatorError:  # known only to the newer exporter
         torch.onnx.export(model, tuple(inputs), str(temporary), dynamo=True, external_data=False, **named)
     exported = onnx.load(str(temporary))
     exported.ir_version = IR_VERSION
@@ -319,7 +319,7 @@ def write(architecture: Architecture, folder: Path) -> None:
 
 
 def main() -> None:
-    """Write what is asked for; what cannot be made is said and left out."""
+    """Write the requested models; report and skip those that cannot be made."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="+", metavar="NAME")

@@ -1,4 +1,4 @@
-"""What became of each model of the corpus: rows, the file that keeps them, and the page that shows them."""
+"""Results for each model of the corpus: rows, their file, and their page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ and is planned over integers."""
 
 @dataclass(slots=True)
 class CorpusRow:
-    """One model; a column is `ok`, empty where it was not come to, or why not."""
+    """The results of one model; a column is `ok`, empty if it was not reached, or the reason of the failure."""
 
     name: str
     source: str
@@ -52,13 +52,13 @@ class CorpusRow:
 
     @property
     def refusals(self) -> dict[str, str]:
-        """By column the line of what was refused."""
+        """Return the reason of each refusal, by column."""
         columns = {step: str(getattr(self, step)) for step in STEPS} | self.levels
         return {column: line for column, line in columns.items() if line not in ("", "ok")}
 
 
 def read_rows(path: Path | None) -> dict[str, CorpusRow]:
-    """The rows that a file keeps, by their names; none where there is no file."""
+    """Return the rows of a file by name; empty if there is no file."""
     if path is None or not path.exists():
         return {}
     return {row["name"]: CorpusRow(**row) for row in json.loads(path.read_text())}
@@ -71,7 +71,7 @@ def write_rows(path: Path | None, rows: Mapping[str, CorpusRow]) -> None:
 
 
 def summary(rows: Sequence[CorpusRow]) -> list[str]:
-    """How many models pass each step and each level, and how twins compare."""
+    """Return how many models pass each step and each level, and a comparison of twins."""
     lines = []
     for step in STEPS:
         come_to = [row for row in rows if getattr(row, step)]
@@ -88,7 +88,7 @@ def summary(rows: Sequence[CorpusRow]) -> list[str]:
 
 
 def _twins(rows: Sequence[CorpusRow]) -> dict[str, tuple[int | None, int | None]]:
-    """The bytes of all maps of networks that were quantised both ways, by their names."""
+    """Return the bytes of all feature maps of networks quantised in both styles, by name."""
     named = {row.name: row for row in rows}
     stems = [name.removesuffix(QDQ) for name in named if name.endswith(QDQ)]
     return {
@@ -99,14 +99,14 @@ def _twins(rows: Sequence[CorpusRow]) -> dict[str, tuple[int | None, int | None]
 
 
 def _told_of_twins(rows: Sequence[CorpusRow]) -> list[str]:
-    """Which networks take other bytes when they are quantised the other way."""
+    """Return a table of networks whose bytes differ between the two styles of quantisation."""
     unequal = {name: pair for name, pair in _twins(rows).items() if pair[0] != pair[1]}
     lines = [f"| {name} | {_shown(one, ',')} | {_shown(other, ',')} |" for name, (one, other) in unequal.items()]
     return [_OF_TWINS, "", "| network | QDQ | QOperator |", "|---|---|---|", *lines] if lines else ["All are equal."]
 
 
 def page(rows: Sequence[CorpusRow]) -> str:
-    """The page of the documentation."""
+    """Return the page of the documentation."""
     levels = list(dict.fromkeys(level for row in rows for level in row.levels))
     columns: dict[str, Callable[[CorpusRow], object]] = {
         "model": lambda row: row.name,

@@ -69,7 +69,7 @@ class Row:
 
     @property
     def is_met(self) -> bool:
-        """Whether all is proven in time, never more than ExecuTorch's, and the outputs are equal."""
+        """Return True if everything is proven in time, is never above ExecuTorch's, and the outputs are equal."""
         outside_is = all(
             each.ours_bytes == each.bound_bytes <= each.banked_greedy_bytes and each.seconds <= SECONDS_ALLOWED
             for each in self.outside
@@ -79,7 +79,7 @@ class Row:
 
     @property
     def _is_eagers(self) -> bool:
-        """Whether the outputs are eager torch's; steps of a quantisation are not told from errors."""
+        """Return True if the outputs are eager torch's; in int8, quantisation steps cannot be told from errors."""
         return self.int8 or self.greatest_difference <= 1e-3 * self.greatest_output
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class Comparison:
     def __call__(
         self, alignment: int, specs: Iterable[TensorSpec], module: object, signature: object, padding: int
     ) -> list[int]:
-        """Plan as ExecuTorch asks; what is left is our plan for half of the most live bytes."""
+        """Plan by all planners, as ExecuTorch requests; the result is our plan for half of the peak live bytes."""
         from executorch.exir.memory_planning import greedy
 
         asked = list(specs)
@@ -219,7 +219,7 @@ def main() -> None:
 
 
 def document(rows: list[dict[str, object]]) -> dict[str, object]:
-    """What is written of a run: its rows, with commit and machine."""
+    """Return the document of a run: its rows, with commit and machine."""
     commit = subprocess.run(("git", "rev-parse", "HEAD"), capture_output=True, text=True, check=False).stdout.strip()
     machine = {"machine": platform.machine(), "system": platform.system(), "python": platform.python_version()}
     return {"commit": commit, "machine": machine, "rows": rows}

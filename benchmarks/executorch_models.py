@@ -1,4 +1,4 @@
-"""What is planned for ExecuTorch: ten networks of torchvision, three transformers, random weights, float or int8."""
+"""Models planned for ExecuTorch: ten networks of torchvision, three transformers, random weights, float or int8."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NETWORKS: Final = (
     Architecture("transformers", "t5_small_encoder"),
 )
 NOT_IN_INT8: Final = ("gpt2_two_layers", "t5_small_encoder")
-"""What pt2e with XNNPACK's quantizer makes of them does not run in eager torch: integers become floats."""
+"""Models whose int8 versions by pt2e and XNNPACK's quantizer do not run in eager torch: integers become floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def network(name: str, *, int8: bool) -> Network:
 
 
 def _quantized(module: Module, inputs: tuple[torch.Tensor, ...], *, linear_only: bool) -> Module:
-    """Quantise everything, or what is linear alone: the indices of an embedding are no values."""
+    """Quantise everything, or only linear layers: the indices of an embedding are not values."""
     import executorch.kernels.quantized  # noqa: F401 (registers the kernels)
     import torch
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (

@@ -39,7 +39,7 @@ class Row:
 
     @property
     def is_met(self) -> bool:
-        """Whether nothing became larger and the outputs are the same."""
+        """Return True if the arena did not grow and the outputs are equal."""
         return self.arena_bytes <= self.given_arena_bytes and self.outputs_are_equal
 
     def __str__(self) -> str:

@@ -102,9 +102,9 @@ def hard_random(seed: int, operators: int = 100) -> Graph:
 
 
 def u_net(depth: int, blocks: int, kilobytes: int) -> Graph:
-    """Return an encoder and a decoder of so many blocks at each depth; each block of one is read by one of the other.
+    """Return an encoder and a decoder with `blocks` blocks per depth; each decoder block reads one encoder block.
 
-    A block has a path of six operators beside a shortcut; sizes halve from depth to depth.
+    A block has a path of six operators and a shortcut; sizes halve from depth to depth.
     """
     sizes, found, skips = {"in": 1024 * kilobytes}, list[Operator](), list[str]()
 
@@ -133,7 +133,7 @@ def u_net(depth: int, blocks: int, kilobytes: int) -> Graph:
 
 
 def _graph(name: str, sizes: Mapping[str, int], operators: Sequence[Operator]) -> Graph:
-    """The first tensor is the network's input; what nobody reads are its outputs."""
+    """Return the graph; the first tensor is the network's input, and tensors without readers are its outputs."""
     read = {tensor for operator in operators for tensor in operator.inputs}
     roles = {tensor: Role.ACTIVATION if tensor in read else Role.OUTPUT for tensor in sizes}
     roles[next(iter(sizes))] = Role.INPUT

@@ -13,7 +13,7 @@ GREATEST_BYTES = (4, 9, 9, 30, 100)
 WINDOWS = (3, 5, 8, MOST_OPERATORS)
 ALIGNMENTS = (1, 1, 1, 2, 4)
 SHARES = (0.0, 0.0, 0.1, 0.25, 0.5)
-"""How far the capacity lies from what one operator needs to the least peak without spills."""
+"""Position of the capacity between the need of one operator (0) and the least peak without spills (1)."""
 
 
 def small_problem(seed: int, order: Order) -> Problem:
@@ -27,7 +27,7 @@ def small_problem(seed: int, order: Order) -> Problem:
 
 
 def small_graph(seed: int) -> Graph:
-    """Return 8 to 20 operators; every other seed in branches that join, else reading what is recent."""
+    """Return 8 to 20 operators: odd seeds have branches that join, even ones read recent tensors."""
     chance = random.Random(seed)
     wiring = _Wiring(chance, chance.choice(GREATEST_BYTES))
     operators = chance.randint(LEAST_OPERATORS, MOST_OPERATORS)
@@ -50,7 +50,7 @@ class _Wiring:
         self.inputs = [self._tensor(f"in{index}") for index in range(self.chance.randint(1, 2))]
 
     def read_recent(self, operators: int, window: int, joins: float) -> None:
-        """Each reads one to three of the most recent tensors."""
+        """Add operators that read one to three of the most recent tensors."""
         for _ in range(operators):
             recent = list(self.sizes)[-window:]
             reads = 1 + (self.chance.random() < joins) + (self.chance.random() < joins / 4)
@@ -80,7 +80,7 @@ class _Wiring:
         return name
 
     def graph(self, name: str) -> Graph:
-        """What nobody reads is an output, and now and then what somebody does."""
+        """Return the graph; tensors without readers are outputs, and some others, too."""
         read = {tensor for operator in self.made for tensor in operator.inputs}
         tensors = []
         for tensor, size in self.sizes.items():

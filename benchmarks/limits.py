@@ -35,7 +35,7 @@ MANY_BUFFERS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One run. `least_seconds` is what the same takes with hardly any time."""
+    """One run. `least_seconds` is the time of the same run with hardly any time limit."""
 
     name: str
     limit: float
@@ -45,7 +45,7 @@ class Row:
 
     @property
     def is_kept(self) -> bool:
-        """Whether it ended well, and in time."""
+        """Return True if the run ended well, and in time."""
         allowed = max(self.limit, self.least_seconds) + max(SHARE * self.limit, SECONDS)
         return self.exit_code == 0 and self.seconds <= allowed
 

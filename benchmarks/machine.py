@@ -37,7 +37,7 @@ from light_model import light_models
 SECONDS_ALLOWED = 10.0
 LIMITS = Limits(time_limit_seconds=10.0)
 RECORDED_RELATIVE, RECORDED_ABSOLUTE = 1e-3, 1e-7
-"""What onnx's own backend test allows."""
+"""Tolerances of onnx's own backend test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Row:
 
 
 def ways() -> Iterator[tuple[str, Order]]:
-    """The methods with the orders they have, of those compared here."""
+    """Yield the compared methods with their orders."""
     for method in ("exact", "belady"):
         if method in METHODS:
             yield from ((method, order) for order in METHODS[method].orders)
@@ -118,7 +118,7 @@ def _row(
 
 
 def recorded_difference(path: Path) -> float:
-    """The greatest |a - b| / (absolute + relative |b|) from the recorded output, 1 being the most allowed."""
+    """Return the greatest |a - b| / (absolute + relative |b|) from the recorded output; at most 1 is allowed."""
     graph: Graph = read_network(str(path))
     kernels = OnnxKernels(graph, path, Bindings())
     (tensor,) = graph.with_role(Role.INPUT)

@@ -1,4 +1,4 @@
-"""The main job on real networks: what it must show, and what it shows on this machine.
+"""The main job on real networks: its requirements, and its results on this machine.
 
     python benchmarks/main_job.py [--json] [--only NAME ...]
 
@@ -44,7 +44,7 @@ RUNS = 7
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One planned problem. `seconds` is the time of the solver alone, `must` what it may take."""
+    """One planned problem. `seconds` is the time of the solver alone, `must` its limit."""
 
     network: str
     granularity: str
@@ -74,7 +74,7 @@ class ProcessFigures:
 
     @property
     def is_met(self) -> bool:
-        """Within what is allowed."""
+        """Return True if time and memory are within their limits."""
         return (
             self.help_seconds <= HELP_SECONDS_ALLOWED
             and self.plan_seconds <= PROCESS_SECONDS_ALLOWED

@@ -121,9 +121,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was answered; values are in the objective's unit, and missing where nothing fits.
+    """One answer; values are in the objective's unit, and missing if nothing fits.
 
-    `is_beyond`: the answer is better than every even mapping, and its bound is of all mappings.
+    `is_beyond`: the answer is better than every even mapping, and its bound covers all mappings.
     """
 
     key: str
@@ -135,7 +135,7 @@ class Row:
 
     @property
     def excess(self) -> float:
-        """By which part `exact` is above the best baseline; negative where it is below."""
+        """Return the share by which `exact` is above the best baseline; negative if it is below."""
         best = min((value for name, value in self.values.items() if name != "exact"), default=inf)
         own = self.values.get("exact", inf)
         return 0.0 if own == best else own / best - 1.0
@@ -182,7 +182,7 @@ def answered(question: Question, seconds: float) -> Row:
 
 
 def add_rows(path: Path, minutes: float, seconds: float) -> None:
-    """Asks what is not in the file until the time is over."""
+    """Answer questions that are not in the file until the time is over."""
     known, stop = {row.key for row in rows_of(path)}, time.monotonic() + 60 * minutes
     for question in questions():
         if time.monotonic() > stop:
@@ -193,14 +193,15 @@ def add_rows(path: Path, minutes: float, seconds: float) -> None:
 
 
 def rows_of(path: Path) -> list[Row]:
-    """All rows of a file, none where there is no file."""
+    """Return the rows of a file; none if there is no file."""
     return [Row(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def table(rows: list[Row]) -> Iterator[str]:
-    """A line for each objective, then each row in which `exact` is above a baseline.
+    """Yield a line for each objective, then each row in which `exact` is above a baseline.
 
-    `even` are proven of even mappings, `all` of all mappings; `gap` is the median of those better than every even one.
+    `even` counts proofs over even mappings, `all` those over all mappings. `gap` is the median of answers better than
+    every even mapping.
     """
     head = f"{'objective':10} {'rows':>5} {'even':>5} {'all':>5} {'open':>5} {'gap':>7}"
     yield f"{head} {'above':>6} {'median':>7} {'worst':>6} s"

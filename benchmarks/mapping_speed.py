@@ -1,8 +1,8 @@
-"""How many mappings of a layer the cost model evaluates in a second on one core.
+"""Number of mappings of a layer that the cost model evaluates per second on one core.
 
     python benchmarks/mapping_speed.py
 
-Random mappings, most of which do not fit; `scattered` are those that are left to the model one by one.
+Random mappings, most of which do not fit; `scattered` are those that the model evaluates one by one.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def row(layer: Layer, accelerator: Accelerator) -> str:
-    """The figures of one layer on one accelerator."""
+    """Return the figures of one layer on one accelerator."""
     random = Random(1)
     mappings = [random_mapping(random, layer, accelerator) for _ in range(DIFFERENT)]
     costs = LayerCosts(LayerProblem(layer, accelerator))

@@ -33,7 +33,7 @@ TFLITE_MICRO = Path(__file__).parent.parent / "tests" / "data" / "tflite"
 
 
 def originals(folder: Path) -> dict[str, list[Path]]:
-    """Whole files by the end of their names; those of torch where it is installed."""
+    """Return intact files by suffix; those of torch only if it is installed."""
     onnx.save(random_quantised(1), folder / "quantised.onnx")
     light = [path for name, path in light_models().items() if name in ("squeezenet", "shufflenet", "zfnet512")]
     controlled = {
@@ -55,11 +55,11 @@ def originals(folder: Path) -> dict[str, list[Path]]:
 
 
 def endings(folder: Path, count: int, seed: int, only: str | None) -> Iterator[tuple[Path, Ended]]:
-    """So many mutated files, as many of each kind, with how reading them ended."""
+    """Yield `count` mutated files, equally many of each kind, with the end of the attempt to read them."""
     chance = random.Random(seed)
     whole = {suffix: paths for suffix, paths in originals(folder).items() if only in (None, suffix)}
     for paths in whole.values():
-        with suppress(InputError):  # whatever is imported when it is used is imported once, here
+        with suppress(InputError):  # import everything that is imported lazily once, here
             read_network(str(paths[0]))
     suffixes = sorted(whole)
     for number in range(count):

@@ -33,7 +33,7 @@ THEIR_DRAM = 29
 THEIR_CYCLES_MORE = 3
 """Two of reset before, and one until the first port sees that all is done."""
 MOST_ROUNDS = 12
-"""Of a layer, for their simulator's sake."""
+"""Most rounds of a layer, for the sake of the authors' simulator."""
 
 
 def main() -> int:
@@ -84,7 +84,7 @@ def layers(count: int) -> Iterator[tuple[str, list[TrafficTask]]]:
 
 
 def authors_cycles(simulator: Path, tasks: Sequence[TrafficTask]) -> int:
-    """Return when their simulator has done all; raises RuntimeError where it does not say so."""
+    """Return the cycle in which the authors' simulator has done all tasks. Raises RuntimeError if it states none."""
     folder = simulator.resolve().parent
     (folder / "tasks.csv").write_text("\n".join(authors_lines(tasks)) + "\n")
     said = subprocess.run(

@@ -41,9 +41,9 @@ LOADS = {
         "hotspot": (0.01, 0.02, 0.04, 0.06, 0.08),
     },
 }
-"""By columns; the last is near saturation."""
+"""Loads by columns; the last one is near saturation."""
 HOT, HEAT = 5, 5
-"""A node to which so many times as many packets go as to any other."""
+"""A hot node, and how many times as many packets go to it as to any other."""
 PACKET_FLITS = 5
 BOOKSIM = {
     "topology": "mesh",
@@ -148,7 +148,7 @@ def packets(columns: int, pattern: str, load: float, cycles: int, seed: int) -> 
 
 
 def _targets(pattern: str, columns: int, sources: NDArray[np.int64], random: Generator) -> NDArray[np.int64]:
-    """Of each packet; a node may be its own target, as in BookSim2."""
+    """Return the target of each packet; a node may be its own target, as in BookSim2."""
     nodes = columns * columns
     if pattern == "transpose":
         return sources % columns * columns + sources // columns

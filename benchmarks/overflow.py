@@ -52,7 +52,7 @@ class Row:
 
     @property
     def is_met(self) -> bool:
-        """Whether it is proven in time and no more is outside than in the optimum known before."""
+        """Return True if the answer is proven in time and leaves no more outside than the known optimum."""
         return (
             self.status == "OPTIMAL"
             and self.seconds <= SECONDS_ALLOWED

@@ -52,11 +52,11 @@ FROM_WHEELS: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
     ),
     "silero-vad": ("silero_vad/data/silero_vad_16k_sequence.onnx", {"sequence_length": 1}),
 }
-"""In which file of its wheel a model is, and the sizes of its open dimensions."""
+"""File of each model in its wheel, and the sizes of its open dimensions."""
 FSRCNN_MODEL_MJ: Final = 1.8163
-"""What the model of stacks says of its own best strategy on meta-prototype-df, without addresses."""
+"""Energy that the model of stacks computes for its best strategy on meta-prototype-df, without addresses."""
 GRACE: Final = 3.0
-"""A row that takes so many times its limit is ended."""
+"""A row ends after this multiple of its limit."""
 FEMTOJOULES_PER_MILLIJOULE: Final = 10**12
 WARMING_SECONDS: Final = 5.0
 """For a small network before the others, so that compiled code is loaded."""
@@ -74,9 +74,9 @@ class NetworkToSchedule:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """One network on one accelerator. `checked` says that the verifier passed it; of what failed `error` says why.
+    """One network on one accelerator. `checked` is True if the verifier passed it; `error` is the reason of a failure.
 
-    `values_equal` says that it was executed and gave the network's values; None that it was not executed.
+    `values_equal` is True if the executed schedule gave the network's values; None if it was not executed.
     """
 
     network: str
@@ -100,7 +100,7 @@ class ScheduleRow:
 
 
 def networks(wheels: Path | None, folder: Path) -> Iterator[NetworkToSchedule]:
-    """All that are at hand; models in wheels are unpacked to the folder."""
+    """Yield all available networks; models in wheels are unpacked to the folder."""
     for name, path in light_models().items():
         yield NetworkToSchedule(name, str(path))
     for name in BUNDLED:
@@ -170,13 +170,13 @@ def _filled(row: ScheduleRow, outcome: ScheduleOutcome) -> ScheduleRow:
 
 
 def in_a_process(network: NetworkToSchedule, accelerator: str, seconds: float, *, runs: bool) -> ScheduleRow:
-    """A row that breaks, or never ends, ends nothing else."""
+    """Compute a row in a separate process, so that a failure or an endless run does not affect other rows."""
     found = of_another_process(partial(row_of, network, accelerator, seconds, runs=runs), 2 * GRACE * seconds)
     return ScheduleRow(network.name, accelerator, "broken", error=found) if isinstance(found, str) else found
 
 
 def of_another_process(work: Callable[[], Row], seconds: float) -> Row | str:
-    """What the work returns, or why it does not within so many seconds."""
+    """Return the result of the work, or the reason for its failure within the given seconds."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_sent, args=(there, work))
@@ -205,7 +205,7 @@ TITLES: Final = (
 
 
 def table_line(row: ScheduleRow) -> str:
-    """A row as a line of a table."""
+    """Return a row as a line of a table."""
     shares = row.share_of_energy_without_nest, row.share_of_operators_without_nest
     cells = (
         row.network,

@@ -74,7 +74,7 @@ class Answer:
 def answer(
     source: str, machine: str, objective: ScheduleObjective, seconds: float, stacks: str = "optimal"
 ) -> Answer | None:
-    """Ask for one schedule; return None where there is none."""
+    """Search for one schedule; return None if there is none."""
     options = ScheduleOptions(stacks) if stacks != "optimal" else ScheduleOptions()
     request = ScheduleRequest(source, machine, objective, options, limits=Limits(seconds), uses_cache=False)
     outcome = schedule_network(request)
@@ -172,7 +172,7 @@ SECTIONS: Final[Mapping[str, tuple[Callable[[str, float], dict[str, object]], tu
     "tiny": (tiny, tuple(map(str, range(300)))),
     "laws": (laws, tuple(f"{network} on {machine}" for network in NETWORKS for machine in MACHINES)),
 }
-"""By section what measures a row, and the names of all rows."""
+"""The function that measures a row, and the names of all rows, by section."""
 
 
 def kept(path: Path) -> dict[tuple[str, str], Mapping[str, object]]:

@@ -38,7 +38,7 @@ class UNet:
     operators: list[Operator] = field(default_factory=list)
 
     def graph(self, pixels: int) -> Graph:
-        """For one picture of one channel and so many rows and columns, a multiple of sixteen."""
+        """Return the graph for one picture of one channel with `pixels` rows and columns, a multiple of sixteen."""
         source = self._map("picture", 1, pixels, Role.INPUT)
         skipped = []
         for level, channels in enumerate(LEVELS):

@@ -1,4 +1,4 @@
-"""What shared bytes save: M_R and M_P of networks, and the traffic at the M_R of sharing nothing.
+"""Savings by shared bytes: M_R and M_P of networks, and the traffic at the M_R without sharing.
 
     python benchmarks/sharing.py [--networks NAME ...] [--seconds 20]
 
@@ -43,7 +43,10 @@ UNET_CHANNELS: Final = (64, 128, 256, 512, 1024)
 
 
 def row(network: str, seconds: float) -> str:
-    """One line: for each way of sharing M_R, M_P, and the traffic at M_R without sharing (a star: not proven)."""
+    """Return one line: M_R, M_P, and traffic at the M_R without sharing, for each kind of sharing.
+
+    A star marks a value that is not proven.
+    """
     fields = [network]
     capacity_bytes = None
     for share in (Share.NONE, Share.IN_PLACE, Share.ALL):
@@ -65,7 +68,10 @@ def network_of(name: str, share: Share) -> Graph:
 
 
 def unet() -> Graph:
-    """Two convolutions a level, pools on the way down, on the way up transposed convolutions beside what was there."""
+    """Return U-Net.
+
+    Each level has two convolutions. The way down has pools, the way up transposed convolutions and skip connections.
+    """
     tensors = [Tensor.of_shape("image", (1, 1, UNET_SIDE, UNET_SIDE), 8, Role.INPUT)]
     operators: list[Operator] = []
 

@@ -1,4 +1,4 @@
-"""Evaluates mappings with the cost model of ZigZag (zigzag-dse 3.9.1), where it is installed."""
+"""Evaluation of mappings with the cost model of ZigZag (zigzag-dse 3.9.1), if it is installed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EQUATION: Final = "O[b][g][k][oy][ox]+=W[g][k][c][fy][fx]*I[b][g][c][iy][ix]"
 
 @dataclass(frozen=True, slots=True)
 class PeerCost:
-    """What ZigZag says: energies in pJ by memory and operand, and by move too; latency in cycles by its parts."""
+    """ZigZag's figures: energies in pJ by memory and operand, and by move; latency in cycles by its parts."""
 
     energy_pj: float
     cycles: float
@@ -37,7 +37,7 @@ class PeerCost:
 
 
 def peer_inputs() -> Path:
-    """The folder of ZigZag's own input files; ends the program where ZigZag is not installed."""
+    """Return the folder of ZigZag's own input files; end the program if ZigZag is not installed."""
     try:
         found = import_module("zigzag").__file__
     except ImportError:
@@ -48,7 +48,7 @@ def peer_inputs() -> Path:
 
 
 class Peer:
-    """One machine of ZigZag's, by its hardware file."""
+    """A machine of ZigZag, from its hardware file."""
 
     def __init__(self, hardware: Path) -> None:
         data = import_module("zigzag.utils").open_yaml(str(hardware))
@@ -59,7 +59,10 @@ class Peer:
         self._accelerator: Any = factory.create()
 
     def cost(self, layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> PeerCost:
-        """Of the mapping on `accelerator`, which is this machine as we read it. Bounds must not be padded."""
+        """Return ZigZag's cost of the mapping on `accelerator`, our version of this machine.
+
+        Bounds must not be padded.
+        """
         node = _node(layer, mapping)
         datatypes = import_module("zigzag.datatypes")
         spatial, temporal = {}, {}

@@ -39,7 +39,7 @@ SANITIZED = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
 
 @dataclass(frozen=True, slots=True)
 class NetworkRow:
-    """One model: bytes as planned and in the object file, how far outputs are apart, and seconds."""
+    """One model: bytes as planned and in the object file, differences of outputs, and seconds."""
 
     model: str
     operators: int
@@ -59,12 +59,12 @@ class NetworkRow:
 
     @property
     def is_as_planned(self) -> bool:
-        """Whether outputs are equal, under checks as well, and the arena is the plan's."""
+        """Return True if outputs are equal, also under sanitizers, and the arena is the plan's."""
         return self.is_right and self.sanitized_is_right and self.arena_bytes == self.object_arena_bytes
 
 
 def row(model: Path, folder: Path) -> NetworkRow:
-    """Plan, export, compile and run one model; raises OnchipError, and CalledProcessError for what does not compile."""
+    """Plan, export, compile and run one model. Raises OnchipError, and CalledProcessError if compilation fails."""
     request = Request(
         str(model),
         Reading(),
@@ -109,20 +109,20 @@ def row(model: Path, folder: Path) -> NetworkRow:
 
 
 def _make(project: Path, flags: str) -> None:
-    """Build with these flags; constants stay as they were built first, as no check looks into them."""
+    """Build with these flags; constants keep their first build, because no sanitizer checks them."""
     for built in (*project.glob("*.o"), *project.glob("kernels/*.o"), *project.glob("network")):
         built.unlink()
     subprocess.run(["make", "-s", "-C", project, "network", f"CFLAGS={flags}"], check=True, capture_output=True)
 
 
 def _object_arena_bytes(project: Path) -> int:
-    """The static arrays of the network's object file that are not DRAM, as `nm` prints them."""
+    """Return the bytes of the static arrays of the network's object file, except DRAM, as `nm` prints them."""
     said = subprocess.run(["nm", "-S", project / "network.o"], capture_output=True, text=True, check=True).stdout
     return sum(int(size, 16) for size, _ in re.findall(r"^\w+ (\w+) b (\w+)$", said, re.MULTILINE))
 
 
 def _compared(said: str) -> tuple[str, float, int]:
-    """What was compared, how far floats are apart by the greatest of their output, and how many bytes differ."""
+    """Return the number of compared values, the largest relative difference of floats, and the unequal bytes."""
     floats = re.findall(r": (\d+) floats, greatest (\S+), at most (\S+) apart", said)
     parts = re.findall(r": (\d+) bytes, (\d+) differ", said)
     relative = max((float(apart) / max(float(most), 1e-30) for _, most, apart in floats), default=0.0)
@@ -132,7 +132,7 @@ def _compared(said: str) -> tuple[str, float, int]:
 
 
 def models(asked: list[Path]) -> Iterator[Path]:
-    """The files named, and those in folders named, by name."""
+    """Yield the named files, and those in named folders by name."""
     for path in asked:
         inside = (one for one in sorted(path.iterdir()) if one.suffix in (".onnx", ".tflite")) if path.is_dir() else ()
         yield from inside if path.is_dir() else (path,)

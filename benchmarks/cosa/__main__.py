@@ -54,7 +54,7 @@ OPTIMA = Path(__file__).parents[2] / "tests" / "data" / "cosa" / "optima.json"
 
 
 def main() -> int:
-    """One of the two tables."""
+    """Print one of the two tables."""
     options = _parser().parse_args()
     if options.table == "formulation":
         formulation(options.solver)
@@ -101,7 +101,7 @@ def _parser() -> ArgumentParser:
 
 
 def _figure(options: Namespace) -> None:
-    """One of the paper's figures, or its table of seconds."""
+    """Print one of the paper's figures, or its table of seconds."""
     found: Sequence[Bar | Terms | Spread]
     if options.processor:
         count_processor_seconds()
@@ -150,7 +150,7 @@ def row(workload: str, accelerator: Accelerator, solver: MipSolver, optima: dict
 
 
 def ties() -> None:
-    """How much energy the ties of one layer are worth."""
+    """Print how much energy the ties of one layer are worth."""
     layer, accelerator = layer_table("resnet50")["_outputs_input.73"], load_accelerator("simba-cosa")
     start = perf_counter()
     as_found = solve_as_cosa(LayerProblem(layer, accelerator), Run())
@@ -167,12 +167,12 @@ def ties() -> None:
 
 
 def answer(result: Result[LayerMapping]) -> LayerMapping | None:
-    """The mapping."""
+    """Return the mapping."""
     return result.answer
 
 
 def energy_pj(layer: Layer, accelerator: Accelerator, mapping: LayerMapping | None) -> float:
-    """Infinite where the cost model, which counts halos and partial sums as they are, refuses the mapping."""
+    """Return the energy in pJ; infinite if the cost model, which counts halos and partial sums, rejects the mapping."""
     try:
         return float("inf") if mapping is None else layer_cost(LayerProblem(layer, accelerator), mapping).energy_pj
     except InputError:

@@ -1,4 +1,4 @@
-"""How much better `exact` is than CoSA, Timeloop-Hybrid's rule and random mappings, and CoSA than these, as ratios."""
+"""Ratios of the values of CoSA, Timeloop-Hybrid's rule and random mappings to those of `exact`, and to CoSA's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROUNDING = 1 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What is to be compared; the limit is for each layer and method, and every `step`th layer is asked."""
+    """The scope of a comparison; the time limit is per layer and method, and every `step`th layer is used."""
 
     machines: Sequence[str]
     workloads: Sequence[str]
@@ -43,7 +43,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One method's mapping of one layer; `value` is infinite where there is none that the cost model accepts."""
+    """The mapping of one layer by one method; `value` is infinite without a mapping that the cost model accepts."""
 
     value: float
     seconds: float
@@ -53,19 +53,19 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """All layers of a workload: by layer, what each method found."""
+    """The layers of a workload, and the result of each method by layer."""
 
     name: str
     layers: Mapping[str, Mapping[str, Found]]
 
     def ratio(self, rival: str, method: str) -> float | None:
-        """The geometric mean of rival / method, where both have a mapping."""
+        """Return the geometric mean of rival / method over layers with mappings by both; None if there are none."""
         both = [(one[rival].value, one[method].value) for one in self.layers.values()]
         ratios = [theirs / ours for theirs, ours in both if isfinite(theirs) and isfinite(ours)]
         return geometric_mean(ratios) if ratios else None
 
     def worse(self, rival: str) -> Iterator[str]:
-        """The layers that the rival maps better than `exact` did."""
+        """Yield the layers that the rival maps better than `exact`."""
         for name, found in self.layers.items():
             if found[rival].value * ROUNDING < found[EXACT].value:
                 yield name
@@ -88,7 +88,7 @@ def compare(compared: Compared) -> int:
 
 
 def row_of(workload: str, accelerator: Accelerator, objective: MappingObjective, compared: Compared) -> Row:
-    """What each method finds for the layers of a workload, told as it is found."""
+    """Return the results of each method for the layers of a workload; print progress."""
     layers = dict(list(layer_table(workload).items())[:: compared.step])
     found: dict[str, dict[str, Found]] = {}
     for number, (name, layer) in enumerate(layers.items(), start=1):
@@ -114,7 +114,10 @@ def _found(method: str, layer: Layer, accelerator: Accelerator, objective: Mappi
 
 
 def _value(layer: Layer, accelerator: Accelerator, mapping: plan.LayerMapping, objective: MappingObjective) -> float:
-    """Infinite where the cost model, which counts halos and partial sums as they are, refuses the mapping."""
+    """Return the objective value.
+
+    Infinite if the cost model, which counts halos and partial sums, rejects the mapping.
+    """
     try:
         cost = layer_cost(LayerProblem(layer, accelerator), mapping)
     except InputError:
@@ -123,7 +126,7 @@ def _value(layer: Layer, accelerator: Accelerator, mapping: plan.LayerMapping, o
 
 
 def _is_even(layer: Layer, mapping: plan.LayerMapping) -> bool:
-    """Whether every memory cuts its operands at the same loops, but for those right above that leave one alone."""
+    """Return True if every memory cuts its operands at the same loops, apart from irrelevant loops right above."""
     kept = [(one, operand) for operand in layer.operands for one in mapping.kept(operand)]
     for one, operand in kept:
         least = min(other.loops for other, _ in kept if other.memory == one.memory)
@@ -133,7 +136,7 @@ def _is_even(layer: Layer, mapping: plan.LayerMapping) -> bool:
 
 
 def row_of_all(rows: Iterable[Row]) -> Row:
-    """The layers of all workloads."""
+    """Return one row with the layers of all workloads."""
     return Row("all", {f"{row.name} {name}": found for row in rows for name, found in row.layers.items()})
 
 
@@ -174,7 +177,7 @@ def _published(machine: str, objective: MappingObjective, rivals: Sequence[str])
 
 
 def _notes(row: Row, rivals: Sequence[str]) -> int:
-    """Where a rival is better than `exact`, why; a better one inside the mapspace of a proof is an error."""
+    """Print why a rival is better than `exact`, and return the errors: better mappings inside a proof's mapspace."""
     wrong = 0
     for rival in rivals:
         for name in row.worse(rival):

@@ -24,7 +24,7 @@ WORTH_A_STEP: Final = 0.999
 """A floor that falls less is no reason to go on without a cost."""
 MOST_STEPS: Final = 8
 LOOKED_AT_PER_COST: Final = 4
-"""So many that wait are looked at for each that is costed: the others are like one that was."""
+"""Waiting mappings examined per costed mapping; the others are equivalent to costed ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,10 @@ class SearchedMapping:
 
 @dataclass(slots=True)
 class FloorSearch:
-    """One search on one layer; `floor` is never above `cost`, and both are infinite for what they do not know.
+    """A search for mappings of one layer.
 
-    Mappings of which `alike` is equal have the same floor and cost.
+    `floor` is a lower bound on `cost`, and both are infinite for invalid mappings. Mappings with equal `alike` have
+    equal floors and costs.
     """
 
     problem: LayerProblem
@@ -59,10 +60,11 @@ class FloorSearch:
         self._costs = LayerCosts(self.problem)
 
     def run(self, starts: Iterable[LayerMapping], most_costed: int, good_enough: float = 0.0) -> SearchedMapping:
-        """Cost the starts, which fit, then what is near what is best, until so many were costed or one is good enough.
+        """Cost the starts, which fit, then neighbours of the best mappings.
 
-        A start that is padded or ends short is only costed: nothing is near it.
-        What waits is ranked by its floor times how far the mapping that it came from is above its own.
+        Ends after `most_costed` mappings, or when one is good enough. A start that is padded or imperfect is only
+        costed, because it has no neighbours. Waiting mappings are ranked by their floor times the ratio of cost to
+        floor of their origin.
         """
         for start in dict.fromkeys(one.without_loops_of_one() for one in starts):
             self._seen.add(start)
@@ -77,7 +79,10 @@ class FloorSearch:
         return SearchedMapping(self.best, self.least, sum(map(isfinite, self._costed.values())))
 
     def _offer(self, mapping: LayerMapping) -> None:
-        """Cost a mapping unless one like it was, and let what is near it wait, unless it is like a worse one."""
+        """Cost a mapping unless an equivalent one was costed, and queue its neighbours.
+
+        A mapping that is equivalent to a costed one queues neighbours only if its cost is the least so far.
+        """
         kind = self.alike(mapping)
         is_new = kind not in self._costed
         cost = self._costed.setdefault(kind, self.cost(mapping)) if is_new else self._costed[kind]

@@ -49,7 +49,7 @@ class Bar:
 
 
 def figure(name: str, workloads: Sequence[str], seconds: float, step: int) -> list[Bar]:
-    """Print the bars of a figure and the paper's means beside them."""
+    """Print the bars of a figure and the paper's means next to them."""
     title, machines, objective = FIGURES[name]
     bars = []
     for machine in machines:

@@ -52,7 +52,7 @@ class WeightsTried:
 
 
 def weights_tried(machine: Accelerator, rounds_simulated: int) -> list[WeightsTried]:
-    """All that are tried, those of the authors' program first; counted as the authors count."""
+    """Return the results of all weights, those of the authors' program first; counted as the authors count."""
     choices = [CosaWeights(used, COMPUTE, moved) for used, moved in product(UTILISATIONS, TRAFFICS)]
     choices.sort(key=lambda one: one != CosaWeights())
     cycles = [list(_cycles(machine, one, rounds_simulated)) for one in choices]
@@ -64,7 +64,7 @@ def weights_tried(machine: Accelerator, rounds_simulated: int) -> list[WeightsTr
 
 
 def best_weights(tried: list[WeightsTried]) -> CosaWeights:
-    """Those of the fewest layers without a mapping, among them of the least cycles, the first of equal ones."""
+    """Return the weights with the fewest layers without a mapping, then the fewest cycles, then the first."""
     return min(tried, key=lambda one: (one.without, one.cycles)).weights
 
 

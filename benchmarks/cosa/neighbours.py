@@ -19,7 +19,7 @@ from onchip.model.unrolling.factors import prime_counts
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """One copy of a prime of the loop at a place: its segment, or the dimension of the array along which it runs."""
+    """One copy of a prime of a loop: its segment, or the array dimension along which it runs."""
 
     dimension: str
     prime: int
@@ -59,7 +59,7 @@ class _SegmentedNest:
         )
 
     def factors(self) -> list[_Factor]:
-        """One of each kind: copies of a prime at one place are alike."""
+        """Return one factor of each kind: copies of a prime at one place are equivalent."""
         found = dict.fromkeys(
             _Factor(loop.dimension, prime, loop.along or at)
             for at, segment in enumerate(self.segments)
@@ -69,7 +69,7 @@ class _SegmentedNest:
         return list(found)
 
     def without(self, factor: _Factor) -> _SegmentedNest:
-        """The loop is left out where nothing is left of it."""
+        """Return the nest without a factor, and without its loop if the loop becomes 1."""
         segments = [list(segment) for segment in self.segments]
         for at, segment in enumerate(segments):
             for index, loop in enumerate(segment):
@@ -84,7 +84,10 @@ class _SegmentedNest:
         return self
 
     def with_factor(self, factor: _Factor) -> Iterator[_SegmentedNest]:
-        """Into a loop of its kind at its place; where there is none as the innermost there, or the outermost."""
+        """Yield the nest with a factor in the loop of its kind and place.
+
+        Without such a loop, as the innermost or outermost.
+        """
         along = factor.place if isinstance(factor.place, str) else None
         for at, segment in enumerate(self.segments):
             for index, loop in enumerate(segment):
@@ -99,7 +102,7 @@ class _SegmentedNest:
             yield self._changed(at, (*segment, own))
 
     def swapped(self) -> Iterator[_SegmentedNest]:
-        """Each two loops next to each other in a segment, both one after the other in time."""
+        """Yield nests with two adjacent temporal loops of a segment swapped."""
         for at, segment in enumerate(self.segments):
             for index in range(len(segment) - 1):
                 inner, outer = segment[index : index + 2]
@@ -114,9 +117,9 @@ class _SegmentedNest:
 
 
 def neighbours(problem: LayerProblem, mapping: LayerMapping) -> Iterator[LayerMapping]:
-    """Each mapping a step away that the array has room for; tiles may exceed their memories, no loop ends short.
+    """Yield the mappings one step away that fit on the array; tiles may exceed memories, no loop is imperfect.
 
-    Raises AcceleratorError where the machine has no array.
+    Raises AcceleratorError if the machine has no array.
     """
     nest = _SegmentedNest.of(mapping, problem)
     factors = nest.factors()
@@ -142,14 +145,14 @@ def _exchanged(problem: LayerProblem, nest: _SegmentedNest, left: _Factor, right
 
 
 def _places(problem: LayerProblem, nest: _SegmentedNest, factor: _Factor) -> list[int | str]:
-    """Every segment, and the dimensions of the array along which the loop may run."""
+    """Return every segment, and the array dimensions along which the loop may run."""
     array = array_of(problem.accelerator)
     along = [name for name in array.sizes if factor.dimension in loops_along(array, name)]
     return [*range(len(nest.segments)), *along]
 
 
 def _has_room(problem: LayerProblem, nest: _SegmentedNest) -> bool:
-    """Whether each dimension of the array has as many units as run side by side along it."""
+    """Return True if no array dimension has more loop iterations than units."""
     loops = [loop for segment in nest.segments for loop in segment]
     sizes = array_of(problem.accelerator).sizes
     return all(prod(loop.size for loop in loops if loop.along == name) <= size for name, size in sizes.items())

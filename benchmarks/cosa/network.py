@@ -1,4 +1,4 @@
-"""Mappings on the network on a chip of CoSA's authors: what they take, their floors, and a search by both."""
+"""Mappings on the network on a chip of CoSA's authors: cycles, lower bounds, and a search by both."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NEVER = float("inf")
 
 @dataclass(slots=True)
 class NetworkTimes:
-    """Cycles of one layer's mappings, counted in one way; what the network sees alike is simulated once.
+    """Cycles of one layer's mappings by one way to count; mappings with equal traffic are simulated once.
 
-    `known` may be shared by both ways to count, as it is by rounds.
+    `known` is keyed by rounds, so both ways to count may share it.
     """
 
     problem: LayerProblem
@@ -33,7 +33,7 @@ class NetworkTimes:
     known: dict[str, float] = field(default_factory=dict)
 
     def cycles(self, mapping: LayerMapping | None) -> float:
-        """Infinite where there is no mapping, or one that is no answer to this network."""
+        """Return the cycles of a mapping; infinite without a mapping, or if the mapping does not suit this network."""
         if mapping is None or (rounds := self._rounds(mapping)) is None:
             return NEVER
         seen = str(rounds)
@@ -48,7 +48,10 @@ class NetworkTimes:
         return NEVER if rounds is None else floor_of_rounds(rounds)
 
     def searched(self, starts: Iterable[LayerMapping | None], most_simulated: int) -> SearchedMapping:
-        """The mapping with the least cycles that a search from these finds, which ends at the layer's floor."""
+        """Return the mapping with the fewest cycles that a search from these finds.
+
+        It ends at the layer's lower bound.
+        """
         search = FloorSearch(self.problem, self.floor, self.cycles, lambda mapping: str(self._rounds(mapping)))
         return search.run([one for one in starts if one is not None], most_simulated, floor_of_layer(self.problem))
 
@@ -61,7 +64,7 @@ class NetworkTimes:
 
 
 def with_the_ports_of_the_network(machine: Accelerator) -> Accelerator:
-    """The same machine where DRAM and the shared memory give no more bits a cycle than the network takes from them."""
+    """Return the machine with DRAM and the shared memory limited to the bits per cycle that the network takes."""
     packet = COSA_NETWORK.payload_bits
     from_dram = packet // (COSA_NETWORK.endpoints[COSA_DRAM].read_cycles + 1)
     from_buffer = packet // COSA_NETWORK.packet_flits

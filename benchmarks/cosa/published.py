@@ -1,9 +1,9 @@
-"""What CoSA's paper says of itself (Huang et al., ISCA 2021, arXiv 2105.01898: sections V-A to V-C, Table VI)."""
+"""Figures of CoSA's paper (Huang et al., ISCA 2021, arXiv 2105.01898: sections V-A to V-C, Table VI)."""
 
 from __future__ import annotations
 
 WORKLOADS = ("resnet50", "resnext50", "deepbench-ocr", "deepbench-face-recognition")
-"""Its four, one geometric mean over all of them; its mapper is Timeloop's Hybrid with 32 threads."""
+"""The paper's four workloads, with one geometric mean over all; its mapper is Timeloop's Hybrid with 32 threads."""
 
 BASELINE = "simba"
 # Speed-up over random (best of 5 valid) and over hybrid, by the preset for its machine; Timeloop's cycles.
@@ -17,7 +17,7 @@ LATENCY_OF_ONE_LAYER = 7.0
 # A hybrid search of twice as many valid mappings is that much faster hardware.
 HYBRID_WITH_TWICE_THE_MAPPINGS = 0.075
 
-# The slowest mapping over the fastest: figure 3, orders at the global buffer; figure 4, what runs side by side.
+# The slowest mapping over the fastest: figure 3, orders at the global buffer; figure 4, spatial loops.
 SPREAD_OF_ORDERS, SPREAD_OF_ELEMENTS = 1.7, 4.3
 
 # Seconds, mappings drawn and mappings costed for each layer (Table VI).

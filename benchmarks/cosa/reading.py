@@ -49,7 +49,11 @@ def _placements(machine: CosaMachine, mapping: LayerMapping) -> Iterator[FactorP
 
 
 def _levels(machine: CosaMachine, mapping: LayerMapping) -> list[int]:
-    """Of each loop: a spatial one is at the first level that serves it, a temporal one below the cut of its level."""
+    """Return the level of each loop.
+
+    A spatial loop is at the first level that serves it, a temporal one at the level whose cut is above it. Raises
+    MappingError.
+    """
     cuts: dict[str, int] = {}
     for operand in machine.layer.operands:
         for kept in mapping.kept(operand):

@@ -1,7 +1,7 @@
-"""CoSA's figures 3 and 4: one layer each, mappings that differ in one thing, timed on the network of figure 10.
+"""CoSA's figures 3 and 4: one layer each, mappings that differ in one respect, timed on the network of figure 10.
 
-The paper says the layers, the orders and which factors run side by side; what an element computes by itself it leaves
-out, and that is ours: as much as its buffers hold.
+The paper states the layers, the orders and the spatial factors. It omits the temporal factors within a PE; here they
+fill its buffers.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ELEMENTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One mapping by what it differs in from the others, and its cycles."""
+    """A mapping by its difference from the others, and its cycles."""
 
     name: str
     cycles: float
 
 
 def spread(name: str) -> list[Spread]:
-    """Print the mappings of a figure, the slowest first, and the slowest over the fastest beside the paper's."""
+    """Print the mappings of a figure, the slowest first, and the slowest over the fastest next to the paper's."""
     found, said = (
         (_of_orders(), published.SPREAD_OF_ORDERS)
         if name == FIGURE_THREE

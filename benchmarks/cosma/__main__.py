@@ -26,7 +26,7 @@ from shared.results import write_results
 
 
 def print_section(name: str, rows: list[AnyRow]) -> None:
-    """Print the table of a section and what it adds up to."""
+    """Print the table of a section and its totals."""
     print_peaks([row for row in rows if isinstance(row, PeakRow)])
     print_rivals([row for row in rows if isinstance(row, RivalRow)])
     print("\n".join(size_lines([row for row in rows if isinstance(row, SizeRow)])))
@@ -36,7 +36,7 @@ def print_section(name: str, rows: list[AnyRow]) -> None:
 
 
 def as_fields(row: AnyRow) -> dict[str, Any]:
-    """Return a row for JSON, with what is computed of it."""
+    """Return a row for JSON, with its derived figures."""
     fields = asdict(row)
     if isinstance(row, RivalRow):
         names = ("order_bytes", "eviction_bytes", "fragmentation_bytes")

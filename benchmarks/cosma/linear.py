@@ -23,7 +23,7 @@ BELADY, GREEDY = "belady", "greedy"
 
 
 def linear_plan(problem: Problem, policy: str) -> Plan:
-    """The plan in the graph's order; each operator has to fit by itself."""
+    """Return the plan in the graph's order; each operator must fit alone."""
     rival = _Rival(problem, policy)
     for step, operator in enumerate(problem.graph.operators):
         rival.run(step, operator)
@@ -32,7 +32,10 @@ def linear_plan(problem: Problem, policy: str) -> Plan:
 
 @dataclass(slots=True)
 class _Rival:
-    """`places` are offsets of residents, `copied` tensors of which DRAM has a copy, `uses` the steps to come."""
+    """The state of a plan under construction.
+
+    `places` are offsets of residents, `copied` the tensors with a copy in DRAM, `uses` the steps to come.
+    """
 
     problem: Problem
     policy: str
@@ -51,7 +54,7 @@ class _Rival:
                 self.uses[tensor.name].append(step)
 
     def run(self, step: int, operator: Operator) -> None:
-        """Bring what is read, make room for what is written, run, and let go of what is not needed again."""
+        """Load inputs, allocate outputs, run the operator, and free tensors that are not needed again."""
         operands = [tensor.name for tensor in self.problem.operands(operator)]
         for name in (*(one for one in operands if one not in operator.outputs), *operator.outputs):
             if name not in self.places:
@@ -73,7 +76,7 @@ class _Rival:
         return self.problem.graph.tensor[name].size_bytes
 
     def _place(self, name: str, operands: Sequence[str], *, is_read: bool) -> None:
-        """Where there is a gap, else where replacing makes one, else where operands have made way, too."""
+        """Place a tensor in the tightest gap; make one by replacement, or by moving operands, if there is none."""
         offset = self._tightest(self._size(name))
         if offset is None:
             self._replace(self._size(name), operands)
@@ -109,7 +112,7 @@ class _Rival:
         return min(fitting)[1] if fitting else None
 
     def _replace(self, size: int, operands: Sequence[str]) -> None:
-        """Let others go until there is a gap, or nobody else is there."""
+        """Evict other tensors until there is a gap, or no other tensor is left."""
         others = [name for name in self.places if name not in operands]
         if self.policy == GREEDY:
             for name in self._cheapest_neighbours(size, others):
@@ -121,7 +124,7 @@ class _Rival:
             self._evict(name)
 
     def _cheapest_neighbours(self, size: int, others: Sequence[str]) -> list[str]:
-        """Those between two residents that stay, one way to make a gap; all where none is enough."""
+        """Return the cheapest run of adjacent residents whose eviction makes a gap; all if no run suffices."""
         rows = sorted(self.places, key=lambda one: self.places[one])
         best: tuple[int, list[str]] | None = None
         for first in range(len(rows)):
@@ -137,11 +140,11 @@ class _Rival:
         return list(others) if best is None else best[1]
 
     def _cost(self, name: str) -> int:
-        """Of letting it go now: a load later, and a store unless DRAM has a copy."""
+        """Return the bytes of an eviction now: a load later, and a store unless DRAM has a copy."""
         return self._size(name) * (1 if name in self.copied else 2)
 
     def _made_way(self, name: str, operands: Sequence[str]) -> tuple[tuple[str, ...], int]:
-        """The cheapest operands whose places, found again after it, leave one for a tensor; these are let go."""
+        """Return the cheapest operands that make a gap when they are placed again after the tensor; evict them."""
         here = [one for one in operands if one in self.places]
         every = [some for count in range(1, len(here) + 1) for some in combinations(here, count)]
         for some in sorted(every, key=lambda chosen: sum(map(self._cost, chosen))):
@@ -154,7 +157,7 @@ class _Rival:
         raise AssertionError(f"{name} has no place, whoever makes way")
 
     def _offset_beside(self, name: str, moved: Sequence[str]) -> int | None:
-        """Where the tensor lies if it comes first and those that make way after it, the largest first."""
+        """Return the tensor's offset if it is placed first, then the moved operands, the largest first."""
         before = dict(self.places)
         for one in moved:
             del self.places[one]

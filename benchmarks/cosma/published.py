@@ -1,4 +1,4 @@
-"""What COSMA's paper says of itself (arXiv 2311.18246: section V and Table II; Gurobi on an Apple M1 Pro)."""
+"""Figures of COSMA's paper (arXiv 2311.18246: section V and Table II; Gurobi on an Apple M1 Pro)."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def print_peaks(rows: Sequence[PeakRow]) -> None:
 
 
 def print_rivals(rows: Sequence[RivalRow]) -> None:
-    """Print each rival's bytes beside the optimum, then the means per rival."""
+    """Print each rival's bytes next to the optimum, then the means per rival."""
     _clear_progress()
     if not rows:
         return
@@ -122,7 +122,7 @@ def _print_means(rows: Sequence[RivalRow], words: str, published: float) -> None
 
 
 def _print_as_published(rows: Sequence[RivalRow], paper: float) -> None:
-    """The means of the paper's own kind: its rivals at its strength, at every budget and at M_R alone."""
+    """Print means as in the paper: its rivals at their published strength, at every budget and at M_R alone."""
     for words, some in (("all budgets", rows), ("M_R", [row for row in rows if row.budget == CapacityBudget.M_R])):
         reductions = [row.published_reduction for row in some if row.published_reduction is not None]
         told = mean(reductions)

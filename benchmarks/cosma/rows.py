@@ -26,7 +26,7 @@ RIVALS = tuple((policy, order) for order in (Order.GIVEN, Order.MIN_PEAK) for po
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A network as it is read and counted, at a budget."""
+    """A network with its reading and count, at a budget."""
 
     network: str
     granularity: Granularity
@@ -35,13 +35,13 @@ class Case:
 
     @property
     def words(self) -> str:
-        """The case in a few words."""
+        """Return the case in a few words."""
         return f"{self.network} {self.granularity} {self.count} {self.budget}"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One answer. `allowed_seconds` is what it may take, `cosma_seconds` what COSMA took; None where unsaid."""
+    """One answer. `allowed_seconds` is its limit, `cosma_seconds` the time of COSMA; None if not stated."""
 
     network: str
     granularity: str
@@ -61,7 +61,7 @@ class Row:
 
     @property
     def is_met(self) -> bool:
-        """Proven, in the time allowed; true where nothing is asked."""
+        """Return True if the answer is proven within the allowed time, or no time is required."""
         return self.allowed_seconds is None or (self.status == "OPTIMAL" and self.seconds <= self.allowed_seconds)
 
 
@@ -90,17 +90,17 @@ class RivalRow:
 
     @property
     def published_reduction(self) -> float | None:
-        """The same as `reduction` of the rival at its published strength."""
+        """Return the `reduction` for the rival at its published strength."""
         return (self.published_bytes - self.optimum) / self.published_bytes if self.published_bytes else None
 
     @property
     def reduction(self) -> float | None:
-        """The share of the rival's traffic that the optimum saves, None where the rival has none."""
+        """Return the share of the rival's traffic that the optimum saves; None if the rival has none."""
         return (self.rival_bytes - self.optimum) / self.rival_bytes if self.rival_bytes else None
 
     @property
     def shares(self) -> tuple[int, int, int]:
-        """The bytes due to order, to eviction and to fragmentation; they add up to what is saved."""
+        """Return the bytes due to order, eviction and fragmentation, whose sum is the saving."""
         return (
             self.best_eviction - self.optimum,
             self.without_addresses - self.best_eviction,
@@ -146,7 +146,7 @@ def problem_at(graph: Graph, count: Count, budget: CapacityBudget, order: Order)
 
 
 def show_progress(words: str) -> None:
-    """Say on a terminal what is being solved."""
+    """Show the current problem on a terminal."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
 
@@ -245,7 +245,7 @@ def rival_rows(case: Case, limits: Limits) -> list[RivalRow]:
 
 
 def _moved_as_published(problem: Problem, policy: str) -> int:
-    """What the verifier counts; ends the program where it finds the plan not legal."""
+    """Return the verifier's count of bytes; end the program if the plan is illegal."""
     verdict = verify(problem, linear_plan(problem, policy))
     if verdict.violations:
         raise SystemExit(f"{problem.graph.name} {policy}: {verdict.violations[0]}")

@@ -1,4 +1,4 @@
-"""What COSMA's tables and figures are made of: a section of rows each."""
+"""The rows of COSMA's tables and figures, by section."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ AnyRow = Row | RivalRow | PeakRow | SizeRow
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which networks, and a time limit that stands in for each section's own."""
+    """The selected networks, and a time limit that replaces each section's own."""
 
     networks: tuple[str, ...]
     time_limit_seconds: float | None
     seeds: int | None
 
     def limits(self, seconds: float) -> Limits:
-        """The limits of one row."""
+        """Return the limits of one row."""
         return Limits(time_limit_seconds=self.time_limit_seconds or seconds)
 
     def of(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the names that are asked for."""
+        """Return those of the names that are selected."""
         return tuple(name for name in names if name in self.networks)
 
 
@@ -77,7 +77,7 @@ def nas_free_order(asked: Asked) -> Iterator[Row]:
 
 
 def nas_anytime(asked: Asked) -> Iterator[Row]:
-    """The same, stopped after 10 seconds."""
+    """Yield the rows of architecture search with a limit of 10 seconds."""
     for case in _nas_cases(asked):
         row = row_of(case, Order.FREE, "exact", Limits(time_limit_seconds=SECONDS_ANYTIME))
         if row is not None:
@@ -118,7 +118,7 @@ def least_peaks(asked: Asked) -> Iterator[PeakRow]:
 
 
 def figure_three(asked: Asked) -> Iterator[RivalRow]:
-    """The four rivals on the ten networks (Figure 3)."""
+    """Yield the four rivals on the ten networks (Figure 3)."""
     for network in asked.of(HUMAN_DESIGNED):
         for granularity in Granularity:
             for count in Count:
@@ -127,13 +127,13 @@ def figure_three(asked: Asked) -> Iterator[RivalRow]:
 
 
 def figure_four(asked: Asked) -> Iterator[RivalRow]:
-    """The four rivals on the four networks of architecture search (Figure 4)."""
+    """Yield the four rivals on the four networks of architecture search (Figure 4)."""
     for case in _nas_cases(asked):
         yield from rival_rows(case, asked.limits(SECONDS_PNASNET_AT_M_R))
 
 
 def sizes(asked: Asked) -> Iterator[SizeRow]:
-    """The program of the paper for each network at M_R, in any order and in the given one, and an open solver on it."""
+    """Yield the paper's program for each network at M_R, in free and given order, with an open solver's result."""
     limits = Limits(time_limit_seconds=asked.time_limit_seconds or SECONDS_SOLVER, solver=SOLVER)
     for network in asked.of((*HUMAN_DESIGNED, *NAS)):
         for count in Count if network in HUMAN_DESIGNED else (Count.ACTIVATIONS,):

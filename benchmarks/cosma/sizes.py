@@ -1,4 +1,4 @@
-"""How large COSMA's program is for each network (III-F), and how long open solvers take where we take none."""
+"""Sizes of COSMA's program for each network (III-F), and the times of open solvers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ UNLIMITED = 10**9
 
 @dataclass(frozen=True, slots=True)
 class SizeRow:
-    """A program at M_R; variables and constraints are None where it is too large to be written down.
+    """A program at M_R; variables and constraints are None if it is too large to write down.
 
-    `pairs` are the u of Eq. 10, of which there are as many d. `seconds` are the solver's, `own_seconds` those of
-    `exact`; statuses are as claimed.
+    `pairs` is the number of u of Eq. 10, and equally of d. `seconds` are the solver's, `own_seconds` those of `exact`;
+    statuses are as claimed.
     """
 
     network: str
@@ -79,7 +79,7 @@ def size_row(case: Case, order: Order, limits: Limits) -> SizeRow | None:
 
 
 def size_lines(rows: list[SizeRow]) -> Iterator[str]:
-    """A line each, and what the paper says."""
+    """Yield a line per row, with the paper's figures."""
     if not rows:
         return
     yield (
@@ -97,7 +97,10 @@ def size_lines(rows: list[SizeRow]) -> Iterator[str]:
 
 
 def published_seconds(row: SizeRow) -> str:
-    """What the paper says of the same at M_R, with Gurobi; of most of its ten networks it has a mean alone."""
+    """Return the paper's time for the same row at M_R, with Gurobi.
+
+    For most of its ten networks it states only a mean.
+    """
     if row.network in NAS:
         is_given = row.order == Order.GIVEN
         return f"{TABLE_II['given'][row.network][0]}" if is_given else f"none in {HOURS_WITHOUT_PROOF} hours"

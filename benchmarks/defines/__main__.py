@@ -36,7 +36,7 @@ UNPADDED, REAL = "unpadded", "real"
 
 
 def main() -> int:
-    """Each table that is asked for."""
+    """Print each requested table."""
     options = _parser().parse_args()
     mappers = [TileMapper(name) for name in options.mappers]
     results: dict[str, list[dict[str, Any]]] = {}
@@ -68,14 +68,14 @@ def main() -> int:
 
 
 def _case_study(table: str, mappers: Sequence[TileMapper], options: Namespace) -> list[Row]:
-    """Of each kind of networks."""
+    """Return the rows of a case study for each kind of networks."""
     study = case_study_2 if table == "case2" else case_study_3
     kinds = (Asked(mappers, kind == UNPADDED, options.seconds, options.workers) for kind in options.networks)
     return [row for asked in kinds for row in study(asked)]
 
 
 def _by(table: str, mapper: TileMapper, workers: int) -> bool:
-    """A table on FSRCNN."""
+    """Print a table on FSRCNN."""
     match table:
         case "case1":
             return case_study_1(mapper, workers)

@@ -47,7 +47,7 @@ POINTS: Final = (
     *(f"mc-cnn:meta-prototype-df:{one}" for one in ("4x72:fully-cached", "60x72:fully-cached")),
     *(f"mc-cnn:meta-prototype-df:{one}" for one in ("16x18:h-cached", "240x270:recompute")),
 )
-"""Those that `tests/published/test_fuse_as_defines.py` has, too."""
+"""Points that `tests/published/test_fuse_as_defines.py` also has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Beside:
 
     @property
     def off(self) -> tuple[float, float]:
-        """By what share energy and cycles are more than DeFiNES's."""
+        """Return the shares by which energy and cycles exceed DeFiNES's."""
         return self.energy_pj / self.their_energy_pj - 1, self.cycles / self.their_cycles - 1
 
 

@@ -49,12 +49,12 @@ class Line:
 
     @property
     def cycles(self) -> float:
-        """All parts together."""
+        """Return the cycles of all parts together."""
         return sum(self.parts.values())
 
 
 def reference_graph() -> Graph:
-    """The paper's own network (section IV): ten layers of 32 filters of 3x3, then 16 of 1x1, on 1280 x 720 x 3."""
+    """Return the paper's network (section IV): ten layers of 32 filters of 3x3, then 16 of 1x1, on 1280 x 720 x 3."""
     rows, columns, channels = 720, 1280, 3
     tensors = [_map("image", (channels, rows, columns), Role.INPUT)]
     operators = []

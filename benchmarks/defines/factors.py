@@ -1,4 +1,4 @@
-"""What other models of depth-first execution leave out, and what that costs: DeFiNES's figure 18 and table II."""
+"""The cost of factors that other models of depth-first execution leave out: DeFiNES's figure 18 and table II."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from onchip.transform.groups.tilings import whole
 
 MACHINES: Final = ("meta-prototype-df", "edge-tpu-like-df")
 NETWORKS: Final = ("fsrcnn-defines", "mc-cnn-defines", "dmcnn-vd-defines")
-"""Those that are one stack; the paper does not say whose (b), (c) and (d) are."""
+"""Networks of one stack; the paper does not state the networks of (b), (c) and (d)."""
 BITS: Final = 8
 ALIKE: Final = 1.001
 Costs: TypeAlias = Mapping[Tiling, StackCost]
@@ -40,7 +40,7 @@ class _Case:
     workers: int
 
     def figure(self) -> None:
-        """Each factor by what the best tiling costs."""
+        """Print each factor by the cost of the best tiling."""
         clock, answers, conventions = Clock(), Answers(self.mapper), conventions_of(self.mapper)
         costs = self._costs(answers, conventions)
         print(f"\nfigure 18, {self.network_name} on {self.machine_name}, by {self.mapper.name}")
@@ -74,7 +74,7 @@ def figure_18(mapper: TileMapper, workers: int) -> None:
 
 
 def _dram_only(costs: Costs, alone: Sequence[StackCost], paper: float | None) -> None:
-    """Of tilings that move alike little from and to DRAM such a model takes any."""
+    """Print the range of costs of the tilings with minimum DRAM traffic, among which such a model cannot decide."""
     single, share = sum(map(_energy, alone)), sum(map(_dram_energy, alone)) / sum(map(_energy, alone))
     bits = {tiling: _dram_bits(cost) for tiling, cost in costs.items()}
     least, best = min(bits.values()), min(map(_energy, costs.values()))
@@ -113,7 +113,7 @@ def _paper(times: float | None) -> str:
 
 
 def _told(costs: Costs, of: Callable[[StackCost], float]) -> str:
-    """The least by a figure."""
+    """Return the tiling with the least figure, as text."""
     best = min(costs, key=lambda one: of(costs[one]))
     return f"{best} {_energy(costs[best]) / PJ_OF_MJ:.3f} mJ {_cycles(costs[best]) / MILLION:.3f} Mcycles"
 
@@ -131,7 +131,7 @@ def _dram_energy(cost: StackCost) -> float:
 
 
 def _dram_bits(cost: StackCost) -> int:
-    """All elements have as many bits."""
+    """Return the bits moved from and to DRAM; all elements have equally many bits."""
     return BITS * sum(count for (memory, _, _), count in cost.sums.accesses.items() if memory == DRAM)
 
 

@@ -41,7 +41,7 @@ def conventions_of(mapper: TileMapper) -> Conventions:
 
 
 def case(name: str = NETWORK) -> tuple[Stack, Accelerator]:
-    """All layers of a network as one stack, and the machine."""
+    """Return all layers of a network as one stack, and the machine."""
     layers = network(name)
     return stack_of(layers, LayerSpan(0, len(layers.layers))), machine(published.CASE_STUDY_MACHINE)
 
@@ -102,7 +102,7 @@ def _with_more_factors(mapper: TileMapper) -> None:
 
 
 def _saved(one: StackCost, other: StackCost) -> str:
-    """Where the other takes less energy, and where more."""
+    """Return where the other stack takes less energy, and where more."""
     told = []
     for memory, cause in one.sums.energies_pj.keys() | other.sums.energies_pj.keys():
         energy = one.sums.energies_pj.get((memory, cause), 0.0) - other.sums.energies_pj.get((memory, cause), 0.0)
@@ -140,7 +140,7 @@ def _is_met(point: published.Point, cost: StackCost, mapper: TileMapper) -> bool
 
 
 def case_study_tilings() -> list[Tiling]:
-    """The 108 points of figure 12; some of them run alike."""
+    """Return the 108 points of figure 12; some of them are equivalent."""
     return [
         Tiling(columns, rows, mode)
         for mode in OverlapMode
@@ -172,7 +172,7 @@ def costs_of_all(
     conventions: Conventions,
     workers: int,
 ) -> dict[Tiling, StackCost]:
-    """What is to be mapped is found first, then mapped by several processes, then added up."""
+    """Return the cost of every tiling: collect the mapper's requests, map them in several processes, then add up."""
     output = stack.output
     alike = {tiling: tiling.within(output.columns, output.rows) for tiling in tilings}
     different = dict.fromkeys(alike.values())
@@ -254,6 +254,6 @@ def sweep(mapper: TileMapper) -> bool:
 
 
 def progress(text: str) -> None:
-    """One line, on a terminal."""
+    """Show one line of progress, on a terminal."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Who maps the layers of tiles in DeFiNES's tables, and many of them at a time."""
+"""Mappers for the layers of tiles in DeFiNES's tables, run in parallel."""
 
 from __future__ import annotations
 
@@ -38,32 +38,35 @@ from onchip.search.budget.limits import Run
 
 MAPPERS: Final = ("loma", "uneven", "exact")
 PARTIAL_BITS: Final = 16
-"""Of sums in the making, in all of DeFiNES's networks."""
+"""Bits of partial sums in all of DeFiNES's networks."""
 FREE: Final = Latency(0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class TileMapper:
-    """`loma` (with so many factors) and `uneven` unroll and count as DeFiNES does, `exact` as docs/mapping.md says."""
+    """A mapper of tiles: `loma` and `uneven` unroll and count as DeFiNES does, `exact` as docs/mapping.md says.
+
+    `limit` is the number of factors for `loma`.
+    """
 
     name: str
     objective: MappingObjective = MappingObjective.ENERGY
     limit: int = 6
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """None where nothing fits."""
+        """Map a layer; return None if nothing fits."""
         if self.name == "exact":
             return self._exactly(problem)
         return FixedUnrolling(TemporalMethod(self.name), objective=self.objective, limit=self.limit)(problem)
 
     def sharing(self, accelerator: Accelerator) -> Sharing:
-        """What the bounds of a search of stacks may know."""
+        """Return the knowledge about unrollings that the bounds of a search of stacks may use."""
         if self.name == "exact":
             return AnyUnrolling(accelerator, every_memory_keeps=True)
         return GivenUnrolling(unrolling_groups(accelerator), unrollings_for)
 
     def _exactly(self, problem: LayerProblem) -> LayerCost | None:
-        """A layer of too many tile shapes for `exact` is mapped by `loma`, in the same accounting."""
+        """Map by `exact`; a layer with too many tile shapes is mapped by `loma`, in the same accounting."""
         given = problem, self.objective, Run()
         try:
             answer = solve_exactly(*given).answer
@@ -73,42 +76,45 @@ class TileMapper:
 
 
 def machine(name: str) -> Accelerator:
-    """A bundled one whose array unrolls groups too, as DeFiNES's do for pools, depthwise layers and additions."""
+    """Return a bundled machine whose array also unrolls groups.
+
+    DeFiNES does this for pools, depthwise layers and additions.
+    """
     return unrolling_groups(load_accelerator(name))
 
 
 def network(name: str) -> FusableNetwork:
-    """A bundled one, of 8 bits."""
+    """Return a bundled network with 8 bits."""
     return fusable_of(read_network(name, Reading()), Precision(8, PARTIAL_BITS))
 
 
 @dataclass(slots=True)
 class Asked:
-    """A mapper that costs nothing: it notes what it is asked."""
+    """A mapper without cost that records its requests."""
 
     requests: dict[LayerProblem, None] = field(default_factory=dict)
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """Only what has room where its operands lie whole is asked."""
+        """Record a request; only layers that fit where their operands are whole are requested."""
         self.requests[problem] = None
         return LayerCost(LayerMapping(()), problem.layer.macs, (), {}, 0.0, FREE, 1)
 
 
 @dataclass(slots=True)
 class Answers:
-    """A mapper that is asked once for the same; some of it ahead, by several processes."""
+    """A mapper with a cache, which several processes can fill ahead."""
 
     mapper: TileMapper
     known: dict[LayerProblem, LayerCost | None] = field(default_factory=dict)
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """As the mapper itself."""
+        """Return the cached answer of the mapper."""
         if problem not in self.known:
             self.known[problem] = self.mapper(problem)
         return self.known[problem]
 
     def learn(self, requests: Collection[LayerProblem], workers: int) -> None:
-        """The answers to what is going to be asked."""
+        """Compute the answers to future requests in several processes."""
         unknown = [one for one in requests if one not in self.known]
         with get_context("spawn").Pool(workers) as pool:
             answers = pool.imap(_Answering(self.mapper), unknown, chunksize=8)
@@ -124,14 +130,17 @@ class _Answering:
 
 
 def asked_by(cost: Callable[[Mapper], object]) -> Mapping[LayerProblem, None]:
-    """What a costing asks its mapper, nearly: where a mapping does not fit it goes on to ask elsewhere."""
+    """Return nearly all requests of a costing to its mapper.
+
+    After a mapping that does not fit, the costing makes further requests.
+    """
     asked = Asked()
     cost(asked)
     return asked.requests
 
 
 def warm(mappers: Iterable[TileMapper]) -> None:
-    """Loads what is compiled, so that times are of work alone."""
+    """Load compiled code, so that times contain only work."""
     for mapper in mappers:
         mapper(LayerProblem(Layer(k=4, c=4, p=4, q=4, partial_bits=PARTIAL_BITS), machine("meta-prototype-df")))
 
@@ -145,12 +154,12 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """That have gone by."""
+        """Return the seconds since the start."""
         return perf_counter() - self.started
 
     @property
     def cpu_seconds(self) -> float:
-        """Of processors: those that a busy machine would not have added to."""
+        """Return the CPU seconds since the start, which do not depend on the load of the machine."""
         return _cpu_seconds() - self.started_cpu
 
     def __str__(self) -> str:
@@ -163,7 +172,7 @@ def _cpu_seconds() -> float:
 
 
 def peak_mib() -> str:
-    """Of this process, and of the largest that it has started and that has ended."""
+    """Return the peak memory of this process, and of the largest child that has ended."""
     own, children = (
         resource.getrusage(who).ru_maxrss // 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )

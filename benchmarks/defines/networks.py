@@ -59,7 +59,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What each strategy costs in a cell; status, gap, and what it is `worse` than, are those of ANY_CUTS."""
+    """Costs of each strategy in a cell; status, gap and `worse` belong to ANY_CUTS."""
 
     cell: Cell
     found: Mapping[str, Figures]
@@ -74,7 +74,7 @@ class Row:
 
 
 def rows_of(cells: Sequence[Cell], workers: int) -> Iterator[Row]:
-    """As they are done."""
+    """Yield the rows as they are done."""
     if workers == 1:
         yield from map(row_of, cells)
         return
@@ -83,7 +83,7 @@ def rows_of(cells: Sequence[Cell], workers: int) -> Iterator[Row]:
 
 
 def row_of(cell: Cell) -> Row:
-    """All strategies of a network on a machine."""
+    """Compute all strategies of a network on a machine."""
     clock = Clock()
     study = _Study(network(cell.network), machine(cell.machine), Answers(cell.mapper), cell.conventions)
     found = study.strategies()
@@ -112,7 +112,7 @@ class _Study:
         self.stacks = [stack_of(self.network, span) for span in spans]
 
     def strategies(self) -> dict[str, Figures]:
-        """All but the search's."""
+        """Return the figures of all strategies except the search."""
         alone = [stack_of(self.network, span) for span in single_layers(self.network)]
         together = [stack_of(self.network, span) for span in one_stack(self.network)]
         shared = {tiling: [self._cost(stack, tiling) for stack in self.stacks] for tiling in case_study_tilings()}
@@ -153,7 +153,7 @@ class _Study:
 
 
 def case_study_tilings() -> list[Tiling]:
-    """Those of figure 12, and one tile whatever the map's size."""
+    """Return the tilings of figure 12, and one tile of any map's size."""
     sizes = [(columns, rows) for columns in CASE_STUDY_COLUMNS for rows in CASE_STUDY_ROWS]
     tilings = [Tiling(columns, rows, mode) for mode in OverlapMode for columns, rows in sizes]
     return [*tilings, Tiling(1 << 20, 1 << 20, OverlapMode.RECOMPUTE)]

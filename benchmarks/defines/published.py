@@ -1,7 +1,7 @@
-"""What DeFiNES says: in its paper (Mei, Goetschalckx et al., HPCA 2023, arXiv 2212.05344), and when it is run.
+"""Figures of DeFiNES: from its paper (Mei, Goetschalckx et al., HPCA 2023, arXiv 2212.05344), and from runs of it.
 
 The program is KULeuven-MICAS/DeFiNES, commit 7097d60; energies in mJ, latencies in millions of cycles. The paper's
-figures are drawn: of its heat maps and bars only what its text says is here.
+figures are drawn, so this file has only the numbers that its text states about its heat maps and bars.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MACHINES: Final = {
 """Each machine as designed for one layer at a time, and its variant for depth-first execution."""
 CASE_STUDY_MACHINE: Final = "meta-prototype-df"
 BEST: Final = Tiling(4, 72, OverlapMode.FULLY_CACHED)
-"""Of case study 1."""
+"""Best tiling of case study 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +84,18 @@ POINTS: Final = (
 ENERGY_WITHIN: Final = 1e-4
 LATENCY_WITHIN: Final = 1e-4
 ROUNDING: Final = 1e-4
-"""Of the figures above."""
+"""Relative rounding of the figures above."""
 
 LAYER_BY_LAYER_MJ: Final = 19.1
 LAYER_BY_LAYER_MCYCLES: Final = 29.0
-"""Of figure 12, at limit 8."""
+"""Latency layer by layer in figure 12, at limit 8."""
 LAYER_BY_LAYER_AT_8: Final = (19.118, 28.989, 523.0)
-"""What the program says, and its seconds."""
+"""Results of the program, and its seconds."""
 WORST_TO_BEST_ENERGY: Final = 26.0
 WORST_TO_BEST_LATENCY: Final = 57.0
 """Over the 108 points of figure 12."""
 CASE_STUDY_1_HOURS: Final = {8: 18.0, 6: 0.75}
-"""By limit, one thread."""
+"""Hours by limit, with one thread."""
 
 # Case study 2 (figure 16): single layers divided by tiles of 4 x 72, fully cached, on the three networks of large maps.
 SINGLE_LAYERS_TO_4X72: Final = {"fsrcnn": 10.0, "dmcnn-vd": 10.0, "mc-cnn": 10.0}

@@ -1,8 +1,8 @@
-"""What `schedule` finds beside DeFiNES's best points: FSRCNN and MC-CNN on `meta-prototype-df`.
+"""Schedules by onchip next to DeFiNES's best points: FSRCNN and MC-CNN on `meta-prototype-df`.
 
 DeFiNES's points are the 108 of its case study 1 (36 tile sizes, three modes, all layers in one stack), costed with its
-mapper, accounting and conventions: they have no addresses, and no time at which anything moves. The best of them by
-energy, and by latency, is beside a program in that one tiling, and one of which nothing is given.
+mapper, accounting and conventions: they have no addresses and no timeline. The best of them by energy, and by latency,
+is compared with a program in the same tiling, and with a program without given choices.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ NETWORKS: Final = ("mc-cnn-defines", "fsrcnn-defines")
 OBJECTIVES: Final = (MappingObjective.ENERGY, MappingObjective.LATENCY)
 FEMTOJOULES_OF_MJ: Final = 10**12
 PATIENCE: Final = 30
-"""So many times longer than its seconds of the processor a search may take on a busy machine."""
+"""Wall-clock limit of a search on a busy machine, as a multiple of its CPU seconds."""
 TITLES: Final = ("network, least", "what", "tiling", "mJ", "Mcycles", "bound", "gap", "stacks", "processor s")
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """Energy in mJ and millions of cycles; the bound in the unit of what was to be least. None: not said.
+    """Energy in mJ, latency in millions of cycles, and the bound in the unit of the objective; None if not stated.
 
-    `what` is whose figures these are, `tiling` what was given or found.
+    `what` names the source of the figures, `tiling` the given or found tiling.
     """
 
     network: str
@@ -55,7 +55,7 @@ class ScheduleRow:
 
 
 def schedules(seconds: float, workers: int) -> Iterator[ScheduleRow]:
-    """Print DeFiNES's best points, and schedules found in so many seconds of the processor each."""
+    """Print DeFiNES's best points, and schedules found in the given CPU seconds each."""
     print(f"\n| {' | '.join(TITLES)} |\n{'|---' * len(TITLES)}|", flush=True)
     for network in NETWORKS:
         for objective in OBJECTIVES:
@@ -75,7 +75,7 @@ def _rows(network: str, objective: MappingObjective, seconds: float, workers: in
 
 
 def _best_point(network: str, objective: MappingObjective, workers: int) -> tuple[Tiling, ScheduleRow]:
-    """The best of the 108 by the objective, by DeFiNES's mapper for it."""
+    """Return the best of the 108 points by the objective, with DeFiNES's mapper for it."""
     stack, accelerator = case(network)
     mapper, clock = TileMapper("loma", objective), Clock()
     conventions = conventions_of(mapper)
@@ -89,7 +89,7 @@ def _best_point(network: str, objective: MappingObjective, workers: int) -> tupl
 def _scheduled(
     network: str, objective: MappingObjective, what: str, options: ScheduleOptions, seconds: float
 ) -> ScheduleRow:
-    """What is found in so many seconds of the processor, or why nothing is. It runs in a process of its own."""
+    """Return the schedule found in the given CPU seconds, or the reason for its absence; runs in a separate process."""
     warming = ScheduleRequest(
         "lenet5",
         CASE_STUDY_MACHINE,
@@ -133,7 +133,7 @@ def _scheduled(
 
 
 def _tilings(stacks: tuple[ScheduledStack, ...]) -> str:
-    """Of each stack in tiles how many operators it has, and its tiling."""
+    """Return the number of operators and the tiling of each stack in tiles, as text."""
     tiled = [f"{len(one.operators)} in {one.tiling}" for one in stacks if one.tiling is not None]
     return ", ".join(tiled) or "whole"
 

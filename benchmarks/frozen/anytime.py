@@ -218,7 +218,7 @@ def worse(earlier: Row, later: Row) -> Iterator[str]:
 
 
 def _in_a_process(question: str, seconds: float) -> Row:
-    """A question that breaks ends no other."""
+    """Answer a question in a separate process, so that a failure does not end other questions."""
     with tempfile.TemporaryDirectory() as cache:
         command = (sys.executable, "-m", "frozen.anytime", "ask", question, "--seconds", str(seconds))
         environment = {**os.environ, "XDG_CACHE_HOME": cache}

@@ -34,7 +34,7 @@ GRID_BUFFER_BYTES: Final = 256 * 1024
 
 
 def main() -> int:
-    """Print a table for each peer that is there."""
+    """Print a table for each available peer."""
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--accelforge", type=Path, metavar="PYTHON")
     parser.add_argument("--stream", type=Path, metavar="PYTHON")
@@ -98,7 +98,7 @@ def _convolutions(asked: Namespace, folder: Path) -> list[Row]:
 
 
 def _run_peer(python: Path, program: str, arguments: list[str], folder: Path) -> Row:
-    """What its program prints, or the last line of what went wrong as `error`."""
+    """Return the output of the peer's program, or the last line of its errors as `error`."""
     command = [str(python.absolute()), str(Path(__file__).with_name(program).resolve()), *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if ended.returncode != 0:
@@ -108,7 +108,7 @@ def _run_peer(python: Path, program: str, arguments: list[str], folder: Path) ->
 
 
 def _schedule(network: Path, machine: Path, objective: str, seconds: float) -> Row:
-    """What `onchip schedule` answers, in elements of 8 bits."""
+    """Return the answer of `onchip schedule`, with elements of 8 bits."""
     options = ["--objective", objective, "--bits", "8", "--partial-bits", "8", "--time-limit", str(seconds), "--json"]
     command = [sys.executable, "-m", "onchip", "schedule", str(network), "--accelerator", str(machine), *options]
     before = cpu_seconds_of_programs()

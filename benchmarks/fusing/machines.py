@@ -1,4 +1,4 @@
-"""One machine and one network, each as onchip has it and as a peer does."""
+"""One machine and one network in the formats of onchip and of its peers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ WIDE_PORT: Final = 16384
 
 
 def one_mac(buffer_bytes: int, dram_energy: int) -> str:
-    """A multiplier, a buffer, DRAM: a pJ for a bit of the buffer and for each product, so many for a bit of DRAM."""
+    """Return a machine of one multiplier, a buffer and DRAM.
+
+    A product and a buffer bit cost 1 pJ each, a DRAM bit costs `dram_energy` pJ.
+    """
     return f"""format: onchip-accelerator
 version: 1
 name: one-mac
@@ -30,7 +33,7 @@ dram: {{access_bits: 8, read_energy_pj: {8 * dram_energy}, write_energy_pj: {8 *
 
 
 def products(rows: int, columns: int, count: int) -> str:
-    """A graph file: matrices of so many rows, times square ones one after the other, as 1x1 convolutions."""
+    """Return a graph file of matrix products in a chain, as 1x1 convolutions: matrices times square matrices."""
     last = count
     roles = {0: "input", last: "output"}
     maps = [
@@ -50,7 +53,7 @@ def products(rows: int, columns: int, count: int) -> str:
 
 
 def grid(buffer_bytes: int, dram_bits: int) -> str:
-    """32 x 32 multipliers with a byte of weights each, one buffer in pairs, DRAM of so many bits a cycle."""
+    """Return a machine of 32 x 32 multipliers with a byte of weights each, one double buffer, and DRAM."""
     return f"""format: onchip-accelerator
 version: 1
 name: grid
@@ -68,7 +71,7 @@ dram: {{access_bits: {dram_bits}, read_energy_pj: 1000, write_energy_pj: 1000,
 
 
 def grid_of_stream(buffer_bytes: int, dram_bits: int, folder: Path) -> Path:
-    """The same as Stream's files: a core, DRAM's core, a bus between them as wide as DRAM."""
+    """Write the same machine as Stream's files: a core, DRAM's core, and a bus between them as wide as DRAM."""
     cores = folder / "cores"
     cores.mkdir(parents=True, exist_ok=True)
     register = _stream_memory("weight_register", BITS, BITS, {"I2": ("tl", "fh")}, "[]")
@@ -107,7 +110,7 @@ core_connectivity: [{{type: bus, cores: [0, 1], bandwidth: {dram_bits}}}]
 
 
 def _stream_memory(name: str, bits: int, port_bits: int, moves: dict[str, tuple[str, str]], serves: str) -> str:
-    """A memory with a port of reading and one of writing; `moves`: of each operand, what it reads and writes there."""
+    """Return a memory with a read port and a write port; `moves` maps operands to their reads and writes."""
     reads, writes = (
         [f'"{operand}, {way}"' for operand, both in moves.items() for way in both[side].split()] for side in (0, 1)
     )
@@ -121,7 +124,7 @@ def _stream_memory(name: str, bits: int, port_bits: int, moves: dict[str, tuple[
 
 
 def two_convolutions(pixels: int, channels: int, window: int, element_type: int, path: Path) -> None:
-    """Write square maps of so many channels through two convolutions; weights have shapes alone."""
+    """Write a model of two convolutions on square feature maps; weights have only shapes."""
     shape, weights = [1, channels, pixels, pixels], [channels, channels, window, window]
     ends = [helper.make_tensor_value_info(name, element_type, shape) for name in ("input", "output")]
     between = helper.make_tensor_value_info("between", element_type, shape)

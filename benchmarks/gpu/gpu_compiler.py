@@ -18,9 +18,9 @@ LONGEST_SECONDS: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """What the compiler says of a kernel: registers and spilled bytes of a thread, shared bytes and threads of a block.
+    """The compiler's figures of a kernel: registers and spilled bytes per thread, shared bytes and threads per block.
 
-    A thread's arrays that lie in memory, as their indices are not known, count as spilled.
+    A thread's arrays in memory, whose indices are not known, count as spilled.
     """
 
     registers: int
@@ -32,7 +32,7 @@ class CompiledKernel:
 
 @dataclass(frozen=True, slots=True)
 class GpuCompiler:
-    """What compiles CUDA for an architecture, as `sm_90`."""
+    """A compiler of CUDA for an architecture such as `sm_90`."""
 
     command: str
     architecture: str

@@ -102,7 +102,7 @@ def _rows(gpu: str, source: str, arguments: argparse.Namespace) -> Iterator[dict
 
 
 def is_as_claimed(kernel: GpuKernel, found: CompiledKernel) -> bool:
-    """Whether the compiler finds what the mapping says."""
+    """Return True if the compiler confirms the claims of the mapping."""
     return (
         (found.threads, found.shared_bytes, found.spilled_bytes) == (kernel.threads, kernel.shared_bytes, 0)
         and kernel.registers <= found.registers <= GREATEST_REGISTERS

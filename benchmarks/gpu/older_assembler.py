@@ -1,4 +1,4 @@
-"""What kernels take of an architecture that nvcc has no more, by the assembler of an older CUDA toolkit."""
+"""Resources of kernels for an architecture that nvcc has dropped, by the assembler of an older CUDA toolkit."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ class OlderAssembler:
 
 
 def _number(pattern: str, text: str) -> int:
-    """The first number of a pattern, or 0."""
+    """Return the first number of a pattern, or 0."""
     found = search(pattern, text)
     return int(found[1]) if found else 0

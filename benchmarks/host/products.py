@@ -26,7 +26,7 @@ LEAST_EACH, LEAST_MEDIAN = 0.8, 0.95
 
 
 def main() -> None:
-    """Print a row for each shape, and whether what is to be shown is."""
+    """Print a row for each shape, and whether the requirements are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", nargs="*", default=SHAPES)
     parser.add_argument("--seconds", type=float, default=1.0)

@@ -1,4 +1,4 @@
-"""What the benchmarks of the host share: mappings found and run."""
+"""Mappings of the host's benchmarks: search and execution."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SEARCH_SECONDS: Final = 20.0
 
 
 def machine_for(method: str, folder: Path) -> str:
-    """The host, by its name; for CoSA a file of it whose tiles are counted once, in registers of all lanes together.
+    """Return the host by its name; for CoSA a file of it in which tiles count once, in the registers of all lanes.
 
-    CoSA knows no double buffering, and no memory that belongs to one lane.
+    CoSA has no double buffering, and no memory that belongs to one lane.
     """
     if method != "cosa":
         return HOST
@@ -40,10 +40,10 @@ def machine_for(method: str, folder: Path) -> str:
 
 
 def mapped(source: str, method: str = "exact", *, bits: int = 32, seed: int = 0) -> NamedMapping:
-    """A mapping of one layer on the host.
+    """Return a mapping of one layer on the host.
 
-    `exact` looks for the least product of time and energy (here cycles that are not hidden), the others by their own
-    rules. Raises InputError where the method finds none.
+    `exact` minimises the product of time and energy (here cycles that are not hidden), the others follow their own
+    rules. Raises InputError if the method finds none.
     """
     with tempfile.TemporaryDirectory() as folder:
         request = MappingRequest(
@@ -65,6 +65,6 @@ def mapped(source: str, method: str = "exact", *, bits: int = 32, seed: int = 0)
 
 
 def run(one: NamedMapping, seconds: float, repeats: int = 5) -> MeasuredMapping:
-    """Compile and time a mapping beside its peer."""
+    """Compile and time a mapping and its peer."""
     request = MeasureRequest(Path("benchmark"), HOST, seconds, repeats)
     return measure_mapping(one, load_accelerator(HOST), host_compiler(), request)

@@ -35,7 +35,7 @@ NETWORKS: Final[tuple[tuple[Callable[[], Graph], int], ...]] = (
     (lambda: windowed(10_000), 60),
     (lambda: windowed(100_000), 60),
 )
-"""Each with its time limit in seconds."""
+"""Networks, each with its time limit in seconds."""
 IN_ANY_ORDER: Final[tuple[tuple[Callable[[], Graph], int], ...]] = (
     (resnet50_training, 60),
     (lambda: training_of(GPT2), 60),
@@ -53,7 +53,7 @@ SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """One command on one network; `gap` is None where there is no plan."""
+    """One command on one network; `gap` is None without a plan."""
 
     network: str
     operators: int

@@ -30,7 +30,7 @@ from onchip import Graph
 SEGMENTS = (0.02, 0.05, 0.1, 0.2)
 """For Chen's greedy rule: shares of what the forward pass writes."""
 SHARES = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
-"""For the linear program: shares of what is live where everything stays."""
+"""Budgets of the linear program, as shares of the live bytes without eviction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class PeerRow:
 
 
 def question_of(graph: Graph, has_program: bool) -> dict[str, Any]:
-    """Return what checkmate_strategies.py is asked."""
+    """Return the input of checkmate_strategies.py."""
     place_of = {name: place for place, operator in enumerate(graph.operators) for name in operator.outputs}
     nodes: list[dict[str, Any]] = [
         {
@@ -69,9 +69,9 @@ def question_of(graph: Graph, has_program: bool) -> dict[str, Any]:
 
 
 def their_plans(question: dict[str, Any], checkout: Path, python: Path) -> list[dict[str, Any]]:
-    """Return each strategy of which there is a plan, the order in which nodes run, and its processor seconds."""
+    """Return each strategy that has a plan, its order of nodes, and its CPU seconds."""
     program = Path(__file__).with_name("checkmate_strategies.py")
-    # What it may leave is left only if this is set.
+    # It may leave tensors out only if this is set.
     environment = {**os.environ, "PYTHONPATH": str(checkout), "DEBUG_SCHEDULER_RAM": "1"}
     asked = json.dumps(question)
     ran = subprocess.run([python, program], input=asked, stdout=subprocess.PIPE, text=True, check=True, env=environment)

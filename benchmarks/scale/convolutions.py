@@ -73,7 +73,7 @@ class _Maps:
 
 
 def chain(layers: int, seed: int = 0, channels: int = 32, side: int = 128) -> Graph:
-    """Return so many convolutions one after the other, some of them by channel, of stride 2 or of one pixel."""
+    """Return a chain of convolutions, some of them depthwise, of stride 2 or of one pixel."""
     random, maps = Random(seed), _Maps()
     read = maps.image(3, side)
     for at in range(layers):
@@ -88,7 +88,7 @@ def chain(layers: int, seed: int = 0, channels: int = 32, side: int = 128) -> Gr
 
 
 def u_net(depth: int = 4, channels: int = 32, side: int = 256) -> Graph:
-    """Return an encoder of so many levels and its decoder, which reads the encoder's map of each level again."""
+    """Return an encoder of `depth` levels and its decoder, which reads the encoder's map of each level again."""
     maps = _Maps()
     hidden, skips = maps.image(3, side), list[str]()
     for level in range(depth):

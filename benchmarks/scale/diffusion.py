@@ -123,7 +123,7 @@ class _Layers:
         return self._like("Div", self._like("Add", shortcut, hidden))
 
     def _transformer(self, read: str, side: int) -> str:
-        """Attention to itself, to the context, and a gated feed-forward network; then what was read is added."""
+        """Add self-attention, attention to the context, and a gated feed-forward network, with a residual."""
         channels = self._width[read]
         hidden = self._like("Transpose", self._like("Conv", self._group_norm(read)))
         for _ in range(self._config.depth):
@@ -133,7 +133,7 @@ class _Layers:
         return self._like("Add", self._like("Conv", self._like("Transpose", hidden)), read)
 
     def _attention(self, read: str, context: str) -> str:
-        """Of every place to all others, or to the context where there is one."""
+        """Add attention of every position to all others, or to the context if there is one."""
         config, wiring, elements = self._config, self._wiring, self._wiring.elements(read)
         queries = elements // self._width[read]
         keys = config.batch * config.context_tokens if context else queries
@@ -179,7 +179,7 @@ class _Layers:
         return self._add("Conv", (read,), channels, side)
 
     def _like(self, kind: str, read: str, *others: str) -> str:
-        """Add an operator that writes as much as the first of what it reads is."""
+        """Add an operator whose output is as large as its first input."""
         written = self._wiring.add(kind, (read, *others), self._wiring.elements(read))
         self._width[written] = self._width[read]
         return written

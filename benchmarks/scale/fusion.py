@@ -40,7 +40,7 @@ main()
 
 
 def rows(machines: list[str], networks: list[str], seconds: int, *, of_processor: bool) -> Iterator[str]:
-    """Yield a row for each machine and network, as it is measured."""
+    """Yield a row for each machine and network, when it is measured."""
     with tempfile.TemporaryDirectory() as folder:
         for machine in machines:
             for network in networks:

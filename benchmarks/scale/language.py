@@ -14,7 +14,7 @@ from onchip import Graph
 class LanguageModel:
     """A stack of transformer layers; `norm_first` as in GPT-2, otherwise as in BERT.
 
-    With `heads_apart` the attention of each head is operators of its own.
+    With `heads_apart` the attention of each head consists of separate operators.
     """
 
     name: str
@@ -32,7 +32,7 @@ BERT = LanguageModel("bert", 12, 768, 12, 30522, norm_first=False)
 
 
 def forward_pass(model: LanguageModel, tokens: int, batch: int) -> tuple[ForwardPass, str]:
-    """Return the operators of one pass over so many tokens of each sample, and the logits they end with."""
+    """Return the operators of one pass over `tokens` tokens of each sample, and the name of the logits."""
     layers = _Layers(model, tokens, batch)
     return layers.forward, layers.logits()
 

@@ -23,9 +23,10 @@ from onchip.ir.operator import AttributeValue
 
 @dataclass(frozen=True, slots=True)
 class InferredModel:
-    """A decoder-only transformer; `gated` as Llama has it, otherwise as GPT-2 has it.
+    """A decoder-only transformer, `gated` as in Llama or else as in GPT-2.
 
-    `inner` is the width within the feed-forward, of which there are `experts`, each token going through `active` ones.
+    `inner` is the width of the feed-forward networks. There are `experts` of them; each token goes through `active`
+    ones.
     """
 
     name: str
@@ -53,7 +54,7 @@ MODELS: Final = (LLAMA_7B, LLAMA3_8B, GPT2_SMALL, MIXTRAL_8X7B)
 
 
 def prefill(model: InferredModel, tokens: int, batch: int = 1, seed: int | None = None, bits: int = 8) -> Graph:
-    """Return the pass over a prompt of so many tokens, with the next token's logits."""
+    """Return the pass over a prompt of `tokens` tokens, with the next token's logits."""
     return _Pass(model, tokens, tokens, batch, seed, bits).graph(f"{model.name}-prefill-{tokens}")
 
 
@@ -127,7 +128,7 @@ class _Pass:
         return self._linear(f"{name}.outer", active, self.model.width)
 
     def _mixture(self, layer: str, hidden: str, random: Random | None) -> str:
-        """Each expert reads its tokens' rows; what they write is added up, each token's by its own weights."""
+        """Add the experts, each of which reads its tokens' rows, and the weighted sum of their outputs."""
         scores = self._linear(f"{layer}.router", hidden, self.model.experts)
         chosen = self._add(f"{layer}.chosen", "TopK", (scores,), (self.batch, self.new, self.model.active))
         written = []
@@ -176,7 +177,7 @@ class _Pass:
         attributes: dict[str, AttributeValue] | None = None,
         beside: tuple[str, ...] = (),
     ) -> str:
-        """Add an operator that writes a tensor of its own name, and what is `beside`; return the name."""
+        """Add an operator that writes a tensor of its own name, and the tensors `beside`; return the name."""
         self._tensors[name] = Role.ACTIVATION, shape
         self._operators.append(Operator(name, kind, reads, (name, *beside), parameters, attributes or {}))
         return name

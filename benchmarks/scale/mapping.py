@@ -70,7 +70,7 @@ class MappingRow:
 
 
 def rows(machines: list[str], networks: list[str], seconds: int) -> Iterator[MappingRow]:
-    """Yield a row for each network, machine, objective and method, as it is measured."""
+    """Yield a row for each network, machine, objective and method, when it is measured."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.json"
         for make in NETWORKS:

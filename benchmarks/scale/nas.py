@@ -17,7 +17,7 @@ OPERATIONS: Final = ("separable 3x3", "separable 5x5", "dilated", "pool", "skip"
 
 
 def nas_cells(cells: int = 20, nodes: int = 5, seed: int = 0, channels: int = 44, side: int = 56) -> Graph:
-    """Return so many cells of one drawn wiring for those that keep the side, and one for those that halve it."""
+    """Return `cells` cells with one random wiring for those that keep the side, and one for those that halve it."""
     return _Cells(random.Random(seed), nodes, channels, side).graph(cells, seed)
 
 

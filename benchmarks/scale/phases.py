@@ -29,7 +29,7 @@ WIDTH = 16
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """CPU seconds by phase; `stays` decides what does, state by state, `beam` is among 16 layouts."""
+    """CPU seconds by phase; `stays` decides residency state by state, `beam` searches 16 layouts."""
 
     operators: int
     read: float

@@ -68,7 +68,7 @@ def unet_training(batch: int = 2, side: int = 416) -> Graph:
 
 @dataclass(slots=True)
 class _Layers:
-    """What is added to next: maps of so many channels and pixels a side."""
+    """The state of a network under construction: the channels of its last map, and the pixels of a side."""
 
     forward: ForwardPass
     batch: int
@@ -90,7 +90,7 @@ class _Layers:
         return self.forward.add("Conv", (read,), self._elements(self.channels), weights, self._pixels * weights)
 
     def up(self, read: str, channels: int) -> str:
-        """A transposed convolution of 2x2: each output element is one product over the channels read."""
+        """Add a transposed convolution of 2x2: each output element is one product over the input channels."""
         self.side *= 2
         macs, weights = self._elements(channels) * self.channels, self.channels * channels * 4
         self.channels = channels

@@ -1,4 +1,4 @@
-"""One run of `onchip plan` as a program of its own: what it says, and what it took."""
+"""One run of `onchip plan` as a separate program: its answer and its resources."""
 
 from __future__ import annotations
 

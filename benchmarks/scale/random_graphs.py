@@ -1,4 +1,4 @@
-"""Seeded random graphs of any size: windowed (reads of what is recent), and layered (reads of the layer before)."""
+"""Seeded random graphs of any size: windowed (reads of recent tensors), and layered (reads of the layer before)."""
 
 from __future__ import annotations
 

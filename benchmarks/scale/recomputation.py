@@ -35,7 +35,7 @@ NETWORKS: Final[tuple[Callable[[], Graph], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One network in one budget; overheads are shares of the cycles of one run, None where there is no plan."""
+    """One network with one budget; overheads are shares of the cycles of one run, None without a plan."""
 
     network: str
     operators: int
@@ -56,9 +56,9 @@ def bytes_if_all_stays(graph: Graph) -> int:
 
 
 def bytes_of(graph: Graph, runs: Sequence[int]) -> int:
-    """Return the least bytes in which operators can run in this order: what is read again stays, or is written anew.
+    """Return the least bytes for operators in this order: tensors read again stay, or are recomputed.
 
-    `runs` are places in the graph's operators. What the network reads stays from its first use to its last.
+    `runs` are positions in the graph's operators. Network inputs stay from their first use to their last.
     """
     written: dict[str, int] = {}
     spans: dict[tuple[str, int], int] = {}

@@ -32,7 +32,7 @@ Module: TypeAlias = Any
 
 
 def resnet50_step(batch: int = 8, side: int = 224) -> Graph:
-    """Return a training step of ResNet-50 on square images of so many pixels a side."""
+    """Return a training step of ResNet-50 on square images with `side` pixels a side."""
     layers = [*_convolution(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     incoming = 64
     for number, (blocks, channels) in enumerate(STAGES):
@@ -52,7 +52,7 @@ def unet_step(batch: int = 2, side: int = 128, channels: int = 64, levels: int =
 
 
 def step_of(name: str, network: Module, images: torch.Tensor, target: torch.Tensor) -> Graph:
-    """Return the joint graph of a network and the cross-entropy of what it says; its gradients are outputs."""
+    """Return the joint graph of a network and the cross-entropy of its output; its gradients are outputs."""
     from torch.export.experimental import _export_forward_backward
 
     traced = torch.export.export(_Step(network).train(), (images, target))
@@ -111,13 +111,13 @@ def _twice(incoming: int, channels: int) -> Module:
 
 
 def _convolution(incoming: int, channels: int, kernel: int, stride: int = 1) -> tuple[Module, Module]:
-    """A convolution that keeps the side but for its stride, and its normalisation."""
+    """Return a convolution that keeps the side except for its stride, and its normalisation."""
     return nn.Conv2d(incoming, channels, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(channels)
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One training step in one kind of order; values are non-compulsory bytes."""
+    """One training step in one order; values are non-compulsory bytes."""
 
     network: str
     operators: int

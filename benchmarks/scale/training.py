@@ -17,9 +17,9 @@ from scale.wiring import Wiring
 from onchip import Graph
 
 READS_INPUT: Final = frozenset({"BatchNorm", "LayerNorm", "Gelu", "MaxPool"})
-"""Their gradient reads what they have read."""
+"""Kinds whose gradients read their inputs."""
 READS_OUTPUT: Final = frozenset({"Relu", "Softmax"})
-"""Their gradient reads what they have written."""
+"""Kinds whose gradients read their outputs."""
 PASSES_ON: Final = frozenset({"Add"})
 """The gradient of each input is that of the output, the same tensor."""
 
@@ -33,7 +33,7 @@ class ForwardPass:
     work: dict[str, int] = field(default_factory=dict)
 
     def add(self, kind: str, reads: tuple[str, ...], elements: int, weights: int = 0, macs: int = 0) -> str:
-        """Add an operator of so many multiply-accumulates; return the name of what it writes."""
+        """Add an operator with these multiply-accumulates; return the name of its output."""
         written = self.wiring.add(kind, reads, elements, cycles=macs or elements)
         self.work[written] = macs or elements
         if weights:
@@ -79,7 +79,7 @@ class _BackwardPass:
                 self._receive(tensor, self._wiring.add("Gradient", reads, elements, cycles=work))
 
     def _saved(self, kind: str, read: tuple[str, ...], written: str, place: int) -> tuple[str, ...]:
-        """What the gradient of one input reads beside that of the output."""
+        """Return the forward tensors that the gradient of one input reads."""
         if kind == "MatMul":
             return (read[1 - place],)
         if kind in READS_INPUT:

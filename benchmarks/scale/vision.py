@@ -15,7 +15,7 @@ CLASSES: Final = 1000
 
 
 def resnet50_training(batch: int = 8, side: int = 224) -> Graph:
-    """Return a training step of ResNet-50 on square images of so many pixels a side, in two-byte elements."""
+    """Return a training step of ResNet-50 on square images with `side` pixels a side, in two-byte elements."""
     layers = _ResNet(batch, side)
     logits = layers.logits()
     target = layers.forward.wiring.input("target", batch)
@@ -54,7 +54,7 @@ class _ResNet:
         return self._active(self.forward.add("Add", (inner, shortcut), self.forward.wiring.elements(inner)))
 
     def _conv(self, read: str, incoming: int, channels: int, kernel: int, stride: int) -> str:
-        """A convolution and its normalisation; it sets the side that it leaves."""
+        """Add a convolution and its normalisation, and update the side."""
         self._side //= stride
         elements = self._batch * channels * self._side**2
         weights = incoming * channels * kernel**2

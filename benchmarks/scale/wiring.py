@@ -12,7 +12,7 @@ from onchip.ir.stated_cost import StatedCost
 class Wiring:
     """Operators in the order in which they were added, and the bytes of each tensor.
 
-    A tensor that is `written_out` is a network output even if somebody reads it; so is what nobody reads.
+    Tensors that are `written_out`, and those without readers, are network outputs.
     """
 
     element_bytes: int = 2
@@ -28,7 +28,7 @@ class Wiring:
         return name
 
     def add(self, kind: str, reads: tuple[str, ...], elements: int, name: str = "", cycles: int | None = None) -> str:
-        """Add an operator that states so many cycles; return the name of what it writes, which is also its own."""
+        """Add an operator that states these cycles; return the name of its output, which is also its own."""
         written = name or f"{kind.lower()}{len(self.operators)}"
         self.sizes_bytes[written] = elements * self.element_bytes
         self.operators.append(Operator(written, kind, reads, (written,), stated=StatedCost(cycles)))
@@ -39,7 +39,7 @@ class Wiring:
         return self.sizes_bytes[tensor] // self.element_bytes
 
     def graph(self, name: str) -> Graph:
-        """Return the network as it is now."""
+        """Return the network in its present state."""
         inner = {tensor for operator in self.operators for tensor in operator.inputs} - self.written_out
 
         def role(tensor: str) -> Role:

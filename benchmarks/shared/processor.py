@@ -13,5 +13,5 @@ def cpu_seconds_of_programs() -> float:
 
 
 def count_processor_seconds() -> None:
-    """From now on limits and stopwatches count this process's seconds of the processor."""
+    """Let time limits and stopwatches count the CPU seconds of this process from now on."""
     vars(time)["perf_counter"] = time.process_time

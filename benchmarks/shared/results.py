@@ -1,6 +1,6 @@
-"""What a benchmark has measured, with the commit and the machine, in a file to be compared with the next.
+"""Results of a benchmark, with the commit and the machine, in a file for later comparison.
 
-A commit is lost when its branch is moved; the tree of its sources, the version and the day are not.
+A commit is lost if its branch is moved; the tree of its sources, the version and the date remain.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ def write_results(path: Path, results: object) -> None:
 
 
 def _without_folders_of_the_machine(argument: str) -> str:
-    """The last part of an absolute path: where it stands here says nothing elsewhere."""
+    """Return the last part of an absolute path, whose folders mean nothing on other machines."""
     return Path(argument).name if Path(argument).is_absolute() else argument
 
 
 def commit() -> str:
-    """The commit that is checked out, with `+` where files differ from it; empty outside of a repository."""
+    """Return the checked-out commit, with `+` if files differ from it; empty outside a repository."""
     return _with_mark(_git("rev-parse", "--short=12", "HEAD"), ".")
 
 
 def sources() -> str:
-    """The tree of `src`, which is the same in every commit with the same sources, marked as `commit` is."""
+    """Return the tree hash of `src`, equal for commits with equal sources, with the same mark as `commit`."""
     return _with_mark(_git("rev-parse", "--short=12", "HEAD:src"), "src")
 
 
@@ -59,7 +59,7 @@ def _git(*arguments: str) -> str:
 
 
 def machine() -> dict[str, str | int]:
-    """What the figures were measured on, without its name."""
+    """Return a description of the machine, without its name."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count() or 1,
@@ -69,7 +69,7 @@ def machine() -> dict[str, str | int]:
 
 
 def _processor() -> str:
-    """As Linux calls it, else the kind of machine."""
+    """Return the processor's name from Linux, else the kind of machine."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -116,5 +116,5 @@ def _listed(ways: dict[int, int]) -> tuple[tuple[int, int], ...]:
 
 
 def _rounds(outputs: int, pixels: int) -> int:
-    """How often the array takes pixels by output channels: the best of all ways in which cores share these."""
+    """Return how often the array takes pixels by output channels, for the best split of these among cores."""
     return min(ceil(outputs / share / LANES) * ceil(pixels * share / CORES) for share in (1, 2, 4, 8, 16))

@@ -34,7 +34,7 @@ from onchip.search.budget.limits import Limits
 
 @dataclass(frozen=True)
 class Question:
-    """A network in a buffer of so many MiB, DRAM moving so many bytes a cycle; SoMa's cycles, None where not known."""
+    """A network, its buffer in MiB, and DRAM in bytes per cycle; SoMa's cycles, or None if unknown."""
 
     network: str
     mebibytes: float
@@ -70,7 +70,7 @@ QUESTIONS = (
 
 
 def cut_buffer(machine: Accelerator, count: int) -> Accelerator:
-    """The machine with so many scratchpads of equal size in place of one."""
+    """Return the machine with several scratchpads of equal size in place of one."""
     (buffer,) = (level for level in machine.levels if level.is_scratchpad)
     capacity_bytes = buffer.memory.capacity_bytes // count
     names = [f"{buffer.memory.name}_{number}" for number in range(count)]
@@ -84,7 +84,7 @@ def cut_buffer(machine: Accelerator, count: int) -> Accelerator:
 
 
 def machine_of(question: Question, scratchpads: int, folder: Path) -> str:
-    """A file of SoMa's edge machine with another buffer, or several, and another DRAM."""
+    """Write SoMa's edge machine with the question's buffer, scratchpads and DRAM; return the path."""
     machine = load_accelerator(f"soma-edge@{question.mebibytes}MiB")
     machine = machine if scratchpads == 1 else cut_buffer(machine, scratchpads)
     assert machine.dram is not None
@@ -95,7 +95,7 @@ def machine_of(question: Question, scratchpads: int, folder: Path) -> str:
 
 
 def network_of(question: Question, networks: Path, scratch: Path) -> str:
-    """A file of its network: SoMa's, or a DenseNet of ours, which reads maps again where the buffer is small."""
+    """Return a file of the network: SoMa's, or our DenseNet, which re-reads feature maps if the buffer is small."""
     if question.network not in SHAPES:
         return str(networks / f"{question.network}.json.gz")
     path = scratch / f"{question.network}.json"
@@ -139,7 +139,7 @@ def answer(question: Question, asked: argparse.Namespace, scratch: Path) -> dict
 
 
 def soma_of(question: Question, asked: argparse.Namespace, scratch: Path) -> dict[str, object]:
-    """What SoMa finds now, if its program is there, else what it once found."""
+    """Return SoMa's result from a run of its program if there is one, else its earlier result."""
     if asked.soma is None or question.network in SHAPES:
         return {"soma_cycles": question.soma_cycles}
     sizes = int(question.mebibytes), question.bytes_per_cycle
@@ -163,11 +163,11 @@ HEADS = {
     "cpu_seconds": "CPU s",
     "seconds": "s",
 }
-"""Of each figure of a row what the table calls it."""
+"""Column heads of the table, by figure of a row."""
 
 
 def shown(figure: object) -> str:
-    """A figure as the table has it; None is a dash."""
+    """Return the text of a figure in the table; None is a dash."""
     if figure is None:
         return "-"
     if isinstance(figure, int):
@@ -176,7 +176,7 @@ def shown(figure: object) -> str:
 
 
 def main() -> int:
-    """Plan each network that is asked for, and print a row as soon as it is there."""
+    """Plan each requested network, and print its row at once."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=60)

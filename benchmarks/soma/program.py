@@ -1,7 +1,7 @@
-"""SoMa's own program, run beside: its cycles, or why it has none, and the seconds that it took.
+"""Runs of SoMa's own program: its cycles, or the reason for its failure, and its seconds.
 
-It is github.com/SET-Scheduling-Project/SoMa-HPCA2025 at 6e80836 (AGPL-3.0), built with `make release`. One thread: with
-several its workers take the buffer for 8 MiB whatever is asked.
+It is github.com/SET-Scheduling-Project/SoMa-HPCA2025 at 6e80836 (AGPL-3.0), built with `make release`. It runs with one
+thread, because with several its workers always use a buffer of 8 MiB.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ NUMBERS: Final = {
 """SoMa's number of a network, by what the names of its graph files begin with."""
 NAME: Final = re.compile(r"(?P<network>\w+)_b(?P<batch>\d+)_s(?P<length>\d+)")
 TERA_PER_SECOND: Final = 16
-"""The operations of its edge machine at 1 GHz: a bandwidth is said relative to it, so this many bytes a cycle are 1."""
+"""Operations of SoMa's edge machine at 1 GHz, in tera per second. Bandwidths are relative: this many bytes per cycle
+are 1.
+"""
 EDGE_ARRAY: Final = ("4", "256", "512")
 """Cores along an edge, bytes of the buffer a cycle, multiply-accumulates of a core."""
 ALL_SEGMENTS: Final = re.compile(r"Total Costs:\s+Time: (\d+)")
@@ -37,7 +39,7 @@ REASON_LINES: Final = 3
 
 @dataclass(frozen=True)
 class SomaRun:
-    """What one run of SoMa ended with: cycles, None where it fails, with its reason; seconds of processor and clock."""
+    """The end of one run of SoMa: cycles, None with a reason if it failed, and seconds of CPU and wall clock."""
 
     cycles: int | None
     why_not: str
@@ -68,7 +70,10 @@ def run_soma(program: Path, network: str, mebibytes: int, bytes_per_cycle: int, 
 
 
 def _arguments(network: str, mebibytes: int, bytes_per_cycle: int, seed: int) -> tuple[str, ...]:
-    """All but the folder, in its order: network, mode, sequence, segments, MiB, batch, bandwidth, array, seed."""
+    """Return SoMa's arguments after the folder: network, mode, sequence, segments, MiB, batch, bandwidth, array, seed.
+
+    Raises ValueError for a network or bandwidth that SoMa does not support.
+    """
     named = NAME.fullmatch(network)
     number = NUMBERS.get(named["network"]) if named else None
     if named is None or number is None:

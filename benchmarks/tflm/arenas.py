@@ -37,7 +37,7 @@ TIME_LIMIT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One model; heads in bytes, the tail as well. `scratch_bytes` is the most that one kernel asks for."""
+    """One model: heads and tail in bytes. `scratch_bytes` is the largest scratch of one kernel."""
 
     model: str
     operators: int
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def is_right(self) -> bool:
-        """Whether the runtime obeys, takes no more than promised and than it would by itself, and computes the same."""
+        """Return True if outputs are equal, and the head is no larger than promised and than without a plan."""
         return self.is_equal and self.head_bytes <= min(self.promised_bytes, self.greedy_bytes)
 
 
@@ -93,7 +93,7 @@ def row(model: Path, folder: Path) -> Row:
 
 
 def linear_bytes(model: Path) -> int:
-    """All tensors and scratch buffers side by side."""
+    """Return the bytes of all tensors and scratch buffers side by side."""
     read = read_tflite_network(model)
     contents = arena_contents(read, range(len(read.network.operators)), views_apart=True)
     buffers = [*contents.buffers, *(one for scratch in contents.scratch for one in scratch)]
@@ -101,7 +101,7 @@ def linear_bytes(model: Path) -> int:
 
 
 def models(asked: list[Path]) -> Iterator[Path]:
-    """The files named, and those in folders named, by name."""
+    """Yield the named files, and those in named folders by name."""
     for path in asked:
         yield from sorted(path.glob("*.tflite")) if path.is_dir() else (path,)
 

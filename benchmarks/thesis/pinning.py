@@ -61,7 +61,7 @@ class Row:
     seconds: float
 
     def reduction(self, naive: Row) -> float | None:
-        """The share of the naive plan's bytes that it does not move."""
+        """Return the share of the naive plan's bytes that this method saves."""
         if self.moved_bytes is None or not naive.moved_bytes:
             return None
         return 1 - self.moved_bytes / naive.moved_bytes
@@ -73,7 +73,7 @@ def speed_up(reduction: float, boundness: float) -> float:
 
 
 def problem_of(network: str, tensors: str, size_kb: int, order: Order) -> Problem:
-    """Return what is planned."""
+    """Return the problem to plan."""
     reading = Reading(count=Count.ALL, granularity=Granularity.RAW)
     if size_kb:
         capped = replace(reading, cap_tensors=True)
@@ -129,7 +129,7 @@ class Table:
         return self.rows[size_kb, method].reduction(self.rows[size_kb, "naive"])
 
     def lines(self) -> Iterator[str]:
-        """One line for each size: what each method moves, then what that means for `exact`."""
+        """Yield one line per size: the bytes of each method, then the consequences for `exact`."""
         infinite = self.reduction(INFINITE, "exact") or 0.0
         for size_kb in dict.fromkeys(size_kb for size_kb, _ in self.rows):
             moved = (self._moved(self.rows[size_kb, method]) for method in METHODS)
@@ -156,7 +156,7 @@ def tables_of(found: Iterable[Row]) -> list[Table]:
 
 
 def print_tables(tables: list[Table]) -> None:
-    """Bytes moved by each method, reductions and speed-ups, and beside them the thesis's figures."""
+    """Print the bytes of each method, reductions and speed-ups, next to the thesis's figures."""
     heads = " ".join(f"{method:>12}" for method in METHODS)
     print(
         f"{'network':14} {'tensors':6} {'KB':>5} {'ops':>5} {heads}  {'saved':>6} {'(a)':>6} {'(b)':>6} {'of inf':>7}"
@@ -197,7 +197,7 @@ def _beside(table: Table) -> str:
 
 
 def print_rivals(tables: list[Table]) -> None:
-    """How much less `exact` moves than each rival beyond what infinite scratchpads move, over all sizes."""
+    """Print how much less `exact` moves than each rival, beyond the bytes of infinite scratchpads, over all sizes."""
     for tensors in dict.fromkeys(table.tensors for table in tables):
         for method in METHODS[:-1]:
             pairs = [
@@ -215,7 +215,7 @@ def print_rivals(tables: list[Table]) -> None:
 
 
 def print_exact(found: list[Row]) -> bool:
-    """What `exact` must show; return whether it does (asked of capped tensors, where each problem is proven)."""
+    """Print the results of `exact`; return True if it meets its requirements (capped tensors, every problem proven)."""
     met = True
     for tensors in dict.fromkeys(row.tensors for row in found):
         exact = [row for row in found if row.method == "exact" and row.tensors == tensors and row.size_kb]

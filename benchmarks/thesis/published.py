@@ -1,4 +1,4 @@
-"""What Jang's thesis says of itself (Drexel 2023, chapter 7; SMAUG's cycles, tensors capped at the scratchpad)."""
+"""Figures that Jang's thesis states (Drexel 2023, chapter 7; SMAUG's cycles, tensors capped at the scratchpad)."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Timed:
 
     @property
     def in_turns(self) -> int:
-        """Cycles where nothing runs beside anything else."""
+        """Return the cycles if nothing runs concurrently."""
         return self.transfer_cycles + self.compute_cycles
 
 
@@ -60,7 +60,7 @@ class SpeedUps:
 
 
 def timed(network: str, size_kb: int, method: str) -> tuple[Timed, bool]:
-    """The plan's times, and whether it is proven; ends the program where there is no plan in time."""
+    """Return the plan's times, and whether it is proven; end the program if there is no plan in time."""
     problem = problem_of(network, "capped", size_kb, Order.GIVEN)
     result = plan_problem(problem, method, Limits(LIMIT_SECONDS))
     if result.answer is None:
@@ -86,7 +86,7 @@ def speed_ups(network: str, size_kb: int) -> SpeedUps:
 
 
 def lines(rows: Mapping[tuple[str, int], SpeedUps], sizes: Sequence[int]) -> Iterator[str]:
-    """Table 7.1 with our columns beside the thesis's; averages are over sizes."""
+    """Yield table 7.1 with our columns next to the thesis's; averages are over sizes."""
     yield (
         f"{'':14} {'boundness':>15} {'without DMA':>15} {'infinite, in turns':>20} {'beside':>7} {'by count':>9}"
         f" {'average, in turns':>20} {'beside':>7} {'by count':>9}   least, greatest"

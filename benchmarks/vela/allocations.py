@@ -38,7 +38,7 @@ TIME_LIMIT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One model by one strategy; `ours_bytes` and `parameter_bytes` are the same in both rows of a model."""
+    """One model by one strategy; `ours_bytes` and `parameter_bytes` are equal in both rows of a model."""
 
     model: str
     strategy: str
@@ -79,7 +79,7 @@ def rows(vela: Path, accelerator: str, model: Path) -> Iterator[Row]:
 def compiled(
     vela: Path, accelerator: str, strategy: str, model: Path, folder: Path
 ) -> tuple[AnswerCheck, dict[str, str]]:
-    """What onchip finds of Vela's allocation, and Vela's own summary."""
+    """Return onchip's verdict on Vela's allocation, and Vela's own summary."""
     options = ("--accelerator-config", accelerator, "--optimise", strategy, "--verbose-allocation")
     command = (str(vela), str(model), *options, "--output-dir", str(folder))
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -109,7 +109,7 @@ def _number(figure: object) -> int:
 
 
 def models(asked: list[Path]) -> Iterator[Path]:
-    """The files named, and those in folders named, by name."""
+    """Yield the named files, and those in named folders by name."""
     for path in asked:
         yield from sorted(path.glob("*.tflite")) if path.is_dir() else (path,)
 

@@ -1,11 +1,12 @@
-"""Our schedules in as much SRAM as Vela's cascades take: bytes off chip, side by side.
+"""Schedules by onchip in the SRAM of Vela's cascades: off-chip bytes, side by side.
 
     PYTHONPATH=benchmarks python -m vela.schedules VELA MODEL... [--accelerator ethos-u55-128] [--json RESULTS.json]
 
 VELA is the program (`pip install ethos-u-vela`), MODEL a .tflite file. Each is compiled with `--optimise Size`, and
 scheduled (`--objective traffic --bits model`, stacks free and greedy, the better of both) in an SRAM of Vela's peak.
-Vela's bytes are those it reads of compressed weights and writes and reads of maps that do not stay; ours are all of the
-network's input and output, weights as they are in the file, and maps. Ends with 1 where a schedule takes more SRAM.
+Vela's bytes are its reads of compressed weights, and its reads and writes of feature maps that do not stay. Ours are
+those of the network's inputs and outputs, of uncompressed weights, and of feature maps. Ends with 1 if a schedule takes
+more SRAM.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from onchip.api.networks import read_network
 from onchip.ir.tensor import Role
 
 Untyped: TypeAlias = Any
-"""What JSON holds."""
+"""A JSON value."""
 TIME_LIMIT_SECONDS = 40
 ACCELERATOR = """
 format: onchip-accelerator
@@ -43,7 +44,7 @@ dram: {{access_bits: 8, read_energy_pj: 1, write_energy_pj: 1,
 
 @dataclass(frozen=True, slots=True)
 class CascadeRow:
-    """One model: the SRAM that Vela takes, what goes off chip there, and in our schedule of the same SRAM."""
+    """One model: Vela's SRAM and off-chip bytes, and those of our schedule in the same SRAM."""
 
     model: str
     whole_bytes: int
@@ -82,7 +83,7 @@ def row(vela: Path, accelerator: str, model: Path, folder: Path) -> CascadeRow:
 
 
 def scheduled(model: Path, sram_bytes: int, stacks: str, folder: Path) -> Untyped:
-    """What `onchip schedule --json` says of the model in that SRAM."""
+    """Return the answer of `onchip schedule --json` for the model in that SRAM."""
     accelerator = folder / "accelerator.yaml"
     accelerator.write_text(ACCELERATOR.format(sram=sram_bytes))
     options = ("--objective", "traffic", "--bits", "model", "--stacks", stacks, "--time-limit", str(TIME_LIMIT_SECONDS))

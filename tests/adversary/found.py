@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[1] / "found"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A case, its level, and what was wrong when it was found."""
+    """A case, its level, and its fault when it was found."""
 
     level: str
     fault: str

@@ -1,4 +1,4 @@
-"""What a level of the adversary is: it makes cases, and judges what the program answers to them."""
+"""The interface of the adversary's levels, which generate cases and judge the program's answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onchip.cli import run
 Json: TypeAlias = Any
 """A value as JSON has it."""
 Facts: TypeAlias = dict[str, Json]
-"""All that a case consists of, as JSON: graphs, accelerators, buffers and options."""
+"""The content of a case as JSON: graphs, accelerators, buffers and options."""
 
 
 def write_new(path: Path, text: str) -> None:
@@ -27,7 +27,7 @@ def write_new(path: Path, text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended."""
+    """The end of a command: exit code, output and errors."""
 
     code: int
     out: str
@@ -35,7 +35,7 @@ class Ended:
 
     @property
     def answer(self) -> Facts:
-        """The JSON object that it printed; an empty one if it printed none."""
+        """Return the printed JSON object; an empty one if none was printed."""
         try:
             value = json.loads(self.out)
         except json.JSONDecodeError:
@@ -65,12 +65,12 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a case.
+    """The judgement of a case.
 
-    `proofs` counts claims that were held against an oracle (OPTIMAL, INFEASIBLE, a bound), `fault` says what is
-    wrong (None: nothing), beginning with a few words that stay the same while the case is made smaller, then a
-    colon. A case that the program refuses as bad input is `refused` and counts for nothing. `above` says by what
-    share of the least each answer is above it, where a level's method claims no optimum: a figure, and no fault.
+    `proofs` counts claims that were compared with an oracle (OPTIMAL, INFEASIBLE, a bound). `fault` describes the fault
+    (None: no fault). It begins with a few words that stay the same while the case is reduced, then a colon. A case that
+    the program rejects as bad input is `refused` and counts for nothing. `above` holds, for methods that claim no
+    optimum, the share by which each answer exceeds the minimum: a figure, not a fault.
     """
 
     proofs: int = 0
@@ -80,20 +80,20 @@ class Verdict:
 
     @property
     def kind(self) -> str | None:
-        """What the fault is, without its figures."""
+        """Return the fault without its figures."""
         return None if self.fault is None else self.fault.partition(":")[0]
 
 
 class Level(Protocol):
-    """One level of the program: what is asked there, how it is judged, and its share of the time."""
+    """One level of the program: its questions, their judgement, and its share of the time."""
 
     @property
     def name(self) -> str:
-        """The name of the level."""
+        """Return the name of the level."""
 
     @property
     def weight(self) -> float:
-        """Its share of the time, in proportion to the others'."""
+        """Return the level's share of the time, relative to the other levels."""
 
     def generate(self, chance: random.Random) -> Facts:
         """Return a new case, odd on purpose."""

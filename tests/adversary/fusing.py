@@ -11,14 +11,15 @@ from oracles.fused_pixels import Layer, Network, Window
 
 KINDS = ("Conv", "Conv", "Conv", "Depthwise", "MaxPool", "Add", "Add", "Exp", "Scale", "Gemm")
 ODD_KINDS = (*KINDS, "Gate", "Gate", "Spread", "Spread", "Softmax", "Concat", "Concat", "Part", "Part", "Grow", "Grow")
-"""With a map of one pixel that gates all pixels, one of one channel that gates all channels, what is outside of all
-stacks, maps side by side, which some layers see, and layers that see some channels of a map, or pixels repeatedly."""
+"""Kinds with maps of one pixel or one channel as gates, operators outside all stacks, concatenations that some layers
+see through, and layers that read some channels of a map, or repeated pixels.
+"""
 SEES_A_PART = ("Conv", "Conv", "Depthwise", "MaxPool", "Exp", "Scale")
 SEES_JOINED_MAPS = ("Conv", "Depthwise", "MaxPool", "Exp", "Scale", "Gemm")
 
 
 def random_network(chance: random.Random, kinds: tuple[str, ...] = KINDS) -> Facts:
-    """One to four layers over one small map: odd strides, pads beyond the map, dilation, branches, inner outputs."""
+    """Return one to four layers over a small map: odd strides, large pads, dilation, branches, inner outputs."""
     most = chance.choice((2, 3, 4, 5, 7))
     shape = [chance.choice((1, 1, 2, 3)), chance.randint(1, most), chance.randint(1, most)]
     made = Made([shape])
@@ -76,7 +77,7 @@ def _random_layer(chance: random.Random, source: int, made: Made, kinds: tuple[s
 
 
 def _random_part(chance: random.Random, source: int, made: Made) -> list[int] | None:
-    """The first channel and how many there are; None where there are too few."""
+    """Return the first channel and the number of channels; None if there are too few."""
     channels = made.shapes[source][0]
     if channels == 1:
         return None
@@ -85,14 +86,17 @@ def _random_part(chance: random.Random, source: int, made: Made) -> list[int] | 
 
 
 def _seen_shape(layer: Facts, shapes: list[list[int]]) -> list[int]:
-    """The shape of the first map that a layer reads, or of the part of it that it sees, or of its pixels repeated."""
+    """Return the shape of a layer's first input, of the part of it that the layer reads, or of its repeated pixels."""
     channels, *sizes = shapes[layer["from"][0]]
     times = layer.get("grow", [1, 1])
     return [layer["part"][1] if "part" in layer else channels, sizes[0] * times[0], sizes[1] * times[1]]
 
 
 def _random_gate(chance: random.Random, kind: str, source: int, made: Made) -> Facts:
-    """A map of one pixel, or of one channel, that multiplies another, on either side; where there is none, one."""
+    """Return a layer that multiplies a map by one of one pixel or one channel.
+
+    Without such a map, a layer that makes one.
+    """
     channels, rows, columns = made.shapes[source]
     wanted = [channels, 1, 1] if kind == "Gate" else [1, rows, columns]
     gates = [at for at, shape in enumerate(made.shapes) if shape == wanted]
@@ -109,7 +113,7 @@ def _is_wider(shape: list[int], own: list[int]) -> bool:
 
 @dataclass(slots=True)
 class Made:
-    """A network in the making: shapes (channels, rows, columns) of the input and of each layer's output."""
+    """A network under construction: shapes (channels, rows, columns) of the input and of each layer's output."""
 
     shapes: list[list[int]]
     layers: list[Facts] = field(default_factory=list)
@@ -125,7 +129,7 @@ class Made:
 
 
 def shape_after(layer: Facts, shapes: list[list[int]]) -> list[int] | None:
-    """Return the shape of a layer's output; None where there is none."""
+    """Return the shape of a layer's output; None if the layer is invalid."""
     sources = [shapes[at] for at in layer["from"]]
     channels, *sizes = _seen_shape(layer, shapes)
     kind = layer["kind"]
@@ -149,7 +153,7 @@ def shape_after(layer: Facts, shapes: list[list[int]]) -> list[int] | None:
 
 
 def reads_less_than_its_padding(facts: Facts) -> bool:
-    """Whether the windows of some layer span no more than its pads: such a layer cannot be fused."""
+    """Return True if some layer's windows span no more than its pads, so that it cannot be fused."""
     shapes = shapes_of(facts)
     for layer, (_, *after) in zip(facts["layers"], shapes[1:], strict=True):
         kernel, stride, dilation, pads = _sliding(layer)
@@ -252,7 +256,7 @@ def oracle_network(facts: Facts) -> Network:
 
 
 def is_moved(facts: Facts, at: int) -> bool:
-    """Whether an operator is outside of all stacks: a softmax, and what joins maps for whom cannot see the parts."""
+    """Return True if an operator is outside all stacks: a softmax, or a concatenation that a reader needs whole."""
     layers = facts["layers"]
     if layers[at]["kind"] != "Concat":
         return bool(layers[at]["kind"] == "Softmax")
@@ -264,7 +268,7 @@ def is_moved(facts: Facts, at: int) -> bool:
 
 
 def _maps_seen(facts: Facts, at: int) -> list[str]:
-    """The map, or the maps that are joined to it."""
+    """Return the map, or the maps that are concatenated to it."""
     if at == 0 or facts["layers"][at - 1]["kind"] != "Concat" or is_moved(facts, at - 1):
         return [name_of(facts, at)]
     return [name_of(facts, one) for one in facts["layers"][at - 1]["from"]]
@@ -285,13 +289,13 @@ def moved_elements(facts: Facts) -> list[tuple[list[int], int]]:
 
 
 def is_output(facts: Facts, at: int) -> bool:
-    """Whether what a layer writes leaves the network: it is told to, or nobody reads it."""
+    """Return True if a layer's output leaves the network, as stated or because it has no reader."""
     is_read = any(at + 1 in other["from"] for other in facts["layers"])
     return bool(facts["layers"][at].get("output")) or not is_read
 
 
 def graph_file(facts: Facts) -> Json:
-    """Return the network as a graph file; views are operators of their own."""
+    """Return the network as a graph file; views are separate operators."""
     shapes = shapes_of(facts)
     tensors = [_tensor(name_of(facts, 0), [1, *shapes[0]], "input")]
     operators: list[Json] = []

@@ -1,4 +1,4 @@
-"""What stacks of a tiny case cost, each costed once by the documented cost model."""
+"""Costs of the stacks of a tiny case, each computed once by the documented cost model."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StackTable:
 
     @property
     def outside(self) -> Costs:
-        """What the operators outside of all stacks cost: all that they read and write passes DRAM once."""
+        """Return the cost of the operators outside all stacks, whose operands pass DRAM once."""
         parts = [_moved(self._facts["machine"]["dram"], *each) for each in moved_elements(self._facts)]
         return tuple(map(sum, zip(*(self._criteria(*part) for part in ((0, 0, 0), *parts)), strict=True)))
 
@@ -91,7 +91,7 @@ class StackTable:
 
 
 def _moved(dram: Json, read: list[int], written: int) -> tuple[int, int, int]:
-    """Femtojoules, cycles and bits of reading each operand of so many bytes once, and writing one."""
+    """Return the femtojoules, cycles and bits to read each operand once and write one; sizes in bytes."""
     wide = dram["access_bits"]
     shortest = dram.get("shortest_access_bits", wide)
     energy_pj, cycles = Fraction(0), 0

@@ -14,7 +14,7 @@ ROOMY_BYTES: Final = 1 << 16
 
 
 def random_machine(chance: random.Random) -> Facts:
-    """One to four memories on the chip, the last of which holds everything; instances, slow ports, hardly any room."""
+    """Return one to four memories on chip, the outermost of which holds all operands, some replicated, slow or tiny."""
     names = chance.sample(DIMENSIONS[:4], chance.randint(1, 3)) + chance.choice(([], [], [], ["FX"]))
     dimensions = {name: chance.choice((1, 2, 2, 3)) for name in names}
     served = sorted(chance.randint(0, len(names)) for _ in range(chance.choice((0, 0, 1, 1, 2, 3))))
@@ -44,7 +44,7 @@ def _file(array: Json, memories: list[Json], chance: random.Random) -> Facts:
 
 
 def _memory(chance: random.Random, name: str, served: list[str]) -> Json:
-    """A memory farther from the units serves at least what a nearer one does, or nothing could fill that."""
+    """Return a memory that serves at least the dimensions of the nearer ones, so that it can fill them."""
     memory: Json = {"name": name, "capacity": chance.choice(CAPACITIES), **_access(chance)}
     holds = sorted(chance.sample(OPERANDS, chance.randint(1, 3)))
     if len(holds) < len(OPERANDS) or chance.random() < 0.5:

@@ -27,7 +27,7 @@ import sys
 
 sys.meta_path[:] = [one for one in sys.meta_path if type(one).__name__ != "ScikitBuildInplaceFinder"]
 """
-"""Of a `sitecustomize.py`: what is installed in place would be imported before anything in PYTHONPATH."""
+"""Text of a `sitecustomize.py`: a package installed in place would precede PYTHONPATH."""
 SECONDS = 600.0
 
 
@@ -54,7 +54,7 @@ class Planted:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether it stands in C++, so that the copy has to be built."""
+        """Return True if the fault is in C++, so that the copy has to be built."""
         return not self.file.endswith(".py")
 
 
@@ -69,7 +69,7 @@ def _modules() -> Iterator[pkgutil.ModuleInfo]:
 
 
 class Outcome(StrEnum):
-    """How the adversary's run on a planted fault ended; a case that only never ends shows no wrong answer."""
+    """The outcome of the adversary on a planted fault; a case that never ends does not show a wrong answer."""
 
     FOUND = "found"
     NEVER_ENDS = "a case never ends"
@@ -124,7 +124,7 @@ def outcome_of(found: Path) -> Outcome:
 
 
 def _planted_program(fault: Planted, folder: Path) -> Path:
-    """Where the program with the fault can be imported from; C++ is built, in a minute."""
+    """Return the import path of the program with the fault; C++ is built, which takes a minute."""
     source, installed = folder / "src", folder / "installed"
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "CMakeFiles", "CMakeCache.txt"))

@@ -11,7 +11,7 @@ from adversary.fusing import KINDS, graph_file, name_of, random_network, shapes_
 from adversary.fusing_machines import random_machine
 
 MOST_MACS: Final = 100
-"""Of one layer: the mapspaces of larger ones are too large to be listed."""
+"""Most MACs of one layer: the mapspaces of larger layers are too large to list."""
 
 
 def random_scheduling_network(chance: random.Random) -> Facts:
@@ -72,7 +72,7 @@ def _leaves(facts: Facts, name: str) -> bool:
 
 
 def random_scheduling_machine(chance: random.Random) -> Facts:
-    """As for stacks; alignments, queues, set-ups, double buffers, and a top memory that need not hold everything."""
+    """Return a machine as for stacks, with alignments, queues, set-ups, double buffers, and a selective top memory."""
     machine = random_machine(chance)
     machine["memories"] = machine["memories"][-3:]
     for memory in machine["memories"]:

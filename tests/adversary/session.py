@@ -1,4 +1,4 @@
-"""Fresh random cases at every level for so many seconds, and a table of what came of them."""
+"""Random cases at every level for some seconds, and a table of the results."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def _work(asked: argparse.Namespace, seed: str, place: Path, seconds: float) -> 
 
 @dataclass(slots=True)
 class Crew:
-    """So many processes at a time; one whose case never ends is killed, and another takes its place.
+    """A fixed number of concurrent processes; a process whose case never ends is killed and replaced.
 
-    `places` are the folders of all that there were.
+    `places` are the folders of all processes so far.
     """
 
     asked: argparse.Namespace
@@ -157,7 +157,7 @@ def table(tallies: dict[str, Tally]) -> str:
 
 
 def _above_the_least(name: str, above: Sequence[float]) -> str:
-    """How often answers are the least that there is, and how far the others are above it."""
+    """Return how many answers are minimal, and how far the others exceed the minimum."""
     more = sorted(one for one in above if one > 0)
     text = f"{name}: of {len(above):,} answers {len(above) - len(more):,} are the least that there is"
     return f"{text}; the others are {median(more):.1%} above it (median), at most {more[-1]:.1%}" if more else text

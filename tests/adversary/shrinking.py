@@ -30,7 +30,7 @@ def shrink(level: Level, facts: Facts, kind: str, program: Program, seconds: flo
 
 
 def _holds(still_fails: Callable[[Facts], bool], candidate: Facts) -> bool:
-    """A case that a generator would never make may break an oracle; then it is not the same fault."""
+    """Return True if a candidate still fails; a case that breaks an oracle does not count as the same fault."""
     try:
         return still_fails(candidate)
     except Exception:
@@ -38,7 +38,7 @@ def _holds(still_fails: Callable[[Facts], bool], candidate: Facts) -> bool:
 
 
 def weight(value: object) -> tuple[int, int, int]:
-    """What is to become less: the entries, then the sum of the numbers, then the length of the text."""
+    """Return the measure that shrinking reduces: the entries, then the sum of the numbers, then the text length."""
     entries, total = 0, 0
     for one in _leaves(value):
         entries += 1

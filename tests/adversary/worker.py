@@ -1,4 +1,4 @@
-"""One process of the adversary: case after case, until the time is over."""
+"""One process of the adversary, which judges cases until the time is over."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from adversary.shrinking import shrink
 from oracles.packing import TooLargeError
 
 KINDS_KEPT = 3
-"""So many cases of one kind of fault are written; more of the same say nothing new."""
+"""Most cases that are written per kind of fault; more would repeat the same information."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came of one level in one process."""
+    """The results of one level in one process."""
 
     cases: int = 0
     refused: int = 0
@@ -51,7 +51,7 @@ class Worker:
     _kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def work(self, seconds: float, *, stop_at_first: bool = False) -> dict[str, Tally]:
-        """Judge cases until so many seconds have gone, or until the first fault."""
+        """Judge cases for some seconds, or until the first fault."""
         self.tallies = {level.name: Tally() for level in self.levels}
         deadline, number = time.monotonic() + seconds, 0
         while time.monotonic() < deadline and not (stop_at_first and any(t.faults for t in self.tallies.values())):
@@ -67,7 +67,7 @@ class Worker:
         program = Program(self.folder)
         try:
             verdict = level.judge(facts, program)
-        except TooLargeError:  # nobody knows the answer
+        except TooLargeError:  # the answer is unknown
             verdict = Verdict(refused=True)
         except Exception:  # an oracle that breaks is a defect, too, and must be seen
             verdict = Verdict(fault=f"the judge breaks: {traceback.format_exc(limit=-3)}")

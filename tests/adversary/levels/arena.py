@@ -1,4 +1,4 @@
-"""`onchip check` of a TFLite Micro arena plan: overlaps, variables, negative offsets, against a rule of its own."""
+"""`onchip check` of a TFLite Micro arena plan against an independent rule: overlaps, variables, negative offsets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ArenaLevel:
     weight: float = 0.5
 
     def generate(self, chance: random.Random) -> Facts:
-        """Each operator reads an earlier tensor and writes one; `sizes` are bytes, a state is read by its operator."""
+        """Make a chain in which each operator reads an earlier tensor and its state; `sizes` are in bytes."""
         count = chance.randint(1, 5)
         reads = [chance.randint(0, at) for at in range(count)]
         sizes = [chance.choice((4, 16, 24, 64)) for _ in range(count + 1)]
@@ -58,7 +58,7 @@ class ArenaLevel:
 
 
 def _write(facts: Facts, path: object) -> None:
-    """Tensors t0, t1, ... and the states s0, s1, ...; a state of no bytes is a constant that nobody reads."""
+    """Write tensors t0, t1, ... and states s0, s1, ...; a state of no bytes is a constant without readers."""
     tensors = [TfliteTensor(f"t{at}", [1, size], "INT8") for at, size in enumerate(facts["sizes"])]
     operators = []
     for at, (read, state) in enumerate(zip(facts["reads"], facts["states"], strict=True)):
@@ -72,7 +72,7 @@ def _write(facts: Facts, path: object) -> None:
 
 
 def _is_legal(facts: Facts, offsets: Sequence[int]) -> bool:
-    """No offset is below -1, and no two tensors that are needed in one step share a byte."""
+    """Return True if no offset is below -1, and no two tensors needed in one step share a byte."""
     if min(offsets) < OPEN:
         return False
     count = len(facts["reads"])

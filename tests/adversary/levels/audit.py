@@ -1,4 +1,4 @@
-"""`onchip audit`: what is proven is never refuted, what is not the best always is; also where no oracle reaches."""
+"""`onchip audit`: proven answers are never refuted, suboptimal ones always, also beyond the reach of oracles."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _judged_plan(facts: Facts, program: Program) -> Verdict:
 
 
 def _judged_worse(facts: Facts, program: Program, value: int) -> Verdict:
-    """An answer that is not the best: nothing is below the best value, and one more is refuted by a plan of it."""
+    """Judge a suboptimal answer: no value is below the optimum, and an optimum plus one is refuted by a plan."""
     other = (
         {"method": "exact", "order": "given"} if facts["objective"] == "peak" else {"method": "naive", "order": "given"}
     )
@@ -135,7 +135,7 @@ def _judged_worse(facts: Facts, program: Program, value: int) -> Verdict:
 
 
 def _has_links(facts: Facts) -> bool:
-    """With links the exact model bounds how many copies follow each other, and what that leaves open stays open."""
+    """Return True if the machine has links: the exact model then bounds chains of copies, and may stay undecided."""
     return "links" in facts["accelerator"]
 
 
@@ -149,7 +149,7 @@ def _fault_of_ruling(ended: Ended, expected: str, *, may_be_open: bool) -> str |
 
 
 def _judged_large(facts: Facts, program: Program) -> Verdict:
-    """The claimed bound is never refuted; confirmed it is a proof of two provers."""
+    """Judge a large case: the claimed bound is never refuted; if confirmed, it is proven by two provers."""
     planned = _plan(program, facts, "plan.json", "--time-limit", SECONDS_LARGE)
     if planned.code == 2:
         return Verdict(refused=True)

@@ -1,4 +1,4 @@
-"""`onchip map` by all mappers but plain `exact`: what each claims of its own space, and what none may be above."""
+"""`onchip map` by all mappers except plain `exact`: their claims in their own spaces, and common upper bounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_MAPPINGS = 400
 MOST_SCHEDULES = 4000
 CLOSE = 1e-9
 BITS_OF_A_TIE = 2e-4
-"""CoSA's objective is told in ten-thousandths of a bit, and a proof is within one of them."""
+"""CoSA's objective is stated in ten-thousandths of a bit; a proof is within one unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Case:
 
     @property
     def mapping(self) -> LayerMapping | None:
-        """The mapping that was printed."""
+        """Return the printed mapping."""
         return _mapping(self.ended.answer.get("mapping"))
 
     @property
     def objective(self) -> MappingObjective:
-        """What was made least."""
+        """Return the objective of the case."""
         return MappingObjective(self.facts["objective"])
 
 
@@ -102,7 +102,7 @@ def _asked(facts: Facts, program: Program, *more: object) -> Ended:
 
 
 def _fault_of_claim(case: Case) -> str | None:
-    """What is wrong with any answer: its mapping's legality, its value, its bound."""
+    """Return a fault of any answer: its mapping's legality, its value, its bound."""
     answer, mapping = case.ended.answer, case.mapping
     if (mapping is None) != (case.ended.code != 0) and case.facts["question"] != "cosa":
         return f"the exit code does not fit: {case.ended.code} with {mapping}"
@@ -123,7 +123,7 @@ def _fault_of_claim(case: Case) -> str | None:
 
 
 def _fault_against(case: Case, least: float) -> str | None:
-    """What is wrong where `least` is the least value of the space, infinite where nothing fits."""
+    """Return a fault against `least`, the minimum of the space; it is infinite if nothing fits."""
     answer = case.ended.answer
     if answer["lower_bound"] > least * (1 + CLOSE) + 1:
         return f"false bound: {answer['lower_bound']} above {least}"
@@ -159,7 +159,7 @@ def _values_of_filled_orders(case: Case) -> Iterator[float]:
 
 
 def _judged_loma(case: Case) -> str | None:
-    """The best of the orders as they are filled, of those that fit as the accounting counts; nothing is claimed."""
+    """Judge the best of the loop orders that fit, as the method allocates them; no optimality is claimed."""
     answer = case.ended.answer
     if answer["lower_bound"] != 0 or answer["status"] not in ("FEASIBLE", "UNKNOWN"):
         return f"a claim that nobody proved: {answer['status']} {answer['lower_bound']}"
@@ -210,7 +210,7 @@ def _judged_mapspace(case: Case) -> str | None:
 
 
 def _judged_random(case: Case) -> str | None:
-    """Its mappings lie in the space of `exact`, but for orders that count for time alone."""
+    """Judge random mappings, which are in the space of `exact`, except for orders that affect only latency."""
     answer = case.ended.answer
     if answer["lower_bound"] != 0 or answer["status"] not in ("FEASIBLE", "UNKNOWN"):
         return f"a claim that nobody proved: {answer['status']} {answer['lower_bound']}"
@@ -252,7 +252,7 @@ def _fault_of_variant(case: Case, program: Program) -> str | None:
 
 
 def _mapping(fields: Json) -> LayerMapping | None:
-    """Read a mapping as it is printed."""
+    """Parse a printed mapping."""
     if fields is None:
         return None
     nest = []

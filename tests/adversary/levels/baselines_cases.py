@@ -16,15 +16,15 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 
 QUESTIONS = {"uneven": 6, "loma": 5, "cosa": 4, "padding": 2, "mapspace": 3, "random": 1, "hybrid": 0.05}
-"""How often each is asked; `hybrid` takes two seconds."""
+"""Relative frequency of each question; `hybrid` takes two seconds."""
 OPERANDS = ("input", "weight", "output")
 LETTERS = {"input": "Inputs", "weight": "Weights", "output": "Outputs"}
 
 
 def random_facts(chance: random.Random) -> Facts:
-    """A question with a layer that it can be answered for by trying everything.
+    """Return a question with a layer for which exhaustive search can find the answer.
 
-    Where hardly anything fits `random` and `hybrid` draw for minutes, so they have a limit.
+    If hardly anything fits, `random` and `hybrid` draw for minutes, so they have a time limit.
     """
     question = chance.choices(list(QUESTIONS), list(QUESTIONS.values()))[0]
     most = {"uneven": 3, "loma": 4, "cosa": 4, "padding": 2, "mapspace": 3}.get(question, 4)
@@ -54,7 +54,7 @@ def random_facts(chance: random.Random) -> Facts:
 
 
 def _layer(chance: random.Random, factors: int, *, is_whole: bool) -> str:
-    """A text; padded layers grow beyond their factors, so that theirs have no padded zeros."""
+    """Return the text of a layer; layers to be padded have no padded zeros, because they grow beyond their factors."""
     sizes = dict.fromkeys("nkcpqrs", 1)
     groups = chance.choice((1, 1, 1, 1, 2))
     for loop in chance.choices("nkcpqrskcp", k=factors):
@@ -73,7 +73,7 @@ def _layer(chance: random.Random, factors: int, *, is_whole: bool) -> str:
 
 
 def _machine(chance: random.Random, widths: dict[str, int], *, is_chain: bool) -> Json:
-    """One to three memories; where it is a chain the last one serves the whole array."""
+    """Return one to three memories; in a chain the last one serves the whole array."""
     dimensions = chance.choice(({"lane": 2}, {"lane": 2, "pe": 3}, {"K": 2, "OX": 2}, {"C": 4}, {"lane": 3}, None))
     array: Json = {"mac_energy_pj": 0.5} | ({"free": chance.choice((1, 2, 4))} if dimensions is None else {})
     if dimensions is not None:
@@ -117,7 +117,7 @@ def _memory(
 
 
 def _bytes_of_one(held: list[str], widths: dict[str, int]) -> int:
-    """What an element of each operand takes together: a memory with less is refused."""
+    """Return the bytes of one element of each operand together: a smaller memory is rejected."""
     bits = sum(widths["partial_bits"] if operand == "output" else widths["bits"] for operand in held)
     return -(-bits // 8)
 
@@ -134,7 +134,7 @@ def _ports(chance: random.Random, least: int) -> list[Json]:
 
 
 def _timeloop_machine(chance: random.Random, widths: dict[str, int]) -> Json:
-    """A flat architecture: registers, perhaps a buffer for some units, one for all; what each keeps."""
+    """Return a flat architecture: registers, perhaps a buffer for some units, one for all, and the operands of each."""
     units = chance.choice((1, 2, 4))
     between = chance.choice([one for one in (1, 2, 4) if units % one == 0])
     instances = {"reg": units, "local": between, "shared": 1}
@@ -182,7 +182,7 @@ def machine_of(facts: Facts, program: Program) -> Accelerator:
 
 
 def _as_documented(machine: Json) -> Accelerator:
-    """What docs/timeloop.md says that such files mean."""
+    """Return the accelerator that docs/timeloop.md describes for such a file."""
     memories, dimensions, serves = machine["memories"], dict[str, int](), list[list[str]]()
     inner, count = "MAC", machine["units"]
     for one in memories:
@@ -210,7 +210,7 @@ def _as_documented(machine: Json) -> Accelerator:
 
 
 def renamed(facts: Facts) -> Facts:
-    """The same machine, memories and dimensions of no loop's name called otherwise."""
+    """Return the same machine with other names of memories, and of dimensions without a loop's name."""
     other = deepcopy(facts)
     for one in other["machine"]["memories"]:
         one["name"] = f"z{one['name']}"
@@ -227,7 +227,7 @@ def _other(name: str) -> str:
 
 
 def padded_layers(layer: Layer, percent: int) -> Iterator[Layer]:
-    """The layer, and all with loops at most so much longer that have no prime factor above 7."""
+    """Yield the layer, and all layers with loops up to `percent` longer whose prime factors are at most 7."""
     choices = []
     for bound in layer.bounds.values():
         longer = range(bound + 1, bound + bound * percent // 100 + 1) if bound > 1 else ()

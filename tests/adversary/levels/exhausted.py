@@ -19,9 +19,9 @@ ROOMY = 60
 
 @dataclass(frozen=True, slots=True)
 class ExhaustedLevel:
-    """Asks for the least traffic or arena of `graph_of` a seed and so many operators, and tries every state.
+    """Compares the minimum traffic or arena with an exhaustive search, on graphs of a seed and a number of operators.
 
-    `more` is how much room there is beyond what one operator needs; a plan is run for so many `inferences`.
+    `more` are the bytes beyond the need of one operator. A plan is run for `inferences` inferences.
     """
 
     name: str
@@ -34,7 +34,7 @@ class ExhaustedLevel:
     weight: float = 1.0
 
     def generate(self, chance: random.Random) -> Facts:
-        """A seed of a graph, the order, the alignment, how much room there is, and what is to be least."""
+        """Make a case: a graph's seed, the order, the alignment, the capacity and the objective."""
         return {
             "graph": chance.randrange(1 << 30),
             "operators": chance.choice(self.operators),
@@ -45,7 +45,7 @@ class ExhaustedLevel:
         }
 
     def judge(self, facts: Facts, program: Program) -> Verdict:
-        """Compare value and bound with the least that there is; check and run what is found."""
+        """Compare value and bound with the minimum; check and run the plan."""
         problem = self._problem(facts)
         path = program.write("graph.json", json.loads(graph_to_json(problem.graph)))
         plan = program.folder / "plan.json"

@@ -1,4 +1,4 @@
-"""`onchip fuse`: every strategy of the space that is asked for, tried one by one, costed by the model of stacks."""
+"""`onchip fuse` against every strategy of the requested space, costed by the model of stacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIZES: Final = ("sweep", "halves", "powers", "divisors", "all", "case-study")
 OBJECTIVES: Final = ("energy", "energy", "latency", "edp", "edp", "dram", "dram")
 METHODS: Final = ("loma",) * 60 + ("exact",) * 40
 MOST_STACKS: Final = {"loma": 80, "exact": 30, "uneven": 50}
-"""So many stacks in tiles are costed for a case. Mappers that draw at random are left to the level `baselines`."""
+"""Most stacks in tiles that are costed per case. The level `baselines` covers mappers that draw at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class _Case:
         return Verdict(1, self._strategy_is_so(options, answer) or self._check_says(strategy, answer))
 
     def _strategy_is_so(self, options: Facts, answer: Facts) -> str | None:
-        """Whether the strategy is in the space and its work and DRAM traffic are what they are pixel by pixel."""
+        """Return a fault unless the strategy is in the space, with the work and DRAM traffic counted pixel by pixel."""
         numbers = {layer.name: at for at, layer in enumerate(self.network.layers)}
         stacks: list[tuple[Run, Tile, str]] = []
         for one in answer["stacks"]:
@@ -226,7 +226,7 @@ class _Case:
 
 
 def _other_combination(case: _Case) -> Verdict:
-    """A single tiling for all, and each stack its own: both are proven, and single is never better."""
+    """Compare a single tiling for all stacks with a tiling per stack: both are proven, and single is never better."""
     options = case.facts["options"]
     other = "best" if options.get("combination") == "single" else "single"
     verdict = case.asked_once({**options, "combination": other})
@@ -247,7 +247,7 @@ def _renamed(case: _Case) -> Verdict:
 
 
 def _with_little_time(case: _Case) -> Verdict:
-    """Whatever is claimed in no time is true; with `exact` asked, stacks may be mapped by `loma`, too."""
+    """Check the claims of a run with a tiny time limit; with `exact`, stacks may be mapped by `loma`, too."""
     options = case.facts["options"]
     ended = case.ask(options, "--time-limit", "0.02")
     truth, answer = case.least(options), ended.answer
@@ -266,7 +266,7 @@ def _with_little_time(case: _Case) -> Verdict:
 
 
 def _is_proven_empty(answer: Facts) -> bool:
-    """True if no strategy of the space fits: nothing was found, and nothing stopped the search."""
+    """Return True if no strategy of the space fits: none was found, and the search was complete."""
     return answer.get("status") == "UNKNOWN" and answer.get("stopped_by") == "completed"
 
 
@@ -279,7 +279,7 @@ def _with_more_room_for_maps(case: _Case) -> Verdict:
 
 
 def _emitted(case: _Case) -> Verdict:
-    """The network in the tiles of the strategy is planned and run with the network's values."""
+    """Plan the tile graph of the strategy, and run it with the network's values."""
     folder, options = case.program.folder, case.facts["options"]
     tiled, plan = folder / "tiled.json", folder / "plan.json"
     ended = case.ask(options, "--emit-graph", tiled)
@@ -292,7 +292,7 @@ def _emitted(case: _Case) -> Verdict:
 
 
 def _in_two_processes(case: _Case) -> Verdict:
-    """As in one."""
+    """Check that two processes find the same value as one."""
     options = case.facts["options"]
     value, truth = case.ask(options, "--workers", 2).answer.get("objective_value"), case.least(options)
     return Verdict(1, None if value == truth else f"two processes find another value: {value} for {truth}")

@@ -29,7 +29,7 @@ MOST_STATES: Final = 1_500
 
 @dataclass(frozen=True, slots=True)
 class LatencyLevel:
-    """Tiny networks of stated cycles in what is just large enough for each operator, or a little larger."""
+    """Tiny networks with stated cycles, in memories just large enough for each operator, or a little larger."""
 
     name: str = "latency"
     weight: float = 0.5
@@ -73,7 +73,7 @@ class LatencyLevel:
         return _judged(facts, ended, json.loads(plan.read_text()))
 
     def smaller(self, facts: Facts) -> Iterator[Facts]:
-        """Yield the case without one operator, or without a tensor that nobody uses."""
+        """Yield the case without one operator, or without an unused tensor."""
         return (one for one in ScratchpadsLevel().smaller(facts) if one["graph"] != facts["graph"])
 
 
@@ -141,7 +141,7 @@ def _instruction(line: Json) -> Instruction:
 
 
 def _problem(facts: Facts) -> Problem:
-    """The case in words of the program's types, read by nothing of the program."""
+    """Return the case as a problem, without the program's readers."""
     graph, accelerator = facts["graph"], facts["accelerator"]
     tensors = tuple(Tensor(one["name"], one["bytes"], Role(one["role"])) for one in graph["tensors"])
     operators = tuple(

@@ -44,7 +44,7 @@ ROUNDED = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class MapLevel:
-    """Tiny layers on odd machines, where all mappings can be listed; now and then on bundled ones beside baselines."""
+    """Tiny layers on odd machines, whose mappings can all be listed; sometimes bundled machines against baselines."""
 
     name: str = "map"
     weight: float = 2.0
@@ -114,7 +114,7 @@ def _small_layer(chance: random.Random) -> str:
 
 @dataclass(slots=True)
 class MapCase:
-    """A case of `map`: what is asked, and how an answer is judged."""
+    """A case of `map`: the question and the judgement of its answers."""
 
     facts: Facts
     accelerator: Accelerator
@@ -124,7 +124,10 @@ class MapCase:
 
     @property
     def layer(self) -> Layer:
-        """With the bits asked for; sums as wide as there is room in each memory of outputs for one, if not said."""
+        """Return the layer with the requested bits.
+
+        By default, partial sums as wide as every output memory can hold.
+        """
         layer, bits, partial = Layer.of_text(self.facts["layer"]), self.facts["bits"], self.facts["partial_bits"]
         if partial is None:
             rooms = [8 * one.memory.capacity_bytes for one in self.accelerator.levels if "output" in one.memory.holds]
@@ -133,7 +136,7 @@ class MapCase:
 
     @property
     def problem(self) -> LayerProblem:
-        """All operands come from DRAM, and tiles may take all of each memory; unknown energies are assumed."""
+        """Return the problem with all operands in DRAM, tiles of up to whole memories, and assumed energies."""
         return LayerProblem(self.layer, with_assumed_energies(self.accelerator))
 
     def judged(self, objective: str) -> Verdict:
@@ -159,7 +162,7 @@ class MapCase:
     def ask(
         self, objective: str, method: str, *options: object, machine: str = "", layer: str = ""
     ) -> tuple[Ended, LayerMapping | None]:
-        """How the command ended, and the mapping that it printed."""
+        """Return the end of the command and the mapping that it printed."""
         partial = self.layer.partial_bits
         given = () if self.facts["partial_bits"] is None and not machine else ("--partial-bits", partial)
         ended = self.program.ask(
@@ -169,10 +172,10 @@ class MapCase:
         fields = ended.answer.get("mapping")
         return ended, None if fields is None else _mapping(fields)
 
-    # What is wrong with an answer
+    # Judgement of an answer
 
     def false_value(self, objective: str, ended: Ended, mapping: LayerMapping | None) -> str | None:
-        """Whether the mapping is illegal, or costs something else."""
+        """Return a fault if the mapping is illegal or has another cost."""
         if ended.code not in (0, 3, 4):
             return f"ends with {ended.code}: {ended.err[-300:]}"
         if mapping is None:
@@ -188,7 +191,7 @@ class MapCase:
         return None if is_same(value, cost) else f"false cost: {value} for {cost}"
 
     def false_claim(self, objective: str, ended: Ended) -> str | None:
-        """Whether a proof, a bound or a value is contradicted by the list of all mappings."""
+        """Return a fault if the list of all mappings contradicts a proof, a bound or a value."""
         least = self.least(objective)
         if least is None:
             return None
@@ -207,7 +210,7 @@ class MapCase:
         return None if is_complete else f"no proof without a limit: {status}"
 
     def least(self, objective: str) -> float | None:
-        """Of all mappings; infinite where nothing fits, None where there are too many."""
+        """Return the minimum of all mappings; infinite if none fits, None if there are too many."""
         if self.listed is None:
             in_any_order = self.facts["question"] == "any order"
             is_bundled = isinstance(self.facts["machine"], str)
@@ -217,7 +220,7 @@ class MapCase:
     # The same asked otherwise
 
     def cached(self, objective: str, ended: Ended) -> str | None:
-        """An answer is the same when it is kept, and when it is read."""
+        """Return a fault unless an answer is the same when it is written to the cache and when it is read."""
         with patch.dict(os.environ, {"ONCHIP_CACHE": str(self.program.folder / "kept")}):
             path = self.program.folder / "mapping.yaml"
             for _ in range(2):
@@ -237,7 +240,10 @@ class MapCase:
         return self._otherwise(objective, ended, renamed(self.facts["machine"], random.Random(self.facts["seed"])))
 
     def wider(self, objective: str, ended: Ended) -> str | None:
-        """More capacity or faster ports are never worse, unless a memory has to keep what it had no room for."""
+        """Return a fault if more capacity or faster ports cost more.
+
+        Machines with a memory that cannot hold an element are skipped: with more capacity it has to hold one.
+        """
         if leaves_something_out(self.problem.levels, self.problem.layer):
             return None
         machine = widened(self.facts["machine"], random.Random(self.facts["seed"]))
@@ -263,9 +269,9 @@ class MapCase:
         return None if agrees else f"turned it costs otherwise: {before} and {after}"
 
     def cut_short(self, objective: str) -> str | None:
-        """A search of so many nodes ends at the same place on every machine, and claims nothing false there.
+        """Return a fault if a search with a node limit depends on the machine or makes a false claim.
 
-        The command has no limit of nodes, and a tiny layer is searched before its time limit is looked at.
+        The command has no node limit, and a tiny layer is searched before the time limit is checked.
         """
         run = Run(Limits(node_limit=self.facts["nodes"]))
         found = solve_exactly(self.problem, MappingObjective(objective), run)
@@ -278,7 +284,7 @@ class MapCase:
         return f"false bound when cut short: {found.lower_bound} above {least}" if is_false else None
 
     def beaten(self, objective: str, ended: Ended) -> str | None:
-        """A baseline's mapping, or its like in the mapspace, costs no less."""
+        """Return a fault if a baseline's mapping, or its equivalent in the mapspace, costs less."""
         _, mapping = self.ask(objective, self.facts["baseline"], "--time-limit", SECONDS_OF_A_BASELINE)
         if mapping is None:
             return None
@@ -318,7 +324,7 @@ def _mapping(fields: Facts) -> LayerMapping:
 
 
 def _least_values(problem: LayerProblem, *, in_any_order: bool) -> dict[str, float]:
-    """Of each objective; empty where there are too many mappings."""
+    """Return the minimum for each objective; empty if there are too many mappings."""
     mappings = list(islice(all_mappings(problem, in_any_order=in_any_order), MOST_MAPPINGS + 1))
     return {} if len(mappings) > MOST_MAPPINGS else _costs(problem, mappings)
 
@@ -338,7 +344,7 @@ def _value(objective: str, energy_pj: float, cycles: float) -> float:
 
 
 def is_same(one: float, other: float) -> bool:
-    """True if two values differ by rounding alone."""
+    """Return True if two values differ only by rounding."""
     return isclose(one, other, rel_tol=ROUNDED, abs_tol=0.51)
 
 

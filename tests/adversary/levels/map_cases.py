@@ -10,7 +10,7 @@ from onchip.errors import InputError
 from onchip.ir.layer import Layer
 
 MOST_SPLITS = 1100
-"""Of the bounds over memories and the array, so that all mappings can be listed."""
+"""Most ways to split the bounds over memories and the array, so that all mappings can be listed."""
 OPERANDS = ("input", "weight", "output")
 ARRAYS: tuple[Facts, ...] = (
     {"dimensions": {"lane": 4}},
@@ -26,12 +26,12 @@ ARRAYS: tuple[Facts, ...] = (
     {"free": 7},
 )
 LARGE_ARRAYS: tuple[Facts, ...] = ({"dimensions": {"lane": 32, "pe": 16}}, {"dimensions": {"pe": 24}}, {"free": 60})
-"""More than forty ways to use them, most of which are ruled out without a look at their tiles."""
+"""Arrays with more than forty spatial mappings, most of which are pruned before their tiles are examined."""
 ROOMY_BYTES = 1 << 20
 
 
 def random_machine(chance: random.Random) -> Facts:
-    """One to four memories: some for one operand alone, some replicated, with slow, shared or no ports."""
+    """Return one to four memories: some for one operand, some replicated, with slow, shared or no ports."""
     is_large = chance.random() < 0.2
     array = dict(chance.choice(LARGE_ARRAYS if is_large else ARRAYS))
     array["mac_energy_pj"] = chance.choice((0, 0.5, 1, 3.7))
@@ -60,7 +60,7 @@ def _memory(chance: random.Random, name: str, dimensions: list[str], below: list
 
 
 def _accesses(chance: random.Random, times: int, has_ports: int) -> Facts:
-    """What an access costs, and the ports, if there are any."""
+    """Return the access energies of a memory, and its ports, if it has some."""
     bits = chance.choice((1, 8, 8, 16, 24, 64))
     found: Facts = {
         "access_bits": bits,
@@ -79,7 +79,7 @@ def _accesses(chance: random.Random, times: int, has_ports: int) -> Facts:
 
 
 def random_layer(chance: random.Random, machine: Facts) -> str:
-    """A layer few enough of whose loops' splits there are; every loop may be the long one."""
+    """Return a layer with few enough loop splits; every loop may be the long one."""
     places = 1 + len(machine["memories"]) + len(machine["array"].get("dimensions", "1"))
     is_large = sum(machine["array"].get("dimensions", {"free": machine["array"].get("free")}).values()) > 20
     most, sizes = (MOST_SPLITS, (1, 1, 2, 2, 3)) if is_large else (MOST_SPLITS // 2, (1, 1, 1, 1, 2, 2, 3, 4))
@@ -119,7 +119,7 @@ def _options(chance: random.Random, groups: int) -> str:
 
 
 def _splits(bounds: list[int], places: int) -> int:
-    """How many ways there are to share out the prime factors among so many places."""
+    """Return the number of ways to distribute the prime factors of the bounds over the given places."""
     return prod(comb(count + places - 1, places - 1) for bound in bounds for count in _prime_counts(bound))
 
 

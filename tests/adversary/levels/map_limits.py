@@ -25,7 +25,7 @@ WITHOUT_BYPASS = ("exact", "exact-even", "loma", "random")
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What `map` claims, by one method at one limit."""
+    """The claim of `map` by one method with one time limit."""
 
     method: str
     seconds: float
@@ -37,7 +37,7 @@ class _Answer:
 
     @property
     def words(self) -> str:
-        """The claim, for a fault."""
+        """Return the claim as text for a fault."""
         return f"{self.method} at {self.seconds} s: {self.status}, {self.value}, at least {self.bound}"
 
 
@@ -49,9 +49,9 @@ class MapLimitsLevel:
     weight: float = 2.0
 
     def generate(self, chance: random.Random) -> Facts:
-        """Half of the layers are tiny, so that all of their even mappings can be listed.
+        """Make a case; half of the layers are tiny, so that their even mappings can be listed.
 
-        Larger ones are asked once more without the cache, at the longest limit.
+        Larger ones are also run without the cache, at the longest limit.
         """
         odd = random_machine(chance)
         machine: Facts | str = odd

@@ -39,7 +39,7 @@ HELD: Final = {
     "buffer": ("input", "weight", "output"),
     "global": ("input", "weight", "output"),
 }
-"""By memory of the chip, nearest first, what it holds."""
+"""Operands that each memory on chip holds, nearest first."""
 CAPACITY_BITS: Final = {"register": 8, "buffer": 512 * 8, "global": 1024 * 8}
 SIDES: Final = {"K": 2, "OX": 2}
 LAYERS: Final = ({"K": 4, "C": 2, "Q": 3}, {"K": 2, "C": 4, "P": 2}, {"K": 6, "C": 2})
@@ -54,12 +54,12 @@ class MutantsLevel:
     weight: float = 9.0
 
     def generate(self, chance: random.Random) -> Facts:
-        """A format, a question of it, and the seeds of its mutants."""
+        """Make a case: a format, a question in it, and the seeds of its mutants."""
         seeds = [chance.randrange(2**31) for _ in range(MUTANTS)]
         return {"format": chance.choice(FORMATS), "base": chance.randrange(len(OBJECTIVES)), "seeds": seeds}
 
     def judge(self, facts: Facts, program: Program) -> Verdict:
-        """Mutate the answer and compare each verdict with a rule of its own."""
+        """Mutate the answer and compare each verdict with an independent rule."""
         if facts["format"] not in FORMATS:
             return Verdict(refused=True)
         base = 0 if facts["format"] == "packing" else facts["base"] % len(OBJECTIVES)
@@ -103,7 +103,7 @@ def _network(base: int) -> str:
 
 @cache
 def _answer(form: str, base: int) -> tuple[str, Json]:
-    """The text of the network, and the answer file as a value."""
+    """Return the text of the network, and the answer file as a value."""
     if form == "packing":
         rows = [{"id": f"b{at}", "lower": a, "upper": b, "size": size} for at, (a, b, size) in enumerate(BUFFERS)]
         lines = ["id,lower,upper,size", *(",".join(map(str, row.values())) for row in rows)]
@@ -141,7 +141,7 @@ def mutated(value: Json, chance: random.Random) -> Json:
 
 
 def _places(value: Json) -> Iterator[tuple[Any, Any]]:
-    """Each holder with the key or index of a value in it."""
+    """Yield each container with the key or index of a value in it."""
     waiting = [value]
     while waiting:
         holder = waiting.pop()
@@ -173,7 +173,7 @@ def _change(place: tuple[Any, Any], places: Sequence[tuple[Any, Any]], chance: r
 
 
 def _fault(form: str, question: str, document: Json, original: Json, program: Program) -> str | None:
-    """What is wrong with the verdict on a mutant; None for nothing."""
+    """Return the fault of the verdict on a mutant; None if there is none."""
     if form == "packing":
         return _fault_of_packing(question, document, program)
     network, chip = program.folder / "network.json", program.folder / "chip.yaml"
@@ -207,7 +207,7 @@ def _broken_claims(document: Json, original: Json) -> str | None:
 
 
 def _fault_of_packing(question: str, rows: Json, program: Program) -> str | None:
-    """`audit` refuses what is no packing of the buffers, and refutes one that is not the least."""
+    """Return a fault unless `audit` rejects invalid packings and refutes packings that are not minimal."""
     source, text = program.folder / "network.json", io.StringIO(newline="")
     columns = ("id", "lower", "upper", "size", "offset")
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")

@@ -68,7 +68,7 @@ class PackLevel:
 
 
 def _fault_of_file(facts: Facts, ended: Ended, path: Path) -> str | None:
-    """The CSV says what the answer says."""
+    """Return a fault unless the CSV file agrees with the answer."""
     if ended.code != 0:
         return None
     with path.open() as lines:
@@ -109,7 +109,7 @@ def _judged(facts: Facts, ended: Ended) -> Verdict:
 
 
 def _bounds(facts: Facts, buffers: list[Buffer]) -> tuple[int | None, int | None]:
-    """What is least, at least (None: nothing is possible) and at most (None: not known); 0 if all fits, where asked."""
+    """Return bounds on the minimum: at least (None: infeasible) and at most (None: unknown); 0 if everything fits."""
     capacity, alignment = facts["capacity"], facts["alignment"]
     if len(buffers) > 9:
         return bounds_of_packing(buffers, capacity, alignment, facts["question"], LARGE_SECONDS)

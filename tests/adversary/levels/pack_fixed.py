@@ -59,7 +59,7 @@ def _fits(facts: Facts, capacity: int) -> bool:
 
 
 def _least(facts: Facts) -> int | None:
-    """The least capacity; None if fixed buffers overlap, so that there is none."""
+    """Return the minimum capacity; None if fixed buffers overlap."""
     ends = [offset + size for _, _, size, offset in facts["buffers"] if offset is not None]
     padded = [-(-size // facts["alignment"]) * facts["alignment"] for _, _, size, _ in facts["buffers"]]
     room = max(ends, default=0) + facts["alignment"] + sum(padded)

@@ -34,7 +34,7 @@ class PlanLevel:
     weight: float = 2.0
 
     def generate(self, chance: random.Random) -> Facts:
-        """A network, what is asked of it, and how."""
+        """Make a case: a network, the question, and its options."""
         ask = chance.choice(ASKS)
         is_crowd = ask != "large" and chance.random() < CROWDS
         network = crowd_facts if is_crowd else large_network if ask == "large" else network_facts
@@ -55,7 +55,7 @@ class PlanLevel:
         return facts | {"seed": chance.randrange(1 << 30)}
 
     def judge(self, facts: Facts, program: Program) -> Verdict:
-        """Hold what is answered against the oracles."""
+        """Compare the answer with the oracles."""
         case = Case(facts)
         graph = program.write("graph.json", case.file)
         if facts["ask"] == "info":
@@ -79,7 +79,7 @@ class PlanLevel:
         return Verdict(proofs, fault)
 
     def smaller(self, facts: Facts) -> Iterator[Facts]:
-        """Yield the case asked plainly, and without an operator that nobody needs."""
+        """Yield the case with plain options, and without an operator that has no reader."""
         yield {**facts, "ask": "plan"}
         yield {**facts, "method": "exact", "objective": "traffic"}
         for number in range(len(facts["operators"])):
@@ -90,7 +90,7 @@ class PlanLevel:
 
 
 def without_operator(facts: Facts, number: int) -> Facts:
-    """The case without an operator; what it wrote comes from outside, if it is still read."""
+    """Return the case without an operator; its outputs become inputs if they are still read."""
     tensors = [list(tensor) for tensor in facts["tensors"]]
     for written in facts["operators"][number][2]:
         tensors[written][2] = "input"
@@ -124,7 +124,7 @@ def _has_few_orders(question: Question) -> bool:
 
 
 def _method(chance: random.Random, *, has_few_orders: bool) -> Facts:
-    """Draw a method and what it supports (memory/methods.py); with many orders only the given order."""
+    """Draw a method and supported options (memory/methods.py); with many orders only the given order."""
     method = chance.choice(("exact",) * 8 + ("paper", "divide", chance.choice(HEURISTICS), chance.choice(HEURISTICS)))
     orders = {"exact": ("free", "free", "given", "min-peak"), "paper": ("free", "given"), "divide": ("free",)}
     order = chance.choice(orders.get(method, ("given", "min-peak")))
@@ -148,7 +148,7 @@ def _arguments(facts: Facts, graph: Path, capacity: object = None) -> list[objec
 
 
 def _orders(case: Case, graph: Path) -> list[Order]:
-    """The orders of which the answer is claimed to be the best: with `min-peak` that of the plan itself."""
+    """Return the orders among which the answer is claimed to be optimal: with `min-peak`, that of the plan."""
     question, order = case.question, case.facts["order"]
     if order == "given":
         return [tuple(range(len(question.reads)))]
@@ -166,7 +166,7 @@ def _truth(case: Case, graph: Path, capacity: int) -> int | None:
 
 
 def _judged_plan(case: Case, ended: Ended, graph: Path) -> tuple[int, str | None]:
-    """Of the claims: status, value and bound; how many of them are proofs, and what is wrong."""
+    """Return the number of proofs among status, value and bound, and the fault, or None."""
     answer, facts = ended.answer, case.facts
     if ended.code not in (0, 3, 4):
         return 0, f"ends badly: {ended.code} {ended.err[-300:]}"
@@ -201,7 +201,7 @@ def _fault_of_claims(facts: Facts, answer: Facts, truth: int) -> str | None:
 
 
 def _fault_of_order(case: Case, graph: Path, ended: Ended) -> str | None:
-    """An order of least peak has the least peak of all."""
+    """Return a fault unless an order of minimum peak has the minimum peak of all orders."""
     if case.facts["order"] != "min-peak" or ended.code != 0 or "seconds" in case.facts:
         return None
     question, (order,) = case.question, _orders(case, graph)
@@ -247,7 +247,7 @@ def _judged_info(case: Case, ended: Ended) -> Verdict:
 
 
 def _judged_budget(case: Case, program: Program, graph: Path) -> Verdict:
-    """`--sram m_r`, `m_h` and `m_p`, at the alignment that is asked for."""
+    """Judge `--sram m_r`, `m_h` and `m_p` at the requested alignment."""
     required, peak = case.need_bytes, least_peak(case.question)
     for budget, capacity in (("m_r", required), ("m_h", (required + peak) // 2), ("m_p", peak)):
         facts = {**case.facts, "method": "exact", "objective": "traffic", "order": "given"}

@@ -1,4 +1,4 @@
-"""Tiny networks for one scratchpad: how they are made, how they are written down, what the oracles are told."""
+"""Tiny networks for one scratchpad: their generator, their files, and their form for the oracles."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MOST_GAPS = 8
 def network_facts(chance: random.Random) -> Facts:
     """Return `tensors` [elements, bits, role] and `operators` [inputs, parameters, outputs], by number.
 
-    Operators of one tensor, tensors read twice by one operator, several outputs, outputs that nobody reads or that
-    are read further, parts that have nothing to do with each other.
+    The networks have operators of one tensor, tensors read twice by one operator, several outputs, outputs with and
+    without readers, and disconnected parts.
     """
     greatest = chance.choice((1, 2, 3, 5, 9, 13))
     tensors = [_tensor(chance, greatest, "input") for _ in range(chance.randint(1, 3))]
@@ -49,10 +49,10 @@ def network_facts(chance: random.Random) -> Facts:
 
 
 def crowd_facts(chance: random.Random) -> Facts:
-    """Return the same: tensors alike in size and cost that wait, each for another reader.
+    """Return a network like `network_facts` with many waiting tensors of equal size and cost, each with another reader.
 
-    Readers stand in a chain of operators that need now more room, now less, or beside it, and then in any place of
-    the file: which of the tensors should leave says the best order alone, and nothing in the file.
+    The readers stand in a chain of operators with varying needs, or outside it, and anywhere in the file. So only the
+    best order, and nothing in the file, determines which tensors should be evicted.
     """
     size = chance.randint(1, 4)
     tensors: list[list[Json]] = [[1, 8, "input"]]
@@ -84,7 +84,7 @@ def _tensor(chance: random.Random, greatest: int, role: str) -> list[int | str]:
 
 
 def odd_capacity(chance: random.Random, question: Question) -> int:
-    """At what one operator needs, at the peak of the given order, or beside it; now and then between."""
+    """Return a capacity at or next to the need of one operator or the peak of the given order; sometimes between."""
     required, peak = required_bytes(question), peak_of(question, tuple(range(len(question.reads))))
     edge = chance.choice((required, required, required, peak, chance.randint(required, peak)))
     return max(1, edge + chance.choice((-1, 0, 0, 0, 0, 1, 2)))
@@ -98,26 +98,26 @@ class Case:
     prefix: str = ""
 
     def tensor(self, number: int) -> str:
-        """The name of a tensor."""
+        """Return the name of a tensor."""
         return f"{self.prefix}t{number}"
 
     def operator(self, number: int) -> str:
-        """The name of an operator."""
+        """Return the name of an operator."""
         return f"{self.prefix}op{number}"
 
     def size_bytes(self, number: int) -> int:
-        """ceil(elements * bits / 8), with the bits that are asked for."""
+        """Return ceil(elements * bits / 8), with the requested bits."""
         elements, bits, _ = self.facts["tensors"][number]
         return int(-(-elements * (self.facts.get("bits") or bits) // 8))
 
     @property
     def counts_parameters(self) -> bool:
-        """Whether parameters are planned."""
+        """Return True if parameters are planned."""
         return bool(self.facts.get("count") == "all")
 
     @property
     def file(self) -> Facts:
-        """The graph file; an operator fused of members or with attributes would plan alike."""
+        """Return the graph file; operators with members or attributes would be planned identically."""
         return {
             "format": "onchip-graph",
             "version": 1,
@@ -140,7 +140,7 @@ class Case:
 
     @property
     def question(self) -> Question:
-        """What the exhaustive oracle is asked."""
+        """Return the input of the exhaustive oracle."""
         operators = self.facts["operators"]
         weights = [parameters if self.counts_parameters else [] for _, parameters, _ in operators]
         return Question(
@@ -153,7 +153,7 @@ class Case:
 
     @property
     def network(self) -> Network:
-        """What the replay is told."""
+        """Return the input of the replay."""
         question = self.question
         counted = [n for n, role in enumerate(question.roles) if role != "parameter" or self.counts_parameters]
         return Network(
@@ -169,7 +169,7 @@ class Case:
         return required_bytes(self.question)
 
     def need_of(self, operator: str) -> int:
-        """What one operator needs."""
+        """Return the bytes that one operator needs."""
         number = int(operator.removeprefix(f"{self.prefix}op"))
         sizes = [self.question.sizes[tensor] for tensor in self.question.operands(number)]
         return packed_bytes(sizes, self.question.alignment)

@@ -1,4 +1,4 @@
-"""Plan files: what `check` says of them, and of mutations, against a replay of its own."""
+"""Plan files: the verdicts of `check` on files and mutants, against an independent replay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMBERS = (-4, -2, -1, 1, 1, 2, 4)
 
 
 def fault_of_file(case: Case, path: Path, graph: Path, program: Program, answer: Facts) -> str | None:
-    """A file that was just written is legal, for both, and says what was answered."""
+    """Return a fault unless a file just written is legal, for `check` and the replay, and agrees with the answer."""
     document = json.loads(path.read_text())
     machine = _replayed(case, document)
     if isinstance(machine, str):
@@ -47,7 +47,7 @@ def mutated_files(
 
 
 def _replayed(case: Case, document: Facts) -> ByteMachine | str:
-    """The machine after the whole plan, or what is wrong with it."""
+    """Return the machine after the whole plan, or its fault."""
     memory, result = document["memories"][0], document["result"]
     machine = ByteMachine(
         case.network, memory["capacity_bytes"], memory["alignment_bytes"], result["objective"] == "peak"
@@ -82,7 +82,7 @@ def _fault_of_check(case: Case, document: Facts, path: Path, graph: Path, progra
 
 
 def mutate(case: Case, document: Facts, chance: random.Random) -> None:
-    """Change a plan file in one place, or what it claims."""
+    """Change one place of a plan file, or its claim."""
     instructions = document["instructions"]
     at, to = chance.randrange(len(instructions)), chance.randrange(len(instructions))
     kind = chance.choice(("drop", "again", "swap", "move", "field", "field", "field", "claim", "memory"))

@@ -1,4 +1,4 @@
-"""`onchip plan --recompute allowed`: what runs again, at what price; its plan files, and mutants of them."""
+"""`onchip plan --recompute allowed`: recomputed operators and their cost, plan files, and mutants of them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ RUNS_ONCE = "RandomNormalLike"
 
 @dataclass(frozen=True, slots=True)
 class RecomputeLevel:
-    """Networks of few tensors, each operator with cycles of its own; some draw at random, and run once."""
+    """Networks of few tensors with cycles per operator; some operators draw at random, and may run only once."""
 
     name: str = "recompute"
     weight: float = 1.0
 
     def generate(self, chance: random.Random) -> Facts:
-        """A network, what a run of each operator takes, and what is to be least in how much room."""
+        """Make a case: a network, the cycles of each operator, the objective and the capacity."""
         network = _odd_facts(chance) if chance.random() < ODD else waiting_facts(chance)
         facts: Facts = {**network, "count": chance.choice(("activations", "all")), "alignment": 1}
         facts |= {"order": chance.choice(("free", "given"))}
@@ -71,7 +71,7 @@ class RecomputeLevel:
         return Verdict(2, fault) if fault is not None else files.judged_mutants(original)
 
     def smaller(self, facts: Facts) -> Iterator[Facts]:
-        """Yield the case without an operator that nobody needs, and asked plainly."""
+        """Yield the case without an operator that has no reader, and with plain options."""
         for number in range(len(facts["operators"])):
             fewer = without_operator(facts, number)
             for name in ("cycles", "once"):
@@ -109,7 +109,7 @@ class RecomputedCase(Case):
 
     @property
     def file(self) -> Facts:
-        """The graph file."""
+        """Return the graph file."""
         file = Case(self.facts, self.prefix).file
         for operator, cycles, once in zip(file["operators"], self.facts["cycles"], self.facts["once"], strict=True):
             operator["cycles"] = cycles
@@ -120,25 +120,25 @@ class RecomputedCase(Case):
 
     @property
     def may_run_again(self) -> frozenset[str]:
-        """Those that do not draw at random."""
+        """Return the operators that do not draw at random."""
         return frozenset(self.operator(at) for at, once in enumerate(self.facts["once"]) if not once)
 
     def runs_in_order(self, order: list[str]) -> bool:
-        """Whether first runs stand in the given order."""
+        """Return True if first runs are in the given order."""
         return list(dict.fromkeys(order)) == [self.operator(at) for at in range(len(self.facts["operators"]))]
 
     @property
     def costs(self) -> dict[str, int]:
-        """What each further run costs: cycles, or their price in bytes."""
+        """Return the cost of each further run: its cycles, or their price in bytes."""
         price = self.facts["price"] if self.facts["objective"] == "traffic" else CYCLES_OF_A_PRICE
         return {self.operator(at): -(-one * price // CYCLES_OF_A_PRICE) for at, one in enumerate(self.facts["cycles"])}
 
     def cost_of(self, order: list[str]) -> int:
-        """What the runs after the first of each operator cost."""
+        """Return the cost of all runs after the first of each operator."""
         return sum(map(self.costs.__getitem__, order)) - sum(map(self.costs.__getitem__, set(order)))
 
     def least(self, graph: Path, *, with_addresses: bool) -> int | None:
-        """What the oracle finds."""
+        """Return the optimum of the oracle."""
         problem = Problem(
             read_graph(graph),
             (Memory("sram", self.facts["capacity"]),),
@@ -151,7 +151,7 @@ class RecomputedCase(Case):
 
 
 def _fault_of_claims(case: RecomputedCase, ended: Ended, graph: Path) -> str | None:
-    """No bound above the least, no value below it, and what is said to be proven is it."""
+    """Return a fault if a bound exceeds the optimum, a value is below it, or a proven value differs from it."""
     answer, in_bytes = ended.answer, case.least(graph, with_addresses=False)
     if ended.code not in (0, 3, 4):
         return f"ends badly: {ended.code} {ended.err[-300:]}"
@@ -174,7 +174,7 @@ def _fault_of_claims(case: RecomputedCase, ended: Ended, graph: Path) -> str | N
 
 
 def _fault_of_value(case: RecomputedCase, document: Facts, answer: Facts) -> str | None:
-    """The plan is worth what is claimed of it."""
+    """Return a fault unless the plan has the claimed value and order."""
     computed = [one["compute"] for one in document["instructions"] if "compute" in one]
     if case.facts["order"] == "given" and not case.runs_in_order(computed):
         return f"not in the given order: {computed}"
@@ -183,7 +183,7 @@ def _fault_of_value(case: RecomputedCase, document: Facts, answer: Facts) -> str
 
 @dataclass(frozen=True, slots=True)
 class PlanFiles:
-    """What `check` says of plan files, against a replay on single bytes in which operators may run again."""
+    """Verdicts of `check` on plan files, against a byte-level replay in which operators may run again."""
 
     case: RecomputedCase
     graph: Path
@@ -202,7 +202,7 @@ class PlanFiles:
         return Verdict(2 + MUTANTS)
 
     def fault_of(self, document: Facts, name: str) -> str | None:
-        """What is wrong with what `check` says of a file."""
+        """Return the fault of the verdict of `check` on a file; None if there is none."""
         ended = self.program.ask("check", self.program.write(name, document), self.graph, "--json")
         if ended.code not in (0, 1, 2):
             return f"check ends badly: {ended.code} {ended.err[-300:]}"
@@ -220,7 +220,7 @@ class PlanFiles:
         return None
 
     def _replayed(self, document: Facts) -> ByteMachine | str:
-        """The machine after the whole plan, or what is wrong with it."""
+        """Return the machine after the whole plan, or its fault."""
         memory, is_still = document["memories"][0], document["result"]["objective"] == "recomputation"
         capacity, alignment = memory["capacity_bytes"], memory["alignment_bytes"]
         machine = ByteMachine(self.case.network, capacity, alignment, is_still, self.case.may_run_again)

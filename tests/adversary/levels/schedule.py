@@ -51,7 +51,7 @@ class ScheduleLevel:
         }
 
     def judge(self, facts: Facts, program: Program) -> Verdict:
-        """Hold what is claimed against the oracle, and against what is claimed of the same asked otherwise."""
+        """Compare the claims with the oracle, and with the claims of equivalent or related questions."""
         case = ScheduleCase(facts, program)
         ended, schedule = case.ask(*LAYERS)
         if ended.code == 2:
@@ -88,12 +88,12 @@ class ScheduleCase:
 
     @property
     def objective(self) -> str:
-        """What is asked to be least."""
+        """Return the objective of the case."""
         return str(self.facts["objective"])
 
     @property
     def toy(self) -> Toy:
-        """The network on the machine as the oracle has them."""
+        """Return the network and the machine in the oracle's form."""
         if self._toy is None:
             accelerator = accelerator_from_yaml(json.dumps(self.facts["machine"]), "machine.yaml")
             network = graph_from_json(json.dumps(schedule_graph_file(self.facts)).encode(), "graph.json")
@@ -101,7 +101,7 @@ class ScheduleCase:
         return self._toy
 
     def ask(self, *more: object, facts: Facts | None = None) -> tuple[Ended, Schedule | None]:
-        """How the command ended, and the schedule that it wrote."""
+        """Return the end of the command and the schedule that it wrote."""
         facts = facts or self.facts
         graph = self.program.write("graph.json", schedule_graph_file(facts))
         machine = self.program.write("machine.yaml", facts["machine"])
@@ -119,7 +119,10 @@ class ScheduleCase:
             self._told.append(progress.best)
 
     def least(self, objective: str, *, may_stay: bool = True) -> Least | None:
-        """The cheapest schedule of layers alone, by latency one of few cycles; None where too many are to look at."""
+        """Return the cheapest layer-by-layer schedule; None if there are too many.
+
+        For latency, computing cycles are minimal.
+        """
         key = objective, may_stay
         if key not in self._least:
             try:
@@ -131,18 +134,18 @@ class ScheduleCase:
 
     @property
     def is_known(self) -> bool:
-        """Whether the oracle has anything to hold the answer against."""
+        """Return True if the oracle has a schedule to compare the answer with."""
         return self._a_schedule() is not None
 
     def above(self, ended: Ended) -> tuple[float, ...]:
-        """What share of the least the answer is above it."""
+        """Return the share by which the answer exceeds the minimum."""
         least, value = self.least(self.objective) if self.objective in COUNTED else None, _value(ended)
         if least is None or value is None or not 0 < least.cost < inf:
             return ()
         return (value / least.cost - 1,)
 
     def wrong_layers(self, ended: Ended, schedule: Schedule | None) -> str | None:
-        """What is wrong with the answer of layers alone."""
+        """Return a fault of the layer-by-layer answer, or None."""
         if fault := self.wrong_claims(ended):
             return fault
         if schedule is not None and (fault := self._wrong_figures(ended, schedule)):
@@ -161,7 +164,7 @@ class ScheduleCase:
         return None
 
     def wrong_claims(self, ended: Ended) -> str | None:
-        """Whether an answer contradicts itself, or a schedule that the oracle knows."""
+        """Return a fault if an answer contradicts itself, or a schedule that the oracle knows."""
         if ended.code not in (0, 3, 4):
             return f"ends with {int(ended.code)}: {ended.err[-300:]}"
         answer, value = ended.answer, _value(ended)
@@ -187,11 +190,14 @@ class ScheduleCase:
         return f"false bound: {bound} above {attained}" if is_false else None
 
     def _a_schedule(self) -> Least | None:
-        """The least by the objective, or by one that the oracle can add up."""
+        """Return the cheapest schedule by the objective, or by another one that the oracle can add up."""
         return self.least("energy" if self.objective == "edp" else self.objective)
 
     def _wrong_figures(self, ended: Ended, schedule: Schedule) -> str | None:
-        """Each figure, counted by executing every mapping element by element; energies are rounded at each Compute."""
+        """Return a fault unless the figures match an element-by-element execution.
+
+        Energies are rounded at each Compute.
+        """
         counted, answer = recounted(self.toy, schedule), ended.answer
         claimed = (round(answer["energy_pj"] * 1000), answer["traffic"]["total"], answer["latency_cycles"])
         found = (counted.energy_fj, counted.traffic_bytes, counted.latency_cycles)
@@ -216,7 +222,7 @@ def _in_tiles(case: ScheduleCase, layers: Ended) -> str | None:
 
 
 def _given_tiles(case: ScheduleCase, layers: Ended) -> str | None:
-    """Whatever is given, what is written is legal, and the bound is that of all schedules."""
+    """Check that given stacks, tiles and modes lead to legal schedules, with the bound of all schedules."""
     options = [
         ("--stacks", "one"),
         ("--tile", "1x1"),
@@ -236,7 +242,7 @@ def _given_tiles(case: ScheduleCase, layers: Ended) -> str | None:
 
 
 def _from_dram(case: ScheduleCase, layers: Ended) -> str | None:
-    """Where all is streamed the answer is the best of that, and never better than where maps may stay."""
+    """Check that `--homes dram` finds the best streamed schedule, and none better than with maps on chip."""
     ended, streamed = case.ask(*LAYERS, "--homes", "dram")
     fault = case.wrong_claims(ended)
     value, free = _value(ended), _value(layers)
@@ -253,7 +259,10 @@ def _from_dram(case: ScheduleCase, layers: Ended) -> str | None:
 
 
 def _on_a_better_machine(case: ScheduleCase, layers: Ended) -> str | None:
-    """More capacity, cheaper or faster DRAM: the bound is no higher, unless a memory keeps what it had no room for."""
+    """Check that the bound does not rise with more capacity, or cheaper or faster DRAM.
+
+    Machines with a memory that cannot hold an element are skipped: with more capacity it has to hold one.
+    """
     nests = [nest for one in case.toy.operators for nest in one.nests]
     if any(leaves_something_out(case.toy.accelerator.levels, nest) for nest in nests):
         return None
@@ -274,7 +283,7 @@ def _on_a_better_machine(case: ScheduleCase, layers: Ended) -> str | None:
 
 
 def _with_little_time(case: ScheduleCase, layers: Ended) -> str | None:
-    """Whatever is claimed in no time is true; nothing need be found."""
+    """Check the claims of a run with a tiny time limit, which need not find a schedule."""
     ended, _ = case.ask("--time-limit", "0.02")
     fault = case.wrong_claims(ended)
     bounds = ended.answer.get("lower_bound"), layers.answer.get("lower_bound")
@@ -294,7 +303,7 @@ def _renamed(case: ScheduleCase, layers: Ended) -> str | None:
 
 
 def _checked(case: ScheduleCase, layers: Ended) -> str | None:
-    """`onchip check` agrees with what was written, and with no other file."""
+    """Check that `onchip check` accepts the written file, and no other."""
     del layers
     ended, schedule = case.ask()
     if schedule is None:

@@ -46,7 +46,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class ScratchpadsLevel:
-    """Tiny networks; what they are planned for is just large enough for each operator, or a little larger."""
+    """Tiny networks with scratchpads just large enough for each operator, or a little larger."""
 
     name: str = "scratchpads"
     weight: float = 1.0
@@ -78,7 +78,7 @@ class ScratchpadsLevel:
             return Verdict()
 
     def smaller(self, facts: Facts) -> Iterator[Facts]:
-        """Yield the case without one operator and what it writes, without one memory, and asked nothing besides."""
+        """Yield the case without one operator and its outputs, without one memory, and without a second question."""
         yield {**facts, "also": "nothing"}
         graph = facts["graph"]
         for operator in graph["operators"]:
@@ -133,7 +133,7 @@ def _judged(case: Case, ended: Ended, program: Program) -> Verdict:
 
 
 def _judged_infeasible(case: Case) -> Verdict:
-    """No plan: an operator that does not fit, or, for the least peak, none without spills."""
+    """Judge an infeasible answer: an operator does not fit or, for the minimum peak, no plan avoids spills."""
     if case.facts["objective"] != "peak" and not all_fit(case.machine, case.net):
         return Verdict(1)
     order = tuple(range(len(case.net.steps))) if case.facts["order"] == "given" else None
@@ -148,7 +148,7 @@ def _order_asked_for(case: Case, state: Replayed) -> tuple[int, ...] | None:
 
 
 def _is_least_peak(case: Case, order: tuple[int, ...]) -> bool:
-    """Whether the most live bytes are the least; not looked into where offsets are aligned, or time was short."""
+    """Return True if the peak is minimal; also if offsets are aligned or time was short, where it is not checked."""
     if case.facts["also"] == "limit" or any(pad.alignment > 1 for pad in case.machine.pads):
         return True
     numbers = range(len(case.net.steps))
@@ -212,7 +212,7 @@ def _fault_of_kin(facts: Facts, answer: Facts, program: Program) -> str | None:
 
 
 def _renamed(graph: Facts) -> Facts:
-    """Every name is another one; tensors stand the other way round."""
+    """Return the graph with other names, and tensors in reverse order."""
     tensors = [{**one, "name": f"n{one['name']}"} for one in reversed(graph["tensors"])]
     operators = [
         {**one, "name": f"z{one['name']}"}
@@ -223,11 +223,11 @@ def _renamed(graph: Facts) -> Facts:
 
 
 FITTING: Final = {"offset": ("allocate",), "beside": ("allocate",), "memory": ("allocate", "copy", "free")}
-"""What changes only some kinds of instructions, and which."""
+"""Instructions to which a change applies, for changes that do not apply to all."""
 
 
 def _mutated(plan: Facts, chance: random.Random) -> Facts:
-    """One instruction dropped, said twice, swapped with another, changed a little, or a place allocated besides."""
+    """Return the program with one instruction dropped, repeated, swapped or changed, or with an extra Allocate."""
     program = json.loads(json.dumps(plan["instructions"]))
     change = chance.choice(("drop", "twice", "swap", "offset", "memory", "beside", "beside"))
     fitting = [at for at, one in enumerate(program) if set(one) & set(FITTING.get(change, one))]

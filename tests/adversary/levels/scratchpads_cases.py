@@ -35,7 +35,7 @@ def new_case(chance: random.Random) -> Facts:
 
 
 def new_graph(chance: random.Random, count: str) -> Json:
-    """One to five operators; reads twice, several outputs, outputs that are read, inputs that are not."""
+    """Return one to five operators with repeated reads, several outputs, outputs with readers, and unused inputs."""
     greatest = chance.choice((1, 2, 2, 3, 3))
     parameters = [f"w{i}" for i in range(chance.randint(0, 2) if count == "all" else 0)]
     made = [f"x{i}" for i in range(chance.randint(1, 2))]
@@ -60,7 +60,7 @@ def new_graph(chance: random.Random, count: str) -> Json:
 
 
 def new_accelerator(chance: random.Random, objective: str) -> Json:
-    """One to three scratchpads of one byte, unlike in what they hold, cost and align; any links."""
+    """Return one to three scratchpads of one byte with distinct operands, costs and alignments, and random links."""
     names = ["a", "b", "c"][: chance.choice((1, 2, 2, 2, 2, 3, 3))]
     holds_all = chance.random() < 0.4
     memories = []
@@ -86,7 +86,7 @@ def new_accelerator(chance: random.Random, objective: str) -> Json:
 
 
 def _hold_everything(chance: random.Random, memories: list[Json]) -> None:
-    """What no scratchpad holds, one of them holds besides."""
+    """Let one scratchpad hold each operand that none holds."""
     for operand in ("input", "weight", "output"):
         if all("holds" in memory and operand not in memory["holds"] for memory in memories):
             chance.choice(memories)["holds"].append(operand)
@@ -102,7 +102,7 @@ def _costs(chance: random.Random, objective: str) -> Json:
 
 
 def fit(chance: random.Random, accelerator: Json, net: Net) -> None:
-    """Let the scratchpads grow, byte by byte, until every operator fits by itself; then nothing to three bytes more."""
+    """Grow the scratchpads byte by byte until every operator fits, then by up to three more bytes."""
     memories = accelerator["memories"]
     while not all_fit(Machine.of_accelerator(accelerator, net, "traffic"), net):
         if sum(memory["capacity"] for memory in memories) >= LARGEST_ROOM:
@@ -116,7 +116,7 @@ def fit(chance: random.Random, accelerator: Json, net: Net) -> None:
 
 
 def all_fit(machine: Machine, net: Net) -> bool:
-    """Whether each operator's operands have places together: every choice of scratchpads is tried."""
+    """Return True if the operands of each operator fit together, in some choice of scratchpads."""
     return all(_fits(machine, net, number) for number in range(len(net.steps)))
 
 
@@ -134,7 +134,7 @@ def _fits(machine: Machine, net: Net, number: int) -> bool:
 
 
 def _stacks(sizes: list[int], machine: Machine, pad: int) -> bool:
-    """Whether so many bytes fit one upon the other, each aligned: the one that wastes most on top."""
+    """Return True if aligned blocks of these sizes fit on top of each other, the one with most padding on top."""
     one = machine.pads[pad]
     aligned = [-(-size // one.alignment) * one.alignment for size in sizes]
     waste = max((whole - size for whole, size in zip(aligned, sizes, strict=True)), default=0)

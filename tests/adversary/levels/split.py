@@ -1,4 +1,4 @@
-"""`onchip plan --split`: which operators are split, into which tiles and bands, and what is refused."""
+"""`onchip plan --split`: the operators that are split, their tiles and bands, and the rejected cases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPERANDS = ("input", "weight", "output")
 
 @dataclass(frozen=True, slots=True)
 class SplitLevel:
-    """One to four operators, scratchpads at the edge of what their tiles need, alignments that hurt."""
+    """One to four operators, scratchpads close to the needs of their tiles, and alignments that waste bytes."""
 
     name: str = "split"
     weight: float = 1.0
@@ -78,7 +78,7 @@ class SplitLevel:
         return Verdict(1 + proofs + more, fault)
 
     def smaller(self, facts: Facts) -> Iterator[Facts]:
-        """Leave out an operator that nobody reads, or one of several scratchpads."""
+        """Leave out an operator without readers, or one of several scratchpads."""
         graph = facts["graph"]
         read = {name for operator in graph["operators"] for name in operator["inputs"]}
         for operator in graph["operators"]:
@@ -91,7 +91,7 @@ class SplitLevel:
 
 
 def _memories(chance: random.Random, need: int, alignment: int) -> list[list[Json]]:
-    """As a rule one; at the edge, or some share of the need."""
+    """Return usually one memory, with a capacity at the edge of the need or some share of it."""
     number = chance.choice((1, 1, 1, 2, 3))
     share = chance.choice((0.3, 0.5, 0.6, 0.8, 0.9, 1.0))
     if number == 3 and chance.random() < 0.5:
@@ -113,7 +113,7 @@ def _need_bytes(graph: Facts, operator: Facts, alignment: int) -> int:
 
 
 def _without(graph: Facts, name: str) -> Facts:
-    """The graph without an operator, and without what nobody names any more; what nobody reads is an output."""
+    """Return the graph without an operator and its unused tensors; tensors without readers become outputs."""
     operators = [operator for operator in graph["operators"] if operator["name"] != name]
     read = {each for one in operators for each in (*one["inputs"], *one.get("parameters", []))}
     named = read | {each for one in operators for each in one["outputs"]}
@@ -143,7 +143,7 @@ def _planned(facts: Facts, program: Program, network: Path, chip: Path, seconds:
 
 
 def _problem(facts: Facts, network: Path, chip: Path) -> Problem:
-    """The problem of the tiles, as the program makes it."""
+    """Return the problem of the tiles, as the program derives it."""
     graph, count = read_graph(network), Count(facts["count"])
     found = TargetFinder(graph, count).accelerator(Target(accelerator=str(chip)), Objective.TRAFFIC)[0]
     whole = Problem(graph, found.scratchpads, order=Order(facts["order"]), count=count)
@@ -165,7 +165,7 @@ def _refusal_verdict(space: Space, ended: Ended, facts: Facts) -> Verdict:
 
 
 def _needless(space: Space, graph: Graph, facts: Facts) -> tuple[int, str | None]:
-    """With `auto` what fits stays whole, unless no combination leaves all that fits whole."""
+    """Return a fault if `auto` splits an operator that fits, unless no combination keeps all such operators whole."""
     if facts["split"] != "auto":
         return 0, None
     names = {operator.name for operator in graph.operators}
@@ -192,7 +192,7 @@ def _fault_in_plan(facts: Facts, program: Program, plan: Path, network: Path, en
 
 
 def _compulsory_bytes(facts: Facts) -> int:
-    """Of the network without tiles."""
+    """Return the compulsory traffic of the network without tiles, in bytes."""
     graph, total = facts["graph"], 0
     read = {each for one in graph["operators"] for each in (*one["inputs"], *one.get("parameters", []))}
     for tensor in graph["tensors"]:
@@ -205,7 +205,7 @@ def _compulsory_bytes(facts: Facts) -> int:
 
 
 def _optimum(problem: Problem, ended: Ended) -> tuple[int, str | None]:
-    """Of few tiles in one scratchpad with few places."""
+    """Compare the plan with the optimum, for few tiles in one scratchpad with few addresses."""
     memory, *others = problem.memories
     if others or memory.capacity_bytes // memory.alignment_bytes > MOST_PLACES:
         return 0, None
@@ -222,7 +222,7 @@ def _optimum(problem: Problem, ended: Ended) -> tuple[int, str | None]:
 
 
 def _also(facts: Facts, program: Program, ended: Ended) -> str | None:
-    """The same with other names, with more room, in no time."""
+    """Repeat the case with other names, more capacity, or a tiny time limit."""
     if facts.get("also", "nothing") == "nothing":
         return None
     changed, seconds = facts, SECONDS * 1.0
@@ -253,7 +253,7 @@ def _fault_in_change(change: str, first: Facts, again: Ended) -> str | None:
 
 
 def _renamed(graph: Facts) -> Facts:
-    """Every name read backwards, with something before it."""
+    """Return the graph with every name reversed and prefixed."""
     names = {one["name"] for one in (*graph["tensors"], *graph["operators"])}
     new = {name: f"z{name[::-1]}" for name in names}
     text = json.loads(json.dumps(graph))

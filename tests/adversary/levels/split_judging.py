@@ -1,4 +1,4 @@
-"""Whether a graph in tiles is its network: bands partition tensors, tiles partition operators and their windows."""
+"""A check of tile graphs against their network: bands partition tensors, tiles partition operators and windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oracles.split_space import Space, fit_together
 
 
 def fault_in_tiles(network: Facts, graph: Graph, space: Space) -> str | None:
-    """Return what is wrong with the graph in tiles; None for nothing."""
+    """Return the first fault of the tile graph; None if there is none."""
     tensors = {tensor["name"]: tensor for tensor in network["tensors"]}
     fault = _fault_in_bands(graph, tensors) or _fault_in_room(graph, space)
     for operator in network["operators"]:
@@ -23,7 +23,7 @@ def fault_in_tiles(network: Facts, graph: Graph, space: Space) -> str | None:
 
 
 def _fault_in_bands(graph: Graph, tensors: dict[str, Facts]) -> str | None:
-    """Each tensor is there whole, or each of its elements in one band; sums are of nobody's."""
+    """Return a fault unless each tensor is whole, or its bands partition it; partial sums belong to no tensor."""
     for name, tensor in tensors.items():
         bands = [one for one in graph.tensors if one.part_of == name]
         if name in graph.tensor:
@@ -74,7 +74,7 @@ def _fault_in_operator(operator: Facts, tensors: dict[str, Facts], graph: Graph,
 
 
 def _fault_in_whole(operator: Facts, graph: Graph) -> str | None:
-    """It lists all bands of each operand."""
+    """Return a fault unless the operator lists all bands of each operand."""
     one = graph.operator[operator["name"]]
     for named, listed in (("inputs", one.inputs), ("parameters", one.parameters), ("outputs", one.outputs)):
         bases = {graph.tensor[each].part_of or each for each in listed}
@@ -86,7 +86,7 @@ def _fault_in_whole(operator: Facts, graph: Graph) -> str | None:
 
 
 def _tile(found: Separable, one: Operator) -> Tile:
-    """The range of each axis, from what the tile says that it writes and sums up."""
+    """Return the range of each axis, from the regions that the tile writes and reduces."""
     assert one.tile is not None
     region = one.tile.regions[0]
     ranges = [(0, size) for size in found.axes]
@@ -101,7 +101,7 @@ def _tile(found: Separable, one: Operator) -> Tile:
 def _fault_in_tile(
     found: Separable, one: Operator, tile: Tile, graph: Graph, sums: dict[Tile, str], space: Space
 ) -> str | None:
-    """The bands that it reads are what its window takes, with what it really needs among them."""
+    """Return a fault unless the tile reads the bands of its window, and these contain its actual inputs."""
     assert one.tile is not None
     part = one.tile.part
     key, adds, is_last = tile[:-1], part in ("middle", "end"), part in ("whole", "end")

@@ -16,7 +16,7 @@ STUBBORN = ("Softmax", "Hardmax")
 
 @dataclass
 class Sketch:
-    """A network in the making: tensors by name with shape and role, operators as the graph file has them."""
+    """A network under construction: tensors by name with shape and role, operators as in the graph file."""
 
     chance: random.Random
     bits: int
@@ -49,7 +49,7 @@ class Sketch:
         return [name for name, (_, role) in self.tensors.items() if role != "parameter"]
 
     def graph(self) -> Facts:
-        """Return the graph file; what nobody reads is a network output, and now and then something that is read."""
+        """Return the graph file; tensors without readers are network outputs, and some others, too."""
         read = {name for operator in self.operators for name in operator["inputs"]}
         tensors = []
         for name, (shape, role) in self.tensors.items():
@@ -109,7 +109,7 @@ def _stubborn(sketch: Sketch, source: str) -> None:
 
 
 def _binary(sketch: Sketch, source: str) -> None:
-    """With another tensor of the shape, itself, or a parameter that is broadcast."""
+    """Add a binary operator with another tensor of the shape, the same tensor, or a broadcast parameter."""
     shape, chance = sketch.shape(source), sketch.chance
     alike = [name for name in sketch.readable() if sketch.shape(name) == shape]
     if chance.random() < 0.3:

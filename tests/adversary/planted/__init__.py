@@ -1,4 +1,4 @@
-"""Faults that are planted one at a time, to see that the adversary finds each: `make planted`.
+"""Faults that are planted one at a time, to test that the adversary finds each: `make planted`.
 
-Each level has a file of its own here, with its FAULTS.
+Each level has its own file here, with its FAULTS.
 """

@@ -1,4 +1,4 @@
-"""Faults of the mappers beside `exact`."""
+"""Faults of the mappers other than `exact`."""
 
 from __future__ import annotations
 

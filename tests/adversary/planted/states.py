@@ -1,4 +1,4 @@
-"""Faults in what is known of networks with state."""
+"""Faults in the handling of networks with state."""
 
 from __future__ import annotations
 

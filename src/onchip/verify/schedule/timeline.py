@@ -97,8 +97,9 @@ class Clock:
             self._write(band, home, end)
 
     def _begin(self, moments: Sequence[int], expense: Expense) -> int:
-        """Return the start of an instruction: the end of its dependencies and, for DRAM transfers, of the one
-        before.
+        """Return the cycle in which an instruction begins.
+
+        It begins when its dependencies have ended and, if it moves bits from or to DRAM, when DRAM is free.
         """
         start = max(*moments, self._dram_until if expense.dram_cycles else 0)
         if expense.dram_cycles:
