@@ -1,4 +1,4 @@
-"""Settings of all tests, and the program run in this process."""
+"""Settings of all tests, and the program run in the test process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that every dotted name of onchip in the repository's text is a module or an attribute of one."""
+"""Every dotted name of onchip in the repository's text is a module or an attribute of one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def files() -> Iterator[Path]:
 
 
 def names() -> dict[str, Path]:
-    """Return each name with the first file that has it."""
+    """Return each name with the first file that contains it."""
     found: dict[str, Path] = {}
     for path in files():
         try:

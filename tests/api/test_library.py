@@ -1,4 +1,4 @@
-"""`import onchip`: the functions do what the verbs do."""
+"""`import onchip`: the functions give the results of the verbs."""
 
 from __future__ import annotations
 

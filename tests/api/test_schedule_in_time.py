@@ -33,7 +33,7 @@ PRICED = ("simba", "meta-prototype-df", "tpu-like-df", "edge-tpu-like", "eyeriss
 
 @pytest.mark.parametrize("objective", ["energy", "latency", "edp", "traffic"])
 def test_without_time_there_is_a_legal_schedule_of_any_kind(objective: str) -> None:
-    """The verifier has passed it, or `schedule` would raise."""
+    """The schedule is legal, as `schedule` raises if the verifier rejects it."""
     found = onchip.schedule(three(), chip(), objective, limits=NO_TIME)
     assert found.answer is not None
     assert found.result.status is Status.FEASIBLE

@@ -32,7 +32,7 @@ def halves() -> Graph:
 
 
 def grown() -> Graph:
-    """A map that is enlarged and added to a convolution of itself, as where a decoder meets its encoder."""
+    """Return a map that is enlarged and added to a convolution of itself, as where a decoder meets its encoder."""
     network = Network(8)
     small = conv(network, network.input(1, 2, 4, 4), 2, 3)
     large = network.add("Resize", [small], (1, 2, 8, 8), (), NEAREST)
@@ -56,7 +56,7 @@ def grown() -> Graph:
 def test_one_stack_is_legal_and_costs_no_less_than_its_bound(
     network: Callable[[], Graph], objective: ScheduleObjective, tile: tuple[int, int], mode: OverlapMode, tmp_path: Path
 ) -> None:
-    """The verifier has passed it, or `schedule` would raise."""
+    """The schedule is legal, as `schedule` raises if the verifier rejects it."""
     path = tmp_path / "network.json"
     path.write_text(graph_to_json(network()))
     options = ScheduleOptions("one", tile, mode)

@@ -23,7 +23,7 @@ CAPACITIES = (7, 8, 10, 11)
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """A map that waits while another needs the room and is cheap to recompute: join reads it long after it is made."""
+    """Write a network with a map that is cheap to recompute: join reads it late, and another map needs its room."""
     fields: Json = {
         "format": "onchip-graph",
         "version": 1,

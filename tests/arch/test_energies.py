@@ -1,4 +1,4 @@
-"""Missing energies of an accelerator are listed, refused if the objective needs them, and else unknown figures."""
+"""Missing energies of an accelerator are listed, refused if the objective needs them, and otherwise unknown figures."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_unstated_energies_are_listed(text: str, missing: tuple[str, ...]) -> No
 
 @pytest.fixture
 def asked(onchip: Program, tmp_path: Path) -> Callable[..., Ended]:
-    """A function that asks a verb about the network on the machine that `text` describes."""
+    """Return a function that asks a verb about the network on the machine that `text` describes."""
 
     def ask(verb: str, text: str, *options: object) -> Ended:
         chip, graph = tmp_path / "chip.yaml", tmp_path / "one.json"

@@ -61,7 +61,7 @@ NEEDS_SPILLS: Final = ("nvdla-like", "plan", "peak")
 
 
 def refusal(machine: str, verb: str, objective: str) -> str | None:
-    """Return a part of the message with which a question is refused, or None if it has to be answered."""
+    """Return a part of the message that refuses a question, or None if the question must be answered."""
     if machine in WITHOUT_ARRAY and verb != "plan":
         return "`array` in its file"
     if machine in WITHOUT_DRAM and objective in ("latency", "dma-cycles"):

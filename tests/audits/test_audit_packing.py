@@ -1,4 +1,4 @@
-"""The second prover of packings against trying every offset."""
+"""The second prover of packings compared with a search over all offsets."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def one_scratchpad(seed: int) -> Problem:
 
 
 def two_scratchpads(seed: int) -> Problem:
-    """A problem so small that every sequence of instructions can be tried."""
+    """Return a problem so small that every sequence of instructions can be tried."""
     chance = random.Random(seed)
     tensors = [Tensor("in", chance.randint(1, 2), Role.INPUT)]
     operators = []

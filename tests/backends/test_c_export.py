@@ -105,7 +105,7 @@ def test_the_tables_of_a_random_plan_can_be_walked(tmp_path: Path, made: tuple[P
 
 
 def renamed(names: dict[str, str]) -> tuple[Problem, Plan]:
-    """CHAIN under other names of tensors, operators and the scratchpad."""
+    """Return CHAIN under other names of tensors, operators and the scratchpad."""
 
     def new(name: str) -> str:
         return names.get(name, name)

@@ -20,7 +20,7 @@ def diamond(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def chip(tmp_path: Path) -> Path:
-    """A small machine for fused layers."""
+    """Write a small machine for fused layers."""
     path = tmp_path / "chip.yaml"
     path.write_text(CHIP)
     return path
@@ -28,7 +28,7 @@ def chip(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """Three convolutions for the small machine."""
+    """Write a network of three convolutions for the small machine."""
     path = tmp_path / "three.json"
     path.write_text(three_convolutions())
     return path
@@ -36,7 +36,7 @@ def network(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def planned(onchip: Program, diamond: Path, tmp_path: Path) -> Path:
-    """A plan file for the diamond at M_R."""
+    """Write a plan file for the diamond at M_R."""
     path = tmp_path / "plan.json"
     assert onchip("plan", diamond, "--sram", "130", "-o", path).code == 0
     return path

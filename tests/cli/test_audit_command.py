@@ -16,7 +16,7 @@ READS = {"o1": (("x",), "a"), "o2": (("x",), "b"), "o3": (("b",), "c"), "o4": ((
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A graph whose given order spills in eight bytes although another order does not, and four buffers."""
+    """Return a folder with a graph whose given order spills in eight bytes (another does not), and four buffers."""
     tensors = [{"name": name, "bytes": size, "role": role} for name, (size, role) in SIZES.items()]
     operators = [
         {"name": name, "kind": "Op", "inputs": list(inputs), "outputs": [output]}

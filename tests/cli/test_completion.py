@@ -1,4 +1,4 @@
-"""A shell completes verbs, bundled networks and bundled accelerators."""
+"""Shell completion of verbs, bundled networks and bundled accelerators."""
 
 from __future__ import annotations
 

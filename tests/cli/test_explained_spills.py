@@ -12,7 +12,7 @@ SPILLED = 13
 
 
 def kept_across_a_full_step() -> dict[str, object]:
-    """A graph with tensors of 11 to 23 bytes, each written before a step that leaves no room, and read after it."""
+    """Return a graph of tensors of 11 to 23 bytes, each live across a step that leaves no room for it."""
     ids = range(1, SPILLED + 1)
     tensors = [{"name": "x", "bytes": 5, "role": "input"}, {"name": "wide", "bytes": 60, "role": "activation"}]
     tensors += [{"name": f"kept{i}", "bytes": 10 + i, "role": "activation"} for i in ids]

@@ -1,4 +1,4 @@
-"""`onchip fuse --accounting defines`: from a network to a strategy whose layers are counted as DeFiNES does."""
+"""`onchip fuse --accounting defines`: from a network to a strategy whose layers are counted as in DeFiNES."""
 
 from __future__ import annotations
 

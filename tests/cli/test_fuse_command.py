@@ -256,7 +256,7 @@ def test_a_mapper_that_is_none_of_tiles(onchip: Program, network: Path, chip: Pa
 
 @pytest.mark.slow
 def test_elements_wider_than_a_register_are_no_refusal(onchip: Program, network: Path, chip: Path) -> None:
-    """The weight register of one byte has no room for 16 bits, so mappings leave it out."""
+    """The weight register of one byte has no room for 16 bits, so mappings bypass it."""
     ended = onchip(
         "fuse", network, "--accelerator", chip, "--method", "loma", "--bits", "16", "--tile", "4x4", "--json"
     )

@@ -1,4 +1,4 @@
-"""`onchip fuse --emit-graph`: from a network to values, by way of a graph file in tiles."""
+"""`onchip fuse --emit-graph`: from a network through a graph file of tiles to output values."""
 
 from __future__ import annotations
 

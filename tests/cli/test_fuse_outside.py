@@ -44,7 +44,7 @@ def chain(path: Path, *kinds: str) -> Path:
 
 
 def recurrent(path: Path) -> Path:
-    """An LSTM of two steps, three inputs and four hidden units, all of whose outputs leave."""
+    """Save an LSTM of two steps, three inputs and four hidden units, with all of its outputs as network outputs."""
     sizes = {"w": [1, 16, 3], "r": [1, 16, 4]}
     weights = [
         helper.make_tensor(name, TensorProto.FLOAT, size, [0.5] * (size[1] * size[2])) for name, size in sizes.items()
@@ -128,7 +128,7 @@ def test_the_file_lists_what_is_outside_and_the_check_insists(onchip: Program, t
 
 
 def test_the_verdict_says_what_runs_in_which_way(onchip: Program, tmp_path: Path, chip: Path) -> None:
-    """A convolution and an exponential alone in their stacks, a softmax and a sine outside, a view."""
+    """A convolution and an exponential run alone in their stacks, a softmax and a sine outside, and one is a view."""
     weights = [helper.make_tensor("w", TensorProto.FLOAT, [4, 4, 3, 3], [1.0] * 144)]
     weights += [
         helper.make_tensor(name, TensorProto.INT64, [1], [at]) for name, at in zip(BOUNDS, (1, 6, 2), strict=True)
@@ -168,7 +168,7 @@ def test_the_network_in_tiles_keeps_what_is_outside_as_it_is(
 
 
 def test_convolutions_along_one_axis_run_in_tiles(onchip: Program, tmp_path: Path, chip: Path) -> None:
-    """Three convolutions of rank three, in tiles of five columns; what neighbours share is computed once."""
+    """The three convolutions of rank three run in tiles of five columns; shared columns are computed once."""
     weights = [helper.make_tensor(f"w{at}", TensorProto.FLOAT, [2, 2, 3], [1.0] * 12) for at in range(3)]
     nodes = [
         helper.make_node("Conv", [f"m{at}", f"w{at}"], [f"m{at + 1}"], name=f"conv{at}", pads=[1, 1]) for at in range(3)

@@ -1,4 +1,4 @@
-"""The help of every verb ends with an example; all of them work, one after the other in one folder."""
+"""The help of every verb ends with an example; all examples work, in sequence in one folder."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def tensor(name: str, role: str, channels: int = 4) -> dict[str, object]:
 
 @pytest.fixture
 def stated(tmp_path: Path) -> Path:
-    """Two products whose files state cycles; the second also has channel tiles."""
+    """Write a network of two products whose files state cycles; the second also has channel tiles."""
     tensors = [tensor("x", "input"), tensor("v", "parameter"), tensor("h", "activation")]
     tensors += [tensor("w", "parameter"), tensor("y", "output")]
     operators = [

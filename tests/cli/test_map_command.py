@@ -63,7 +63,7 @@ def chip(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """Two equal convolutions, then a Concat."""
+    """Write a network of two equal convolutions, then a Concat."""
     conv = {"kind": "Conv", "parameters": ["w"], "attributes": {"pads": [1, 1, 1, 1], "kernel_shape": [3, 3]}}
     graph = {
         "format": "onchip-graph",

@@ -1,4 +1,4 @@
-"""`onchip map` on files: Timeloop's, ZigZag's, ONNX models and graphs out of torch."""
+"""`onchip map` on files: Timeloop's, ZigZag's, ONNX models and graphs exported from torch."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_padding_lets_a_prime_bound_split_and_says_so(onchip: Program, tmp_path:
     arguments = ("map", "gemm:m13n31k17", "--accelerator", chip, "--objective", "latency", "--json")
     plain, padded = onchip(*arguments), onchip(*arguments, "--padding", "8", "-o", out)
     assert padded.json["status"] == "OPTIMAL"
-    assert plain.json["latency_cycles"] < padded.json["latency_cycles"]  # loops that end short need no padding
+    assert plain.json["latency_cycles"] < padded.json["latency_cycles"]  # ragged loops need no padding
     assert plain.json["mapping"]["ragged"]
     assert plain.json["space"] == "mappings without bypass"
     assert padded.json["space"] == "even mappings with up to 8 % padding"

@@ -1,4 +1,4 @@
-"""Mappings exported as C, compiled, run and timed; and this machine described."""
+"""Mappings exported as C, compiled, run and timed; and the description of this machine."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from support.onnx_networks import model, value, weight
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """A matrix product that fits one length only, and an If whose condition is an input of one number."""
+    """Save a matrix product that fits one length only, and an If whose condition is an input of one number."""
     branches = {
         name: make_graph([make_node(kind, ["m"], ["r"])], name, [], [value("r", None)])
         for name, kind in (("then_branch", "Relu"), ("else_branch", "Exp"))

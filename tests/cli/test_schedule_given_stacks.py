@@ -15,7 +15,7 @@ PLAIN = {"shape": [1, 4, 8, 8], "bits": 8}
 
 
 def two_runs() -> str:
-    """`three` twice, with a softmax between, which is not a layer."""
+    """Return a graph file with `three` twice and a softmax between, which is not a layer."""
     first = json.loads(three_convolutions())
     second = json.loads(three_convolutions().replace('"x"', '"s"').replace('"m', '"n').replace('"w', '"v'))
     names = {"conv0": "conv2", "conv1": "conv3", "add": "last"}

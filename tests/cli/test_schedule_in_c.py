@@ -1,4 +1,4 @@
-"""`onchip export SCHEDULE --to c`: the tables are compiled strictly and walked by C programs that know the header."""
+"""`onchip export SCHEDULE --to c`: tables compile without warnings; C programs walk them with the header alone."""
 
 from __future__ import annotations
 

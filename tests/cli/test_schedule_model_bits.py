@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
-    """Three convolutions whose maps grow wider."""
+    """Write a network of three convolutions whose maps grow wider."""
     fields = json.loads(three_convolutions())
     for tensor in fields["tensors"]:
         tensor["bits"] = BITS[tensor["name"]]

@@ -60,7 +60,7 @@ def without_its_first_stack(fields: Json) -> None:
 
 
 def not_convex(fields: Json) -> None:
-    """conv1 lies between conv0 and add."""
+    """Put conv0 and add into one stack, although conv1 lies between them."""
     tile = {"tile": {"columns": 4, "rows": 4}, "mode": "recompute"}
     fields["stacks"] = [{"operators": ["conv0", "add"], **tile}, {"operators": ["conv1"], "tile": None}]
     fields["mappings"] = []

@@ -17,7 +17,7 @@ STATIC = ("minerva", "--bits", "8", "--count", "all", "--split", "auto", "--acce
 
 @pytest.fixture
 def linked(onchip: Program, tmp_path: Path) -> Path:
-    """A plan in which conv1's output moves over a link."""
+    """Write a plan in which conv1's output moves over a link."""
     path = tmp_path / "plan.json"
     assert onchip("plan", *LENET, "-o", path).code == 0
     return path
@@ -28,7 +28,7 @@ def words_of(text: str) -> str:
 
 
 def scratchpads(path: Path, *memories: str) -> Path:
-    """An accelerator file."""
+    """Write an accelerator file with these scratchpads."""
     path.write_text("\n".join(("format: onchip-accelerator", "version: 1", "name: chip", "memories:", *memories)))
     return path
 
@@ -42,7 +42,7 @@ def test_json_says_what_scratchpads_hold_what_links_them_and_what_moved(onchip: 
     ]
     assert said["links"] == [{"source": "right", "target": "left"}, {"source": "left", "target": "right"}]
     assert (said["placement"], said["outside_bytes"], said["objective_unit"]) == ("dynamic", None, "bytes")
-    # conv1's 32x24x24 bytes, written to the one, are read by the pool from the other.
+    # the pool reads conv1's 32x24x24 bytes from the other scratchpad
     assert said["traffic"]["moved"] == said["objective_value"] == 32 * 24 * 24
     assert said["traffic"]["non_compulsory"] == 0
     assert said["arenas"].keys() == said["peaks"].keys() == {"left", "right"}
@@ -63,7 +63,7 @@ def test_a_person_reads_what_scratchpads_hold_what_links_them_and_what_moved(onc
 @pytest.mark.parametrize(
     ("objective", "unit", "words"),
     [
-        # 10 cycles to set it up, 32 bits in each.
+        # 10 cycles of set-up, then 32 bits in each cycle
         ("dma-cycles", "cycles", "non-compulsory cost 4,618 cycles"),
         # 64 bits are read at 1.5 pJ and written at 2.
         ("dma-energy", "fJ", "non-compulsory cost 8,064,000 fJ (8,064 pJ)"),

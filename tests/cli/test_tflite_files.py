@@ -1,4 +1,4 @@
-"""A TFLite file as NETWORK of the verbs, and as the file that `check` looks into."""
+"""A TFLite file as NETWORK of the verbs, and as the file that `check` examines."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_two_fields_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize("options", [PlanOptions, MapOptions, FuseOptions])
 def test_groups_of_a_verb_can_be_made_without_a_command_line(options: type) -> None:
-    """All options in groups have a default that suits most users."""
+    """Options in groups have a default that suits most users."""
     kinds = get_type_hints(options)
     groups = [kinds[field.name] for field in fields(options) if is_dataclass(kinds[field.name])]
     assert groups

@@ -40,7 +40,7 @@ class Documented:
 
     @property
     def keeps_an_error_to_itself(self) -> bool:
-        """A verb's docstring is its page of help, where errors are exit codes."""
+        """Return True if the docstring omits a raised error; verbs are exempt: their help lists exit codes."""
         if isinstance(self.node, ast.ClassDef) or self.name.endswith("_command"):
             return False
         return any(map(_is_of_the_caller, _raised_in(self.node))) and "raise" not in self.docstring.lower()

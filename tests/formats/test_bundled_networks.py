@@ -54,7 +54,7 @@ def required_bytes(graph: Graph) -> int:
 
 
 def peak_bytes_of_the_given_order(graph: Graph) -> int:
-    """A tensor is live from the first operator that touches it to the last."""
+    """Return the peak of live bytes; a tensor is live from its first operator to its last."""
     steps: dict[str, list[int]] = {}
     for step, operator in enumerate(graph.operators):
         for name in (*operator.inputs, *operator.outputs):

@@ -171,7 +171,7 @@ def test_fsrcnn_has_the_weights_of_its_paper_and_writes_four_by_four_times_as_ma
 
 @pytest.mark.parametrize("name", ["dmcnn-vd", "mc-cnn", "mobilenetv1", "resnet18"])
 def test_a_padded_network_has_the_weights_of_the_one_shipped(name: str) -> None:
-    """ResNet18 has three projections more; all else is the same."""
+    """ResNet18 has three more projections, and no other difference."""
     padded, shipped = (
         Counter(layer.layer.elements(WEIGHT) for layer in network_of(each).layers if layer.weight_bits)
         for each in (name, f"{name}-defines")

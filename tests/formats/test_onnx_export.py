@@ -1,4 +1,4 @@
-"""The plan is read back from the model by onnxruntime, which knows nothing of it."""
+"""onnxruntime reads the plan back from the model without knowing its format."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_a_light_model_has_the_shapes_onnx_infers_for_the_whole_model(path: Path
 
 
 def test_the_light_resnet50_is_torchvision_s_with_a_softmax() -> None:
-    """Torchvision's has 174 operators, 72 fused, and needs 2,408,448 bytes for its largest one."""
+    """Torchvision's model has 174 operators, 72 fused, and M_R is 2,408,448 bytes."""
     (path,) = (path for path in LIGHT_MODELS if path.stem == "light_resnet50")
     raw = read_onnx(path)
     fused = fuse(raw)

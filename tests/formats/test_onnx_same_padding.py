@@ -100,7 +100,7 @@ def test_windows_are_those_that_onnxruntime_reads(case: dict[str, Any], tmp_path
         operator = read(made, tmp_path).operators[0]
         count = -(-size // stride)
         if len(found) != count:
-            assert dilation > 1  # pads ignore the dilation, so that the output is smaller than the specification says
+            assert dilation > 1  # pads ignore the dilation, so the output is smaller than in the specification
             continue
         row = windows_of(operator, (1, taps), (1, size), (1, count))[1]
         negative += row.pad < 0

@@ -55,7 +55,7 @@ def test_shapes_of_5000_models_are_those_that_onnxruntime_computes(tmp_path: Pat
 
 
 def assert_alike(kinds: list[str], folder: Path) -> int:
-    """Compare one model of each kind, a kind that is listed again differs; return how many onnxruntime ran."""
+    """Compare a model of each kind with the runtime (new models if repeated); return how many onnxruntime ran."""
     ran = 0
     times: dict[str, int] = {}
     for kind in kinds:
@@ -69,7 +69,7 @@ def assert_alike(kinds: list[str], folder: Path) -> int:
 
 
 def run(node: OneNode) -> list[np.ndarray] | None:
-    """Return what onnxruntime computes; None if it refuses the model."""
+    """Return the outputs of onnxruntime, or None if it refuses the model."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads, options.log_severity_level = 1, 4

@@ -1,4 +1,4 @@
-"""The bundled accelerators against the figures of their sources."""
+"""Bundled accelerators compared with the figures of their sources."""
 
 from __future__ import annotations
 

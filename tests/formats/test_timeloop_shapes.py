@@ -125,7 +125,7 @@ def test_random_shapes_touch_as_many_elements_as_their_projections() -> None:
 
 
 def _span(rank: list[list[str]], sizes: dict[str, int], coefficients: dict[str, int]) -> int:
-    """Count the positions from the first to the last that a rank takes; a stride leaves gaps that count."""
+    """Count the positions from the first to the last that a rank takes, including the gaps of a stride."""
     steps = [coefficients[term[1]] if len(term) > 1 else 1 for term in rank]
     points = product(*(range(sizes[term[0]]) for term in rank))
     return 1 + max(sum(at * step for at, step in zip(point, steps, strict=True)) for point in points)

@@ -1,4 +1,4 @@
-"""Demand passes through views that move data: the operators before them count in the bound of a schedule."""
+"""Demand passes through views that move data: the bound of a schedule counts the operators before them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of layers that floats or native integers do not hold exactly are refused where layers are made."""
+"""Sizes of layers that floats or native integers cannot hold exactly are refused when the layer is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Negative padding cuts off a part of the input: no loop nest has these elements."""
+"""Negative padding crops the input: no loop nest contains the cropped elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`map` of a strided convolution: at short limits the even optimum was OPTIMAL, and stayed so in the cache."""
+"""`map` of a strided convolution: at short limits the even optimum was called OPTIMAL, and stayed so in the cache."""
 
 from __future__ import annotations
 

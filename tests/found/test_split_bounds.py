@@ -32,7 +32,7 @@ FAST_DRAM, SLOW_DRAM = "bits_per_cycle: 64", "bits_per_cycle: 4"
 
 
 def network(random: Random) -> Graph:
-    """Return a convolution or a pool, whose windows may skip rows, and an activation behind it."""
+    """Return a convolution or a pool, whose windows may skip rows, followed by an activation."""
     size, kernel, stride = random.randint(3, 5), random.randint(1, 2), random.randint(1, 3)
     pad, kind = random.randint(-1, kernel - 1), random.choice(("Conv", "MaxPool"))
     rows = (size + 2 * pad - kernel) // stride + 1

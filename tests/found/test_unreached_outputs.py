@@ -1,4 +1,4 @@
-"""Outputs of a transposed convolution that no tap reaches are written, and every figure counts them."""
+"""Outputs of a transposed convolution that no tap reaches are written, and count in every figure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ FOLDER = Path(__file__).parent
 
 
 def transposed_convolution(random: Random) -> onnx.ModelProto:
-    """Return one whose kernel may be smaller than its stride, with dilation, output padding and a reader or none."""
+    """Return a transposed convolution whose kernel may be smaller than its stride, with dilation, output padding and
+    perhaps a reader.
+    """
     group = random.choice((1, 2))
     channels, outputs = group * random.choice((1, 2)), group * random.choice((1, 2))
     sizes, kernel, strides = ([random.randint(1, top) for _ in range(2)] for top in (4, 3, 4))

@@ -1,4 +1,4 @@
-"""Machine and problem files that were once misread or refused are read right now."""
+"""Machine and problem files that were once misread or refused are read correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes that ONNX's inference, or a file, says wrong: plans have the sizes that the runtime writes."""
+"""Wrong shapes from ONNX's inference or a file: plans have the sizes that the runtime writes."""
 
 from __future__ import annotations
 

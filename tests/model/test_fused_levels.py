@@ -40,8 +40,9 @@ def levels(one: TileTypeCost) -> list[tuple[str, str]]:
 
 
 def test_a_tile_of_the_paper_lies_where_its_figures_9_and_10_say() -> None:
-    """FSRCNN in tiles of 60 x 72, recomputed: L6 of the last type has its input in the local, its output in the
-    global buffer, L6 of the one before both in the local; the first tile has its weights in DRAM, all others not."""
+    """FSRCNN in recomputed tiles of 60 x 72: L6 of the last type has its input in the local and its output in the
+    global buffer, L6 of the previous type has both in the local one; only the first tile has its weights in DRAM.
+    """
     first, *others = cost(fsrcnn(), load_accelerator("meta-prototype-df"), 60, 72, "recompute", DEFINES).placed
     small, full = sorted(others, key=lambda one: one.rows)
     assert levels(full)[6] == (LOCAL, GLOBAL)

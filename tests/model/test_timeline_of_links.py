@@ -153,7 +153,7 @@ def test_a_move_reads_one_scratchpad_and_writes_the_other() -> None:
     energy = timed(HELD, replace(chip(HELD), levels=levels)).energy
     # f reads x(4) and w(2), g reads a(3); a and y(5) are read among the outputs.
     assert energy.scratchpad_read_pj == 4 * 1 + 2 * 1000 + 3 * 1 + 3 * 10 + 5 * 10
-    # x and w are loaded, a is written among the outputs and again among the inputs, then y.
+    # x and w are loaded, a is written among the outputs and again among the inputs, then y is written.
     assert energy.scratchpad_write_pj == 4 * 2 + 2 * 1000 + 3 * 20 + 3 * 2 + 5 * 20
 
 

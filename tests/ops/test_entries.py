@@ -154,7 +154,7 @@ def test_a_slice_reads_little_more_than_its_outputs_multiply(seed: int) -> None:
 
 
 def useful(axis: Axis, outputs: int, taps: int) -> int:
-    """Count pairs of output and tap along an axis that meet a stored pixel."""
+    """Count the pairs of output and tap along an axis that read a stored pixel."""
     positions = (
         output * axis.stride + tap * axis.dilation - axis.padding
         for output, tap in product(range(outputs), range(taps))

@@ -128,7 +128,7 @@ def test_a_tile_depends_on_nothing_but_what_it_reads(name: str, tmp_path: Path) 
     tiles = [
         tuple(cut if other == at else (0, size) for other, size in enumerate(sizes))
         for at, size in enumerate(sizes)
-        if not geometry.axes[at].is_reduction  # a part of a sum is not the sum
+        if not geometry.axes[at].is_reduction  # a partial sum is not the sum
         for cut in ((0, 1), (size // 2, size // 2 + 1), (size // 3, size // 3 + 2), (size - 1, size))
         if cut[1] <= size
     ]

@@ -13,7 +13,7 @@ from support.reported_rules import reported_by
 
 
 def problem(size_of_the_last: int = 4) -> PackingProblem:
-    """The first buffer lives with the second, the second with the third, and the first never with the third."""
+    """Return three buffers: the first overlaps the second in time, the second the third, the first never the third."""
     buffers = (Buffer(0, 2, 4), Buffer(1, 3, 4), Buffer(2, 4, size_of_the_last))
     return PackingProblem(buffers, capacity_bytes=8, alignment_bytes=2)
 

@@ -1,4 +1,4 @@
-"""The nearest legal strategy, and the nearest illegal ones."""
+"""The nearest legal strategy and the nearest illegal ones for every rule of strategies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For every rule, the nearest legal plan and the nearest illegal one."""
+"""The nearest legal plan and the nearest illegal one for every rule."""
 
 from __future__ import annotations
 

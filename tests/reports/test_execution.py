@@ -14,7 +14,7 @@ from support.programs import HELD
 
 @pytest.fixture
 def execution() -> Execution:
-    """A legal plan with a move of three bytes, and a run that moved what the verifier says."""
+    """Return a legal plan with a move of three bytes, and a run with the transfers that the verifier computes."""
     source = Source(HELD.problem.graph.name)
     verdict = verify(HELD.problem, HELD.plan)
     check = Check(PlanDocument(source, source, Reading(), HELD.plan), HELD.problem, "", verdict)

@@ -1,4 +1,4 @@
-"""The page of a schedule in a real browser: it draws everything, a click opens a mapping, time runs in cycles too."""
+"""The page of a schedule in a real browser: all figures are drawn, a click opens a mapping, time is in cycles too."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from support.schedule_outcomes import three_in_tiles
 
 
 def random_slices(seed: int, total_cycles: int) -> list[TimelineSlice]:
-    """Two lanes of consecutive slices, some with no length."""
+    """Return two lanes of consecutive slices, some with no length."""
     random, found = Random(seed), list[TimelineSlice]()
     for lane in ("array", "DMA 0"):
         at = random.randint(0, 5)

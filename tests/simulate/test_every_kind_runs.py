@@ -1,4 +1,4 @@
-"""A tiny network for each kind of operator is scheduled; the schedule is legal, and a run equals the reference."""
+"""Schedules of a tiny network for each kind of operator: legal, and a run equals the reference."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def with_constants(case: TestCase) -> onnx.ModelProto:
 
 
 def runs_or_is_refused(onchip: Program, path: Path, folder: Path, bits: str) -> None:
-    """A network that cannot be scheduled, or run on its values, ends with exit 2 and no other output."""
+    """Check that a network runs, or that `schedule` or `run` refuses it with exit code 2."""
     answer = folder / "schedule.json"
     ended = onchip("schedule", path, "--accelerator", "simba", "--bits", bits, "--no-cache", "-o", answer)
     assert ended.code in (0, 2), (path.name, ended.err)

@@ -1,4 +1,4 @@
-"""Tiles of an ONNX model's operators, run by onnxruntime, give what the whole model gives."""
+"""Tiles of an ONNX model's operators, run by onnxruntime, give the values of the whole model."""
 
 from __future__ import annotations
 
