@@ -51,7 +51,7 @@ def test_a_core_is_lanes_registers_caches_and_dram() -> None:
     names = [level.memory.name for level in host.levels]
     assert names == ["weight_register", "input_register", "sum_register", "l1", "l2"]
     sums = host.levels[2].memory
-    assert (sums.holds, sums.capacity_bytes) == ((Operand.OUTPUT,), 28 * 4)  # the total of 32 registers, in each lane
+    assert (sums.holds, sums.capacity_bytes) == ((Operand.OUTPUT,), 28 * 4)  # 28 of 32 registers, in each lane
 
 
 def test_the_nearest_cache_moves_whole_vectors_and_others_what_was_measured() -> None:

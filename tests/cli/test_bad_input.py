@@ -115,9 +115,7 @@ def test_bad_input_ends_in_one_line_and_one_object(
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="there is no directory that even root cannot write to")
 def test_a_directory_that_may_not_be_written_is_found_before_solving(onchip: Program, directory: Path) -> None:
-    ended = onchip(
-        "plan", "diamond.json", "--sram", "10", "-o", "/proc/plan.json"
-    )  # the exit code would be 3 if it had been solved
+    ended = onchip("plan", "diamond.json", "--sram", "10", "-o", "/proc/plan.json")  # code 3 if solved
 
     assert ended.code == 2
     assert "/proc/plan.json" in ended.err

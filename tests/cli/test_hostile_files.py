@@ -32,7 +32,7 @@ OTHER_READERS: dict[str, tuple[str, dict[str, Maker]]] = {
 
 
 def cases(readers: dict[str, tuple[str, dict[str, Maker]]], every: int = 1) -> list[object]:
-    """Yield each file for each verb; all but one in `every` cases are left to `make test-long`."""
+    """Return each file for each verb; all but one in `every` cases are left to `make test-long`."""
     each = [(verb, suffix, name, makers[name]) for verb, (suffix, makers) in readers.items() for name in makers]
     return [
         pytest.param(verb, suffix, make, id=f"{verb}-{name}", marks=[pytest.mark.slow] if at % every else [])

@@ -68,7 +68,7 @@ INTEGERS: tuple[object, ...] = ()
 
 
 def one(kind: str, *shape: int, more: Sequence[object] = (), outputs: int = 1, **attributes: Any) -> Build:  # noqa: ANN401
-    """Add a node that reads a bounded tensor first, then constants."""
+    """Return a builder of a node that reads a bounded tensor first, then constants."""
 
     def build(b: Built) -> list[str]:
         return b.node(kind, [b.found(*shape), *(b.constant(each) for each in more)], outputs, **attributes)

@@ -255,7 +255,7 @@ def test_a_loop_that_never_runs_hands_out_its_state_and_nothing_more(tmp_path: P
 
 
 def scan_body() -> onnx.GraphProto:
-    """Return a running sum of the rows of one input and the columns of another."""
+    """Return a body with a running sum of the rows of one input and the columns of another."""
     nodes = [make_node("Sum", ["s", "row", "column"], ["next"]), make_node("Identity", ["next"], ["part"])]
     inputs = [value("s", [2]), value("row", [2]), value("column", [2])]
     return make_graph(nodes, "body", inputs, [value("next", [2]), value("part", [2])])

@@ -19,9 +19,7 @@ FOLDER = Path(__file__).parent
 
 
 def transposed_convolution(random: Random) -> onnx.ModelProto:
-    """Return a transposed convolution whose kernel may be smaller than its stride, with dilation, output padding and
-    perhaps a reader.
-    """
+    """Return a transposed convolution with any stride, dilation and output padding, and perhaps a reader."""
     group = random.choice((1, 2))
     channels, outputs = group * random.choice((1, 2)), group * random.choice((1, 2))
     sizes, kernel, strides = ([random.randint(1, top) for _ in range(2)] for top in (4, 3, 4))

@@ -207,8 +207,8 @@ def test_weights_that_stay_leave_less_room_to_others() -> None:
 
 @pytest.mark.parametrize(("mode", "caches"), [("h-cached", 12), ("fully-cached", 12 + 32 - 4)])
 def test_caches_and_weights_lie_beside_features_where_there_is_room(mode: str, caches: int) -> None:
-    """A tile of 4 x 4 reads 6 x 6; the column cache has 2 columns of 6, the row cache 2 rows of 16, and 2 x 2 pixels
-    are in both.
+    """A tile of 4 x 4 reads 6 x 6; the column cache has 2 columns of 6, the row cache 2 rows of 16, 2 x 2 in both.
+
     Nine weights are placed last.
     """
     stack, needed = chain(16, WINDOW), 36 + 16 + caches

@@ -184,7 +184,7 @@ def test_an_operator_s_tiles_multiply_and_visit_what_it_does(graph: Graph, twelf
     except GraphError:
         return
     assert per_operator(tiles, MacCount(tiles).macs) == per_operator(graph, MacCount(graph).macs)
-    # One unit has no idle lanes: all other operations add up, too.
+    # One unit rounds nothing up: cycles of operators without MACs add up, too.
     whole, cut = (SimpleCost(one, accelerator(ComputeArray(free=1))) for one in (graph, tiles))
     assert per_operator(tiles, cut.cycles) == per_operator(graph, whole.cycles)
 

@@ -39,7 +39,7 @@ class Refusal:
     legal: LayerMapping
     illegal: LayerMapping
     detail: str
-    illegal_layer: Layer | None = None  # the difference if it is not in the mapping, or fields that must change with it
+    illegal_layer: Layer | None = None  # if the layer differs instead of the mapping, or together with it
     may_pad: bool = False
 
 

@@ -226,8 +226,7 @@ def test_a_tensor_could_stay_in_the_scratchpad_with_most_room() -> None:
     problem = replace(SPILLED.problem, memories=(Memory("sram", 12), Memory("other", 3)))
     (cause,) = reload_causes(history_of_case(replace(SPILLED, problem=problem)))
 
-    # In step 1, x and b take 8 of 12 bytes, and the 3 bytes of `other` are free: the tensor is 1 byte too large for
-    # them.
+    # In step 1, x and b take 8 of 12 bytes, and the 3 bytes of `other` are free: 1 byte too few for the tensor.
     assert (cause.memory.name, cause.bytes_to_stay, cause.is_forced) == ("sram", 12, False)
 
 

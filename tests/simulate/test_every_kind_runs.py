@@ -28,7 +28,7 @@ PARTS: Final = 8
 def cases() -> list[tuple[str, TestCase]]:
     """Return the first of onnx's own one-node test models for each kind."""
     found: dict[str, TestCase] = {}
-    with warnings.catch_warnings(action="ignore"):  # the total of the models' own values
+    with warnings.catch_warnings(action="ignore"):  # warnings about the models' values
         for case in collect_testcases(None):
             nodes = [] if case.model is None else case.model.graph.node
             if len(nodes) == 1:

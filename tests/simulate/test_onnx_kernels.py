@@ -141,7 +141,7 @@ def test_a_folded_batch_norm_runs_as_the_file_says(tmp_path: Path, with_bias: bo
         make_node("Conv", conv_reads, ["c"], kernel_shape=[1, 1]),
         make_node("BatchNormalization", ["c", *norm], ["n"], epsilon=0.01),
         make_node("LeakyRelu", ["n"], ["y"], alpha=0.1),
-        # The second fold uses the same parameters: the first must not take the shift's name.
+        # A second norm has the same parameters, so the first fold cannot name its bias after the shift.
         make_node("Conv", ["y", "v"], ["d"], kernel_shape=[1, 1]),
         make_node("BatchNormalization", ["d", *norm], ["z"]),
         make_node("Sub", ["z", "shift4"], ["out"]),

@@ -1,9 +1,8 @@
 """Memories of the caches and the weights of a small stack, computed by hand to the bit.
 
 One layer of 3 x 3 over a map of 4 x 4, padded, in tiles of 2 x 2. Every tile reads 9 elements of 8 bits and makes 4.
-Two
-of 3 pixels wait along each axis: 2 x 3 = 6 elements to the right of a tile, 2 x 4 = 8 below a row of tiles, 2 x 2 = 4
-in both.
+Two of 3 pixels wait along each axis: 2 x 3 = 6 elements to the right of a tile, 2 x 4 = 8 below a row of tiles, and
+2 x 2 = 4 in both.
 """
 
 from __future__ import annotations
