@@ -159,7 +159,7 @@ def test_cosa_has_an_objective_of_its_own(onchip: Program) -> None:
 def test_a_schedule_of_cosa_that_breaks_a_true_limit_is_told_and_not_handed_out(
     onchip: Program, chip: Path, tmp_path: Path
 ) -> None:
-    """CoSA assumes that an output takes at most three quarters of a memory, in elements of its final width."""
+    """CoSA gives outputs three quarters of a memory, counted in elements of their final width."""
     refused = "cosa:resnet50:_outputs_input.83"
     out = tmp_path / "m.yaml"
     ended = onchip("map", refused, "--accelerator", "simba", "--method", "cosa", "--json", "-o", out)

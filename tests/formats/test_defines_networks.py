@@ -61,7 +61,7 @@ def columns_needed(published: PublishedNetwork) -> list[int]:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_network_as_shipped_has_the_layers_of_its_file(name: str) -> None:
-    """Except for columns that the file leaves out, which DeFiNES infers."""
+    """The layers are equal except for columns that the file leaves out, which DeFiNES infers."""
     network, published = network_of(name), PUBLISHED[name]
     outputs = [one.output.name for one in network.layers]
     columns = columns_needed(published)

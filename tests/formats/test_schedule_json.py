@@ -213,7 +213,7 @@ def test_loops_that_end_short_are_named_after_the_tiles_and_only_where_there_are
 
 @pytest.mark.parametrize("nest", [["K4@lane", "C4", "K3"], ["K4@lane"]])
 def test_a_mapping_longer_or_shorter_than_its_layer_can_be_read(nest: list[str]) -> None:
-    """The verifier decides whether it runs its layer, and reports a violation."""
+    """The verifier, not the reader, reports a mapping that does not run its layer."""
     text = changed(lambda s: s["mappings"][0].update(nest=nest))
     assert [str(loop) for loop in schedule_from_json(text, "s.json").answer.mappings[0].mapping.nest] == nest
 

@@ -142,7 +142,7 @@ def test_with_caches_each_pixel_is_computed_once(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_multiplications_of_tile_classes_match_an_explicit_count(seed: int) -> None:
-    """The test recomputes: it counts each tile, layer, pixel that the tile computes, and product of that pixel."""
+    """The count is one per tile, layer, computed pixel and product of that pixel, with recomputed overlaps."""
     random = Random(seed)
     stack = random_stack(seed)
     height, width = random.randint(1, stack.output.rows), random.randint(1, stack.output.columns)

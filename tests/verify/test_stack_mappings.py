@@ -51,7 +51,7 @@ def test_a_mapping_that_another_one_stands_before_is_named_with_that_one() -> No
 
 
 def test_maps_in_dram_take_nothing_of_any_memory() -> None:
-    """A map of 2 channels of 6 x 6 elements of 8 bits lies in its home."""
+    """A map of 2 channels of 6 x 6 elements of 8 bits takes room only in its home, and none in DRAM."""
     case = small_case(ONE, ONE)
     first, second = (layer.name for layer in case.network.layers)
     tiling = Tiling(3, 3, OverlapMode.RECOMPUTE)
