@@ -1,10 +1,11 @@
-// The least arena of many blocks: greedy placing, and a skyline that is filled again and again, in near n log n.
+// Heuristics that minimise the arena of many blocks: greedy placement, and repeated skyline filling in near n log n
+// time.
 //
-// Nothing is proven here; `packing.hpp` proves. Why each way is fast is said in docs/packing.md.
+// They prove nothing; `packing.hpp` proves optimality. docs/packing.md explains why each heuristic is fast.
 //
-// Words. A section is a largest set of blocks that live at once; a block lives in the sections [first, stop). The load
-// of a section is the sum of the sizes that live in it. Sizes are padded to the alignment, so offsets that are sums of
-// sizes are aligned. The skyline has a height for each section: nothing is placed below it any more.
+// Terms. A section is a maximal set of blocks that are alive at once; a block is alive in the sections [first, stop).
+// The load of a section is the sum of the sizes of its live blocks. Sizes are padded to the alignment, so sums of sizes
+// are aligned offsets. The skyline has a height for each section: later blocks are placed at that height or above.
 
 #pragma once
 
@@ -22,17 +23,18 @@ using Index = std::int32_t;
 inline constexpr Index none = -1;
 inline constexpr Units most_units = Units{1} << 60;
 
-// `size` is padded, `used` is not: the arena ends where the used bytes of a block do. `steps` is how long it lives.
+// `size` is padded and `used` is not: the arena ends at the largest offset plus used bytes. `steps` is the lifetime in
+// steps.
 struct Block {
     Index first = 0;
     Index stop = 0;
     Units size = 0;
     Units used = 0;
     Units steps = 0;
-    Units fixed = none;  // its only offset, or none; only `place` and `offer` of ArenaSearch know fixed blocks
+    Units fixed = none;  // the only legal offset, or none; only `place` and `offer` of ArenaSearch support fixed blocks
 };
 
-// Buffers in columns: half-open lives in steps, sizes in bytes, and fixed offsets, `none` where a buffer has none.
+// Buffers as columns: half-open lifetimes in steps, sizes in bytes, and fixed offsets (`none` for a movable buffer).
 struct Lives {
     std::vector<std::int64_t> starts;
     std::vector<std::int64_t> stops;
@@ -41,13 +43,14 @@ struct Lives {
     Units alignment = 1;
 };
 
-// Counts lives in sections and pads sizes. Throws std::invalid_argument for columns that differ in length.
+// Converts lifetimes to sections and pads sizes. Throws std::invalid_argument if the columns differ in length.
 std::vector<Block> blocks_of(const Lives& lives);
 
-// The most bytes that live at one step: sizes are padded, but for the one with the most padding. Throws as above.
+// Returns a lower bound on the arena: the most bytes alive at one step, padded except for the block with the most
+// padding. Throws like `blocks_of`.
 Units most_live(const Lives& lives);
 
-// The blocks, if they can be; throws std::invalid_argument, saying which entry cannot.
+// Returns the blocks if they are valid. Throws std::invalid_argument, with the entry, otherwise.
 std::vector<Block> checked(std::vector<Block> blocks);
 
 // Number of sections of the blocks.
@@ -55,7 +58,7 @@ Index sections_of(const std::vector<Block>& blocks);
 
 enum class Gap { lowest, smallest };
 
-// Half-open ranges, sorted, that neither overlap nor touch.
+// Sorted half-open ranges that neither overlap nor touch.
 class Ranges {
 public:
     struct Range {
@@ -66,20 +69,20 @@ public:
     void add(Range added);
     const std::vector<Range>& all() const { return ranges_; }
 
-    // Raises an offset until so many units above it are free; says whether it had to.
+    // Raises an offset until the `size` units above it are free. Returns true if the offset changed.
     bool raise(Units& offset, Units size) const;
 
 private:
     std::vector<Range> ranges_;
 };
 
-// What is taken, in a tree over sections: a block of k sections stands in 2 log k nodes.
+// The taken ranges in a segment tree over sections: a block of k sections is stored in at most 2 log k nodes.
 class TakenBytes {
 public:
     explicit TakenBytes(Index sections);
     void take(const Block& block, Units offset);
 
-    // Where a block fits: in the lowest gap, or in the smallest one between others, else above all of them.
+    // Returns the lowest gap, or the smallest gap between other blocks, that fits the block; else the offset above all.
     Units offset_for(const Block& block, Gap gap);
 
 private:
@@ -87,23 +90,23 @@ private:
     Units smallest_gap(Units size);
 
     Index leaves_ = 1;
-    std::vector<Ranges> covering_;  // by node: taken in all of its sections
-    std::vector<Ranges> inside_;    // by node: taken in any of its sections
+    std::vector<Ranges> covering_;  // by node: ranges taken in all of its sections
+    std::vector<Ranges> inside_;    // by node: ranges taken in any of its sections
     std::vector<const Ranges*> gathered_;
     std::vector<Ranges::Range> merged_;
 };
 
-// One pass over the sections: each block goes into the smallest free range when it begins, above all fixed blocks. A
-// block that would end above `most` stays at `none`. Takes n log n and cannot be stopped.
+// Places the blocks in one pass over the sections: each block gets, at its first section, the smallest free range above
+// all fixed blocks. A block that would end above `most` stays at `none`. Takes n log n time and cannot be stopped.
 std::vector<Units> sweep_within(const std::vector<Block>& blocks, Units most);
 
-// Places the blocks without an offset, in this order, each at the lowest free offset at which it ends at `most` or
-// below; the others stay at `none`. Fixed offsets are ignored. Returns the offsets set so far once asked to stop.
-// Throws std::invalid_argument for another number of offsets and for an entry of the order that names no block.
+// Places the blocks without an offset, in this order, each at the lowest free offset with an end at or below `most`;
+// the other blocks stay at `none`. Ignores fixed offsets. Returns the offsets found so far after a stop request. Throws
+// std::invalid_argument if the number of offsets differs or if the order names no block.
 std::vector<Units> fill_within(const std::vector<Block>& blocks, const std::vector<Index>& order,
                                std::vector<Units> offsets, Units most, const StopToken& stop);
 
-// What is not placed yet, by first section: finds the greatest key among the blocks that lie within some sections.
+// The unplaced blocks by first section; finds the block with the greatest key among those within given sections.
 class Candidates {
 public:
     Candidates(const std::vector<Block>& blocks, Index sections);
@@ -123,7 +126,7 @@ private:
     const std::vector<Block>& blocks_;
     std::vector<Index> sorted_;
     std::vector<Index> place_of_;
-    std::vector<Index> first_at_;  // by section: the first place of blocks that begin there or later
+    std::vector<Index> first_at_;  // by section: the first position of a block that begins there or later
     std::vector<Node> nodes_;
     Index leaves_ = 1;
 };
@@ -156,12 +159,12 @@ private:
 
     Index sections_;
     std::vector<Index> stop_of_;    // by first section of a stretch, none elsewhere
-    std::vector<Index> before_;     // the first section of the stretch before
-    std::vector<Units> height_of_;  // one more than sections
+    std::vector<Index> before_;     // first section of the preceding stretch
+    std::vector<Units> height_of_;  // size: number of sections + 1
     std::vector<Low> heap_;
 };
 
-// How a skyline ranks blocks: exponents of size, of life, and of the greatest load that a block lives through; noise.
+// How a skyline ranks blocks: exponents of size, lifetime and the greatest load within the lifetime, and noise.
 struct Ranking {
     double size = 1;
     double life = 0;
@@ -170,25 +173,26 @@ struct Ranking {
     bool counts_sections = false;
 };
 
-// Keeps the best packing that any way has found.
+// Keeps the best packing of all heuristics.
 class ArenaSearch {
 public:
-    // Throws std::invalid_argument, saying which entry, for what no block can be.
+    // Throws std::invalid_argument, with the entry, if a block is invalid.
     ArenaSearch(std::vector<Block> blocks, std::uint64_t seed);
 
-    // Fixed blocks first, then one after another; false if it was asked to stop before the last.
+    // Places fixed blocks first, then the others in order. Returns false if stopped before the last block.
     bool place(const std::vector<Index>& order, Gap gap, const StopToken& stop);
 
-    // Offers what `sweep_within` places when nothing bounds it.
+    // Offers the packing of `sweep_within` without a limit.
     void sweep() { offer(sweep_within(blocks_, most_units)); }
 
-    // A packing found elsewhere, by block; throws std::invalid_argument for another number of offsets.
+    // Keeps a packing from another source if its arena is lower. Throws std::invalid_argument if the number of offsets
+    // differs.
     void offer(const std::vector<Units>& offsets);
 
-    // So many skylines more, or until the arena is the target or it is asked to stop.
+    // Builds `rounds` more skyline packings. Ends early if the arena is at most the target or after a stop request.
     void fill_skylines(std::int64_t rounds, Units target, const StopToken& stop);
 
-    // In units; of no packing while nothing has been placed.
+    // Lowest arena so far in units; `most_units` before the first packing.
     Units arena() const { return arena_; }
     const std::vector<Units>& offsets() const { return offsets_; }
 
@@ -204,7 +208,7 @@ private:
     std::vector<Block> blocks_;
     Index sections_ = 0;
     Units load_ = 0;
-    std::vector<double> log_load_;  // by block: the greatest load that it lives through
+    std::vector<double> log_load_;  // by block: the greatest load within its lifetime
     Candidates candidates_;
     Skyline skyline_;
     std::mt19937_64 chance_;

@@ -1,4 +1,4 @@
-// `ArenaSearch`, `ArenaRepair` and `JoinedBlocks` for Python.
+// Python bindings of `ArenaSearch`, `ArenaRepair` and `JoinedBlocks`.
 
 #include <nanobind/stl/bind_vector.h>
 #include <nanobind/stl/vector.h>
@@ -10,7 +10,7 @@
 #include "arena_repair.hpp"
 #include "bindings.hpp"
 
-// Not copied into Python: a million blocks are read there one at a time, if at all.
+// Opaque to avoid a copy: Python reads single blocks of a million, at most.
 NB_MAKE_OPAQUE(std::vector<onchip::arena::Block>)
 
 namespace nb = nanobind;

@@ -1,4 +1,4 @@
-// Blocks of lives in steps, the most bytes that live at once, and a packing in one pass over time.
+// Blocks from lifetimes in steps, the most bytes alive at once, and a packing in one pass over time.
 
 #include <algorithm>
 #include <functional>
@@ -14,7 +14,7 @@ namespace onchip::arena {
 
 namespace {
 
-// A buffer begins or ends; at one step all ends come first.
+// The begin or end of a buffer's lifetime; at equal steps ends precede begins.
 struct Change {
     std::int64_t step = 0;
     bool begins = false;
@@ -43,12 +43,12 @@ Units padded(const Lives& lives, Index buffer) {
     return (lives.sizes[buffer] + lives.alignment - 1) / lives.alignment * lives.alignment;
 }
 
-// The free ranges above a base and below what is taken, none touching another; above those all is free.
+// The free ranges above a base, coalesced; everything above `top_` is free.
 class FreeRanges {
 public:
     explicit FreeRanges(Units base) : top_(base) {}
 
-    // The smallest free range that is large enough, else the top.
+    // Takes the smallest free range that is large enough, else the top.
     Units take(Units size) {
         const auto found = by_size_.lower_bound({size, 0});
         if (found == by_size_.end()) return std::exchange(top_, top_ + size);
@@ -102,7 +102,7 @@ private:
 std::vector<Block> blocks_of(const Lives& lives) {
     std::vector<Block> blocks(lives.starts.size());
     Index section = 0;
-    bool is_open = false;  // something began since the last end
+    bool is_open = false;  // true if a block began after the last end
     for (const Change& change : changes_of(lives)) {
         if (change.begins) {
             blocks[change.buffer].first = section;
@@ -123,7 +123,7 @@ std::vector<Block> blocks_of(const Lives& lives) {
 }
 
 Units most_live(const Lives& lives) {
-    std::map<Units, Index> paddings;  // of what lives
+    std::map<Units, Index> paddings;  // paddings of the live blocks
     Units live = 0, most = 0;
     for (const Change& change : changes_of(lives)) {
         const Units size = padded(lives, change.buffer), padding = size - lives.sizes[change.buffer];
@@ -155,7 +155,7 @@ std::vector<Units> sweep_within(const std::vector<Block>& blocks, Units most) {
     std::stable_sort(order.begin(), order.end(),
                      [&](Index one, Index other) { return blocks[one].first < blocks[other].first; });
     FreeRanges free(base);
-    using Ending = std::pair<Index, Index>;  // the section in which a block no longer lives, and the block
+    using Ending = std::pair<Index, Index>;  // the section at which a block is dead, and the block
     std::priority_queue<Ending, std::vector<Ending>, std::greater<>> living;
     for (const Index block : order) {
         const Block& one = blocks[block];

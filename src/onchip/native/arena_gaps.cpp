@@ -1,4 +1,4 @@
-// Greedy placing: the tree of what is taken, and the gaps in it.
+// Greedy placement: the segment tree of taken ranges, and its gaps.
 
 #include <algorithm>
 #include <stdexcept>
@@ -71,7 +71,7 @@ Units TakenBytes::offset_for(const Block& block, Gap gap) {
     return offset;
 }
 
-// Lists the nodes that say all that is taken in the block's sections.
+// Lists the nodes whose ranges together cover everything taken in the block's sections.
 void TakenBytes::gather(const Block& block) {
     gathered_.clear();
     const auto list = [&](const Ranges& ranges) {

@@ -1,4 +1,5 @@
-// What is joined: as long as two follow each other, these; then, of the longest life that two share, the smallest two.
+// The order of merging: first blocks with adjacent lifetimes, until none is left; then the two smallest blocks of the
+// longest lifetime that two blocks share.
 
 #include "arena_joined.hpp"
 
@@ -20,7 +21,7 @@ JoinedBlocks::JoinedBlocks(std::vector<Block> blocks, const StopToken& stop)
     } while (!stop.is_asked() && join_in_bytes());
 }
 
-// Joins a block to one of its size that ends where it begins, or begins where it ends; false if there is none.
+// Merges a block with one of equal size whose lifetime is adjacent. Returns false if none exists.
 bool JoinedBlocks::join_in_time(Index block) {
     const Block& own = blocks_[block];
     const Index before = open_at(stopping_, {own.first, own.size});
@@ -43,7 +44,7 @@ bool JoinedBlocks::join_in_bytes() {
             if (one != none) sized.push({blocks_[one].size, one});
             continue;
         }
-        // The arena ends where the used bytes of the upper one do.
+        // The arena ends at the used bytes of the upper block, so the block with more padding is the upper one.
         const auto padding = [&](Index block) { return blocks_[block].size - blocks_[block].used; };
         join(padding(one) > padding(other) ? Join{other, one, true} : Join{one, other, true});
         return true;

@@ -1,5 +1,6 @@
-// Blocks joined in twos without waste, as long as that goes: of equal lives one upon the other, of equal sizes one
-// right after the other. A packing of what is left is one of all, and no load changes.
+// Coalesces pairs of blocks without waste, as long as pairs exist: blocks of equal lifetimes are stacked, blocks of
+// equal sizes and adjacent lifetimes share an offset. A packing of the merged blocks yields a packing of all blocks. No
+// load changes.
 
 #pragma once
 
@@ -15,17 +16,18 @@ namespace onchip::arena {
 
 class JoinedBlocks {
 public:
-    // Ends early if asked to stop. Throws std::invalid_argument, as `ArenaSearch` does, for what no block can be.
+    // Ends early after a stop request. Throws std::invalid_argument, like `ArenaSearch`, if a block is invalid.
     JoinedBlocks(std::vector<Block> blocks, const StopToken& stop);
 
-    // What is no part of another block, in the order of making.
+    // Returns the blocks that are not part of a merged block, in order of creation.
     std::vector<Block> left() const;
 
-    // By block as given, from the offsets of what is left; throws std::invalid_argument for another number of these.
+    // Returns offsets of the given blocks from offsets of the blocks left. Throws std::invalid_argument if their number
+    // differs.
     std::vector<Units> offsets(const std::vector<Units>& offsets_left) const;
 
 private:
-    // Two blocks that are one: the second lies upon the first, or lives right after it at the same offset.
+    // A merge of two blocks: the second is on top of the first, or lives directly after it at the same offset.
     struct Join {
         Index first = none;
         Index second = none;
@@ -33,7 +35,7 @@ private:
     };
     using Edge = std::pair<Index, Units>;  // a section and a size
     using Life = std::pair<Index, Index>;
-    using Sized = std::pair<Units, Index>;  // a block with its size before it
+    using Sized = std::pair<Units, Index>;  // a block preceded by its size
     using SmallestFirst = std::priority_queue<Sized, std::vector<Sized>, std::greater<>>;
 
     bool join_in_time(Index block);
@@ -44,14 +46,14 @@ private:
     Index take_smallest(SmallestFirst& sized);
 
     std::size_t given_ = 0;
-    std::vector<Block> blocks_;  // as given, then what each join makes
+    std::vector<Block> blocks_;  // the given blocks, then the merged ones
     std::vector<Join> joins_;
     std::vector<bool> is_part_;
-    std::vector<Index> waiting_;                   // not looked at yet
-    std::map<Edge, std::vector<Index>> stopping_;  // by the section that they end before; parts are among them
+    std::vector<Index> waiting_;                   // not inspected yet
+    std::map<Edge, std::vector<Index>> stopping_;  // by stop section; includes parts of merged blocks
     std::map<Edge, std::vector<Index>> starting_;  // by first section
     std::map<Life, SmallestFirst> living_;
-    std::priority_queue<std::pair<Index, Index>> long_lives_;  // sections, and the first, of lives that several had
+    std::priority_queue<std::pair<Index, Index>> long_lives_;  // sections and first section of shared lifetimes
 };
 
 }  // namespace onchip::arena

@@ -1,4 +1,4 @@
-// Attempts under a ceiling, and the moves that they are made of.
+// Attempts below a ceiling, and their moves.
 
 #include <algorithm>
 #include <limits>
@@ -13,9 +13,9 @@ namespace onchip::arena {
 namespace {
 
 constexpr double first_share = 0.7;
-constexpr double heavier = 0.3;                 // of the mean weight, for a block that had to push others out
+constexpr double heavier = 0.3;                 // times the mean weight, added to a block that displaced others
 constexpr std::int64_t least_patience = 5'000;  // moves
-constexpr double patience_for_each = 100;       // of the blocks that live at once
+constexpr double patience_for_each = 100;       // moves per block alive at once
 constexpr std::size_t least_apart = 64;
 
 }  // namespace
@@ -60,7 +60,7 @@ void LivingBeside::list(Index block, std::vector<Index>& beside) const {
     }
 }
 
-// What a block would push out, at offsets that rise.
+// The total weight of the displaced blocks, for increasing offsets.
 class ArenaRepair::Pushed {
 public:
     Pushed(const std::vector<Edge>& starts, const std::vector<Edge>& ends, Units size)
@@ -125,7 +125,8 @@ void ArenaRepair::lower(std::int64_t looks, Units target, const StopToken& stop)
     }
 }
 
-// All that ends above the ceiling waits, in an order drawn; all weights are as at first, 1 in the mean.
+// Starts an attempt: removes all blocks that end above the ceiling, in random order, and resets the weights to a mean
+// of 1.
 void ArenaRepair::begin(Units ceiling) {
     ceiling_ = ceiling;
     tried_ = offsets_;
@@ -146,7 +147,7 @@ void ArenaRepair::begin(Units ceiling) {
     in_vain_ = 0;
 }
 
-// What waits longest is placed.
+// Places the block that has waited longest.
 void ArenaRepair::move() {
     const Index block = waiting_.front();
     waiting_.pop_front();
@@ -168,7 +169,8 @@ void ArenaRepair::end(bool is_packed) {
     ceiling_ = none;
 }
 
-// Blocks that moved in stretches of sections where none waits stay: beside them lies only what has not moved.
+// Keeps moved blocks in stretches of sections without a waiting block: all blocks that overlap them in time are unmoved
+// or in the same stretch.
 void ArenaRepair::keep_what_is_packed() {
     std::vector<Index> moved;
     for (std::size_t at = 0; at < blocks_.size(); ++at) {
@@ -202,7 +204,8 @@ void ArenaRepair::find_edges(Index block) {
     std::sort(ends_.begin(), ends_.end(), is_lower);
 }
 
-// On the ground, on another block, below one, or below the ceiling; of equal places one is drawn.
+// Returns the offset of least displaced weight: 0, the top of a block, directly below a block, or below the ceiling.
+// Ties are broken at random.
 Units ArenaRepair::least_place(const Block& block) {
     const Units highest = (ceiling_ - block.used) / unit_ * unit_;
     Units least = 0;
@@ -228,7 +231,7 @@ Units ArenaRepair::least_place(const Block& block) {
     return least;
 }
 
-// Says whether anything was in the way.
+// Returns true if a block was displaced.
 bool ArenaRepair::push_out(const Block& block, Units offset) {
     const std::size_t waiting = waiting_.size();
     for (Index one : beside_) {

@@ -1,11 +1,12 @@
-// Lowers a packing under a falling ceiling: what ends above it is taken out and put in again, one block after another,
-// where it pushes out what weighs least; what is pushed out waits for its turn. Nothing is proven.
+// A local search that lowers a packing below a falling ceiling. It removes the blocks that end above the ceiling and
+// reinserts them one by one, each where it displaces the least weight; displaced blocks queue up. It proves nothing.
 //
-// What is packed in stretches of sections where none waits is kept when an attempt is given up: a long packing is
-// tight in many places that know nothing of each other.
+// If an attempt fails, its changes are kept in stretches of sections without a waiting block, because a long packing is
+// tight in many independent places.
 //
-// A block weighs its size times its life, and the more the oftener it had to push others out: so none goes round for
-// ever. Only what lives beside a block is looked at to place it, so a packing that is tight in few places is soon low.
+// The initial weight of a block is size times lifetime. It grows each time the block displaces others, so no cycle of
+// displacements lasts. A placement inspects only the blocks that overlap the block in time, so packings that are tight
+// in few places improve quickly.
 
 #pragma once
 
@@ -18,16 +19,16 @@
 
 namespace onchip::arena {
 
-// Who lives in any section of a block, without a list of pairs.
+// Finds the blocks that share a section with a block, without a list of pairs.
 class LivingBeside {
 public:
     LivingBeside(const std::vector<Block>& blocks, Index sections);
 
-    // In no order, without the block itself.
+    // The order is unspecified; the block itself is excluded.
     void list(Index block, std::vector<Index>& beside) const;
 
 private:
-    // What lives in the first section of some place of the order, and stands before it.
+    // The blocks alive in the first section of the block at a position of the order, among those before the position.
     struct Mark {
         Index place = 0;
         std::vector<Index> living;
@@ -35,28 +36,28 @@ private:
 
     const std::vector<Block>& blocks_;
     std::vector<Index> sorted_;    // by first section
-    std::vector<Index> first_at_;  // by section: the first place of blocks that begin there or later
-    std::vector<Mark> marks_;      // as far apart as many live at once
+    std::vector<Index> first_at_;  // by section: the first position of a block that begins there or later
+    std::vector<Mark> marks_;      // spaced by the number of blocks alive at once
 };
 
 class ArenaRepair {
 public:
-    // Begins with a packing, which is not checked. Throws std::invalid_argument for what no block can be, and for
-    // another number of offsets.
+    // Starts from a packing, which is not checked. Throws std::invalid_argument if a block is invalid or if the number
+    // of offsets differs.
     ArenaRepair(std::vector<Block> blocks, const std::vector<Units>& offsets, std::uint64_t seed);
 
-    // Goes on until so many blocks beside others have been looked at, the arena is at most the target, or it is asked
-    // to stop.
+    // Runs until `looks` overlapping blocks have been inspected, the arena is at most the target, or a stop is
+    // requested.
     void lower(std::int64_t looks, Units target, const StopToken& stop);
 
-    // A packing found elsewhere is gone on from if it is lower; throws as above.
+    // Continues from a packing of another source if its arena is lower. Throws like the constructor.
     void offer(const std::vector<Units>& offsets);
 
     Units arena() const { return arena_; }
     const std::vector<Units>& offsets() const { return offsets_; }
 
 private:
-    // Where a block beside the one that is placed begins or ends, and what it weighs.
+    // The lower or upper end of a block that overlaps the placed block in time, with its weight.
     struct Edge {
         Units at = 0;
         double weight = 0;
@@ -74,18 +75,18 @@ private:
 
     std::vector<Block> blocks_;
     LivingBeside living_;
-    Units unit_ = 0;  // of all sizes, the greatest common divisor
+    Units unit_ = 0;  // greatest common divisor of all sizes
     Units tallest_ = 0;
     std::mt19937_64 chance_;
     std::vector<Units> offsets_;
     Units arena_ = 0;
-    double share_;              // of what is between the target and the arena, for the next ceiling
-    Units ceiling_ = none;      // none between two attempts
-    std::vector<Units> tried_;  // none while a block waits
+    double share_;              // of the distance from the target to the arena, for the next ceiling
+    Units ceiling_ = none;      // none between attempts
+    std::vector<Units> tried_;  // none for a waiting block
     std::deque<Index> waiting_;
     std::vector<double> weights_;
-    std::size_t fewest_ = 0;    // that waited at once in this attempt
-    std::int64_t in_vain_ = 0;  // moves since
+    std::size_t fewest_ = 0;    // lowest number of waiting blocks in this attempt
+    std::int64_t in_vain_ = 0;  // moves since then
     std::int64_t patience_ = 0;
     std::int64_t looks_ = 0;
     std::vector<Index> beside_;

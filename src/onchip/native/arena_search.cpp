@@ -1,4 +1,4 @@
-// The rounds: how blocks are ranked, and what is learnt from a skyline that grew too high.
+// The rounds of skyline filling: the ranking of blocks, and learning from skylines that grew too high.
 
 #include <algorithm>
 #include <cmath>
@@ -16,12 +16,13 @@ namespace {
 constexpr std::size_t most_blocks = 1 << 22;
 constexpr Index look_every = 256;
 constexpr std::int64_t drawn_rounds = 30;
-constexpr double too_high = 1.02;  // times the best arena: a round that is learnt from ends there
+constexpr double too_high = 1.02;  // times the best arena: the limit of a learning round
 constexpr double learnt_from = 0.4;
 constexpr double boost = 0.3;
 constexpr double forgetting = 0.97;
 
-// By size, by life, by area, by both with the fullest steps first.
+// By size; by lifetime; by area (with two exponents of the lifetime); by area and lifetime with the fullest steps
+// first.
 constexpr Ranking first_rankings[] = {{1, 0, 0, 0, false}, {0, 1, 0, 0, true},   {1, 1, 0, 0, true},
                                       {1, 2, 0, 0, true},  {1, 2, 256, 0, true}, {0.5, 1, 16, 0, false}};
 
@@ -66,7 +67,7 @@ ArenaSearch::ArenaSearch(std::vector<Block> blocks, std::uint64_t seed)
     set_loads();
 }
 
-// The greatest load that each block lives through, from maxima of runs of 1, 2, 4, ... sections.
+// Sets the greatest load within each block's lifetime, from maxima over runs of 1, 2, 4, ... sections.
 void ArenaSearch::set_loads() {
     std::vector<Units> changes(sections_ + 1), loads(sections_);
     for (const Block& one : blocks_) {
@@ -150,7 +151,8 @@ void ArenaSearch::fill_skylines(std::int64_t rounds, Units target, const StopTok
     }
 }
 
-// At first given and drawn ones, then such as lie near the best; every other round is the best with what was learnt.
+// Returns first the given rankings, then random ones, then perturbations of the best; every other later round is the
+// best ranking, boosted by what was learnt.
 Ranking ArenaSearch::next_ranking() {
     if (rounds_ < static_cast<std::int64_t>(std::size(first_rankings))) return first_rankings[rounds_];
     Ranking next;
@@ -187,7 +189,8 @@ void ArenaSearch::rank(const Ranking& ranking, bool is_boosted) {
     }
 }
 
-// Lowest stretch first, the greatest key on it; false as soon as the arena is above the most, or when asked to stop.
+// Fills the lowest stretch first, with the block of the greatest key. Returns false if the arena exceeds `most` or
+// after a stop request.
 bool ArenaSearch::fill_once(Units most, const StopToken& stop) {
     skyline_.clear();
     candidates_.refill(keys_);
@@ -211,7 +214,7 @@ bool ArenaSearch::fill_once(Units most, const StopToken& stop) {
     return true;
 }
 
-// What ended high comes earlier in the next such round; that is forgotten by and by.
+// Boosts the blocks that ended high, so that the next learning round places them earlier; boosts decay.
 void ArenaSearch::learn() {
     const Units high = load_ + static_cast<Units>(static_cast<double>(arena_ - load_) * learnt_from);
     for (std::size_t block = 0; block < blocks_.size(); ++block) {

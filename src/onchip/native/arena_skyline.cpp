@@ -1,4 +1,4 @@
-// The skyline, and the blocks that may fill its lowest stretch.
+// The skyline, and the candidate blocks for its lowest stretch.
 
 #include <algorithm>
 #include <limits>
@@ -52,7 +52,7 @@ void Candidates::remove(Index block) {
     for (node /= 2; node > 0; node /= 2) join(node);
 }
 
-// The block of the greatest key, the first of equals; none if none lies within the sections.
+// Returns the block with the greatest key (ties: the first) within the sections, or none.
 Index Candidates::best_within(Index first, Index stop) const {
     Index best = none;
     double key = no_key;
@@ -92,7 +92,7 @@ bool Skyline::has_ended(const Low& low) const {
     return stop_of_[low.first] == none || height_of_[low.first] != low.height;
 }
 
-// A stretch of a new height; the one after it stands already.
+// Starts a stretch of a new height; the stretch after it exists already.
 void Skyline::begin(Index first, Index stop, Units height) {
     stop_of_[first] = stop;
     height_of_[first] = height;
@@ -124,7 +124,7 @@ void Skyline::join_with_next(Index first) {
     before_[stop] = first;
 }
 
-// Puts a block on the stretch that it lies within.
+// Places a block on the stretch that contains its lifetime.
 void Skyline::fill(const Stretch& stretch, const Block& block) {
     const Index before = before_[stretch.first];
     if (block.stop < stretch.stop) begin(block.stop, stretch.stop, stretch.height);
@@ -134,7 +134,7 @@ void Skyline::fill(const Stretch& stretch, const Block& block) {
     if (block.first == stretch.first && before != none) join_with_next(before);
 }
 
-// Nothing that is left lies within the stretch: it is as high as the lower one beside it.
+// Raises a stretch to its lower neighbour, because no unplaced block fits within it.
 void Skyline::raise(const Stretch& stretch) {
     const Index before = before_[stretch.first];
     const Units left = before == none ? most_units : height_of_[before];

@@ -1,4 +1,4 @@
-// What guides a search: criteria by themselves, and means of them.
+// The guides of a search: single criteria, and weighted means of criteria.
 
 #include <algorithm>
 #include <array>
@@ -11,13 +11,15 @@ namespace onchip::chains {
 
 namespace {
 
-constexpr std::array slopes = {1.0, 0.6};  // of energy, in what is least of cycles by what is least of energy
-// Of what all but the heaviest criterion weigh in the highest mean: farther along a chain other means are higher.
+constexpr std::array slopes = {1.0, 0.6};  // weights of energy, in units of least cycles over least energy
+// Factors on the weights of all but the heaviest criterion of the highest mean: farther along a chain other means are
+// higher.
 constexpr std::array parts = {1.0, 0.5, 0.25, 2.0, 4.0};
 
-constexpr std::size_t most_looked_at = 5;  // of those that are highest if each boundary stands where it costs least
+constexpr std::size_t most_looked_at = 5;  // criteria, sorted by the cheapest point of each boundary
 
-// A mean of which all but the heaviest weigh a part, or so many times as much; as it is where that would be all.
+// Returns a mean in which the weights of all but the heaviest criterion are scaled by `part`; the mean itself if the
+// heaviest would have no weight left.
 Weights shifted(const Weights& weights, double part) {
     Weights found(weights);
     for (double& one : found) one *= part;

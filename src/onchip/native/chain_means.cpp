@@ -1,4 +1,4 @@
-// Means are weighed by the chains that they are least for: each says how it would cost with other weights.
+// Weights are improved with the chains that minimise the means: each chain tells its cost under other weights.
 
 #include "chain_means.hpp"
 
@@ -9,12 +9,12 @@ namespace onchip::chains {
 
 namespace {
 
-constexpr int criteria_joined = 3;  // one after the other, to the one that a mean began with
-constexpr int looks = 4;            // at means on the way to a criterion
+constexpr int criteria_joined = 3;  // criteria mixed in, one after the other, starting from a single criterion
+constexpr int looks = 4;            // means evaluated on the way to a criterion
 constexpr double close = 1e-6;
-constexpr double near = 0.05;  // of what could be gained
+constexpr double near = 0.05;  // of the possible gain
 
-// What a chain costs on the way from one mean (at 0) to another (at 1).
+// The cost of a chain as a function of the weight, from one mean (at 0) to another (at 1).
 struct Line {
     double first, last;
 
@@ -107,7 +107,7 @@ Mean Means::highest(std::size_t criterion, double slope, double enough) {
 Mean Means::highest_of_all(double slope, double enough, double vain) {
     const std::size_t first = problem_.is_product;
     vain_ = vain, least_greatest_ = infinity;
-    std::vector<double> most(problem_.criteria.size(), infinity);  // no criterion is more by itself than of a chain
+    std::vector<double> most(problem_.criteria.size(), infinity);  // no criterion alone exceeds its value for any chain
     const auto look_at = [&](const Mean& mean) {
         const double common = problem_.is_product ? slope * mean.criteria[0] : 0.0;
         for (std::size_t k = first; k < most.size(); ++k) most[k] = std::min(most[k], common + mean.criteria[k]);

@@ -1,7 +1,7 @@
-// What the greatest of several criteria is at least: no less than a mean of them, whatever their weights.
+// Lower bounds on the greatest of several criteria over all chains: the least weighted mean, for any weights.
 //
-// What is least by each criterion alone is most often not the same chain, and then the highest mean is above all of
-// them.
+// The criteria are usually minimised by different chains. Then the best mean is a stronger bound than each single
+// criterion.
 
 #pragma once
 
@@ -13,50 +13,52 @@
 
 namespace onchip::chains {
 
-// By criterion. Of those whose greatest counts weights add up to one; of a product's first it is any.
+// By criterion. The weights of the criteria under the maximum add up to one; the first criterion of a product has any
+// weight.
 using Weights = std::vector<double>;
 
 struct Mean {
     Weights weights;
-    double least;                  // no chain's is less
-    std::vector<double> criteria;  // what boundaries cost of the chain for which it is that, by criterion
+    double least;                  // lower bound over all chains
+    std::vector<double> criteria;  // by criterion: cost of the boundaries of the chain that attains the bound
 };
 
-// Means of a problem's criteria over chains of the points that are left, without what moves or waits beside costs.
+// Means of a problem's criteria over the chains of the remaining points. They ignore costs of moving tiles and of
+// waits.
 class Means {
 public:
-    // `room` is by boundary and point nothing, or infinite.
+    // `room`: by boundary and point, 0 or infinity.
     Means(const Problem& problem, std::vector<std::vector<double>> room);
 
     Mean of(Weights weights);
     Mean alone(std::size_t criterion);
 
-    // The weights for which the least chain's mean is highest, about, or enough; from a criterion on. The first of a
-    // product has the weight `slope`.
+    // Returns the weights with approximately the highest bound, or with at least `enough`, starting from one criterion.
+    // The first criterion of a product has the weight `slope`.
     Mean highest(std::size_t criterion, double slope, double enough);
 
-    // The same from any criterion on; nor is it below what one of them is by itself, with the first of a product. No
-    // more is looked for where the greatest of some chain is not above `vain`.
+    // Like `highest`, from any criterion; the bound is at least that of each single criterion (with the first of a
+    // product). The search ends if the greatest criterion of some chain is at most `vain`.
     Mean highest_of_all(double slope, double enough, double vain);
 
 private:
     Weights weights_of(std::size_t criterion, double slope) const;
-    // On the way from a mean to a criterion by itself; the mean as it was if none is higher.
+    // Returns the best mean on the way from a mean to a single criterion, or the given mean if none is higher.
     Mean towards(const Mean& from, std::size_t criterion, double enough);
     bool is_all(const Mean& found, double enough) const { return found.least >= enough || least_greatest_ <= vain_; }
-    // Of a mean's chain, without what the first of a product costs, and with it.
+    // The value of a mean's chain without, and with, the first criterion of a product.
     double weighed(const Weights& weights, const std::vector<double>& criteria) const;
     double greatest(const Mean& mean) const;
 
     const Problem& problem_;
     std::vector<std::vector<double>> room_;
-    std::vector<std::vector<double>> tables_;  // of one mean, and what they cost inside: their memory is used again
+    std::vector<std::vector<double>> tables_;  // of one mean, and the inner costs; members, to reuse their memory
     Inside inside_;
     double vain_ = -infinity, least_greatest_ = infinity;
 };
 
-// What no product is below: of numbers not below `first` and `second`, nor `slope` times one plus the other below
-// `least_sum`. The least product is at a corner of what these three leave.
+// Returns a lower bound on the product of two numbers that are at least `first` and `second`, where `slope` times one
+// plus the other is at least `least_sum`. The least product is at a corner of this region.
 double least_product(double first, double second, double slope, double least_sum);
 
 }  // namespace onchip::chains

@@ -1,4 +1,4 @@
-// Points that no chain below the limit goes through are taken out, round by round.
+// Elimination of the points that no chain below the limit passes through, in rounds.
 
 #include <algorithm>
 #include <functional>

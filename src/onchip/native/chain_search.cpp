@@ -1,4 +1,4 @@
-// What is left of all points is searched from the units outwards.
+// Depth-first search over the remaining points, from the units outwards.
 
 #include "chain_search.hpp"
 
@@ -12,8 +12,8 @@ namespace onchip::chains {
 
 namespace {
 
-constexpr std::size_t most_guides = 2;     // of those whose greatest counts, without means of them
-constexpr std::size_t points_a_step = 16;  // that are passed over as they cannot follow
+constexpr std::size_t most_guides = 2;     // single criteria under the maximum that guide, without means
+constexpr std::size_t points_a_step = 16;  // infeasible successors that count as one step
 
 }  // namespace
 

@@ -7,11 +7,13 @@ namespace onchip::chains {
 
 namespace {
 
-// What may stay of a tile in `inner`, of what can stay at most, when loops move on between `before` and `outer`: which
-// are places outside it, one after the other. All loops that lead to its elements have one iteration left then, so they
-// end short: of dimensions that have moved on before, in each; else in one that may have since. If a dimension has
-// ended its outermost loop stands inside and never ends short; nor does any in another than a place's last part, and
-// all that have moved on before have one iteration in that only if it takes no more turns than the tile's.
+// Returns the part of a tile in `inner` that may stay, relative to the most that can stay, when loops between `before`
+// and `outer` move on. `before` and `outer` are consecutive places outside the tile.
+//
+// Then each loop that leads to the tile's elements has one iteration left, so it ends short: in each dimension that has
+// moved on up to `before`; else in one dimension that may have moved on since. If a dimension has ended, its outermost
+// loop is inside and never ends short. Loops end short only in the last part of a place. There, the loops that have
+// moved on before have one iteration only if the part takes no more turns than the tile's.
 double stays_between(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t operand,
                      std::size_t inner, std::size_t before, std::size_t outer) {
     const std::size_t sides = problem.shape.size();
@@ -45,10 +47,9 @@ double stays_between(const Problem& problem, const std::vector<std::uint16_t>& a
     return found < most ? found / most : found == 0.0 ? 0.0 : 1.0;
 }
 
-// What is known of a tile's elements that may stay as a place follows outside it: of how often tiles come again, the
-// part that they do between two places has what may stay between these, and what is left what may stay outside. The
-// part that may stay never rises from place to place: so what is said holds, too, if tiles come more often than `comes`
-// says.
+// Updates the part of a tile's elements that may stay when the place `x` follows outside. For arrivals repeated between
+// two places, this is the part that may stay between them; for the remaining ones, the part that may stay outside. The
+// part never grows from place to place, so the bound also holds if tiles arrive more often than `comes` states.
 void move_on(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, std::size_t last,
              Placed& own) {
     const Boundary& boundary = problem.boundaries[own.boundary];
@@ -75,7 +76,7 @@ double turns_inside(const Problem& problem, const std::vector<std::uint16_t>& at
     return found;
 }
 
-// Whether loops that lead to an operand's elements may stand between two points.
+// Returns true if loops that lead to an operand's elements may be between two points.
 bool may_lead_between(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t operand,
                       std::size_t inner, std::size_t outer) {
     const std::size_t sides = problem.shape.size();
@@ -87,7 +88,7 @@ bool may_lead_between(const Problem& problem, const std::vector<std::uint16_t>& 
     return false;
 }
 
-// The window in which a tile of an operand in `x` is replaced, at most: as if nothing stood inside.
+// Returns an upper bound on the replacement window of an operand's tile in `x`, as if nothing were inside.
 double widest_window(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t operand, std::size_t x) {
     const std::size_t sides = problem.shape.size();
     double leading = 1.0;
@@ -97,7 +98,7 @@ double widest_window(const Problem& problem, const std::vector<std::uint16_t>& a
     return leading == 1.0 ? 1.0 : turns_inside(problem, at, x);
 }
 
-// The same, if it is known what stands inside.
+// Returns the window, given the tiles inside.
 double window_of(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
                  const std::vector<Placed>& tiles) {
     if (problem.boundaries[boundary].may_come_at_once) return turns_inside(problem, at, x);
@@ -110,7 +111,7 @@ double window_of(const Problem& problem, const std::vector<std::uint16_t>& at, s
     return window;
 }
 
-// What a boundary's transfers wait longer, as windows are narrower than as if nothing stood inside.
+// Adds the waits of a boundary's transfers that are due to a window narrower than `widest_window`.
 void narrow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
             double window, std::vector<double>& added) {
     const auto waits = [&](const Criterion& own) { return !own.waits[boundary].empty(); };
@@ -123,8 +124,8 @@ void narrow(const Problem& problem, const std::vector<std::uint16_t>& at, std::s
     }
 }
 
-// Cycles of the last part of a place in which no window is at a port: none of its own tile's, and of those inside one
-// for each part but the last. Zero if a tile may be replaced in every cycle.
+// Returns a lower bound on the cycles of the last part of a place without a window at a port: its own tile has no
+// window there, and a tile inside has one for each part but the last. Zero if a tile may be replaced in every cycle.
 double without_window(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x,
                       const std::vector<std::uint8_t>& port, const std::vector<Placed>& tiles) {
     const std::size_t sides = problem.shape.size();
@@ -150,7 +151,7 @@ double without_window(const Problem& problem, const std::vector<std::uint16_t>& 
     return found;
 }
 
-// Of all transfers at a port none has a window in these cycles.
+// Adds the cycles in which no transfer at a port has a window.
 void add_cycles_without_window(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t port,
                                std::size_t x, Chain& chain, std::vector<double>& added) {
     const double found = without_window(problem, at, x, problem.ports[port], chain.tiles);
@@ -162,7 +163,7 @@ void add_cycles_without_window(const Problem& problem, const std::vector<std::ui
     }
 }
 
-// What places outside say of tiles placed, as a point follows.
+// Updates the tiles placed so far as a point follows outside, and adds the cost of those that no longer stay.
 void go_outside(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, Chain& chain,
                 std::vector<double>& added) {
     const std::size_t last = at.size() / problem.shape.size() - 1;

@@ -1,5 +1,5 @@
-// Which tiles of boundaries may stay where loops end short, as far as the points outside theirs say; and within how
-// many cycles they are replaced, as far as the points inside say, and in how many none at a port is.
+// Tiles that may stay where loops have remainders, as far as outer points determine it. Replacement windows of tiles,
+// as far as inner points determine them, and cycles without a window at a port.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace onchip::chains {
 
-// A boundary, and which part of what can stay of its tiles may do so, as far as it is known from the places up to
-// `before`: outside that it is no more than `outside`, and `settled`, by memory, is what may stay inside.
+// A boundary with an upper bound on the part of its tiles that may stay, known from the places up to `before`. Outside
+// these places the part is at most `outside`; inside, it is at most `settled`, by memory.
 struct Placed {
     Placed(std::size_t number, std::size_t place) : boundary(number), point(place), before(place) {}
 
@@ -23,31 +23,31 @@ struct Placed {
     double stays = 1.0;
     double outside = 1.0;
     std::array<double, 2> settled = {0.0, 0.0};
-    double window = 0.0;  // in which its tile is replaced, at most
+    double window = 0.0;  // upper bound on its replacement window
 };
 
-// What is known of boundaries placed: their tiles, and by port the cycles in which none of them is replaced, at least.
+// The state of the placed boundaries: their tiles, and by port a lower bound on the cycles without a window.
 struct Chain {
     std::vector<Placed> tiles;
     std::vector<double> without_window;
 };
 
-// Whether all tables have as many points.
+// Returns true if all tables have a value for each point.
 bool is_of_each_point(const Problem& problem, std::size_t points);
 
-// By boundary, what is added beyond its costs where none of its tiles stay; empty where that is nothing.
+// By boundary: the cost added if none of its tiles stay; empty for no cost.
 std::vector<std::vector<double>> costs_if_all_move(const Criterion& criterion);
 
-// What is known of a chain's tiles as a boundary's point follows, and of its own, is `added` to all criteria. `at` are
-// the cells of points, the last dimension's fastest.
+// Places a boundary at a point outside the chain. Adds to all criteria the costs that this determines for the chain's
+// tiles and its own. `at` holds the cells of the points, last dimension fastest.
 void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
             Chain& chain, std::vector<double>& added);
 
-// What a boundary's own point is known to add if it follows sooner or later, whatever comes between.
+// Adds the cost that a boundary at its point causes at least, whichever boundaries come between.
 void follow_at_least(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
                      const Chain& chain, std::vector<double>& added);
 
-// The same as all loops follow, of a chain whose boundaries are all placed.
+// Adds the cost of all loops outside a chain whose boundaries are all placed.
 void end(const Problem& problem, const std::vector<std::uint16_t>& at, Chain& chain, std::vector<double>& added);
 
 }  // namespace onchip::chains

@@ -1,4 +1,4 @@
-// A sweep for each number of boundaries that stand inside a point, and one for each number that stand outside.
+// One sweep for each number of boundaries inside a point, and one for each number outside.
 
 #include "chains.hpp"
 
@@ -11,7 +11,7 @@ namespace onchip::chains {
 
 namespace {
 
-// At each point the least of all points inside it, that itself included.
+// Sets each value to the minimum over all points inside, including its own.
 void spread_outwards(const std::vector<std::size_t>& shape, std::vector<double>& values) {
     std::size_t stride = values.size();
     for (const std::size_t length : shape) {
@@ -25,7 +25,7 @@ void spread_outwards(const std::vector<std::size_t>& shape, std::vector<double>&
     }
 }
 
-// At each point the least of all points outside it, that itself included.
+// Sets each value to the minimum over all points outside, including its own.
 void spread_inwards(const std::vector<std::size_t>& shape, std::vector<double>& values) {
     std::size_t stride = values.size();
     for (const std::size_t length : shape) {
@@ -39,7 +39,7 @@ void spread_inwards(const std::vector<std::size_t>& shape, std::vector<double>& 
     }
 }
 
-// The same along dimensions that lead to an operand's elements, from points in which none ends that has not before.
+// Like the above, along the dimensions that lead to an operand's elements, and without steps that end a dimension.
 void spread_inwards(const std::vector<std::size_t>& shape, std::vector<double>& values,
                     const std::vector<std::uint8_t>& leads) {
     std::size_t stride = values.size();
@@ -58,7 +58,7 @@ void add(const std::vector<double>& before, Costs own, std::vector<double>& leas
     for (std::size_t at = 0; at < least.size(); ++at) least[at] = std::min(least[at], before[at] + own[at]);
 }
 
-// States are how many boundaries of each operand are placed.
+// A state is the number of placed boundaries of each operand.
 class Sweeps {
 public:
     Sweeps(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands)
@@ -87,7 +87,7 @@ public:
         }
     }
 
-    // The points of the least chain, from the last boundary inwards.
+    // Returns the least chain; follows it from the last boundary inwards.
     LeastChain least_chain(const Inside& least) const {
         LeastChain found{least.back().back(), {}};
         if (!(found.cost < infinity)) return found;
@@ -106,7 +106,7 @@ public:
         return found;
     }
 
-    // What all others cost at least if they stand outside a point in which the last was placed.
+    // Returns the least cost of all other boundaries outside the point of the last one placed.
     Outside outside(const More& more) const {
         Outside least(operands_.size(), std::vector<std::vector<double>>(states_));
         for (std::size_t operand = 0; operand < operands_.size(); ++operand)
@@ -130,7 +130,7 @@ public:
         return least;
     }
 
-    // `after` is what `outside` says.
+    // `after` is the result of `outside`.
     Through through(const Outside& after) const {
         Inside before;
         fill(before);
@@ -152,7 +152,7 @@ public:
     }
 
 private:
-    // The operand and the point of the last boundary placed, of the least chain in a state inside a point.
+    // Returns the operand and the point of the last boundary placed, for the least chain of a state inside a point.
     std::pair<std::size_t, std::size_t> last_inside(const Inside& least, std::size_t state, std::size_t point) const {
         for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
             const std::size_t count = placed(state, operand);
@@ -173,7 +173,8 @@ private:
         return true;
     }
 
-    // At each point the least of what comes `next` outside it, with what the boundary in it costs more then.
+    // Returns at each point the minimum of `next` outside it, including the cost that the boundary at the point adds
+    // then.
     std::vector<double> followed(Costs more, const std::vector<std::uint8_t>& leads, const std::vector<double>& next,
                                  const std::vector<double>& all) const {
         auto free = next;
@@ -192,8 +193,8 @@ private:
         return free;
     }
 
-    // What an operand's last boundary costs more if no others stand outside its point: where dimensions alone are left
-    // that lead to its elements. All of them end.
+    // Returns the cost added by an operand's last boundary if no others are outside its point: nonzero where only
+    // dimensions that lead to its elements remain. All of them end.
     std::vector<double> at_last(std::size_t operand, const More& more) const {
         std::vector<double> found(points_, 0.0);
         const Costs own = operands_[operand].empty() ? Costs() : more.costs[operand].back();
@@ -217,7 +218,7 @@ private:
     const std::vector<std::size_t>& shape_;
     const std::vector<std::vector<Costs>>& operands_;
     std::size_t points_ = 0;
-    std::vector<std::size_t> step_;  // of one boundary more of an operand, among states
+    std::vector<std::size_t> step_;  // stride of an operand's count among states
     std::size_t states_ = 1;
 };
 

@@ -1,8 +1,8 @@
-// The least that tiles of several operands cost, each kept up to places in a nest that they share.
+// The least total cost of tiles of several operands, each kept up to places in a shared loop nest.
 //
-// A place is a point of a lattice: how far the loops inside it lead along each dimension. Each operand has boundaries
-// from the units upwards, in places one after the other; those of all operands stand in one order of loops, so of any
-// two places one lies inside the other. A boundary costs what its place says, and nothing else.
+// A place is a point of a lattice: how far the loops inside it lead along each dimension. The boundaries of an operand
+// are at successive places, from the units upwards. All operands share one order of loops, so of any two places one
+// contains the other. The cost of a boundary depends on its place alone.
 
 #pragma once
 
@@ -16,40 +16,41 @@ namespace onchip::chains {
 
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
-using Costs = std::span<const double>;  // by point of the lattice, the last dimension's fastest; infinite: no room
+using Costs = std::span<const double>;  // by point, last dimension fastest; infinite where a tile does not fit
 
-// What the least chain costs that has a boundary in a point, by operand, boundary and point.
+// Least cost of a chain with a boundary at a point, by operand, boundary and point.
 using Through = std::vector<std::vector<std::vector<double>>>;
 
-// By operand its boundaries' costs. Throws std::invalid_argument for costs that are not of each point.
+// `operands`: the costs of each boundary by operand. Throws std::invalid_argument if a table does not have a value for
+// each point.
 double least_cost(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands);
 
 struct LeastChain {
     double cost;
-    std::vector<std::size_t> points;  // by boundary, an operand's one after the other; none where nothing has room
+    std::vector<std::size_t> points;  // operand by operand, by boundary; empty if nothing fits
 };
 
-// By state (how many boundaries of each operand are placed) and point, what they cost at least if all stand inside it.
+// Least cost of the placed boundaries inside a point, by state (number of placed boundaries of each operand) and point.
 using Inside = std::vector<std::vector<double>>;
 
-// The same, and of which chain that is. By operand its boundaries' costs; throws as `least_cost` does. What `inside`
-// holds is of no matter: its memory is used again.
+// Like `least_cost`, with the chain. Reuses the memory of `inside`; its initial content is irrelevant.
 LeastChain least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands,
                        Inside& inside);
 
-// What boundaries cost beyond their costs unless tiles stay, by operand and boundary (none where that is nothing):
-// where the next boundary's point is ahead in dimensions alone that lead to elements of the operand, and one of them
-// ends there. Of the last boundary the last point of the lattice counts as the next.
+// Cost of boundaries added unless tiles stay, by operand and boundary (empty for no cost). It is due if the next
+// boundary's point differs only in dimensions that lead to elements of the operand, and one of them ends there. For the
+// last boundary, the last point of the lattice is the next.
 struct More {
     std::vector<std::vector<Costs>> costs;
     std::vector<std::vector<std::uint8_t>> leads;  // by operand and dimension
 };
 
-// By operand placed last, by state (how many of each operand are placed, the first operand's fastest) and by point.
+// By operand placed last, state (number of placed boundaries of each operand, first operand fastest) and point.
 using Outside = std::vector<std::vector<std::vector<double>>>;
 
-// The same costs; `outside` becomes what all other boundaries cost at least outside a point in which the last was
-// placed, with what that costs more. Throws std::invalid_argument for costs that are not of each point.
+// Returns the least costs of chains through each point. Sets `outside` to the least cost of all other boundaries
+// outside the point of the last one placed, plus the cost that it adds then. Throws std::invalid_argument if a table
+// does not have a value for each point.
 Through costs_through(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands,
                       const More& more, Outside& outside);
 

@@ -1,4 +1,4 @@
-// `least_chain`, `highest_mean` and `least_chain_below` for Python.
+// Python bindings of `least_chain`, `highest_mean` and `least_chain_below`.
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -27,7 +27,7 @@ namespace onchip {
 
 namespace {
 
-// By point, or by cell of each dimension, with one cell where it says the same of all.
+// By point, or by cell of each dimension, with a single cell along dimensions in which the values do not differ.
 using Broadcast = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 
 std::vector<double> of_each_point(const std::vector<std::size_t>& shape, const Broadcast& table) {
@@ -48,7 +48,7 @@ std::vector<double> of_each_point(const std::vector<std::size_t>& shape, const B
     return found;
 }
 
-// Tables of each point; those that are given several times are repeated once.
+// Tables expanded to all points; a table passed several times is expanded once.
 class OfEachPoint {
 public:
     explicit OfEachPoint(const std::vector<std::size_t>& shape)
@@ -86,7 +86,7 @@ std::vector<chains::Costs> costs_of(const Tables& tables, OfEachPoint& points) {
     return found;
 }
 
-// What is fixed of a criterion, and what each boundary costs, or None.
+// The constant of a criterion, and the cost table of each boundary, or None.
 using CostsRow = std::tuple<double, Tables>;
 
 std::tuple<double, chains::Weights> highest_mean(const std::vector<std::size_t>& shape,
@@ -120,13 +120,12 @@ std::tuple<double, chains::Weights> highest_mean(const std::vector<std::size_t>&
     return {found.least, found.weights};
 }
 
-// A row of a boundary: its operand and memory, by point the bits of room that it takes and how often its tiles come;
-// whether there is room for two of them.
+// A boundary: operand, memory, bits of a tile by point, arrivals of tiles by point, and true if two tiles fit.
 using BoundaryRow = std::tuple<std::size_t, std::size_t, Broadcast, std::vector<Broadcast>, bool>;
-// What is waited for one by one at each boundary: how often, and how long, by point.
+// By boundary: transfers awaited one by one, as number and duration by point.
 using Waits = std::vector<std::vector<std::tuple<Broadcast, Broadcast>>>;
-// A row of a criterion: what is fixed, what each boundary costs by point or None, what more, what then, whether it is
-// linear, what is waited for, and the port whose transfers it counts.
+// A criterion: constant, cost table of each boundary or None, `more`, `rest`, true if linear, waits, and the port whose
+// transfers it counts.
 using CriterionRow = std::tuple<double, Tables, Tables, Tables, bool, Waits, std::optional<std::size_t>>;
 
 std::vector<std::vector<chains::Wait>> waits_of(const Waits& boundaries, OfEachPoint& points) {

@@ -1,4 +1,4 @@
-// Ways to use the array, one after the other.
+// The search over unrollings (ways) of the array.
 
 #include "exact.hpp"
 
@@ -15,10 +15,10 @@ namespace {
 constexpr Count ways_at_once = Count{1} << 20;
 constexpr Count ways_of_a_dive = 40;
 constexpr Count nodes_of_a_dive = 100;
-constexpr std::size_t ways_weighed = 512;  // by their floors, before any is searched
+constexpr std::size_t ways_weighed = 512;  // by their floors, before the first search
 constexpr Count ways_scouted = 4;
 constexpr Count all_nodes = Count{1} << 60;
-constexpr double slack = 1 + 1e-9;  // sums of the same energies in another order differ by less
+constexpr double slack = 1 + 1e-9;  // tolerance: sums of equal energies in another order differ by less
 constexpr double femto_per_pico = 1000.0;
 
 }  // namespace
@@ -59,7 +59,7 @@ void Mapper::run(double best, const StopToken& stop, Index workers, Count most_n
     }
 }
 
-// What a worker finds, with the work that it takes.
+// Returns the result of a worker's action and counts its work.
 template <typename Act>
 auto Mapper::counted(Worker& worker, Act act) {
     const Count before = worker.search.work();
@@ -74,7 +74,7 @@ Count Mapper::count_ways() const {
     return count;
 }
 
-// Whether its dimensions together divide the loops.
+// Returns true if the unrollings of all dimensions together divide the loop bounds.
 bool Mapper::divides(const std::vector<Index>& way) const {
     std::array<Count, layer::loops> beside;
     beside.fill(1);
@@ -88,14 +88,15 @@ bool Mapper::divides(const std::vector<Index>& way) const {
     return true;
 }
 
-// The loops in time, in cycles: no mapping of the way takes fewer.
+// Returns the temporal iterations of a way: a lower bound on its cycles.
 double Mapper::turns(const std::vector<Index>& way) const {
     double at_work = 1.0;
     for (std::size_t along = 0; along < way.size(); ++along) at_work *= units_[along][way[along]];
     return iterations_ / at_work;
 }
 
-// Ahead of the list of all ways, which takes long where there are many: few steps in some that leave least in time.
+// Runs short dives in some ways with the fewest temporal iterations, before the ways are listed, which takes long if
+// there are many.
 void Mapper::scout(const StopToken& stop) {
     std::vector<Way> ways = most_at_work(stop);
     const Count first = std::min(static_cast<Count>(ways.size()), ways_scouted);
@@ -106,7 +107,7 @@ void Mapper::scout(const StopToken& stop) {
     }
 }
 
-// Of the ways that leave least in time so many, evenly spread.
+// Returns an even selection of the ways with the fewest temporal iterations.
 std::vector<Mapper::Way> Mapper::most_at_work(const StopToken& stop) {
     std::vector<Count> best;
     double fewest = std::numeric_limits<double>::infinity();
@@ -127,7 +128,7 @@ std::vector<Mapper::Way> Mapper::most_at_work(const StopToken& stop) {
     return found;
 }
 
-// None where loops run out.
+// Returns none if the way unrolls a loop beyond its bound.
 std::optional<Mapper::Way> Mapper::measured(Count number, const std::vector<Index>& way) {
     Worker& worker = *workers_.front();
     const auto floor = counted(worker, [&] { return worker.search.floor(way); });
@@ -138,8 +139,8 @@ std::optional<Mapper::Way> Mapper::measured(Count number, const std::vector<Inde
     return Way{value, floor->cycles, number};
 }
 
-// From a number on, which goes on to the first that is not listed, or -1; without those whose loops alone take too
-// long.
+// Lists ways from `number` on, except those whose loops alone take too long. Sets `number` to the first way not listed,
+// or to -1 after the last.
 std::vector<Mapper::Way> Mapper::list_ways(Count& number, const StopToken& stop) {
     std::vector<Way> found;
     const double of_a_turn = objective_ == Objective::energy    ? 0.0
@@ -155,7 +156,7 @@ std::vector<Mapper::Way> Mapper::list_ways(Count& number, const StopToken& stop)
     return found;
 }
 
-// Ascending from a place on, without those whose floor is no lower than the limit.
+// Sorts the ways from position `first` on by floor, and removes those whose floor reaches the limit.
 void Mapper::sort_below(std::vector<Way>& ways, Count first, double limit) const {
     const auto from = ways.begin() + first;
     ways.erase(std::remove_if(from, ways.end(), [&](const Way& one) { return one.floor * scale_ >= limit; }),
@@ -172,7 +173,7 @@ std::vector<Index> Mapper::way_of(Count number) const {
     return found;
 }
 
-// To the next number.
+// Advances to the next way.
 void Mapper::go_on(std::vector<Index>& way) const {
     for (std::size_t along = 0; along < way.size(); ++along) {
         if (++way[along] < static_cast<Index>(space_.ways[along].size())) return;
@@ -180,7 +181,7 @@ void Mapper::go_on(std::vector<Index>& way) const {
     }
 }
 
-// Few steps in each of the first ways, then those that are not done, then all others.
+// Dives into each of the first ways, completes the unfinished ones, then searches all others.
 void Mapper::search_ways(std::vector<Way>& ways, bool is_last, const StopToken& stop) {
     const Count dives = std::min(static_cast<Count>(ways.size()), ways_of_a_dive);
     if (dives == 0) return;
@@ -212,7 +213,7 @@ void Mapper::search_ways(std::vector<Way>& ways, bool is_last, const StopToken& 
     });
 }
 
-// Numbers from `first` on, each by the next worker that is free, until one says that there is nothing more to see.
+// Hands out the numbers from `first` on to free workers, until `look` returns false.
 template <typename Look>
 void Mapper::in_turn(Count first, Count stop_at, Look look) {
     Count next = first;
@@ -243,7 +244,7 @@ void Mapper::in_turn(Count first, Count stop_at, Look look) {
     if (error) std::rethrow_exception(error);
 }
 
-// No mapping of the ways before those that are searched now is better.
+// Updates the proven bound: no mapping of the ways before those being searched is better.
 void Mapper::has_proven(const std::vector<Way>& ways, bool is_last, const StopToken& stop) {
     const std::scoped_lock held(lock_);
     if (stop.was_asked() || nodes() >= most_nodes_ || work() >= most_work_) return;
@@ -252,7 +253,7 @@ void Mapper::has_proven(const std::vector<Way>& ways, bool is_last, const StopTo
     proven_ = is_last ? std::max(proven_.load(), ways[at].floor * scale_) : 0.0;
 }
 
-// Chains of tiles for one way that no criterion rules out; false if there are more.
+// Searches the chains of tiles of a way that no criterion excludes. Returns false if chains remain.
 bool Mapper::search_chains(Worker& worker, const Way& way, Count most_nodes, bool keeps_criteria,
                            const StopToken& stop) {
     const std::vector<Index> chosen = way_of(way.number);
@@ -301,7 +302,7 @@ void Mapper::consider(Worker& worker, const Nest& nest) {
     answer_ = nest;
 }
 
-// What is not below it is no better than the best mapping.
+// Returns the limit for the search: mappings at or above it are no better than the best.
 double Mapper::limit(const StopToken& stop) const {
     if (is_over(stop)) return -std::numeric_limits<double>::infinity();
     return objective_ == Objective::latency ? best() - 0.5 : best() / slack;

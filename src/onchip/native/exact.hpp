@@ -1,12 +1,13 @@
-// The mapping that costs least of all in a mapspace, proven. docs/mapping.md says why; begin there, then here:
+// The search for a provably optimal mapping in a mapspace. docs/mapping.md has the proofs; read it first, then:
 //
-// exact_space.hpp    the layer's factors, the machine's chains of memories, the ways to use the array
-// exact_tiling.hpp   one way: its tiles and what they move
-// exact_price.hpp    one criterion: what tiles cost, and the least of any chain
-// exact_descent.hpp  the chains that no criterion rules out
-// exact_way.hpp      one way: floors and criteria
+// exact_space.hpp    the layer's prime factors, the memory hierarchy of each operand, the unrollings (ways) of the
+// array
+// exact_tiling.hpp   one way: its tiles and their transfers
+// exact_price.hpp    one criterion: cost tables of tiles, and the minimum over all chains
+// exact_descent.hpp  branch and bound over the chains that no criterion excludes
+// exact_way.hpp      one way: lower bounds and criteria
 //
-// Here, all ways, in the order of their floors.
+// This file searches all ways in the order of their lower bounds.
 
 #pragma once
 
@@ -28,25 +29,25 @@ class Mapper {
 public:
     Mapper(Space space, Objective objective);
 
-    // Looks for what is better than `best`, in so many threads, until nothing is, or the token asks to end, or about so
-    // many nodes, or so much work, are done. With one thread the same is found in the same order each time.
+    // Searches for a mapping below `best` with several threads, until the optimum is proven, a stop is requested, or
+    // about `most_nodes` nodes or `most_work` units of work are done. A single thread is deterministic.
     void run(double best, const StopToken& stop, Index workers, Count most_nodes, Count most_work);
 
-    // To be read at any time.
+    // These may be read during the search.
     double best() const { return best_.load(std::memory_order_relaxed); }
     double proven() const { return proven_.load(std::memory_order_relaxed); }
     Count nodes() const { return nodes_.load(std::memory_order_relaxed); }
-    // In tiles priced, or what takes as long.
+    // In priced tiles, or equivalent work.
     Count work() const { return work_.load(std::memory_order_relaxed); }
 
-    // The best mapping found so far.
+    // The best mapping so far.
     std::optional<Nest> answer() const {
         const std::scoped_lock held(lock_);
         return answer_;
     }
 
 private:
-    // A way to use the array, by number: the first dimension's changes fastest.
+    // An unrolling of the array. The choice of the first dimension varies fastest in `number`.
     struct Way {
         double floor = 0.0;
         double cycles = 0.0;
@@ -62,7 +63,7 @@ private:
             : search(space, objective), costs(space.layer, space.whole_machine) {}
         WaySearch search;
         layer::Costs costs;
-        Count at = 0;  // of the way that is searched; no mapping of those before is better
+        Count at = 0;  // position of the way being searched; the ways before it have no better mapping
     };
 
     Count count_ways() const;
@@ -92,9 +93,9 @@ private:
     Objective objective_;
     double scale_;
     double iterations_ = 1.0;                 // of all loops
-    std::vector<std::vector<double>> units_;  // dimension of the array, place among its ways: units at work
+    std::vector<std::vector<double>> units_;  // by dimension of the array and choice: number of active units
     std::vector<std::unique_ptr<Worker>> workers_;
-    mutable std::mutex lock_;  // nobody waits for a stop token while holding it
+    mutable std::mutex lock_;  // no thread waits for a stop token while holding it
     std::optional<Nest> answer_;
     std::atomic<double> best_{std::numeric_limits<double>::infinity()};
     std::atomic<double> proven_{0.0};

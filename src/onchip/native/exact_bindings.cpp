@@ -1,4 +1,4 @@
-// `ExactMapper` for Python, with the bounds for single unrollings (which tests compare with all mappings).
+// Python bindings of `ExactMapper`, and of the bounds for single unrollings (which tests compare with all mappings).
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
@@ -29,7 +29,7 @@ using namespace exact;
 using Sizes = std::array<Count, layer::loops>;
 using Way = std::vector<Index>;
 
-// A space that its searches share.
+// A search with the space that it refers to.
 class WayDoor {
 public:
     WayDoor(const Space& space, Objective objective) : space_(space), search_(space_, objective) {}
@@ -48,7 +48,7 @@ public:
         return search_.may_be_below(way, cycles, limit);
     }
 
-    // Every chain of a way whose bounds are below the limit, with the bounds of its places.
+    // Returns each chain of a way with bounds below the limit, and the bounds of its places.
     std::vector<std::pair<std::vector<double>, Nest>> chains(const Way& way, double limit) {
         check(way);
         std::vector<std::pair<std::vector<double>, Nest>> found;

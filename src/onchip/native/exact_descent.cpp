@@ -1,4 +1,4 @@
-// The descent and its bounds.
+// The branch and bound, and its bounds.
 
 #include "exact_descent.hpp"
 
@@ -68,7 +68,7 @@ std::vector<double> Descent::bounds() const {
     return found;
 }
 
-// Lists what may stand at the next place, in the order of the bounds.
+// Lists the candidates for the next place, sorted by bound.
 void Descent::expand(double limit) {
     const Index place = levels_ - depth_;
     if (objective_ != Objective::energy) account(place + 1);
@@ -90,7 +90,7 @@ void Descent::expand(double limit) {
                      [](const Candidate& one, const Candidate& other) { return one.bound < other.bound; });
 }
 
-// The next tile that divides the one around it; false after the last.
+// Advances to the next tile that divides the tile around it. Returns false after the last.
 bool Descent::next_inside(Index& tile) {
     for (std::size_t digit = 0; digit < most_.size(); ++digit) {
         if (exponent_[digit] < most_[digit]) {
@@ -104,7 +104,7 @@ bool Descent::next_inside(Index& tile) {
     return false;
 }
 
-// A tile at a place, with the orders of the loops above it.
+// Puts a tile at a place, with the order of the loops above it.
 void Descent::put(Index place, Index tile, Index inner, Index outer) {
     const Place& above = chain_[place + 1];
     Place& here = chain_[place] = Place{tile, inner, outer, none, tile};
@@ -122,7 +122,7 @@ void Descent::put(Index place, Index tile, Index inner, Index outer) {
     }
 }
 
-// Each pair of classes innermost and outermost that makes a difference.
+// Tries each pair of innermost and outermost classes with a distinct effect.
 void Descent::try_orders(Index place, Index tile, double limit) {
     const Index around = chain_[place + 1].tile, sole = sole_run(place);
     if (sole != none && tiling_.tiles[tile].part[sole] == tiling_.tiles[around].part[sole]) return;
@@ -141,7 +141,7 @@ void Descent::try_orders(Index place, Index tile, double limit) {
     }
 }
 
-// Lists a tile with an order if its bound is below the limit: by sums first, then by its ports.
+// Lists a tile with an order if its bound is below the limit: first by cost tables, then by port stalls.
 void Descent::consider(Index place, const Candidate& candidate, double limit) {
     ++work_;
     put(place, candidate.tile, candidate.inner, candidate.outer);
@@ -159,7 +159,7 @@ void Descent::consider(Index place, const Candidate& candidate, double limit) {
     choices_[levels_ - place].candidates.push_back({joint(), candidate.tile, candidate.inner, candidate.outer});
 }
 
-// Of cycles, what the ports add up to; false where that is at the limit.
+// Raises the bounds on cycles by the ports' transfers. Returns false if the limit is reached.
 bool Descent::raise_by_ports(Index place, double limit) {
     account(place);
     const double waits = stall(place);
@@ -175,7 +175,7 @@ bool Descent::raise_by_ports(Index place, double limit) {
     return joint() < limit;
 }
 
-// One number of all criteria: energy, the most cycles, or their product.
+// Combines the criteria into one value: energy, the greatest number of cycles, or their product.
 double Descent::joint() const {
     double energy = 1.0, cycles = 0.0;
     for (std::size_t one = 0; one < criteria_.size(); ++one) {
@@ -187,7 +187,7 @@ double Descent::joint() const {
     return objective_ == Objective::energy ? energy : energy * cycles;
 }
 
-// What the boundaries above the levels from `lowest` on come to; of cycles after `account`.
+// Returns the cost of the boundaries above the levels from `lowest` on. Cycles need a preceding `account`.
 double Descent::paid(Index at, Index lowest) const {
     const auto [kind, port, preload] = criteria_[at];
     if (kind == Kind::energy) {
@@ -206,7 +206,7 @@ double Descent::paid(Index at, Index lowest) const {
     return found + chained_[output];
 }
 
-// The least that the levels below the place's own can add, whether its run goes on or not.
+// Returns a lower bound on the cost of the levels below the place's own, whether its run continues or not.
 double Descent::rest(Index at, Index place) const {
     const Index level = place - 2;
     if (level < 0) return 0.0;

@@ -1,6 +1,8 @@
-// From all loops down to the units: the chains of tiles, and orders of loops between them, that no criterion rules out.
+// Branch and bound from the outermost loops down to the units, over chains of tiles and orders of the loops between
+// them.
 //
-// A chain has places: 0 the units, level + 1 for the levels, then all loops. Loops stand above their place.
+// A chain has places: 0 for the units, level + 1 for each level, and one for all loops. Loops belong to the place below
+// them.
 
 #pragma once
 
@@ -14,13 +16,14 @@
 
 namespace onchip::exact {
 
-inline constexpr Index no_loops = 4;  // stands for the class of loops that are not there
+inline constexpr Index no_loops = 4;  // the class of absent loops
 
 enum class Objective { energy, latency, product };
 
 enum class Step { finished, leaf, paused };
 
-// A mapping: loops innermost first, `along` a dimension of the array or none, and how many of them each level spans.
+// A mapping: loops innermost first (`along`: a dimension of the array, or none in time), and the number of loops that
+// each level spans.
 struct Nest {
     struct Loop {
         Index loop = 0;
@@ -29,33 +32,33 @@ struct Nest {
     };
 
     std::vector<Loop> loops;
-    std::array<std::vector<Index>, operands> kept;  // level; none where it keeps nothing
+    std::array<std::vector<Index>, operands> kept;  // by level; none where it keeps no tile
 };
 
 class Descent {
 public:
     Descent(const Tiling& tiling, const Prices& prices, Objective objective);
 
-    // Stands above the first memory, with all to try; bounds are joined of these criteria.
+    // Restarts at the outermost memory; bounds combine these criteria.
     void begin(std::span<const Criterion> criteria);
-    // Goes on to the next whole chain whose bound is below the limit, best first at each place.
+    // Advances to the next complete chain with a bound below the limit, best first at each place.
     Step next(double limit, Count most_nodes, Count most_work, const StopToken& stop);
 
     Count nodes() const { return nodes_; }
-    // How many tiles with orders were priced.
+    // Number of pairs of tile and order evaluated.
     Count work() const { return work_; }
     Nest nest() const;
-    // Of the places of the chain, from all loops down.
+    // Bounds of the chain's places, from the outermost inwards.
     std::vector<double> bounds() const;
 
 private:
-    // What stands at a place; `inner` and `outer` are the classes of the loops up to the next place.
+    // The content of a place; `inner` and `outer` are the classes of the loops up to the next place.
     struct Place {
         Index tile = 0;
         Index inner = none;
         Index outer = none;
-        Index run_class = none;  // whose run begins here
-        Index run_end = 0;       // the tile at which it ends
+        Index run_class = none;  // class of the run that begins here
+        Index run_end = 0;       // the tile at its end
     };
 
     struct Candidate {
@@ -65,7 +68,7 @@ private:
         Index outer = none;
     };
 
-    // Per depth, from 0 (the memory next to all loops), candidates in the order of their bounds.
+    // Per depth, from 0 (the outermost memory): candidates sorted by bound.
     struct Choices {
         bool is_listed = false;
         std::size_t next = 0;
@@ -74,10 +77,10 @@ private:
 
     // A port's transfers so far.
     struct Busy {
-        double alone = 0.0;  // what single ones exceed their windows by
+        double alone = 0.0;  // cycles by which single transfers exceed their windows
         double busy = 0.0;
-        double first = 0.0;           // of them before the loops begin
-        bool is_always_open = false;  // it serves the units in every cycle
+        double first = 0.0;           // of transfers before the loops begin
+        bool is_always_open = false;  // true if it serves the units in every cycle
     };
 
     // exact_descent.cpp
@@ -123,14 +126,14 @@ private:
     std::vector<Criterion> criteria_;
     Index depth_ = 0;
     Count nodes_ = 0, work_ = 0;
-    std::vector<Place> chain_;                      // place
-    std::array<std::vector<Index>, operands> cut_;  // level
-    std::vector<Choices> choices_;                  // depth
-    std::vector<Index> exponent_, most_;            // digit: of the tile looked at, and of the one around it
-    std::vector<double> paid_, rest_, value_;       // criterion
+    std::vector<Place> chain_;                      // by place
+    std::array<std::vector<Index>, operands> cut_;  // by level
+    std::vector<Choices> choices_;                  // by depth
+    std::vector<Index> exponent_, most_;            // by digit: of the current tile, and of the tile around it
+    std::vector<double> paid_, rest_, value_;       // by criterion
     std::vector<Busy> ports_;
-    std::array<double, operands> chained_{};  // transfers of an operand's first tiles, or of its last
-    std::vector<Index> lowest_;               // port: the lowest level whose boundary it serves
+    std::array<double, operands> chained_{};  // transfers of an operand's first tiles (output: of its last)
+    std::vector<Index> lowest_;               // by port: the lowest level whose boundary it serves
     layer::Windows windows_;
 };
 

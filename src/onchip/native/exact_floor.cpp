@@ -1,4 +1,4 @@
-// What no tiles can undercut, for each way to use the array.
+// Lower bounds over all tilings, for each unrolling (way) of the array.
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@ namespace onchip::exact {
 
 namespace {
 
-constexpr Count entries_a_floor = 256;  // it takes as long as these
+constexpr Count entries_a_floor = 256;  // equivalent work
 
 }  // namespace
 
@@ -25,7 +25,7 @@ std::optional<WaySearch::Floor> WaySearch::floor(std::span<const Index> way) {
     return Floor{floor_of_energy(), objective_ == Objective::energy ? 0.0 : floor_of_cycles()};
 }
 
-// What the units move, and each element once at every boundary.
+// Returns the energy of the units' transfers plus one transfer of each element at every boundary.
 double WaySearch::floor_of_energy() const {
     const double unit_bits = tiling_.bits_of_sums(0, 0), saved = tiling_.price_of_return(0, unit_bits);
     double energy = space_.layer.mac_energy_pj;
@@ -52,8 +52,9 @@ double WaySearch::floor_of_energy() const {
     return energy;
 }
 
-// The loops with what the units make a port wait, or what a port is busy with for each element moved once. What comes
-// before and after the loops is in it: a port's share of that is no longer than it takes.
+// Returns the maximum of two bounds: the loops plus the stalls of a port that serves the units, and the time of a port
+// that moves each element once. The latter includes transfers before and after the loops, which take at least as long
+// as the port's share of them.
 double WaySearch::floor_of_cycles() const {
     const double loops = tiling_.whole().iterations;
     double longest = 0.0;
@@ -84,7 +85,7 @@ double WaySearch::busy_at_units(Index port, Index operand, double& waiting) cons
     return busy;
 }
 
-// For moving an operand once, over all its tiles and only in the direction that it must.
+// Returns the cycles to move an operand once, over all its tiles, without returns of partial sums.
 double WaySearch::busy_once(Index port, Index operand, Index boundary) const {
     double found = 0.0;
     for (Index move = 0; move < layer::moves; ++move) {

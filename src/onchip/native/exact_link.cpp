@@ -1,4 +1,4 @@
-// The least value of a criterion over all chains of tiles for one way to use the array, level by level.
+// The least value of a criterion over all chains of tiles of one way: dynamic programming over the memory levels.
 
 #include <algorithm>
 
@@ -42,7 +42,7 @@ double Prices::link(Index at) {
     return levels_ == 0 ? fixed_[at] : fixed_[at] + best(at, levels_ - 1)[count - 1];
 }
 
-// A run that begins at level `first`, with any more of its loops: only others than its operand are paid yet.
+// Continues a run that begins at level `first`, with further loops of its class; only the other operands are paid yet.
 void Prices::go_on(Index at, Index level, Index operand, Index first, const double* before) {
     const Index count = tiling_.last() + 1;
     double* open = run_[run_row(at, level, operand, first)];
@@ -55,7 +55,7 @@ void Prices::go_on(Index at, Index level, Index operand, Index first, const doub
     spread(open, operand);
 }
 
-// What was open is paid where its run ends.
+// Pays for open runs at the tile at which they end.
 void Prices::end_runs(Index at, Index level, double* ended) {
     const Index count = tiling_.last() + 1;
     double* due = due_.data();
@@ -71,7 +71,7 @@ void Prices::end_runs(Index at, Index level, double* ended) {
     }
 }
 
-// To each tile the least value of those inside it, by loops of one class (`no_class`: any loops).
+// Sets each tile's value to the minimum over the tiles inside it that differ by loops of one class (`no_class`: any).
 void Prices::spread(double* values, Index loops_of) const {
     const Index count = tiling_.last() + 1;
     for (std::size_t digit = 0; digit < space_.digits.size(); ++digit) {

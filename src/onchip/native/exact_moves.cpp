@@ -1,4 +1,4 @@
-// What the boundary between two memories moves for one tile, and what energy that takes.
+// The transfers of a tile at the boundary between two memories, and their energy.
 
 #include <cmath>
 
@@ -10,7 +10,7 @@ using layer::input;
 using layer::output;
 using layer::weight;
 
-// Shortest accesses of a memory for so many bits at once.
+// Returns the number of shortest accesses of a memory for `bits` bits.
 double Tiling::words(Index level, double bits) const {
     return std::ceil(bits / space.shortest(level));
 }
@@ -24,7 +24,7 @@ const BlockEntry& Tiling::block(Index boundary, Index tile, Index axis, bool bes
                                   loops[space.loop_of_side[taps]] * inside[taps], beside ? more[taps] : 1});
 }
 
-// Over all places, of blocks with so many bits a position.
+// Returns the accesses over all positions, for blocks with `bits` bits per element.
 double Tiling::block_words(Index level, Index boundary, Index tile, bool beside, double bits) const {
     const BlockEntry& rows = block(boundary, tile, 0, beside);
     const BlockEntry& columns = block(boundary, tile, 1, beside);

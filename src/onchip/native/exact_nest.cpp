@@ -1,4 +1,4 @@
-// From a chain of tiles, with the orders of the loops between them, to its mapping.
+// Conversion of a chain of tiles, with the orders of the loops between them, to a mapping.
 
 #include <algorithm>
 #include <unordered_map>
@@ -12,7 +12,7 @@ namespace {
 
 using Loops = std::vector<Nest::Loop>;
 
-// The loops between two tiles, by class.
+// Returns the loops between two tiles, by class.
 std::array<Loops, classes> loops_between(const Space& space, const Tile& lower, const Tile& upper) {
     std::array<Loops, classes> found;
     for (Index loop = 0; loop < layer::loops; ++loop) {
@@ -22,12 +22,12 @@ std::array<Loops, classes> loops_between(const Space& space, const Tile& lower, 
     return found;
 }
 
-// Writes a nest from the units up.
+// Writes a loop nest from the units outwards.
 class Writer {
 public:
     explicit Writer(std::unordered_map<Index, Loops> beside) : beside_(std::move(beside)) {}
 
-    // What stands above a tile: loops beside each other, then others.
+    // Adds the loops above a tile: first its spatial loops, then `loops`.
     void add(Index tile, const Loops& loops) {
         spanned_.try_emplace(tile, static_cast<Index>(nest.loops.size()));
         const auto side = beside_.find(tile);
@@ -38,7 +38,7 @@ public:
         nest.loops.insert(nest.loops.end(), loops.begin(), loops.end());
     }
 
-    // How many loops a tile spans.
+    // Returns the number of loops that a tile spans.
     Index spanned(Index tile) const { return spanned_.at(tile); }
 
     Nest nest;
@@ -76,12 +76,12 @@ Nest Descent::nest() const {
     return std::move(writer.nest);
 }
 
-// Above which tile they stand: right above the input's tile that they have beside it, so that neighbours are neighbours
-// in every memory.
+// Returns the spatial loops by the tile below them: the input's tile whose memory first serves them together, so that
+// spatial neighbours stay adjacent in every memory.
 std::unordered_map<Index, std::vector<Nest::Loop>> Descent::loops_beside() const {
     struct Placed {
-        Index below = 0;   // the tile
-        Index passed = 0;  // memories that do not serve the dimension
+        Index below = 0;   // the tile below
+        Index passed = 0;  // number of memories that do not serve the dimension
         Index along = 0;
     };
     std::vector<Placed> found;

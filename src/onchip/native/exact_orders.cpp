@@ -1,23 +1,23 @@
-// Which orders of the loops between two tiles make a difference: who is innermost, who is outermost.
+// The distinct orders of the loops between two tiles, by innermost and outermost class.
 
 #include "exact_descent.hpp"
 
 namespace onchip::exact {
 
-// Whether loops of the class may be innermost between a tile and the one around it.
+// Returns true if loops of the class may be innermost between a tile and the one around it.
 bool Descent::is_inner(Index inner, Index tile, Index around) const {
     if (tile == around || inner == no_loops) return tile == around && inner == no_loops;
     return tiling_.tiles[tile].part[inner] != tiling_.tiles[around].part[inner];
 }
 
-// Whether they may be outermost as well, with `inner` innermost.
+// Returns true if the class `outer` may be outermost, given the innermost class.
 bool Descent::is_outer(Index inner, Index outer, Index tile, Index around) const {
     if (inner == no_loops || tile_spanning(tile, inner, around) == around) return inner == outer;
     return inner != outer && is_inner(outer, tile, around);
 }
 
-// The operand that the memory above a place holds alone, if its run begins right above that; else none. Then the loops
-// below need a part in the run's class that is not outermost: else the tile might span the run.
+// Returns the operand that the memory above a place holds alone, if its run begins directly above that; else none. Then
+// the loops below must include loops of the run's class that are not outermost: otherwise the tile could span the run.
 Index Descent::sole_run(Index place) const {
     if (place == levels_) return none;
     const Index inner = chain_[place + 1].inner;
@@ -26,7 +26,7 @@ Index Descent::sole_run(Index place) const {
     return held == 1 && inner != none && inner < no_class && space_.holds[inner][place] ? inner : none;
 }
 
-// Whether a run of the class right above a place may keep a tile there or below.
+// Returns true if a run of the class directly above a place may keep a tile there or below.
 bool Descent::lengthens(Index place, Index inner) const {
     if (inner >= no_class) return false;
     for (Index level = 0; level < place; ++level) {
@@ -35,7 +35,7 @@ bool Descent::lengthens(Index place, Index inner) const {
     return false;
 }
 
-// Whether loops of the class right below the next place leave a tile there, or above, a narrower window.
+// Returns true if loops of the class directly below the next place narrow the window of a tile there or above.
 bool Descent::narrows(Index place, Index outer) const {
     if (outer >= no_class) return false;
     for (Index level = place; level < levels_; ++level) {
@@ -46,7 +46,7 @@ bool Descent::narrows(Index place, Index outer) const {
     return false;
 }
 
-// Whether some class may be outermost that narrows no window.
+// Returns true if some class that narrows no window may be outermost.
 bool Descent::has_free_outer(Index place, Index inner, Index tile) const {
     const Index around = chain_[place + 1].tile;
     for (Index outer = 0; outer <= no_loops; ++outer) {

@@ -1,4 +1,4 @@
-// What fits, what moves, and what a boundary adds to a criterion.
+// The tiles that fit, their transfers, and the cost of a boundary in a criterion.
 
 #include "exact_price.hpp"
 
@@ -67,7 +67,7 @@ void Prices::time_moves(Index complete_from) {
     }
 }
 
-// Of the port that makes the move; 0 where nobody waits.
+// Returns the cycles of the port that makes the transfer; 0 without a port.
 double Prices::busy_cycles(Index operand, Index boundary, Index tile, Index move, double bits_below) const {
     const Index port = space_.port[operand][boundary][move];
     if (port == none) return 0.0;
@@ -98,8 +98,8 @@ bool Prices::may_take_less(Index first, Index last, double limit) {
     return false;
 }
 
-// Energy of inputs, weights and the units, the same wherever sums are complete; what that comes to if each boundary has
-// the tile that is best for it alone.
+// Tabulates the energy of inputs and weights, and sets the constant of the units; these do not depend on
+// `complete_from`. Returns the sum of the minima over boundaries, a lower bound.
 double Prices::price_reads(Index at) {
     double fixed = space_.layer.mac_energy_pj + tiling_.energy_of_reads(input, 0, 0);
     if (space_.layer.has_weight) fixed += tiling_.energy_of_reads(weight, 0, 0);
@@ -120,7 +120,8 @@ double Prices::price_reads(Index at) {
     return found;
 }
 
-// In proportion to that of the tile with all loops along which the operand does not change, listed before.
+// Returns the energy scaled from that of the tile with all loops that do not lead through the operand, which is listed
+// before.
 double Prices::read_price(const double* own, Index operand, Index level, Index tile) const {
     const Tile& one = tiling_.tiles[tile];
     const Index spanning = tile - one.part[operand] + tiling_.whole().part[operand];
@@ -130,7 +131,7 @@ double Prices::read_price(const double* own, Index operand, Index level, Index t
     return tiling_.energy_of_reads(operand, level + 1, tile);
 }
 
-// The same of outputs, without the units.
+// Tabulates the energy of outputs, without the units. Returns the sum of the minima over boundaries.
 double Prices::price_sums(Index at, Index complete_from) {
     double saved = tiling_.price_of_return(0, tiling_.bits_of_sums(0, 0)), found = 0.0;
     for (Index level = 0; level < levels_; ++level) {
@@ -153,8 +154,8 @@ double Prices::price_sums(Index at, Index complete_from) {
     return found;
 }
 
-// Tiles whose sums are so, pending or not, are another chain's: sums may leave a memory before they are complete or
-// not, but the last such is known.
+// Returns the state of sums (true: pending) that belongs to another `complete_from`; none if both are allowed. Below
+// the last memory with incomplete sums, sums may leave a memory complete or not.
 std::optional<bool> Prices::pending_elsewhere(Index operand, Index level, Index complete_from) const {
     if (operand != output) return std::nullopt;
     Index number = 0;
@@ -163,7 +164,7 @@ std::optional<bool> Prices::pending_elsewhere(Index operand, Index level, Index 
     return number >= complete_from;
 }
 
-// What the boundary above each level costs for each tile, and those at the units.
+// Tabulates the cost of the boundary above each level for each tile, and of the units.
 void Prices::price_cycles(Index at, const Criterion& criterion, Index complete_from) {
     fixed_[at] = fixed_cycles(criterion);
     for (Index operand = 0; operand < operands; ++operand) {
@@ -179,7 +180,7 @@ void Prices::price_cycles(Index at, const Criterion& criterion, Index complete_f
     }
 }
 
-// The loops, and what the units make a port wait or keep it busy.
+// Returns the cycles of the loops, with the stalls or busy cycles of the port due to the units.
 double Prices::fixed_cycles(const Criterion& criterion) const {
     const double loops = tiling_.whole().iterations;
     double found = criterion.kind == Kind::busy ? 0.0 : loops;
@@ -196,7 +197,7 @@ double Prices::fixed_cycles(const Criterion& criterion) const {
     return found;
 }
 
-// At most what the boundary above a level adds: waiting or business of a port, preloading, offloading.
+// Tabulates the cost of the boundary above a level: waits or busy cycles of a port, preloading, offloading.
 void Prices::add_moves(const Criterion& criterion, Index operand, Index level, double* own) const {
     const bool is_double_buffered = space_.machine.levels[level].is_double_buffered;
     const bool is_waiting = criterion.kind == Kind::waiting, is_stall = is_waiting || criterion.kind == Kind::busy;

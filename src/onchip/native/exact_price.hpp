@@ -1,6 +1,6 @@
-// What each tile costs at each boundary, of one criterion, and the least that any chain of tiles comes to.
+// Cost tables of one criterion, by tile and boundary, and the minimum over all chains of tiles.
 //
-// docs/mapping.md says why the sums over boundaries are exact.
+// docs/mapping.md proves that the sums over boundaries are exact.
 
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace onchip::exact {
 
-// Energy; cycles without stalls; cycles that single transfers at a port wait; what the port is busy beyond the loops.
+// Energy; cycles without stalls; cycles that single transfers at a port wait; busy cycles of a port beyond the loops.
 enum class Kind { energy, no_stall, waiting, busy };
 
-// What is added up over boundaries. `preload` is an operand, or `first_port` plus a port, or none.
+// A sum over boundaries. `preload` is an operand, or `first_port` plus a port, or none.
 struct Criterion {
     Kind kind = Kind::energy;
     Index port = none;
@@ -26,7 +26,7 @@ struct Criterion {
 
 inline constexpr Index first_port = 3;
 
-// Rows of doubles, one for each tile.
+// Rows of doubles, one value per tile.
 class Rows {
 public:
     void resize(std::size_t rows, std::size_t tiles) {
@@ -43,26 +43,27 @@ private:
 
 class Prices {
 public:
-    // Room for so many criteria at once.
+    // Reserves tables for `criteria` criteria.
     Prices(const Tiling& tiling, Index criteria);
 
-    // To be called when tiles are listed.
+    // Sizes the tables for the tiling's list of tiles.
     void make_room();
-    // Which tiles fit at which level.
+    // Determines the tiles that fit at each level.
     void measure(Index complete_from);
-    // For how many cycles a tile that moves keeps a port busy, at the boundary above each level and at the units.
+    // Determines the cycles of a port per transfer of a tile, at the boundary above each level and at the units.
     void time_moves(Index complete_from);
-    // The least value of a criterion over all chains.
+    // Returns the least value of a criterion over all chains.
     double find_least(Index at, const Criterion& criterion, Index complete_from);
-    // Whether a chain may take less energy than the limit, its sums complete from a cut of `first` to `last` on.
+    // Returns true if no bound excludes a chain with less energy than the limit, with sums complete from a cut in
+    // `first` to `last` on.
     bool may_take_less(Index first, Index last, double limit);
 
     double fixed(Index at) const { return fixed_[at]; }
     const double* term(Index at, Index operand, Index level) const { return term_[term_row(at, operand, level)]; }
     double* term(Index at, Index operand, Index level) { return term_[term_row(at, operand, level)]; }
-    // All is paid at or below the level, for this tile and any inside it.
+    // The least cost of all boundaries at or below the level, for this tile and any inside it.
     const double* best(Index at, Index level) const { return best_[at * levels_ + level]; }
-    // The same, but the loops of the operand's class right above the tiles of its levels from `first` on go on.
+    // Like `best`, if the run of the operand's class above its tiles from level `first` on continues.
     const double* run(Index at, Index level, Index operand, Index first) const {
         return run_[run_row(at, level, operand, first)];
     }
@@ -103,12 +104,12 @@ private:
     const Tiling& tiling_;
     const Space& space_;
     Index levels_;
-    Rows barred_;  // level: 0 where a tile fits, else infinite
+    Rows barred_;  // by level: 0 where a tile fits, else infinity
     std::array<std::array<double, layer::moves>, operands> unit_busy_{};
-    Rows busy_;  // operand, level, move
-    Rows term_;  // criterion, operand, level
-    Rows run_;   // criterion, level, operand, first
-    Rows best_;  // criterion, level
+    Rows busy_;  // by operand, level and move
+    Rows term_;  // by criterion, operand and level
+    Rows run_;   // by criterion, level, operand and `first`
+    Rows best_;  // by criterion and level
     std::vector<double> ended_, due_;
     std::vector<double> fixed_;
 };

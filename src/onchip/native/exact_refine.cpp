@@ -1,4 +1,4 @@
-// Steps from one mapping to the next.
+// The moves of the local search.
 
 #include "exact_refine.hpp"
 
@@ -75,7 +75,7 @@ Refiner::Value Refiner::cost(const UnevenNest& nest) {
     return {value_of(objective_, found.energy_pj, cycles), found.energy_pj * cycles};
 }
 
-// To the best neighbour, if it is better.
+// Moves to the best neighbour if it is better. Returns true if it moved.
 bool Refiner::step() {
     next_value_ = now_value_;
     each_step(now_, [this](UnevenNest nest) { offer(std::move(nest)); });
@@ -93,7 +93,7 @@ void Refiner::offer(UnevenNest nest) {
     next_ = std::move(nest);
 }
 
-// Some steps at random, to whatever fits.
+// Perturbs the mapping by random moves to valid mappings.
 void Refiner::shake() {
     for (Index steps = 0; steps < steps_at_random; ++steps) {
         std::vector<UnevenNest> neighbours;
@@ -138,7 +138,7 @@ void Refiner::move_cuts(const UnevenNest& nest, Take take) const {
     }
 }
 
-// A loop, or one of its prime factors, to another place.
+// Moves a loop, or one of its prime factors, to another position.
 template <typename Take>
 void Refiner::move_turns(const UnevenNest& nest, Take take) const {
     for (Index at = 0; at < static_cast<Index>(nest.turns.size()); ++at) {
@@ -171,7 +171,7 @@ void Refiner::insert_anywhere(const UnevenNest& nest, const Turn& turn, Take tak
     }
 }
 
-// A prime factor of a loop onto the array, beside what is there or in place of a factor of another loop.
+// Unrolls a prime factor of a loop, in addition to the present factors or in exchange for a factor of another loop.
 template <typename Take>
 void Refiner::unroll(const UnevenNest& nest, Take take) const {
     for (Index at = 0; at < static_cast<Index>(nest.turns.size()); ++at) {
@@ -193,7 +193,7 @@ void Refiner::unroll(const UnevenNest& nest, Take take) const {
     }
 }
 
-// What is added along a dimension of the array takes the place of a prime factor there, which runs where it ran.
+// Adds a factor along a dimension of the array in exchange for a prime factor there, which takes its position in time.
 template <typename Take>
 void Refiner::exchange(const UnevenNest& taken, const Beside& added, Take take) const {
     const Count used = used_units(taken, added.along);
@@ -211,7 +211,7 @@ void Refiner::exchange(const UnevenNest& taken, const Beside& added, Take take) 
     }
 }
 
-// A prime factor of what stands on the array into a loop of its own.
+// Moves a prime factor of a spatial loop to a temporal loop of its own.
 template <typename Take>
 void Refiner::roll_up(const UnevenNest& nest, Take take) const {
     for (std::size_t at = 0; at < nest.beside.size(); ++at) {

@@ -1,7 +1,8 @@
-// A mapping made better step by step, each operand cut at its own places; nothing is proven.
+// Iterated local search that improves a mapping with separate cuts for each operand. It proves nothing.
 //
-// A step moves one cut, one loop, or one prime factor of a loop: to another place, onto the array, or off it. Of all
-// steps the best is taken until none is better; then some at random, and again. The same seed takes the same steps.
+// A move changes the position of a cut, a loop or one prime factor of a loop, or moves the factor onto or off the
+// array. The search makes the best move until none improves, perturbs at random, and repeats. The same seed gives the
+// same moves.
 
 #pragma once
 
@@ -16,20 +17,20 @@ namespace onchip::exact {
 
 class Refiner {
 public:
-    // `unrolls` says for each dimension of the array which loops may run along it. Throws std::invalid_argument for a
-    // nest whose cuts are not of each level, or rise from one level of an operand to the next below.
+    // `unrolls` is true per dimension of the array and loop if the loop may be unrolled along it. Throws
+    // std::invalid_argument if the cuts do not cover each level, or do not ascend from level to level of an operand.
     Refiner(Layer layer, Machine machine, Objective objective, std::vector<std::vector<bool>> unrolls, UnevenNest start,
             std::uint32_t seed);
 
-    // Costs about so many more mappings.
+    // Evaluates about `mappings` more mappings.
     void go_on(Count mappings);
 
-    // In femtojoules, cycles, or their product; infinite where the start does not fit and nothing better was found.
+    // In femtojoules, cycles or their product; infinite if neither the start nor any later mapping fits.
     double value() const { return best_value_.first; }
     Nest nest() const;
 
 private:
-    // What is made least, then energy times cycles, so that equal ones still lead somewhere.
+    // The objective, then energy times cycles as a tie-breaker, so that equal mappings still give a direction.
     using Value = std::pair<double, double>;
 
     void check() const;
@@ -56,7 +57,7 @@ private:
     layer::Costs costs_;
     Objective objective_;
     std::vector<Count> units_;
-    std::vector<std::vector<bool>> unrolls_;  // dimension of the array, loop
+    std::vector<std::vector<bool>> unrolls_;  // by dimension of the array and loop
     std::size_t levels_;
     UnevenNest now_, best_, next_;
     Value now_value_, best_value_, next_value_;

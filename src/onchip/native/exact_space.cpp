@@ -1,4 +1,4 @@
-// Tables that are the same for every way to use the array.
+// Tables that all ways share.
 
 #include "exact_space.hpp"
 
@@ -83,7 +83,8 @@ BlockTable::BlockTable(const layer::Axis& axis, Count units)
     }
 }
 
-// Of all blocks that one is made of the least of how many make it times the largest of them; smaller ones are listed.
+// Returns the least product of a number of equal parts of the block and the size of the largest part. Requires that
+// smaller blocks are listed.
 double BlockTable::fewest(const layer::Block& block) const {
     double found = entries_.back().largest;
     for (const auto& [prime, copies] : prime_counts(block.outputs)) {

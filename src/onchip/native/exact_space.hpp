@@ -1,7 +1,8 @@
-// What the exact mapper searches in: the layer's prime factors, who is filled from whom, the ways to use the array.
+// The search space of the exact mapper: the layer's prime factors, the memory hierarchy of each operand, and the
+// unrollings (ways) of the array.
 //
-// A loop's class is the operand that it does not lead through (K: input; N, P, Q: weight; C, R, S: output), or
-// `no_class` (G). A boundary is that above a level, numbered one more than it; 0 is the one at the units.
+// A loop's class is the operand that is constant along it (K: input; N, P, Q: weight; C, R, S: output), or `no_class`
+// (G). A boundary is the one above a level and has the level's number plus one; boundary 0 is above the units.
 
 #pragma once
 
@@ -24,31 +25,31 @@ using layer::operands;
 inline constexpr Index no_class = 3;
 inline constexpr Index classes = 4;
 
-// Of sums that come back; all else moves in the direction that it must.
+// Returns true for transfers that bring back partial sums; all other transfers are unavoidable.
 inline bool is_return(Index operand, Index move) {
     return operand == layer::output && (move == layer::read_for_below || move == layer::write_from_above);
 }
 
-// A prime factor of a loop, so many times.
+// A prime factor of a loop, with its multiplicity.
 struct Digit {
     Index loop = 0;
     Index prime = 2;
     Index copies = 0;
 };
 
-// How many stored positions blocks along an axis touch.
+// The number of stored positions that blocks along an axis touch.
 struct BlockEntry {
-    double total = 0.0;    // over all places of the blocks
-    double largest = 0.0;  // of one
-    double fewest = 0.0;   // times of moving times the largest block moved, if smaller blocks may make it up
+    double total = 0.0;    // over all positions of the blocks
+    double largest = 0.0;  // of a single block
+    double fewest = 0.0;   // least number of transfers times the largest block moved, if parts may compose it
     layer::BlockSizes sizes;
 };
 
-// For every way to split the outputs and taps of an axis into those within a tile, beside it, and elsewhere.
+// For every split of an axis's outputs and taps into those within a tile, spatially adjacent, and elsewhere.
 class BlockTable {
 public:
     BlockTable() = default;
-    // At most so many units stand beside each other.
+    // At most `units` units are adjacent.
     BlockTable(const layer::Axis& axis, Count units);
 
     const BlockEntry& of(const layer::Block& block) const {
@@ -63,7 +64,7 @@ public:
 private:
     struct Divisors {
         std::vector<Count> sizes;
-        std::vector<Index> place;  // of a size among them
+        std::vector<Index> place;  // position of a size in `sizes`
         std::size_t count = 0;
     };
 
@@ -74,36 +75,38 @@ private:
     double fewest(const layer::Block& block) const;
 
     Divisors outputs_, taps_;
-    std::vector<Index> entry_;  // outputs within, beside, taps within, beside
+    std::vector<Index> entry_;  // by outputs within, outputs adjacent, taps within, taps adjacent
     std::vector<BlockEntry> entries_;
 };
 
-// One way to unroll loops along one dimension of the array: units with other elements of an operand, and with the same.
+// An unrolling of loops along one dimension of the array: numbers of units with distinct and with equal elements of an
+// operand.
 struct Unrolled {
     std::array<Count, layer::loops> sizes{};
-    std::array<Count, operands> relevant{};  // of the input, those along an axis are apart
+    std::array<Count, operands> relevant{};  // for the input, without loops along an axis
     std::array<Count, operands> copies{};
     std::array<Count, layer::sides> side{};
 };
 
-// Room in `machine` is without inputs and weights that lie whole there: how wide outputs are the chain decides.
+// Capacities in `machine` exclude inputs and weights stored whole. Whole outputs are not excluded: the chain decides
+// their width.
 struct Space {
     Space(Layer layer, Machine machine, std::array<Count, layer::loops> bounds,
           std::array<std::vector<bool>, operands> holds, std::array<double, operands> touched,
           const std::vector<std::vector<std::array<Count, layer::loops>>>& ways);
 
     Layer layer;
-    Machine machine;        // for tiles
-    Machine whole_machine;  // as it was given
+    Machine machine;        // capacities for tiles
+    Machine whole_machine;  // as given
     std::array<Count, layer::loops> bounds;
     std::array<Index, layer::loops> class_of{};
     std::array<Index, layer::sides> loop_of_side{};
     std::vector<Digit> digits;
-    std::array<std::vector<bool>, operands> holds;     // level
-    std::array<double, operands> touched;              // different elements that the layer uses
-    std::array<std::vector<Index>, operands> above{};  // boundary: the level it is filled from, or none
-    std::array<std::vector<std::array<Index, layer::moves>>, operands> port{};  // boundary, move
-    std::vector<std::vector<Unrolled>> ways;                                    // dimension of the array
+    std::array<std::vector<bool>, operands> holds;     // by level
+    std::array<double, operands> touched;              // distinct elements that the layer uses
+    std::array<std::vector<Index>, operands> above{};  // by boundary: the level that fills it, or none
+    std::array<std::vector<std::array<Index, layer::moves>>, operands> port{};  // by boundary and move
+    std::vector<std::vector<Unrolled>> ways;                                    // by dimension of the array
     std::array<BlockTable, 2> blocks;
 
     Index levels() const { return machine.on_chip(); }
@@ -111,7 +114,7 @@ struct Space {
     double bits(Index operand) const { return static_cast<double>(layer.bits[operand]); }
     double shortest(Index level) const { return static_cast<double>(machine.levels[level].shortest.size()); }
 
-    // Whether no access of sums is rounded up, and sums are added up at one boundary between memories only.
+    // Returns true if no access of sums is rounded up, and sums are reduced at a single boundary between memories.
     bool sums_are_linear() const;
 
 private:

@@ -1,6 +1,6 @@
-// How long the transfers of the chain so far make ports wait, and how long the first and last of them take.
+// The stalls of ports due to a partial chain of tiles, and the durations of its first and last transfers.
 //
-// What `model/layer/latency.py` counts, of a chain of tiles whose lower places may still be open: then it is the least.
+// Equals `model/layer/latency.py` for complete chains. With open inner places it is a lower bound.
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace onchip::exact {
 using layer::output;
 using layer::read_for_below;
 
-// Of the units and the levels whose tiles stand at `place`, the lowest that is filled, or above.
+// Counts the transfers of the units, and of the levels with tiles at `place` (the lowest filled one) or above.
 void Descent::account(Index place) {
     std::fill(ports_.begin(), ports_.end(), Busy{});
     chained_.fill(0.0);
@@ -37,7 +37,7 @@ void Descent::add_units(Index operand) {
     }
 }
 
-// What the boundary above a level adds.
+// Adds the transfers at the boundary above a level.
 void Descent::add_level(Index operand, Index level, double window) {
     const Index tile = cut_[operand][level];
     const Tile& one = tiling_.tiles[tile];
@@ -59,7 +59,8 @@ void Descent::add_level(Index operand, Index level, double window) {
     chained_[operand] += slowest;
 }
 
-// Of a tile's period the cycles in which the next may come; where loops are open, as if they left it wide.
+// Returns the cycles of a tile's period in which the next tile may arrive. Open loops count as if they left the window
+// wide.
 double Descent::window_of(Index operand, Index level, Index filled) const {
     if (space_.machine.levels[level].is_double_buffered) return tiling_.tiles[cut_[operand][level]].iterations;
     double window = tiling_.tiles[chain_[level + 1].tile].iterations;
@@ -73,7 +74,7 @@ double Descent::window_of(Index operand, Index level, Index filled) const {
     return window;
 }
 
-// Of the port that waits longest; exact for the ports that serve no boundary further down.
+// Returns the stalls of the port that waits longest. Exact for ports that serve no boundary further down.
 double Descent::stall(Index place) {
     double longest = 0.0;
     for (const Busy& port : ports_) longest = std::max(longest, port.alone);
@@ -88,7 +89,7 @@ double Descent::stall(Index place) {
     return longest;
 }
 
-// In the window of at least one transfer, of those that come more than once, of a port that does not serve the units.
+// Returns the cycles within the window of at least one repeated transfer of a port that does not serve the units.
 Count Descent::covered_cycles(Index port, Index place) {
     const auto cycles = static_cast<Count>(tiling_.whole().iterations);
     windows_.clear();
@@ -104,7 +105,7 @@ Count Descent::covered_cycles(Index port, Index place) {
     return windows_.covered_cycles(cycles, layer::LastPeriod::has_no_window);
 }
 
-// Whether tiles that come again need the port.
+// Returns true if repeated transfers of the tile use the port.
 bool Descent::uses(Index port, Index operand, Index level, Index tile) const {
     const Tile& one = tiling_.tiles[tile];
     const Tile& whole = tiling_.whole();

@@ -1,4 +1,4 @@
-// Ways and their tiles.
+// Unrollings (ways) and their tiles.
 
 #include "exact_tiling.hpp"
 
@@ -30,7 +30,7 @@ bool Tiling::choose(std::span<const Index> chosen) {
     return true;
 }
 
-// What a boundary has inside a tile, beside it, elsewhere.
+// Sets how the unrolled loops split at a boundary: inside a tile, adjacent to it, elsewhere.
 void Tiling::share_units(Index operand, Index boundary) {
     const Index upper = space.above[operand][boundary];
     Share& own = share[operand][boundary] = Share{};

@@ -1,4 +1,4 @@
-// One way to use the array: what it means at each boundary, the tiles of the loops that it leaves, what these move.
+// One unrolling (way) of the array: its share at each boundary, the tiles of the remaining loops, and their transfers.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace onchip::exact {
 
 inline constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// Of the units: elements of one tile, those of tiles beside it, of other tiles; how many have the same.
+// Numbers of units, by their elements: in one tile, in adjacent tiles, in other tiles; and with equal elements.
 struct Share {
     double inside = 1.0;
     double beside = 1.0;
@@ -24,54 +24,55 @@ struct Share {
 
 struct Tile {
     std::array<Count, layer::loops> loops{1, 1, 1, 1, 1, 1, 1, 1};
-    std::array<Index, classes> part{};  // number of the tile of a class's loops alone
+    std::array<Index, classes> part{};  // number of the tile with the loops of the class alone
     double iterations = 1.0;
     std::array<double, operands> relevant{1.0, 1.0, 1.0};
     std::array<double, classes> of_class{1.0, 1.0, 1.0, 1.0};
-    double channels = 1.0;       // elements of the input at one place of its axes
-    bool sums_are_left = false;  // outside it, sums are added to
+    double channels = 1.0;       // elements of the input at one position of its axes
+    bool sums_are_left = false;  // true if loops outside it accumulate into its sums
 };
 
-// Tiles are numbered from 0 (one iteration) to the last (all loops in time).
+// Tiles are numbered from 0 (one iteration) to the last (all temporal loops).
 class Tiling {
 public:
     explicit Tiling(const Space& space);
 
-    // False where loops run out.
+    // Returns false if the way unrolls a loop beyond its bound.
     bool choose(std::span<const Index> way);
-    // All tiles, in the order of their digits.
+    // Lists all tiles, in the order of their digits.
     void list_tiles();
-    // The smallest and the largest only, numbered 0 and 1; they have no parts.
+    // Lists only the smallest and the largest tile, numbered 0 and 1, without parts.
     void list_ends();
 
     Index last() const { return static_cast<Index>(tiles.size()) - 1; }
     const Tile& whole() const { return tiles.back(); }
 
-    // Elements of the largest tile, with those of the tiles beside it.
+    // Elements of the largest tile; with adjacent tiles if `beside`.
     double largest(Index operand, Index boundary, Index tile, bool beside) const;
-    // What `largest` is times at least over all tiles, each moved once.
+    // Lower bound on `largest` times the number of tiles, if each tile is moved once.
     double moved_once(Index operand, Index boundary, bool beside) const;
-    // Whether sums of a tile have something to come.
+    // Returns true if sums of a tile are incomplete.
     bool is_pending(Index boundary, Index tile) const {
         return tiles[tile].sums_are_left || share[layer::output][boundary].copies_above > 1;
     }
-    // Bits of a sum that leaves a tile upwards.
+    // Bits of a sum on its way up from a tile.
     double bits_of_sums(Index boundary, Index tile) const;
-    // Of an element in a memory: sums are complete above cut `complete_from` of the output's memories, from 1.
+    // Bits of an element in a memory. Sums are complete above cut `complete_from` (from 1) of the output's memories.
     double own_bits(Index operand, Index level, Index complete_from) const;
 
-    // Of inputs or weights that cross a boundary, tile after tile.
+    // Energy of all tiles of inputs or weights across a boundary.
     double energy_of_reads(Index operand, Index boundary, Index tile) const;
-    // As if all sums above had begun; `saved_pj` is what a sum added up between memories saves below.
+    // Energy as if all sums above had been started; `saved_pj` is the saving below for each sum reduced between
+    // memories.
     double energy_of_sums(Index boundary, Index tile, double bits_below, double saved_pj) const;
-    // What reading one sum back costs at a boundary: exactly at the units, at most elsewhere.
+    // Energy to read one sum back at a boundary: exact at the units, an upper bound elsewhere.
     double price_of_return(Index boundary, double bits_below) const;
 
     const Space& space;
     std::vector<Index> way;
     std::vector<Tile> tiles;
-    std::vector<Index> radix, stride;                // digit: how many copies are in time, plus 1
-    std::array<std::vector<Share>, operands> share;  // boundary
+    std::vector<Index> radix, stride;                // by digit: number of temporal copies, plus 1
+    std::array<std::vector<Share>, operands> share;  // by boundary
 
 private:
     void share_units(Index operand, Index boundary);
@@ -80,8 +81,8 @@ private:
     double words(Index level, double bits) const;
     double block_words(Index level, Index boundary, Index tile, bool beside, double bits) const;
 
-    std::array<Count, layer::loops> side_{};                        // all units along a loop
-    std::vector<std::array<Count, layer::sides>> inside_, beside_;  // boundary: of the input along its axes
+    std::array<Count, layer::loops> side_{};                        // unrolling of each loop over all dimensions
+    std::vector<std::array<Count, layer::sides>> inside_, beside_;  // by boundary: the input's unrolling along its axes
 };
 
 }  // namespace onchip::exact

@@ -1,4 +1,4 @@
-// Changes to an uneven nest.
+// Edits of a nest with separate cuts per operand.
 
 #include "exact_uneven.hpp"
 

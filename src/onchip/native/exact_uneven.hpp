@@ -1,4 +1,4 @@
-// A mapping that is changed step by step; each operand has its own cuts.
+// A mapping with separate cuts per operand, for local search.
 
 #pragma once
 
@@ -11,27 +11,27 @@ namespace onchip::exact {
 using layer::Count;
 using layer::Index;
 
-// Loops in time innermost first, what stands beside them, and cuts as in `layer::Mapping`.
+// Temporal loops innermost first, spatial loops, and cuts as in `layer::Mapping`.
 struct UnevenNest {
     std::vector<layer::Turn> turns;
     std::vector<layer::Beside> beside;
     std::vector<Index> cuts;
 };
 
-// Each once, ascending.
+// Distinct prime factors, ascending.
 std::vector<Count> primes_of(Count size);
 
-// Puts a loop at a place, inside the cuts that are there or right outside them.
+// Inserts a loop at a position, inside the cuts there or directly outside them.
 void insert(UnevenNest& nest, Index at, const layer::Turn& turn, bool is_inside);
 void erase(UnevenNest& nest, Index at);
 bool is_cut_at(const UnevenNest& nest, Index at);
 
-// Takes out loops of one iteration; equal neighbours that nothing parts become one.
+// Removes loops of one iteration, and merges adjacent loops of equal kind without a cut between them.
 void tidy(UnevenNest& nest);
 
 Count used_units(const UnevenNest& nest, Index along);
 
-// Some units more of a loop, beside those that it has along a dimension, or at a place of its own.
+// Multiplies an existing spatial loop along a dimension, or adds one at its own position.
 void put_beside(UnevenNest& nest, const layer::Beside& added);
 
 }  // namespace onchip::exact

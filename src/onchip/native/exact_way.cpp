@@ -1,4 +1,4 @@
-// Criteria for a way: which there are, which are used.
+// The criteria of a way: candidates and selection.
 
 #include "exact_way.hpp"
 
@@ -16,8 +16,8 @@ using layer::write_from_above;
 
 namespace {
 
-constexpr std::size_t most_time_criteria = 4;  // in use
-// For each tile and level.
+constexpr std::size_t most_time_criteria = 4;  // at once
+// Work per tile and level.
 constexpr Count tables_of_moves = 8, tables_of_a_criterion = 4;
 
 }  // namespace
@@ -34,7 +34,7 @@ WaySearch::WaySearch(const Space& space, Objective objective)
     used_.assign(criteria_.begin(), criteria_.begin() + static_cast<std::ptrdiff_t>(most));
 }
 
-// For cycles each pair of a stall (none, waiting, busy) with a preloading.
+// Lists the criteria: for cycles, each pair of a stall (none, waiting, busy) and a preload.
 void WaySearch::list_criteria() {
     if (objective_ != Objective::latency) criteria_.push_back({Kind::energy, none, none});
     if (objective_ == Objective::energy) return;
@@ -51,7 +51,7 @@ void WaySearch::list_criteria() {
     }
 }
 
-// Without ports at which one operand alone is preloaded: that operand's own preloading is no shorter.
+// Lists the preloads, without ports that preload a single operand: the operand's own preload takes at least as long.
 std::vector<Index> WaySearch::preloads() const {
     std::vector<std::set<Index>> users(space_.machine.bits_per_cycle.size());
     const auto use = [&](Index port, Index operand) {
@@ -145,7 +145,7 @@ bool WaySearch::prepare(std::span<const Index> way, Index complete_from, double 
     return energy * cycles < limit;
 }
 
-// An energy, if there is one, and the highest of the others, with the one preloading that takes longest.
+// Selects the energy criterion, if any, and the highest of the others, with the longest preload.
 void WaySearch::select(Index complete_from) {
     const Index scratch = prices_.criteria() - 1;
     std::vector<double> value;

@@ -1,4 +1,4 @@
-// One way to use the array at a time: what rules it out, and what chains of tiles it leaves.
+// One unrolling (way) of the array: its lower bounds, and its remaining chains of tiles.
 
 #pragma once
 
@@ -14,32 +14,33 @@ class WaySearch {
 public:
     WaySearch(const Space& space, Objective objective);
 
-    // What no tiles can undercut.
+    // Lower bounds over all tilings.
     struct Floor {
         double energy_pj = 0.0;
         double cycles = 0.0;
     };
 
-    // None where loops run out.
+    // Returns none if the way unrolls a loop beyond its bound.
     std::optional<Floor> floor(std::span<const Index> way);
 
-    // Whether no criterion in use is at the limit; `cycles` is the way's floor. The one that ruled out the last way
-    // comes first, but an energy stays first: with others, the limit is for energy times cycles.
+    // Returns true if no criterion in use reaches the limit; `cycles` is the way's floor. The criterion that excluded
+    // the last way is checked first; an energy criterion stays first, because with others the limit is for energy times
+    // cycles.
     bool may_be_below(std::span<const Index> way, double cycles, double limit);
 
-    // Stands above the chains whose sums are complete from such a cut on; they are asked for one after the other from
-    // 1, which lists the way's tiles. False if the limit rules them all out. Criteria are chosen anew, or those in use.
+    // Prepares the descent for chains with sums complete from cut `complete_from` on. Call it for 1 first, which lists
+    // the way's tiles, then for each next cut. Returns false if the limit excludes all of them. Selects new criteria
+    // unless `keeps_criteria`.
     bool prepare(std::span<const Index> way, Index complete_from, double limit, bool keeps_criteria);
     Descent& descent() { return descent_; }
 
-    // What was done so far, the same on every machine: 64 entries of tables of tiles count as one tile priced in a
-    // descent.
+    // Work done so far, the same on every machine: 64 table entries count as one tile priced in a descent.
     Count work() const { return entries_ / entries_a_tile + descent_.work(); }
     static constexpr Count entries_a_tile = 64;
 
-    // From which cut on sums are complete: 1 to so many.
+    // Number of possible cuts from which sums are complete: 1 to this number.
     Index patterns() const { return 1 + space_.memories_of_outputs(); }
-    // All, and those in use.
+    // All criteria, and a setter for those in use.
     const std::vector<Criterion>& criteria() const { return criteria_; }
     void use(std::vector<Criterion> criteria) { used_ = std::move(criteria); }
 
@@ -47,7 +48,7 @@ private:
     WaySearch(const WaySearch&) = delete;
     WaySearch& operator=(const WaySearch&) = delete;
 
-    // exact_floor.cpp
+    // number of table entries filled, one per tile and level
     double floor_of_energy() const;
     double floor_of_cycles() const;
     double busy_at_units(Index port, Index operand, double& waiting) const;

@@ -1,14 +1,13 @@
-// Order and residencies together: a best-first search over partial plans that proves the least cost of transfers.
+// Joint search over order and residencies: best-first search over partial plans that proves the least transfer cost.
 //
-// docs/search.md has the argument why each part is exact; `tests/oracles/joint_search.py` is a plain version.
+// docs/search.md proves that each part is exact; `tests/oracles/joint_search.py` is a plain version.
 //
-// Words. Operators and tensors are numbered from 0 on; units are of the scratchpad's alignment. A state is a partial
-// plan: what is executed, what is resident, of which tensors that others still read DRAM has a copy. A tensor is
-// charged when it is evicted: the load that brings it back, and a store unless there is a copy. A child of a state
-// evicts a set of tensors (those that the operator reads leave while it runs, overwritten), runs one operator, then
-// whatever is safe to run at once. Children are deferred: built when
-// it is their turn. A choice is what is deferred of sets of evictions that are not listed yet. `joint_parts.hpp` has
-// the parts.
+// Terms. Operators and tensors are numbered from 0; units are of the scratchpad's alignment. A state is a partial plan:
+// the executed operators, the resident tensors, and those with a copy in DRAM that later operators still read. A tensor
+// is charged when it is evicted: its reload, and a store unless DRAM has a copy. A child of a state evicts a set of
+// tensors (inputs of the operator leave while it runs, overwritten), runs one operator, then runs all safe operators.
+// Children are deferred: they are built when they are popped. A choice is a deferred family of eviction sets that are
+// not listed yet. `joint_parts.hpp` has the components.
 
 #pragma once
 
@@ -33,21 +32,21 @@ inline constexpr Index most_workers = 256;
 struct Tensor {
     Units units = 1;
     Cost load_cost = 0;
-    Cost store_cost = 0;       // 0 where DRAM has a copy whenever it could leave
-    Cost first_load_cost = 0;  // what of these the first of two parts pays
+    Cost store_cost = 0;       // 0 if DRAM has a copy whenever the tensor could leave
+    Cost first_load_cost = 0;  // the first part's share of these costs
     Cost first_store_cost = 0;
-    bool may_end_short = false;  // it may end within the last, partial unit of the capacity
+    bool may_end_short = false;  // true if it may end within the last, partial unit of the capacity
 };
 
-// What an operator reads, and may write to the bytes of, if nobody reads it after that or it leaves: that saves units
-// while the operator runs. Of all of one group one can be overwritten.
+// An input whose bytes the outputs may take if no later operator reads it or if it is evicted; that saves units while
+// the operator runs. At most one input of each group is overwritten.
 struct Overwritable {
     Index tensor = none;
     Units units = 0;
     Index group = 0;
 };
 
-// Its lists rise; what has to run before it has lower numbers.
+// The lists ascend; predecessors have lower numbers.
 struct Operator {
     std::vector<Index> reads;
     std::vector<Index> writes;
@@ -60,31 +59,31 @@ struct Problem {
     std::vector<Operator> operators;
     Units capacity_units = 0;
 
-    // Throws std::invalid_argument, saying which entry, for what no problem has.
+    // Throws std::invalid_argument, with the entry, if the problem is invalid.
     void check() const;
 };
 
-// Of a problem of two parts, which divide each cost, it may be known what each of them pays at least.
+// If the problem consists of two parts that divide each cost, lower bounds on each part's cost may be given.
 //
-// With greed, each executed operator counts as so much cost saved: plans come soon, and only an exhausted search proves
-// anything. Another seed breaks ties otherwise.
+// With greed, each executed operator counts as that much cost saved: plans are found sooner, but only an exhausted
+// search proves a bound. Another seed changes the ties.
 struct Options {
-    Cost upper_bound = unlimited;  // only plans below it count
+    Cost upper_bound = unlimited;  // only plans below it are accepted
     Cost greed = 0;
     std::uint64_t seed = 0;
     std::int64_t most_bytes = unlimited;
     Cost least_of_first = 0;
     Cost least_of_second = 0;
-    Index workers = 1;  // threads; with one the same is found in the same order each time
+    Index workers = 1;  // threads; a single one is deterministic
 
-    // Throws std::invalid_argument for what goes beyond 64 bits.
+    // Throws std::invalid_argument if a value is out of range.
     void check(const Problem& problem) const;
 };
 
-// Exhausted: no plan costs less than the upper bound. A search whose states are spent can be resumed.
+// Exhausted: no plan costs less than the upper bound. A search with spent states can be resumed.
 enum class Outcome { found, exhausted, stopped, states_spent, memory_spent };
 
-// One operator, and what is evicted before it.
+// An operator, and the tensors evicted before it.
 struct Move {
     Index runs = none;
     std::vector<Index> evicted;
@@ -95,21 +94,21 @@ public:
     Search(const Problem& problem, const Options& options);
     ~Search();
 
-    // Searches on until so many states are spent in all. Throws std::logic_error if it is running, was asked to stop or
-    // is out of memory: what was being built then is lost.
+    // Continues until `most_states` states are spent in total. Throws std::logic_error if the search is running, was
+    // stopped or ran out of memory, because the state being built is lost then.
     Outcome run(const StopToken& stop, std::int64_t most_states = unlimited);
 
-    // For any thread at any time: `run` returns between two states, as if its states were spent.
+    // Makes `run` return between two states, as if its states were spent. May be called by any thread.
     void pause();
-    // For any thread at any time: from now on only plans below this cost count.
+    // Restricts the search to plans below this cost from now on. May be called by any thread.
     void lower_upper_bound(Cost cost);
 
-    // How far it is, for any thread at any time: the states built and choices listed, and a bound on every plan's cost.
+    // Progress, for any thread: number of states built and choices listed, and a lower bound on every plan's cost.
     std::int64_t states() const;
     Cost lower_bound() const;
 
-    // Of the plan found; none while `run` runs. Several workers may have one when they are stopped, which is not proven
-    // to be the cheapest.
+    // The plan found; none while `run` runs. If several workers were stopped, the plan may not be proven to be the
+    // cheapest.
     Cost cost() const;
     std::vector<Move> moves() const;
 

@@ -1,4 +1,4 @@
-// `joint::Search` for Python.
+// Python bindings of `joint::Search`.
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>

@@ -1,4 +1,4 @@
-// Which tensors may leave, and which of two that are alike would rather.
+// The candidates for eviction, and the dominance between similar ones.
 
 #include <iterator>
 
@@ -6,7 +6,7 @@
 
 namespace onchip::joint {
 
-// Residents that the operator does not read, and which of them would rather leave.
+// Lists the residents that the operator does not read, with the candidate that each yields to.
 void Evictions::list_candidates(Index state, Index runs) {
     if (listed_ != state) list_residents(state);
     candidates_.clear();
@@ -23,7 +23,7 @@ void Evictions::list_candidates(Index state, Index runs) {
     list_overwritables(state, runs);
 }
 
-// What the operator reads, and may write to the bytes of if it leaves, where nothing of its group is dead then.
+// Lists the inputs that may be overwritten if they are evicted, unless an input of their group is dead then.
 void Evictions::list_overwritables(Index state, Index runs) {
     const std::vector<Overwritable>& all = tables_.overwritables[runs];
     for (const Overwritable& one : all) {
@@ -36,7 +36,8 @@ void Evictions::list_overwritables(Index state, Index runs) {
     }
 }
 
-// Largest first; of the same size, those that are read last first, so that `rather` comes before.
+// Lists residents by decreasing size; for equal sizes by decreasing next use, so that `rather` refers to an earlier
+// one.
 void Evictions::list_residents(Index state) {
     listed_ = state;
     residents_.clear();
@@ -58,17 +59,17 @@ void Evictions::list_residents(Index state) {
     });
 }
 
-// The first reader from a place on that has not run, and its place; none at the end.
+// Returns the first reader from position `at` on that has not run, and sets `at`; none at the end.
 Index Evictions::next_reader(Index state, std::span<const Index> readers, std::size_t& at) const {
     const Word* executed = states_.executed(state);
     while (at < readers.size() && has(executed, readers[at])) ++at;
     return at < readers.size() ? readers[at] : none;
 }
 
-// Whether the first of two that take the same units may leave in place of the second.
+// Returns true if the first of two candidates of equal size may leave in place of the second.
 //
-// They must be alike; and wait for the same operators, none of which may overwrite one of them, or the second for one
-// alone, which runs before (or is) each that the first waits for.
+// They must be alike. Either the same operators read both later, and none may overwrite one of them; or a single
+// operator reads the second, and it runs before (or is) each later reader of the first.
 bool Evictions::leaves_rather(Index state, const Candidate& rather, const Candidate& other) {
     if (tables_.tensors[rather.tensor].load_cost != tables_.tensors[other.tensor].load_cost) return false;
     if (rather.cost != other.cost || rather.may_end_short != other.may_end_short) return false;

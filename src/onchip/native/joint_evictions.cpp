@@ -1,4 +1,4 @@
-// The inclusion-minimal sets of evictions, depth first, and the bound on what is left of them.
+// Depth-first enumeration of the inclusion-minimal eviction sets, and the bound on the remaining ones.
 
 #include "joint_parts.hpp"
 
@@ -33,7 +33,7 @@ bool Evictions::defer(const Deferred& choice, const StopToken& stop) {
     return true;
 }
 
-// The node where what a choice contains has left.
+// Returns the node at which the evictions of a choice have been made.
 Evictions::Node Evictions::begin(const Deferred& choice) {
     list_candidates(choice.parent, choice.runs);
     operands_may_end_short_ = tables_.operands_may_end_short[choice.runs];
@@ -48,7 +48,7 @@ Evictions::Node Evictions::begin(const Deferred& choice) {
     return node;
 }
 
-// Whether what has not left, so many units above the capacity, fits.
+// Returns true if the remaining tensors fit, given their units above the capacity.
 bool Evictions::holds(Units over) const {
     if (over <= 0) return true;
     if (over > 1) return false;
@@ -56,7 +56,7 @@ bool Evictions::holds(Units over) const {
     return operands_may_end_short_ || std::ranges::any_of(candidates_, stays_short);
 }
 
-// Whether none of those that leave could stay.
+// Returns true if every eviction is necessary.
 bool Evictions::is_minimal(Units over) {
     return std::ranges::none_of(candidates_, [&](Candidate& one) {
         if (!one.is_chosen) return false;
@@ -67,7 +67,7 @@ bool Evictions::is_minimal(Units over) {
     });
 }
 
-// Whether one that would rather leave stays, or another of the group is overwritten.
+// Returns true if the candidate it yields to stays, or if another input of its group is overwritten.
 bool Evictions::has_to_stay(const Candidate& one) const {
     if (one.rather != none && !candidates_[one.rather].is_chosen) return true;
     const auto excludes = [&](const Candidate& other) { return other.is_chosen && other.group == one.group; };
@@ -104,7 +104,7 @@ void Evictions::push(const Deferred& choice, Cost cost, Index following) {
                 states_[choice.parent].steps + 1);
 }
 
-// What is left: from a place on at this depth, and beside each that is chosen.
+// Defers the remaining sets: from a candidate on at this depth, and at each depth of the path.
 void Evictions::push_rest(const Deferred& choice, Node node) {
     const Cost worth = worth_of_a_unit(states_.units_over(choice.parent, choice.runs));
     while (true) {
@@ -115,7 +115,7 @@ void Evictions::push_rest(const Deferred& choice, Node node) {
     }
 }
 
-// The price of a unit that gives the greatest bound for all candidates: the dual of a knapsack.
+// Returns the price of a unit with the greatest bound over all candidates: the dual of a knapsack.
 Cost Evictions::worth_of_a_unit(Units over) const {
     Cost best = 0, best_bound = 0;
     for (const Candidate& one : candidates_) {
@@ -129,9 +129,10 @@ Cost Evictions::worth_of_a_unit(Units over) const {
     return best;
 }
 
-// A bound on what more has to leave from a place on, true for any price of a unit; -1 if all that is too little.
+// Returns a lower bound on the cost of further evictions from a candidate on, valid for any price of a unit; -1 if all
+// candidates together do not suffice.
 //
-// The last, partial unit is taken for free.
+// The last, partial unit is free.
 Cost Evictions::least_cost_from(Index following, Units over, Cost worth) const {
     const Units units = std::max<Units>(0, over - 1);
     Units left = 0;

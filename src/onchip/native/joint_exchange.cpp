@@ -1,4 +1,4 @@
-// Where lanes meet.
+// The exchange between lanes.
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t crowded_states = 1024;
 constexpr Cost shares_of_a_lead = 16;
-constexpr std::chrono::milliseconds between_looks{2};  // at the stop token
+constexpr std::chrono::milliseconds between_looks{2};  // of the stop token
 
 }  // namespace
 
@@ -42,7 +42,7 @@ bool Exchange::trade(Index lane, std::vector<Parcel>& outgoing, Cost floor, Parc
     return goes_on;
 }
 
-// Whether nobody has anything that costs less than the upper bound, nor will get it.
+// Returns true if every lane is idle and no parcel is on its way.
 bool Exchange::is_all_done() const {
     for (Index lane = 0; lane < static_cast<Index>(floors_.size()); ++lane) {
         if (!is_idle(lane) || has_waiting(lane)) return false;
@@ -50,7 +50,7 @@ bool Exchange::is_all_done() const {
     return true;
 }
 
-// Whether what costs as much may well be above the optimum, while others have cheaper things to do.
+// Returns true if states of this cost are probably above the optimum while other lanes have cheaper ones.
 bool Exchange::is_far_ahead(Index lane) const {
     const Cost most = progress_.upper_bound.load(std::memory_order_relaxed);
     const Cost lead = most == unlimited ? 0 : (most - least_) / shares_of_a_lead;
@@ -64,7 +64,8 @@ bool Exchange::is_another_crowded(Index lane) const {
     return false;
 }
 
-// A plan that is not found yet goes on from something that is deferred, or built and on its way.
+// Raises the lower bound to the minimum over lanes and parcels: every undiscovered plan extends a deferred child, or a
+// state in a parcel.
 void Exchange::raise_bound() {
     if (!proves_) return;
     Cost least = progress_.upper_bound.load(std::memory_order_relaxed);

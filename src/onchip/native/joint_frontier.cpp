@@ -1,4 +1,4 @@
-// Who makes whom useless.
+// Dominance between states.
 
 #include "joint_parts.hpp"
 
@@ -24,7 +24,8 @@ bool Frontier::enter(Index state) {
     return true;
 }
 
-// The first of those that have executed the same; those of another set with the same hash stand under the next.
+// Returns the first state with the same executed operators. A different set with the same hash uses the next hash
+// value.
 Index& Frontier::first_peer(Index state) {
     const Word* mine = states_.executed(state);
     for (Word hash = states_[state].hash;; ++hash) {
@@ -33,8 +34,8 @@ Index& Frontier::first_peer(Index state) {
     }
 }
 
-// Whether the first can do whatever the second can, at no more cost: it first evicts what it holds in excess and stores
-// the copies that only the second has. Both have executed the same.
+// Returns true if the first state can imitate the second at no higher cost: it evicts its excess tensors and stores the
+// copies that only the second has. Both have executed the same operators.
 bool Frontier::dominates(Index better, Index worse) const {
     Cost left = states_[worse].cost - states_[better].cost;
     const Word *mine = states_.resident(better), *theirs = states_.resident(worse);

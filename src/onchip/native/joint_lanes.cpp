@@ -1,4 +1,4 @@
-// Best first: the cheapest child that is deferred is built, unless another state makes it useless.
+// Best-first search: builds the cheapest deferred child, unless it is dominated.
 
 #include "joint_lanes.hpp"
 
@@ -52,7 +52,7 @@ Outcome Lane::go_on(const StopToken& stop) {
     }
 }
 
-// False if asked to stop.
+// Returns false after a stop request.
 bool Lane::go_on_with(const Queue::Popped& popped, const StopToken& stop) {
     const auto& [next, least_cost] = popped;
     if (states_[next.parent].is_dominated || !queue_.accepts(least_cost)) return true;
@@ -70,7 +70,8 @@ bool Lane::go_on_with(const Queue::Popped& popped, const StopToken& stop) {
     return true;
 }
 
-// Gives what others own, and settles what has come; false if all is over, or asked to stop.
+// Sends states to their owners and settles the received ones. Returns false if the search has ended or after a stop
+// request.
 bool Lane::trade(const StopToken& stop) {
     if (!exchange_.trade(number_, outgoing_, queue_.floor(), incoming_, stop)) return false;
     for (std::size_t at = 0; at < incoming_.states.size(); ++at) {
@@ -82,7 +83,7 @@ bool Lane::trade(const StopToken& stop) {
     return true;
 }
 
-// The last state stays, unless another is as good, and its children are deferred; false if asked to stop.
+// Keeps the last state unless it is dominated, and defers its children. Returns false after a stop request.
 bool Lane::settle(Index state, const StopToken& stop) {
     if (!frontier_.enter(state)) {
         states_.drop_last();
@@ -94,7 +95,7 @@ bool Lane::settle(Index state, const StopToken& stop) {
     return true;
 }
 
-// Defers every child of a state; false if asked to stop.
+// Defers all children of a state. Returns false after a stop request.
 bool Lane::defer_children(Index state, const StopToken& stop) {
     for (Index at = 0; at < tables_.operator_words; ++at) {
         Word left = states_.ready(state)[at];

@@ -1,8 +1,8 @@
-// One search in several threads, a lane each.
+// A search in several threads, with one lane per thread (hash-distributed A*).
 //
-// A lane owns the states of some sets of executed operators, and what is deferred of them: whoever dominates whom is in
-// the same lane. What it builds for another lane goes there in parcels. docs/search.md has the argument why nothing is
-// missed. Alone, a lane is the search of one thread.
+// A lane owns all states of certain sets of executed operators, with their deferred children, so dominance is local.
+// States built for other lanes are sent in parcels. docs/search.md proves that no state is lost. A single lane is a
+// sequential search.
 
 #pragma once
 
@@ -15,13 +15,13 @@
 
 namespace onchip::joint {
 
-// A state, and the lane that has it.
+// A state and its lane.
 struct Place {
     Index lane = 0;
     Index state = none;
 };
 
-// Where lanes meet: parcels, who has nothing to do, why all of them end.
+// The meeting point of lanes: parcels, idle lanes, and the reason of the end.
 class Exchange {
 public:
     Exchange(Progress& progress, const Options& options)
@@ -31,29 +31,30 @@ public:
           floors_(options.workers, 0),
           outcome_(Outcome::exhausted) {}
 
-    // The lane of all states that have executed a set with this hash.
+    // Returns the lane of all states whose set of executed operators has this hash.
     Index owner(Word hash) const { return static_cast<Index>((hash >> 32U) % static_cast<Word>(inboxes_.size())); }
 
     bool is_over() const { return is_over_.load(std::memory_order_relaxed); }
 
-    // Gives parcels to their lanes and takes what has come. Waits for that while there is nothing below the upper bound
-    // deferred (`floor` is the least that is), others are far behind or have too much to take. False once all is over.
+    // Delivers parcels and takes the received ones. Waits while the lane has no deferred child below the upper bound
+    // (`floor` is the least cost), while others lag far behind, or while others have full inboxes. Returns false once
+    // the search has ended.
     bool trade(Index lane, std::vector<Parcel>& outgoing, Cost floor, Parcel& incoming, const StopToken& stop);
 
-    // A plan that costs less than any before; found greedily, it is the end.
+    // Records a cheaper plan; ends a greedy search.
     void has_found(Place goal, Cost cost);
 
-    // Ends all lanes; the first who says why is right.
+    // Ends all lanes; the first reason counts.
     void end(Outcome why);
     void end(std::exception_ptr error);
 
-    // Before the lanes begin, or go on.
+    // Call before the lanes start or resume.
     void begin() {
         outcome_ = Outcome::exhausted;
         is_over_.store(false, std::memory_order_relaxed);
     }
 
-    // Once all lanes have ended. `outcome` rethrows what one of them threw.
+    // Call after all lanes have ended. `outcome` rethrows a lane's exception.
     Outcome outcome() const;
     Place goal() const { return goal_; }
     Cost cost() const { return cost_; }
@@ -72,10 +73,10 @@ private:
     std::mutex lock_;
     std::condition_variable news_;
     std::vector<Parcel> inboxes_;
-    std::vector<Cost> floors_;  // what a lane has, or has built and not given yet, costs at least so much
+    std::vector<Cost> floors_;  // by lane: lower bound on its deferred and undelivered states
     Place goal_;
     Cost cost_ = none;
-    Cost least_ = 0;  // of all floors and all that waits
+    Cost least_ = 0;  // minimum over all floors and parcels
     Outcome outcome_;
     std::exception_ptr error_;
     std::atomic<bool> is_over_{false};
@@ -85,7 +86,7 @@ class Lane {
 public:
     Lane(Index number, const Tables& tables, const Options& options, Progress& progress, Exchange& exchange);
 
-    // Searches until all is over; the first lane that is at an end, with or without success, ends all.
+    // Runs until the search ends; the first lane that finishes, with or without success, ends all lanes.
     void run(const StopToken& stop);
 
     const States& states() const { return states_; }
@@ -110,7 +111,7 @@ private:
     Frontier frontier_;
     Queue queue_;
     Evictions evictions_;
-    std::vector<Parcel> outgoing_;  // for each lane
+    std::vector<Parcel> outgoing_;  // by lane
     Parcel incoming_;
     unsigned turns_ = 0;
 };

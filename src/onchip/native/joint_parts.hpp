@@ -1,4 +1,4 @@
-// What the joint search is made of: the problem's tables, the states, who dominates whom, what is deferred, evictions.
+// The components of the joint search: tables of the problem, states, dominance, queue, evictions.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace onchip::joint {
 
-// How far a search is; only plans below the upper bound count, which is that of the best plan found in it.
+// The progress of a search. Only plans below the upper bound are accepted; it falls to the cost of the best plan found.
 struct Progress {
     std::atomic<std::int64_t> states{0};
     std::atomic<std::int64_t> most_states{unlimited};
@@ -29,12 +29,12 @@ struct Progress {
     }
 };
 
-// The problem, and what follows from it alone.
+// The problem and derived tables.
 struct Tables {
-    // What an operator writes and others read.
+    // The outputs of an operator that others read.
     struct Left {
         Units units = 0;
-        Cost cost = 0;  // of evicting all of it
+        Cost cost = 0;  // of evicting all of them
         bool may_end_short = false;
     };
 
@@ -49,16 +49,16 @@ struct Tables {
     Lists writes;
     Lists predecessors;
     Lists successors;
-    Lists readers;                                         // of each tensor
-    std::vector<std::vector<Overwritable>> overwritables;  // of each operator, by group
-    std::vector<bool> is_overwritable;                     // of each tensor
+    Lists readers;                                         // by tensor
+    std::vector<std::vector<Overwritable>> overwritables;  // by operator, sorted by group
+    std::vector<bool> is_overwritable;                     // by tensor
     std::vector<Word> may_end_short;                       // a set of tensors
-    std::vector<bool> operands_may_end_short;              // of each operator
-    std::vector<Left> left;                                // of each operator
-    std::vector<Word> hashes;                              // of each operator; that of a set is their exclusive or
+    std::vector<bool> operands_may_end_short;              // by operator
+    std::vector<Left> left;                                // by operator
+    std::vector<Word> hashes;                              // by operator; the hash of a set is their exclusive or
 };
 
-// Sets of tensors that leave together: each is an earlier one and one more; `none` is the empty one.
+// Sets of tensors evicted together: each extends an earlier set by one tensor; `none` is the empty set.
 class EvictedSets {
 public:
     explicit EvictedSets(Budget& budget) : links_(&budget) {}
@@ -82,21 +82,21 @@ private:
 };
 
 struct State {
-    Word hash = 0;        // of the set of operators executed
-    Cost cost = 0;        // with the reload of every live tensor that has left
-    Cost first_cost = 0;  // what of that the first part pays
-    Cost missing = 0;     // what the parts will pay more at least
+    Word hash = 0;        // of the set of executed operators
+    Cost cost = 0;        // including the reload of every live evicted tensor
+    Cost first_cost = 0;  // the first part's share of it
+    Cost missing = 0;     // lower bound on the parts' further cost
     Units used_units = 0;
-    std::size_t first_move = 0;  // where the operators that it ran after its parent begin
-    Index steps = 0;             // operators executed
+    std::size_t first_move = 0;  // position of the operators run since its parent
+    Index steps = 0;             // number of executed operators
     Index parent = none;
-    Index evicted = none;  // the set that left before the first of its operators
-    Index peer = none;     // the next state that has executed the same
-    Index lane = 0;        // where the parent is, and the set that left (joint_lanes.hpp)
+    Index evicted = none;  // the set evicted before the first of its operators
+    Index peer = none;     // next state with the same executed operators
+    Index lane = 0;        // lane of the parent and of the evicted set (joint_lanes.hpp)
     bool is_dominated = false;
 };
 
-// States with their rows and moves on the way to another lane; `first_move` counts from the parcel's first.
+// States with their rows and moves in transit to another lane; `first_move` is relative to the parcel.
 struct Parcel {
     std::vector<State> states;
     std::vector<Word> rows;
@@ -107,7 +107,7 @@ struct Parcel {
     void clear();
 };
 
-// The states built so far, and how one comes from another.
+// The states built so far, and the construction of children.
 class States {
 public:
     States(const Tables& tables, const Options& options, const EvictedSets& sets, Budget& budget);
@@ -120,7 +120,7 @@ public:
     const Word* resident(Index state) const { return ready(state) + tables_.operator_words; }
     const Word* copied(Index state) const { return resident(state) + tables_.tensor_words; }
 
-    // Both return the new state, which is the last, or none if they were asked to stop.
+    // Both return the new state, which is the last, or none after a stop request.
     Index build_root(const StopToken& stop);
     Index build(Index parent, Index runs, Index evicted, const StopToken& stop);
     void drop_last();
@@ -134,14 +134,14 @@ public:
         const Tensor& one = tables_.tensors[tensor];
         return has(copied(state), tensor) ? one.load_cost : one.load_cost + one.store_cost;
     }
-    // What a plan costs at least that goes on from a state by evictions of so much.
+    // Returns a lower bound on the cost of a plan that continues a state with evictions of the given cost.
     Cost least_cost(Index state, Cost evictions) const {
         return states_[state].cost + std::max(states_[state].missing, evictions);
     }
-    // Units that are missing for an operator if nothing leaves that is read later; below 0 what stays free.
+    // Returns the units missing for an operator if no live tensor is evicted; negative for free units.
     Units units_over(Index state, Index runs) const;
     bool fits(Index state, Index runs) const;
-    // Whether nobody but the operator still reads the tensor.
+    // Returns true if no other unexecuted operator reads the tensor.
     bool is_last_use(Index state, Index tensor, Index runs) const;
 
 private:
@@ -163,18 +163,18 @@ private:
     const EvictedSets& sets_;
     std::size_t row_words_;
     std::pmr::vector<State> states_;
-    int chunk_bits_;                                   // of the number of states in a chunk
-    std::pmr::vector<std::pmr::vector<Word>> chunks_;  // state after state: executed, ready, resident, copied
+    int chunk_bits_;                                   // log2 of the number of states per chunk
+    std::pmr::vector<std::pmr::vector<Word>> chunks_;  // by state: executed, ready, resident, copied
     std::pmr::vector<Index> moves_;
 };
 
-// The states that no other makes useless, found by what they have executed.
+// The undominated states, by executed operators.
 class Frontier {
 public:
     Frontier(const Tables& tables, States& states, Budget& budget)
         : tables_(tables), states_(states), first_(&budget) {}
 
-    // False where another is as good; else those that the state makes useless are marked.
+    // Returns false if the state is dominated; otherwise marks the states that it dominates.
     bool enter(Index state);
 
 private:
@@ -183,11 +183,11 @@ private:
 
     const Tables& tables_;
     States& states_;
-    std::pmr::unordered_map<Word, Index> first_;  // the first peer of each set executed, by its hash
+    std::pmr::unordered_map<Word, Index> first_;  // by hash of the set executed: its first state
 };
 
-// A child that is not built yet; or, `following` not none, a choice: the sets that contain `evicted` and beyond it only
-// candidates from that place on.
+// A child that is not built yet; or, if `following` is not none, a choice: the sets that contain `evicted` and
+// otherwise only candidates from that position on.
 struct Deferred {
     Index parent = none;
     Index runs = none;
@@ -195,8 +195,8 @@ struct Deferred {
     Index following = none;
 };
 
-// What is deferred, the cheapest first; of the same priority (the cost less what greed counts as saved) those with the
-// most operators executed; of these first come, first served, or any, by the seed.
+// The deferred children by priority (cost minus the savings that greed credits), then by decreasing number of executed
+// operators; ties are first in, first out, or random by the seed.
 class Queue {
 public:
     struct Popped {
@@ -210,13 +210,13 @@ public:
     bool accepts(Cost cost) const { return cost < progress_.upper_bound.load(std::memory_order_relaxed); }
     bool has_any() const { return !by_priority_.empty() && accepts(floor()); }
 
-    // What is deferred costs at least so much; a greedy search does not know.
+    // Lower bound on the cost of the deferred children; 0 in a greedy search.
     Cost floor() const {
         if (by_priority_.empty()) return unlimited;
         return options_.greed == 0 ? by_priority_.begin()->first.priority : 0;
     }
 
-    // The child costs so much, plans from it on at least `least_cost`, `steps` operators being executed then.
+    // `cost`: of the child; `least_cost`: lower bound on plans through it; `steps`: operators executed after it.
     void push(const Deferred& child, Cost least_cost, Cost cost, Index steps);
     Popped pop();
 
@@ -237,37 +237,37 @@ private:
     std::uint64_t popped_ = 0;
 };
 
-// Lists the inclusion-minimal sets of evictions that make an operator fit, so many nodes at a time.
+// Lists the inclusion-minimal eviction sets that make an operator fit, a limited number of nodes at a time.
 class Evictions {
 public:
     Evictions(const Tables& tables, const States& states, EvictedSets& sets, Queue& queue, Budget& budget);
 
-    // Defers a child for each set of a choice, and what of it is not listed; false if asked to stop.
+    // Defers a child for each set of a choice, and the sets not listed yet. Returns false after a stop request.
     bool defer(const Deferred& choice, const StopToken& stop);
 
 private:
-    // A resident tensor that may leave.
+    // A resident tensor that may be evicted.
     struct Candidate {
         Index tensor = none;
-        Index next_reader = none;  // the first of its readers that has not run
+        Index next_reader = none;  // its first reader that has not run
         Units units = 0;
         Cost cost = 0;
-        Index rather = none;  // the earlier candidate that would rather leave
-        Index group = none;   // of what is overwritten: one of each
+        Index rather = none;  // the earlier candidate that it yields to
+        Index group = none;   // of overwritten inputs: at most one each
         bool may_end_short = false;
         bool is_chosen = false;
     };
 
-    // A candidate chosen on the way, and the set with it, once it is needed.
+    // A candidate chosen on the path, and the set including it once it is needed.
     struct Chosen {
         Index candidate = none;
         Index set = none;
     };
 
-    // What is left to choose: `over` units too many, and candidates from a place on.
+    // A node of the enumeration: `over` excess units, with candidates left from `following` on.
     struct Node {
         Units over = 0;
-        Cost cost = 0;  // of what leaves
+        Cost cost = 0;  // of the evictions
         Index following = 0;
     };
 
@@ -295,7 +295,7 @@ private:
     const States& states_;
     EvictedSets& sets_;
     Queue& queue_;
-    std::pmr::vector<std::pmr::vector<Word>> ancestors_;  // of each operator; empty until asked for
+    std::pmr::vector<std::pmr::vector<Word>> ancestors_;  // by operator; empty until needed
     std::vector<Index> walked_;
     std::vector<Candidate> residents_;  // of the state `listed_`
     std::vector<Candidate> candidates_;

@@ -1,4 +1,4 @@
-// Who comes next.
+// The order of the deferred children.
 
 #include "joint_parts.hpp"
 

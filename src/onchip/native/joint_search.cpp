@@ -1,4 +1,4 @@
-// Lanes, side by side, and the plan that they have found.
+// The lanes in parallel, and reconstruction of the plan.
 
 #include <stdexcept>
 #include <system_error>

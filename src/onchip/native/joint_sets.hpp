@@ -1,4 +1,4 @@
-// What the parts of the joint search are stored in: sets as words, lists, memory that is limited.
+// Storage of the joint search: bit sets, packed lists, and limited memory.
 
 #pragma once
 
@@ -19,7 +19,7 @@ using Word = std::uint64_t;
 
 inline constexpr Index word_bits = 64;
 
-// Sets of operators or tensors are words that stand somewhere else.
+// Sets of operators or tensors are bits in words stored elsewhere.
 
 inline Index words_for(std::size_t count) {
     return static_cast<Index>((count + word_bits - 1) / word_bits);
@@ -45,19 +45,19 @@ inline void remove(Word* set, Index item) {
     set[word_of(item)] &= ~bit_of(item);
 }
 
-// Scrambles a number (SplitMix64).
+// Hashes a number (SplitMix64).
 inline Word mixed(Word word) {
     return onchip::mixed((word + 1) * 0x9E3779B97F4A7C15U);
 }
 
-// Takes the lowest item of a word out of it.
+// Removes the lowest item of a word and returns it.
 inline Index take_lowest(Word& word) {
     const int lowest = std::countr_zero(word);
     word &= word - 1;
     return lowest;
 }
 
-// Memory for so many bytes at most: std::bad_alloc beyond.
+// Memory of at most `most_bytes` bytes; throws std::bad_alloc beyond.
 class Budget : public std::pmr::memory_resource {
 public:
     explicit Budget(std::int64_t most_bytes) : left_bytes_(static_cast<std::size_t>(std::min(most_bytes, reach))) {}
@@ -75,12 +75,12 @@ private:
     }
     bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 
-    static constexpr std::int64_t reach = std::int64_t{1} << 34;  // of indices, whatever they count
+    static constexpr std::int64_t reach = std::int64_t{1} << 34;  // limit of all indices
 
     std::size_t left_bytes_;
 };
 
-// Lists, one behind the other.
+// Lists stored contiguously.
 class Lists {
 public:
     void append(const std::vector<Index>& list) {

@@ -1,4 +1,4 @@
-// How one state comes from another: evictions, one operator, then every safe move.
+// The construction of a child: evictions, one operator, then all safe operators.
 
 #include "joint_parts.hpp"
 
@@ -59,7 +59,7 @@ void States::move_last_to(Parcel& parcel) {
     drop_last();
 }
 
-// A state of a parcel becomes the last one.
+// Appends a state of a parcel.
 Index States::take(const Parcel& parcel, std::size_t at) {
     const std::size_t first = parcel.states[at].first_move;
     const std::size_t stop = at + 1 < parcel.states.size() ? parcel.states[at + 1].first_move : parcel.moves.size();
@@ -121,7 +121,7 @@ Index States::build(Index parent, Index runs, Index evicted, const StopToken& st
     return run_safe_moves(child, stop) ? child : none;
 }
 
-// What each part pays at least, less what it has paid.
+// Returns the parts' lower bounds minus their cost so far, where positive.
 Cost States::missing(const State& state) const {
     const Cost second_cost = state.cost - state.first_cost;
     return std::max<Cost>(0, options_.least_of_first - state.first_cost) +
@@ -132,7 +132,7 @@ Units States::units_over(Index state, Index runs) const {
     return units_with(state, runs) - units_saved(state, runs) - tables_.capacity_units;
 }
 
-// What operands and residents take, each its own units.
+// Returns the units of operands and residents without overwriting.
 Units States::units_with(Index state, Index runs) const {
     Units units = states_[state].used_units;
     for (Index tensor : tables_.reads[runs]) {
@@ -142,7 +142,7 @@ Units States::units_with(Index state, Index runs) const {
     return units;
 }
 
-// What is saved where outputs lie in the bytes of inputs that nobody else still reads, one of each group.
+// Returns the units saved by outputs in the bytes of dead inputs, one of each group.
 Units States::units_saved(Index state, Index runs) const {
     Units saved = 0;
     Index group = none;
@@ -166,7 +166,7 @@ bool States::fits(Index state, Index runs) const {
     return false;
 }
 
-// The operator fits. Its operands become resident, then dead tensors leave.
+// Executes an operator that fits: its operands become resident, then dead tensors leave.
 void States::execute(Index state, Index runs) {
     State& one = states_[state];
     one.used_units = units_with(state, runs);
@@ -195,7 +195,7 @@ void States::drop_if_dead(Index state, Index tensor, Index runs) {
     states_[state].used_units -= tables_.tensors[tensor].units;
 }
 
-// Whether nobody else still reads the tensor.
+// Returns true if no other unexecuted operator reads the tensor.
 bool States::is_last_use(Index state, Index tensor, Index runs) const {
     const Word* done = executed(state);
     return std::ranges::all_of(tables_.readers[tensor],
@@ -207,7 +207,7 @@ bool States::have_all_run(Index state, std::span<const Index> operators) const {
     return std::ranges::all_of(operators, [done](Index one) { return has(done, one); });
 }
 
-// False if asked to stop in between.
+// Returns false after a stop request.
 bool States::run_safe_moves(Index state, const StopToken& stop) {
     for (Index runs = safe_move(state); runs != none; runs = safe_move(state)) {
         if (stop.is_asked()) return false;
@@ -227,9 +227,9 @@ Index States::safe_move(Index state) const {
     return none;
 }
 
-// Whether running the operator now costs nothing and takes no room from anyone later.
+// Returns true if the operator can run now at no cost and without taking room from any later operator.
 //
-// What it writes and others read may stand in for one input that it frees.
+// Its live outputs may replace one input that it frees.
 bool States::is_safe(Index state, Index runs) const {
     const Tables::Left& left = tables_.left[runs];
     bool can_stand_in = left.units == 0;

@@ -1,4 +1,4 @@
-// What a joint problem may be, and what follows from it before any search.
+// Validation of a joint problem, and tables derived before the search.
 
 #include <functional>
 

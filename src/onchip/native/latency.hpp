@@ -1,17 +1,14 @@
-// When everything happens, for an order of the operators: what stays, when each transfer begins, and orders that end
-// sooner.
+// Timing of an order of operators: residencies, start times of transfers, and orders with lower latency.
 //
-// docs/latency.md says what is decided and why. Nothing here is a proof: bounds are in
-// `bounds/latency/latency_bounds.py`.
+// docs/latency.md explains the decisions. Nothing here is a proof: bounds are in `bounds/latency/latency_bounds.py`.
 //
-// Words. Operators, tensors and scratchpads are numbered from 0 on; step s is the place s of an order. A tensor lies in
-// one scratchpad: what is wanted in several is a tensor for each, of which the others are loaded of what the written
-// one was stored as. A stay is one tensor in its scratchpad over the half-open range of steps [start, stop); it begins
-// with the operator that writes the tensor, or with a load. A transfer of position p stands in the program after the
-// operator of step p - 1 and before that of step p. Transfers are begun in one row, the row of the queues. Room is
-// counted in bytes, and addresses are found later; or every stay gets its address while it is timed. With addresses the
-// latency is that of the program; in bytes the program ends no later, wherever its stays lie: bytes are free when the
-// store that reads them has ended.
+// Terms. Operators, tensors and scratchpads are numbered from 0; step s is position s of an order. A tensor is in one
+// scratchpad: a tensor needed in several has a copy in each, and the copies are loaded from the store of the original.
+// A stay is a residency over the half-open range of steps [start, stop); it begins with the operator that writes the
+// tensor, or with a load. A transfer of position p is between the operators of the steps p - 1 and p in the program.
+// Transfers start in one sequence, that of the queues. Room is counted in bytes and addresses are found later, or each
+// stay gets its address while it is timed. With addresses the latency is that of the program. In bytes it is an upper
+// bound for any addresses: bytes are free when the store that reads them has ended.
 
 #pragma once
 
@@ -30,23 +27,23 @@ namespace onchip::latency {
 inline constexpr Index none = -1;
 inline constexpr Cycles never = std::int64_t{1} << 60;
 
-// Throws std::invalid_argument: entry `number` of the kind `what` is not valid in the owner (a problem or a network).
+// Throws std::invalid_argument: entry `number` of the kind `what` is invalid in the owner (a problem or a network).
 [[noreturn]] inline void refuse(const char* what, std::size_t number, const char* owner) {
     throw std::invalid_argument(std::string(what) + " " + std::to_string(number) + " is none of a " + owner);
 }
 
-// The cycles are without set-up.
+// Cycles without set-up.
 struct Tensor {
     Bytes bytes = 0;
     Cycles load_cycles = 0;
     Cycles store_cycles = 0;
-    bool is_in_dram = false;  // from the start, or as another one is
-    bool is_output = false;   // is stored once
-    Index memory = 0;         // the scratchpad in which it lies
-    Index same_as = none;     // the tensor whose store brings it to DRAM, too
+    bool is_in_dram = false;  // from the start, or once its original is stored
+    bool is_output = false;   // stored once
+    Index memory = 0;         // its scratchpad
+    Index same_as = none;     // the original whose store brings it to DRAM
 };
 
-// Its lists have no tensor twice, nor one that is in both.
+// The lists are disjoint and without duplicates.
 struct Operator {
     Cycles cycles = 0;
     std::vector<Index> reads;
@@ -56,7 +53,7 @@ struct Operator {
 
 struct Scratchpad {
     Bytes capacity_bytes = 0;
-    Bytes addressed_bytes = 0;  // as many of them as addresses may take
+    Bytes addressed_bytes = 0;  // addressable part of the capacity
 };
 
 struct Machine {
@@ -71,7 +68,7 @@ struct Problem {
     std::vector<Operator> operators;
     Machine machine;
 
-    // Throws std::invalid_argument, saying which entry, for what no problem has.
+    // Throws std::invalid_argument, with the entry, if the problem is invalid.
     void check() const;
 };
 
@@ -81,7 +78,7 @@ struct Stay {
     Index stop = 0;
     bool is_loaded = false;
     bool is_stored = false;
-    Index before = none;  // the stay of the same tensor before it, by number
+    Index before = none;  // number of the previous stay of the tensor
     Index after = none;
 };
 
@@ -93,39 +90,40 @@ struct Transfer {
     Cycles stop = 0;
 };
 
-// What an order comes to. Without room for some operator nothing else is said.
+// The timing of an order. If an operator does not fit, no other field is valid.
 struct Timing {
     bool fits = false;
     Cycles latency = never;
     Cycles transfer_cycles = 0;
     std::vector<Stay> stays;
-    std::vector<Transfer> transfers;  // as they are begun
-    std::vector<Cycles> ends;         // of each step's operator
-    std::vector<Bytes> offsets;       // of each stay, where it is placed
+    std::vector<Transfer> transfers;  // in order of their start
+    std::vector<Cycles> ends;         // by step: end of its operator
+    std::vector<Bytes> offsets;       // by stay, if placed
 };
 
-// Which share of each scratchpad what stays fills at most, and what is loaded ahead of its step or waits for its store.
-// Where the share is 0 nothing stays from one step to the next, and operators have all room.
+// Limits on each scratchpad: the share that stays may fill, and the share for loads ahead of their step and tensors
+// that wait for their store. With a share of 0 nothing stays from one step to the next, and operators have all room.
 struct Room {
     double share = 1;
     double ahead_share = 1;
     Placing placing = Placing::none;
-    bool is_longest_first = false;   // what is placed first is placed by how long it stays, else by its bytes
-    bool has_place_for_all = false;  // loads have a place for when they are needed from the start, as what is written
-    Index rounds = 1;                // of placing afterwards: what had no place, or late, comes sooner in the next
+    bool is_longest_first = false;   // written tensors are placed by lifetime, else by size
+    bool has_place_for_all = false;  // loads have a reserved address from the start, like written tensors
+    Index rounds = 1;                // of placement afterwards: tensors without an address, or with a late one, come
+                                     // sooner in the next round
 };
 
-// Decides by rule, for one order: what leaves when there is no room (what is wanted latest for its bytes and its way
-// back), then each load, by the step that waits for it, into all room that is free. A store goes where the queues are
-// idle, or when its room is needed.
+// Times one order by rules. Evictions: the tensor with the latest next use, weighted by bytes and cost of return.
+// Loads: in the order of the steps that wait for them, into all free room. Stores: when the queues are idle, or when
+// their room is needed.
 class Evaluator {
 public:
-    // The problem must outlive it.
+    // The problem must outlive the evaluator.
     explicit Evaluator(const Problem& problem);
 
-    // The order has each operator once, after its predecessors. Where stays are placed an order for which that was not
-    // found does not fit. Of stays without loads ahead `first` may say where they lie at first. What surely ends after
-    // `latest` may be left off, as if it did not fit. Rounds of placing end when `stop` is asked.
+    // The order has each operator once, after its predecessors. If stays are placed, an order without addresses does
+    // not fit. `first` may give initial offsets of the stays as they are without loads ahead. Evaluation may stop once
+    // the end is certainly after `latest`; the order does not fit then. Rounds of placement end after a stop request.
     const Timing& evaluate(const std::vector<Index>& order, const Room& room, const std::vector<Bytes>& first = {},
                            Cycles latest = never, const StopToken* stop = nullptr);
 
@@ -183,9 +181,9 @@ private:
     const std::vector<Index>* order_ = nullptr;
     Timing timing_;
 
-    // Uses, flat: by step its operands (reads, then writes) and the step of the next use of each.
+    // Uses, flat: by step its operands (reads, then writes) and the step of each operand's next use.
     std::vector<Index> first_use_, next_use_, upcoming_;
-    // What is resident while stays are decided.
+    // Residents while stays are decided.
     std::vector<Index> resident_, place_in_resident_, stay_of_, last_use_, last_stay_;
     std::vector<char> is_in_dram_, is_in_step_;
     bool keeps_anything_ = true;
@@ -195,15 +193,15 @@ private:
     std::vector<std::vector<Bytes>> room_used_;  // by scratchpad and step
     std::vector<Cycles> arrived_, stored_, queue_free_;
     std::vector<Index> loads_, pending_stores_, producer_step_, stay_now_;
-    std::vector<Transfer> storing_;  // those that may go on while what stands there is placed elsewhere
+    std::vector<Transfer> storing_;  // stores that may continue while the tensor's room is elsewhere
     Cycles channel_free_[2] = {0, 0};
-    Cycles latest_ = never, computing_left_ = 0, first_channel_left_ = 0;  // left: not begun yet
+    Cycles latest_ = never, computing_left_ = 0, first_channel_left_ = 0;  // left: not started yet
     Index begun_ = 0, last_position_ = 0, computed_ = 0;
     // Addresses.
     bool is_placing_ = false, has_place_for_all_ = false, is_placed_ = false;
     std::vector<AddressMap> addresses_;  // by scratchpad
     std::vector<BusyBytes> busy_;
-    std::vector<Index> placed_first_, wanted_from_, placed_from_;  // of stays: steps
+    std::vector<Index> placed_first_, wanted_from_, placed_from_;  // steps, by stay
     std::vector<double> weights_;
 };
 
@@ -211,22 +209,22 @@ struct SearchOptions {
     std::uint64_t seed = 0;
     Room room;
     std::int64_t most_evaluations = 0;
-    double hottest = 0;  // cycles by which worse is taken at first, about
-    double coldest = 0;  // and at last
-    Cycles enough = 0;   // ends there
+    double hottest = 0;  // typical increase in cycles accepted at first
+    double coldest = 0;  // and at the end
+    Cycles enough = 0;   // target latency
 };
 
-// Changes an order bit by bit (one operator, or some in a row, to another place) and keeps what ends no later, or by
-// simulated annealing somewhat later. The same seed does the same.
+// A local search on orders: moves one operator, or several in a row, and accepts orders that end no later, or by
+// simulated annealing somewhat later. The same seed gives the same result.
 class OrderSearch {
 public:
     explicit OrderSearch(Problem problem);
 
-    // Begins at an order that fits; the best is `order`. Returns how many orders were evaluated.
+    // Starts from an order that fits; the best one is `order`. Returns the number of orders evaluated.
     std::int64_t run(std::vector<Index> order, const SearchOptions& options, const StopToken& stop);
 
     const std::vector<Index>& order() const { return best_; }
-    // Where the search ended; it may be worse.
+    // The final order; it may be worse than the best.
     const std::vector<Index>& last() const { return last_; }
 
 private:

@@ -1,4 +1,4 @@
-// Which address a stay gets: beside what lies there, where it is free earliest.
+// The choice of addresses: the free range that is available earliest.
 
 #include "latency_addresses.hpp"
 
@@ -50,7 +50,7 @@ FoundAddress AddressMap::earliest(Bytes bytes, Index wanted, Index needed, Index
     return best_;
 }
 
-// The latest first, so that each range of bytes is painted once.
+// Starts with the latest stop, so that each range of bytes is painted once.
 void AddressMap::paint(Index wanted, Index needed, Index stop) {
     beside_.clear();
     edges_.assign({0, capacity_bytes_});
@@ -80,9 +80,9 @@ void AddressMap::paint(Index wanted, Index needed, Index stop) {
     }
 }
 
-// Each range of so many bytes just above an edge, or just below one.
+// Considers each range of `bytes` bytes directly above, or directly below, an edge.
 void AddressMap::look(Bytes bytes, Index wanted, Index needed, bool is_above) {
-    latest_.clear();  // of the ranges between edges that may be the latest of a range to come
+    latest_.clear();  // candidates for the latest range of a later window
     std::size_t first = 0, last = 0, oldest = 0;
     for (std::size_t edge = 0; edge < edges_.size(); ++edge) {
         const Bytes offset = is_above ? edges_[edge] : edges_[edge] - bytes;

@@ -1,9 +1,8 @@
-// Addresses of stays while they are timed: rectangles of bytes by steps, no two of which overlap.
+// Addresses of stays during timing: disjoint rectangles of bytes by steps, and the cycle until which each byte is in
+// use.
 //
-// Beside them, until when the bytes of each are in use, in cycles.
-//
-// What is written has its place first; then each load takes the address at which it can begin earliest, so that no load
-// waits for room that others leave in pieces. docs/latency.md says more.
+// Written tensors are placed first. Then each load takes the address at which it can start earliest, so that no load
+// waits for fragmented room. See docs/latency.md.
 
 #pragma once
 
@@ -16,8 +15,8 @@ using Index = std::int32_t;
 using Bytes = std::int64_t;
 using Cycles = std::int64_t;
 
-// Whether stays are placed while they are timed, of addresses that are as good at the lowest, or the highest; or when
-// they have been timed in bytes.
+// When stays get addresses: never; during timing, with ties broken by the lowest or highest offset; or after timing in
+// bytes.
 enum class Placing : std::uint8_t { none, lowest, highest, afterwards };
 
 struct Rectangle {
@@ -28,25 +27,25 @@ struct Rectangle {
 };
 
 struct FoundAddress {
-    Bytes offset = -1;   // below 0: there is none
-    Index position = 0;  // the first step from which on it is free
+    Bytes offset = -1;   // negative: not found
+    Index position = 0;  // first step from which it is free
 };
 
 class AddressMap {
 public:
     void clear(Bytes capacity_bytes, Placing placing);
 
-    // From now on, by this.
+    // Sets the rule for later placements.
     void choose(Placing placing) { placing_ = placing; }
 
     void put(const Rectangle& one);
-    // The rectangle with that lowest corner and these steps, if there is one.
+    // Removes the rectangle with this lowest corner and these steps, and returns it; an empty one if not found.
     Rectangle remove(Bytes offset, Index start, Index stop);
     void extend(Bytes offset, Index start, Index stop, Index new_stop);
 
     bool is_free(const Rectangle& one) const;
 
-    // For so many bytes over [needed, stop), free from `wanted` on if that can be, else as early as can be after it.
+    // Finds an address for `bytes` bytes over [needed, stop), free from `wanted` on or as early as possible after it.
     FoundAddress earliest(Bytes bytes, Index wanted, Index needed, Index stop);
 
 private:
@@ -55,29 +54,29 @@ private:
 
     Bytes capacity_bytes_ = 0;
     Placing placing_ = Placing::none;
-    std::vector<Rectangle> all_;  // the latest stop first
-    // Of those that may be beside what is looked for, and their edges in order; 0 and the capacity among them.
+    std::vector<Rectangle> all_;  // latest stop first
+    // The rectangles that overlap the requested steps, and their edges in order, with 0 and the capacity.
     std::vector<Rectangle> beside_;
     std::vector<Bytes> edges_;
-    // Of the range of bytes between two edges, the step from which on it is free; and where the next unpainted one is.
+    // By range between two edges: the step from which it is free, and the next unpainted range.
     std::vector<Index> free_from_, next_;
     std::vector<std::size_t> latest_;
     FoundAddress best_;
 };
 
-// Each byte knows until when it is in use. Ranges of bytes are used in the order of the program.
+// The cycle until which each byte is in use. Ranges are used in program order.
 class BusyBytes {
 public:
     void clear() { all_.assign(1, {0, 0}); }
 
-    // The cycle from which on none of these is in use.
+    // Returns the cycle from which none of these bytes is in use.
     Cycles until(Bytes offset, Bytes bytes) const;
-    // All of these are in use until that cycle, or for as long as one of them was before.
+    // Marks these bytes as used until the given cycle, or until their latest use so far.
     void use(Bytes offset, Bytes bytes, Cycles until);
 
 private:
     struct Range {
-        Bytes offset = 0;  // up to the offset of the next
+        Bytes offset = 0;  // up to the offset of the next range
         Cycles until = 0;
     };
 

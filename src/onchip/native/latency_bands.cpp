@@ -1,4 +1,5 @@
-// Other bands, and orders of theirs: those of the bands before carried over, or bands of neighbours woven.
+// Changes of the bands, and orders of the new bands: carried over from the previous bands, or interleaved with
+// neighbours.
 
 #include "latency_bands.hpp"
 
@@ -20,7 +21,7 @@ constexpr double rounding = 1e-9;
 constexpr double coldest_share = 1e-3;
 constexpr std::int64_t orders_between_bands = 24;
 
-// Of all pieces that may run the one of least key, again and again.
+// Returns a topological order that always takes the ready piece with the least key.
 std::vector<Index> sorted(const Problem& problem, const std::vector<Key>& keys) {
     const std::size_t count = keys.size();
     std::vector<std::vector<Index>> followers(count);
@@ -62,7 +63,7 @@ BandSearch::BandSearch(Network network) : network_((network.check(), std::move(n
     find_changes();
 }
 
-// The tensor that is written, of those that are the same in other places.
+// Returns the original of a tensor.
 Index BandSearch::whole(Index tensor) const {
     return network_.tensors[tensor].same_as == none ? tensor : network_.tensors[tensor].same_as;
 }
@@ -145,7 +146,7 @@ Worth BandSearch::worth_of(const Cut& cut, const std::vector<Index>& order, Cycl
     return {timing.latency, timing.transfer_cycles, static_cast<std::int64_t>(order.size())};
 }
 
-// From what is better, or with some heat from what is not much worse.
+// Moves to a candidate that is better, or with some heat not much worse.
 void BandSearch::go_on_from(const Parts& parts, const Cut& cut, std::vector<Index> order, double heat) {
     std::uniform_real_distribution<double> chance(0, 1);
     const double later = heat > 0 ? -heat * std::log(1 - chance(random_)) : 0;
@@ -170,7 +171,7 @@ void BandSearch::note_places() {
     for (auto& one : now_.places) std::sort(one.begin(), one.end());
 }
 
-// Each where so much of its operator had run in the order before.
+// Orders the pieces by the position at which the same share of their operator had run.
 std::vector<Index> BandSearch::carried_over(const Cut& cut) const {
     std::vector<Key> keys;
     for (const Piece& piece : cut.pieces) {
@@ -185,7 +186,7 @@ std::vector<Index> BandSearch::carried_over(const Cut& cut) const {
     return sorted(cut.problem, keys);
 }
 
-// A band, then the bands that read it: operators in bands that hang together go forward side by side.
+// Alternates bands with the bands that read them: connected split operators advance together.
 std::vector<Index> BandSearch::woven(const Cut& cut, const Parts& parts) const {
     std::vector<Index> group(parts.size());
     std::iota(group.begin(), group.end(), 0);
@@ -210,7 +211,8 @@ std::vector<Index> BandSearch::woven(const Cut& cut, const Parts& parts) const {
     return sorted(cut.problem, keys);
 }
 
-// What changes: one operator; one and a reader that cuts its inputs, and that one's readers; one and all its writers.
+// Lists the changes: one operator; an operator and a reader that splits its inputs, and the latter's readers; such a
+// reader and all writers of its inputs.
 void BandSearch::find_changes() {
     for (std::size_t number = 0; number < network_.operators.size(); ++number) {
         const Index of = static_cast<Index>(number);
@@ -234,7 +236,7 @@ void BandSearch::find_changes() {
     changes_.erase(std::unique(changes_.begin(), changes_.end()), changes_.end());
 }
 
-// The readers of what it writes that cut their inputs.
+// Returns the readers of its outputs that split their inputs.
 std::vector<Index> BandSearch::that_cut(Index of) const {
     std::vector<Index> found;
     for (const Operand& one : network_.operators[of].writes) {
@@ -245,7 +247,7 @@ std::vector<Index> BandSearch::that_cut(Index of) const {
     return found;
 }
 
-// In equal parts, more than one, as each of the group may be cut.
+// Adds the changes to an equal number of bands, above one, for all operators of the group.
 void BandSearch::add_together(const std::vector<Index>& group) {
     const std::set<Index> members(group.begin(), group.end());
     for (const Way& way : network_.operators[*members.begin()].ways) {

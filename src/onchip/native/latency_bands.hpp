@@ -1,11 +1,11 @@
-// Operators whole or in bands, and orders of the bands: whatever ends sooner is kept.
+// A search over splits of operators into bands, and orders of the bands, for low latency.
 //
-// A network is cut as `transform/slices/channel_bands` cuts a graph: band k of n of an operator has the k-th of n equal
-// ranges of the channels of what it cuts, and all of what it does not; a tensor is cut at the ends of every such range.
-// Tests hold both equal.
+// A network is split as `transform/slices/channel_bands` splits a graph: band k of n of an operator takes the k-th of n
+// equal channel ranges of its split operands, and its other operands whole. A tensor is split at the ends of all such
+// ranges. Tests check both for equality.
 //
-// Words. A piece is an operator, or one of its bands. Pieces are numbered operator by operator, bands of tensors tensor
-// by tensor. Parts say of each operator in how many bands it runs, 1 for whole.
+// Terms. A piece is an operator or one of its bands. Pieces are numbered operator by operator, bands of tensors tensor
+// by tensor. Parts are the number of bands of each operator, 1 for whole.
 
 #pragma once
 
@@ -22,14 +22,14 @@ namespace onchip::latency {
 
 using Parts = std::vector<Index>;
 
-// Cycles of a transfer: those of every unit begun, added up over the terms.
+// Cycles of a transfer: the sum over terms of the units, rounded up, times the cycles of a unit.
 struct Term {
     std::int64_t unit_bits = 8;
     Cycles cycles = 1;
 };
 using Rate = std::vector<Term>;
 
-// Without a shape a tensor has one channel.
+// A tensor without a shape has one channel.
 struct WholeTensor {
     Bytes bytes = 0;
     Index channels = 1;
@@ -37,10 +37,10 @@ struct WholeTensor {
     bool is_in_dram = false;
     bool is_output = false;
     Index memory = 0;
-    Index same_as = none;  // it is another place of that tensor, cut as it is
+    Index same_as = none;  // original of which it is a copy, split in the same way
 };
 
-// What of a scratchpad the search of whole machines does not know.
+// Properties of a scratchpad that the search over whole operators does not need.
 struct Access {
     Bytes alignment_bytes = 1;
     Rate load, store;
@@ -48,15 +48,15 @@ struct Access {
 
 struct Way {
     Index parts = 1;
-    Cycles cycles = 0;  // of one
+    Cycles cycles = 0;  // of one band
 };
 
 struct Operand {
     Index tensor = none;
-    bool is_cut = false;  // each band has a part of it
+    bool is_cut = false;  // true if each band uses only its part
 };
 
-// Its first way is the whole.
+// The first way is the whole operator.
 struct WholeOperator {
     std::vector<Operand> reads;
     std::vector<Operand> writes;
@@ -71,7 +71,7 @@ struct Network {
     std::vector<Access> accesses;  // by scratchpad
     bool has_given_order = false;
 
-    // Throws std::invalid_argument, saying which entry, for what no network has.
+    // Throws std::invalid_argument, with the entry, if the network is invalid.
     void check() const;
 };
 
@@ -80,7 +80,7 @@ struct Piece {
     Index part = 0;
     Index parts = 1;
 
-    // The share of the operator that has run when this piece has.
+    // Share of the operator that has run once this piece has.
     double share() const { return static_cast<double>(part + 1) / parts; }
 };
 
@@ -90,32 +90,32 @@ struct Cut {
     std::vector<Bytes> sizes_bytes;  // of bands of tensors, not rounded up to the alignment
 };
 
-// The parts are among the ways of the operators.
+// The parts must be among the operators' ways.
 Cut cut(const Network& network, const Parts& parts);
 
-// What is less: the latency, then the cycles of all transfers, then the pieces.
+// Lexicographic objective: latency, cycles of all transfers, number of pieces.
 using Worth = std::array<std::int64_t, 3>;
 
 class BandSearch {
 public:
     explicit BandSearch(Network network);
 
-    // Starts over, at an order of the pieces, or at that of the network as given.
+    // Restarts from an order of the pieces, or from the network's given order.
     void begin(const Parts& parts, std::uint64_t seed, const std::vector<Index>& order = {});
 
-    // From now on orders have this room.
+    // Sets the room for orders from now on.
     void limit_room(const Room& room);
 
-    // Tries each change of the best once, in any order, and goes on from each that is better.
+    // Tries each change of the incumbent once, in random order, and continues from each improvement.
     void cut_otherwise(Cycles enough, const StopToken& stop);
 
-    // Changes the order of the best.
+    // Improves the order of the incumbent.
     void reorder(std::int64_t most_evaluations, double hottest, Cycles enough, const StopToken& stop);
 
-    // Simulated annealing over bands and orders together: starts at the best and evaluates at most so many orders.
+    // Simulated annealing over bands and orders together, from the incumbent, with at most `most_evaluations` orders.
     void anneal(std::int64_t most_evaluations, double hottest, Cycles enough, const StopToken& stop);
 
-    // The best, as it is with so much room; rounds of placing end when `stop` is asked.
+    // Times the incumbent in the given room; rounds of placement end after a stop request.
     Timing evaluate(const Room& room, const std::vector<Bytes>& first = {}, const StopToken* stop = nullptr) const;
 
     const Parts& parts() const { return best_.parts; }
@@ -124,7 +124,7 @@ public:
     const std::vector<Tensor>& tensors() const { return best_.cut.problem.tensors; }
     Worth worth() const { return best_.worth; }
 
-    // Whether the operands of one band of so many have room together.
+    // Returns true if the operands of one of `parts` bands fit together.
     bool fits(Index of, Index parts) const;
 
 private:
@@ -136,7 +136,7 @@ private:
         Cut cut;
         std::vector<Index> order;
         Worth worth{never, never, never};
-        std::vector<std::vector<Place>> places;  // by operator (share that has run, place from 0 to 1), rising
+        std::vector<std::vector<Place>> places;  // by operator: (share that has run, position from 0 to 1), ascending
     };
 
     Index whole(Index tensor) const;

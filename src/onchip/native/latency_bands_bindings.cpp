@@ -1,4 +1,4 @@
-// `LatencyBands` for Python.
+// Python bindings of `LatencyBands`.
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>

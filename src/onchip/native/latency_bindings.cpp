@@ -1,4 +1,4 @@
-// A machine and a timing for Python.
+// Python bindings of machines and timings.
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>

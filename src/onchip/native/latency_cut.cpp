@@ -1,4 +1,4 @@
-// A network whose operators run in so many parts.
+// The network with its operators split into the given numbers of bands.
 
 #include <algorithm>
 #include <numeric>
@@ -25,7 +25,7 @@ Cycles cycles_of(const Rate& rate, Bytes bytes) {
     return cycles;
 }
 
-// By tensor the channels at which it is cut, both ends included.
+// By tensor: the channels at which it is split, with both ends.
 std::vector<std::vector<Index>> lines_of(const Network& network, const Parts& parts) {
     std::vector<std::vector<Index>> lines(network.tensors.size());
     for (std::size_t of = 0; of < parts.size(); ++of) {
@@ -39,7 +39,7 @@ std::vector<std::vector<Index>> lines_of(const Network& network, const Parts& pa
             }
         }
     }
-    // Those that are the same are cut alike.
+    // Copies are split like their original.
     for (std::size_t tensor = 0; tensor < lines.size(); ++tensor) {
         const Index same = network.tensors[tensor].same_as;
         if (same != none) lines[same].insert(lines[same].end(), lines[tensor].begin(), lines[tensor].end());
@@ -57,7 +57,7 @@ std::vector<std::vector<Index>> lines_of(const Network& network, const Parts& pa
     return lines;
 }
 
-// The bands of an operand, by number, that a part takes; `first` is the number of the tensor's first.
+// Appends the numbers of an operand's bands that a piece uses; `first` is the number of the tensor's first band.
 void add_bands(std::vector<Index>& bands, const std::vector<Index>& lines, Index first, const Operand& operand,
                const Piece& piece) {
     const std::int64_t channels = lines.back();
@@ -71,7 +71,7 @@ void add_bands(std::vector<Index>& bands, const std::vector<Index>& lines, Index
     }
 }
 
-// `first` is by tensor the number of its first band.
+// `first`: by tensor, the number of its first band.
 void add_tensors(Cut& cut, const Network& network, const std::vector<std::vector<Index>>& lines,
                  const std::vector<Index>& first) {
     for (std::size_t number = 0; number < lines.size(); ++number) {

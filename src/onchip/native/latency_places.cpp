@@ -1,4 +1,4 @@
-// Where stays lie: what is written before loads are timed, or all of them when they have been timed in bytes.
+// Addresses of stays: of written tensors before loads are timed, or of all stays after they have been timed in bytes.
 
 #include <algorithm>
 
@@ -12,8 +12,8 @@ constexpr double heavier = 1.5;
 
 }  // namespace
 
-// What is written lies where it is for as long as it stays, each as low as can be: the largest first, or what stays
-// longest. Loads may have such a place, too, until they find a better one. False where some has none.
+// Places written tensors for their whole stay, each as low as possible, in order of decreasing size or lifetime. Loads
+// may get such a place too, until they find a better one. Returns false if a stay finds no place.
 bool Evaluator::place_first(const Room& room, const std::vector<Bytes>& offsets) {
     is_placing_ = room.placing != Placing::none;
     has_place_for_all_ = room.has_place_for_all;
@@ -61,8 +61,9 @@ bool Evaluator::place_as_low_as_can_be(Index number) {
     return found.offset >= 0;
 }
 
-// In bytes, then with places: the heaviest first, each where it can begin as early as it did in bytes, or as soon after
-// that as can be. What had no place, or a late one, is heavier in the next round; the best of all rounds is kept.
+// Times the order in bytes, then with addresses: places stays by decreasing weight, each where it can start as early as
+// in bytes, or as soon after as possible. Stays without a place, or with a late one, get more weight in the next round;
+// keeps the best round.
 void Evaluator::place_afterwards(const Room& room, const StopToken* stop) {
     const std::vector<Stay> stays = timing_.stays;
     is_placing_ = has_place_for_all_ = false;
@@ -90,7 +91,7 @@ void Evaluator::place_afterwards(const Room& room, const StopToken* stop) {
     timing_ = best;
 }
 
-// The first stay that has no place; else all lie somewhere, from `placed_from_` on.
+// Returns the first stay without a place, or none; placed stays are free from `placed_from_` on.
 Index Evaluator::place_all(const std::vector<Stay>& stays) {
     placed_first_.resize(stays.size());
     for (std::size_t number = 0; number < stays.size(); ++number) placed_first_[number] = static_cast<Index>(number);
@@ -120,7 +121,7 @@ bool Evaluator::time_as_placed(const std::vector<Stay>& stays) {
     return is_in_time;
 }
 
-// Whether anything had no place, or is there later than in bytes.
+// Raises the weight of stays without a place or with a late one. Returns true if any existed.
 bool Evaluator::is_heavier_when_late(Index failed, const std::vector<Stay>& stays) {
     if (failed != none) {
         weights_[failed] = heavier * *std::max_element(weights_.begin(), weights_.end());

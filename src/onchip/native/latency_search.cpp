@@ -1,4 +1,4 @@
-// Orders that end sooner: one operator, or some in a row, goes to another place; simulated annealing over that.
+// Search for orders with lower latency: moves one operator, or several in a row, with simulated annealing.
 
 #include <algorithm>
 #include <cmath>
@@ -53,7 +53,7 @@ std::int64_t OrderSearch::run(std::vector<Index> order, const SearchOptions& opt
     return evaluations;
 }
 
-// False where no operator can go anywhere.
+// Returns false if no operator can move.
 bool OrderSearch::move(std::vector<Index>& order) {
     const Index steps = static_cast<Index>(order.size());
     for (int attempt = 0; attempt < most_tries; ++attempt) {
@@ -61,7 +61,7 @@ bool OrderSearch::move(std::vector<Index>& order) {
         const Index length = random_() % 2 ? 1 : 1 + static_cast<Index>(random_() % most_in_a_row);
         const Index stop = std::min(steps, from + length);
         const Index first = earliest(order, from, stop), last = latest(order, from, stop);
-        const Index places = last - first;  // beside its own
+        const Index places = last - first;  // without its own
         if (places <= 0) continue;
         Index to = first + static_cast<Index>(random_() % places);
         if (to >= from) ++to;
@@ -76,7 +76,7 @@ bool OrderSearch::move(std::vector<Index>& order) {
     return false;
 }
 
-// The first place at which a row [from, stop) may begin: after what its operators wait for.
+// Returns the first position at which the row [from, stop) may begin: after all its predecessors.
 Index OrderSearch::earliest(const std::vector<Index>& order, Index from, Index stop) {
     Index place = 0;
     for (Index step = from; step < stop; ++step) {
@@ -87,7 +87,7 @@ Index OrderSearch::earliest(const std::vector<Index>& order, Index from, Index s
     return place;
 }
 
-// The last place at which it may begin, with itself taken out: before what waits for its operators.
+// Returns the last position at which it may begin, with itself removed: before all its successors.
 Index OrderSearch::latest(const std::vector<Index>& order, Index from, Index stop) {
     Index place = static_cast<Index>(order.size());
     for (Index step = from; step < stop; ++step) {

@@ -1,4 +1,4 @@
-// What stays in the scratchpad from use to use, for one order: by rule, what is wanted latest leaves first.
+// Residencies for one order, by a rule: the tensor with the latest next use is evicted first.
 
 #include <algorithm>
 #include <stdexcept>
@@ -85,7 +85,7 @@ void Evaluator::set_room(const Room& room) {
     }
 }
 
-// Backwards, so that each use knows the one after it.
+// Backwards, so that each use links to the next one.
 void Evaluator::link_uses() {
     const Index steps = static_cast<Index>(order_->size());
     Index uses = 0;
@@ -172,7 +172,7 @@ void Evaluator::end_stay(Index tensor, Index stop) {
     resident_bytes_[problem_.tensors[tensor].memory] -= problem_.tensors[tensor].bytes;
 }
 
-// What leaves has been useless since its last use, and its stay ends there. False where the operator does not fit.
+// Evicts tensors until the step fits; an evicted stay ends at its last use. Returns false if the operator does not fit.
 bool Evaluator::make_room(Index step) {
     for (Index memory = 0; memory < static_cast<Index>(most_bytes_.size()); ++memory) {
         while (resident_bytes_[memory] > most_bytes_[memory]) {
@@ -184,15 +184,15 @@ bool Evaluator::make_room(Index step) {
     return true;
 }
 
-// Though it is wanted again.
+// Evicts a tensor that is used again.
 void Evaluator::leave(Index tensor) {
     if (!is_in_dram_[tensor]) timing_.stays[stay_of_[tensor]].is_stored = true;
     is_in_dram_[tensor] = 1;
     end_stay(tensor, last_use_[tensor] + 1);
 }
 
-// What is wanted latest, for the bytes of it that are needed and its way back; `none` where all of a scratchpad is
-// used.
+// Returns the tensor with the latest next use, weighted by the bytes needed and the cost of its return; `none` if all
+// residents are operands.
 Index Evaluator::least_wanted(Index step, Index memory) const {
     Index worst = none;
     double most = -1;

@@ -1,4 +1,4 @@
-// When what has to be stored goes to DRAM: where the queues are idle, or when its room or its bytes are needed.
+// Times of stores: when the queues are idle, or when their room or bytes are needed.
 
 #include <algorithm>
 
@@ -6,7 +6,8 @@
 
 namespace onchip::latency {
 
-// When what left before a position has been stored, if a transfer that begins then may take its bytes.
+// Returns the cycle at which the stores of stays that ended before a position are complete, for a transfer into their
+// bytes.
 Cycles Evaluator::stored_before(Index position, Cycles start, Index memory) const {
     for (const Transfer& one : storing_) {
         const bool is_there = memory_of(one.stay) == memory && timing_.stays[one.stay].stop <= position;
@@ -15,14 +16,14 @@ Cycles Evaluator::stored_before(Index position, Cycles start, Index memory) cons
     return start;
 }
 
-// What waits for its store and has been written by now: pending stores stand in the order of the steps that write.
+// Returns the pending stores whose tensors have been written; they are in the order of their producers.
 std::span<const Index> Evaluator::pending_and_written() const {
     const auto is_written = [&](Index number) { return producer_step_[timing_.stays[number].tensor] < computed_; };
     return {pending_stores_.begin(), std::partition_point(pending_stores_.begin(), pending_stores_.end(), is_written)};
 }
 
-// A store that has to go before a load of that turn and position: it is the tensor's own, or it ends while the load
-// waits, or its room is needed, by the load or the next one. What can be stored meanwhile keeps its room no longer.
+// Returns a store that must precede a load with this turn and position: it stores the load's own tensor, it ends while
+// the load waits, or this load or the next one needs its room. Stores during a wait free their room early.
 Index Evaluator::store_before(std::size_t at, const Turn& load, Index position) {
     const Index tensor = timing_.stays[loads_[at]].tensor;
     const auto written = pending_and_written();
@@ -42,7 +43,7 @@ Index Evaluator::store_before(std::size_t at, const Turn& load, Index position) 
     return none;
 }
 
-// Keeps what waits for its store over that step, if there is room enough also then; the loads come first.
+// Keeps a tensor that waits for its store over that step, if room remains; loads take precedence.
 bool Evaluator::wait(Index number, Index step, Bytes most_bytes) {
     const Stay& stay = timing_.stays[number];
     const Bytes bytes = problem_.tensors[stay.tensor].bytes;
@@ -54,7 +55,8 @@ bool Evaluator::wait(Index number, Index step, Bytes most_bytes) {
     return true;
 }
 
-// Before it goes what has to be stored before it could be after it, and what is stored before it could begin.
+// Starts a store. Before it come the stores that must precede it in program order, and those that end before it could
+// start.
 void Evaluator::store(Index number) {
     const Index tensor = timing_.stays[number].tensor, position = producer_step_[tensor] + 1;
     const Turn own = turn_of_store(number);
@@ -79,7 +81,7 @@ void Evaluator::store(Index number) {
     use(tensor, own.stop);
 }
 
-// What waits for its store has been written.
+// Requires that the tensor has been written.
 Evaluator::Turn Evaluator::turn_of_store(Index number) const {
     const Index tensor = timing_.stays[number].tensor;
     return turn(timing_.ends[producer_step_[tensor]], problem_.tensors[tensor].store_cycles, true);

@@ -1,4 +1,5 @@
-// When each operator and each transfer of an order begins: loads by the step that waits for them, into all free room.
+// Start times of the operators and transfers of an order: loads in the order of the steps that wait for them, into all
+// free room.
 
 #include <algorithm>
 
@@ -31,13 +32,13 @@ void Evaluator::fill_room() {
     }
 }
 
-// Whether all that is left cannot be done in time, even one thing right after the other.
+// Returns true if the remaining work cannot end in time, even without gaps.
 bool Evaluator::is_too_late() const {
     const Cycles computed = timing_.ends.empty() ? 0 : timing_.ends.back();
     return std::max(computed + computing_left_, channel_free_[0] + first_channel_left_) > latest_;
 }
 
-// False where some load has no place, not even when it is needed, or where all ends too late.
+// Returns false if a load has no place even when it is needed, or if the end is too late.
 bool Evaluator::time() {
     fill_room();
     std::fill(arrived_.begin(), arrived_.end(), 0);
@@ -64,7 +65,7 @@ bool Evaluator::time() {
     return true;
 }
 
-// What waits for its store and has to go, one after another.
+// Starts, one by one, the pending stores that satisfy the test.
 template <typename Test>
 void Evaluator::store_all(Test has_to_go) {
     while (true) {
@@ -75,7 +76,7 @@ void Evaluator::store_all(Test has_to_go) {
     }
 }
 
-// All steps before it; their loads have been begun.
+// Times all steps before `step`; their loads have been started.
 void Evaluator::compute_until(Index step) {
     for (; computed_ < step; ++computed_) {
         const Operator& one = problem_.operators[(*order_)[computed_]];
@@ -91,13 +92,13 @@ void Evaluator::compute_until(Index step) {
     }
 }
 
-// The bytes where a tensor lies are in use until then.
+// Marks the bytes of a tensor as in use until `end`.
 void Evaluator::use(Index tensor, Cycles end) {
     const Tensor& one = problem_.tensors[tensor];
     if (is_placing_) busy_[one.memory].use(timing_.offsets[stay_now_[tensor]], one.bytes, end);
 }
 
-// When nobody uses the places of what the operator of a step writes. What waits for its store there is stored first.
+// Returns the cycle at which the places of a step's outputs are free. Pending stores there are started first.
 Cycles Evaluator::outputs_free_at(Index step) {
     Cycles free_at = 0;
     for (const Index tensor : problem_.operators[(*order_)[step]].writes) {
@@ -114,15 +115,15 @@ Cycles Evaluator::outputs_free_at(Index step) {
     return free_at;
 }
 
-// When there is room for the operator of a step, wherever everything lies: what is being stored, or still has to be,
-// stays where it is while there is room for it beside, else it is waited for.
+// Returns the cycle at which a step's operator has room in bytes, for any addresses. Tensors in a store or waiting for
+// one stay if there is room for both; otherwise the operator waits for them.
 Cycles Evaluator::room_free_at(Index step, Cycles start) {
     if (problem_.operators[(*order_)[step]].writes.empty()) return start;
     store_all([&](Index number) {
         return timing_.stays[number].stop <= step && !wait(number, step, ahead_bytes_[memory_of(number)]);
     });
     std::erase_if(storing_, [&](const Transfer& one) { return one.stop <= start; });
-    // What ends last has the room: of the rest only the last is waited for.
+    // The store that ends last keeps its room: of the others only the last is awaited.
     for (auto one = storing_.rbegin(); one != storing_.rend(); ++one) {
         if (one->stop <= start || timing_.stays[one->stay].stop > step) continue;
         if (!wait(one->stay, step, ahead_bytes_[memory_of(one->stay)])) start = one->stop;
@@ -130,7 +131,7 @@ Cycles Evaluator::room_free_at(Index step, Cycles start) {
     return start;
 }
 
-// A transfer is set up on its queue, and then has the channel to itself.
+// A transfer is set up on its queue, then has the channel exclusively.
 Evaluator::Turn Evaluator::turn(Cycles ready, Cycles cycles, bool is_store) const {
     const Machine& machine = problem_.machine;
     const Cycles channel_free = channel_free_[machine.has_one_channel ? 0 : is_store];
@@ -138,8 +139,8 @@ Evaluator::Turn Evaluator::turn(Cycles ready, Cycles cycles, bool is_store) cons
     return {start, start + machine.setup_cycles + cycles};
 }
 
-// The first step from which on there is room until it is needed, and not before it last left; `none` where it has no
-// address. Of addresses one will do that is free when the queue is.
+// Returns the first step from which the load's room is free until it is needed, after the tensor's previous stay;
+// `none` if it has no address. An address suffices if it is free when the queue is.
 Index Evaluator::earliest_position(Index number) {
     const Stay& stay = timing_.stays[number];
     const Tensor& tensor = problem_.tensors[stay.tensor];
@@ -159,14 +160,14 @@ Index Evaluator::earliest_position(Index number) {
     return position;
 }
 
-// When the room of a load that stands there at the earliest is free.
+// Returns the cycle at which the room of a load with this earliest position is free.
 Cycles Evaluator::room_at(Index number, Index earliest) const {
     const Tensor& tensor = problem_.tensors[timing_.stays[number].tensor];
     if (is_placing_) return busy_[tensor.memory].until(timing_.offsets[number], tensor.bytes);
     return earliest > 0 ? timing_.ends[earliest - 1] : 0;
 }
 
-// Whether a stay may go on until that step: the tensor does not come back before, and nobody else has its bytes.
+// Returns true if a stay may continue until that step: the tensor does not return before, and its bytes are unused.
 bool Evaluator::stays_on(Index number, Index stop) const {
     const Stay& stay = timing_.stays[number];
     if (stay.after != none && stop > timing_.stays[stay.after].start) return false;
@@ -182,13 +183,13 @@ void Evaluator::keep_until(Index number, Index stop) {
     for (; stay.stop < stop; ++stay.stop) room_used_[memory][stay.stop] += problem_.tensors[stay.tensor].bytes;
 }
 
-// Where a transfer that begins in that cycle stands: after all operators that have ended, in [first, last].
+// Returns the position in [first, last] of a transfer that starts in that cycle: after all operators that have ended.
 Index Evaluator::position_at(Cycles cycle, Index first, Index last) const {
     const auto begin = timing_.ends.begin();
     return static_cast<Index>(std::upper_bound(begin + first, begin + last, cycle) - begin);
 }
 
-// False where it has no address.
+// Returns false if the load has no address.
 bool Evaluator::place_load(std::size_t at) {
     const Index number = loads_[at];
     Stay& stay = timing_.stays[number];
@@ -211,7 +212,7 @@ bool Evaluator::place_load(std::size_t at) {
             ready = std::max(ready, stored_[stored_as(stay.tensor)]);
             continue;
         }
-        // What waits for its store may have taken the place.
+        // A tensor that waits for its store may have taken the place.
         if (is_placing_ && !is_placed_ &&
             !addresses.is_free({timing_.offsets[number], tensor.bytes, position, stay.stop}))
             continue;

@@ -1,7 +1,7 @@
-// What a mapping of a layer costs: the figures of `model/layer/cost.py`, for the millions of mappings of a search.
+// Cost model of layer mappings: the figures of `model/layer/cost.py`, fast enough for millions of mappings.
 //
-// What is counted when is said in docs/layer_cost.md. Operands are 0 input, 1 weight, 2 output; loops stand as in LOOPS
-// of `ir/layer.py`; levels as the accelerator lists them, then DRAM; -1 is the MACs, which hold no tiles.
+// docs/layer_cost.md defines what is counted. Operands are 0 input, 1 weight, 2 output; loops are in the order of LOOPS
+// in `ir/layer.py`; levels are in the accelerator's order, then DRAM; -1 is the MACs, which hold no tiles.
 
 #pragma once
 
@@ -30,7 +30,7 @@ inline constexpr Index sides = 4;
 enum Move : Index { read_for_below, write_from_above, read_for_above, write_from_below };
 inline constexpr Index moves = 4;
 
-// Along one dimension of the input, of `size` stored positions.
+// One dimension of the input, with `size` stored positions.
 struct Axis {
     Count outputs = 1;
     Count filters = 1;
@@ -40,20 +40,20 @@ struct Axis {
     Count size = 1;
 };
 
-// A layer as it is executed.
+// A layer as executed.
 struct Layer {
     std::array<std::array<bool, loops>, operands> relevant{};
-    std::array<Index, loops> side_of{};    // of a loop; none
-    std::array<bool, loops> is_channel{};  // of a loop: it leads to other input elements along no axis
+    std::array<Index, loops> side_of{};    // by loop; none if it has no side
+    std::array<bool, loops> is_channel{};  // by loop: true if it leads to other input elements along no axis
     std::array<Count, operands> bits{};
     std::array<Count, operands> elements{};
     Count partial_bits = 0;
     bool has_weight = true;
-    double mac_energy_pj = 0.0;  // of all of them
+    double mac_energy_pj = 0.0;  // of all MACs
     std::array<Axis, 2> axes{};  // height, width
 };
 
-// Divides and rounds up; most are powers of two, and division is slow.
+// Division with rounding up; most divisors are powers of two, and division is slow.
 class Unit {
 public:
     explicit Unit(Count size = 1);
@@ -65,9 +65,9 @@ private:
     Index shift_;
 };
 
-// An on-chip memory, or DRAM; energies are of its shortest accesses.
+// An on-chip memory, or DRAM; energies are per shortest access.
 struct Level {
-    std::vector<bool> serves;  // along each dimension of the array: one instance serves all units of it
+    std::vector<bool> serves;  // by dimension of the array: true if one instance serves all units along it
     Count capacity_bits = 0;
     bool is_double_buffered = false;
     Unit shortest;
@@ -76,16 +76,16 @@ struct Level {
     std::array<Index, moves> port{none, none, none, none};
 };
 
-// The last level is DRAM, which has room for everything. `home` is where an operand lies whole.
+// The last level is DRAM, with unlimited room. `home` is the level that holds an operand whole.
 struct Machine {
     std::vector<Level> levels;
-    std::vector<Count> units;          // along each dimension of the array
-    std::vector<Unit> bits_per_cycle;  // of each port
+    std::vector<Count> units;          // by dimension of the array
+    std::vector<Unit> bits_per_cycle;  // by port
     std::array<Index, operands> home{};
 
     Index on_chip() const { return static_cast<Index>(levels.size()) - 1; }
 
-    // Throws std::invalid_argument for levels or ports that there are not.
+    // Throws std::invalid_argument if a level or a port does not exist.
     void check() const;
 };
 
@@ -94,7 +94,7 @@ struct Turn {
     Count size = 1;
 };
 
-// Side by side on the array; `at` turns stand inside it.
+// A spatial loop; `at` is the number of temporal loops inside it.
 struct Beside {
     Index loop = 0;
     Count size = 1;
@@ -102,16 +102,17 @@ struct Beside {
     Index at = 0;
 };
 
-// Loops innermost first. `cut(operand, level)` counts the turns within a tile; none: the level is skipped.
+// Loops innermost first. `cut(operand, level)` is the number of temporal loops within a tile; none: the level is
+// bypassed.
 struct Mapping {
     std::span<const Turn> turns;
     std::span<const Beside> beside;
-    std::span<const Index> cuts;  // operand after operand, a level each
+    std::span<const Index> cuts;  // by operand, then level
 
     Index cut(Index operand, Index level, Index levels) const { return cuts[operand * levels + level]; }
 };
 
-// INTERLEAVED: tiles of the input are scattered rows, which only the version in Python counts.
+// INTERLEAVED: tiles of the input are scattered rows, which only the Python version supports.
 enum class Status { costed, interleaved, over_capacity, over_array };
 
 struct Cost {
@@ -120,10 +121,10 @@ struct Cost {
     Count cycles = 0;
 };
 
-// How many stored positions of an axis tiles touch, for every place of a tile: pairs of positions and places.
+// Numbers of stored positions of an axis that tiles touch, over all positions of a tile: pairs of size and count.
 using BlockSizes = std::vector<std::pair<Count, Count>>;
 
-// A tile has so many outputs and filter taps, and so many more beside it in other instances.
+// The outputs and filter taps of a tile, and the multiples in adjacent tiles of other instances.
 struct Block {
     Count outputs = 1;
     Count more_outputs = 1;
@@ -145,27 +146,27 @@ struct Period {
     }
 };
 
-// Nothing follows the last tile of all, so that its period has no window; other models give it one.
+// No tile follows the last one, so its period has no window; some other cost models give it one.
 enum class LastPeriod { has_no_window, has_window };
 
-// Windows at one port. Periods are products of inner loops of one nest: each is a multiple of the shorter ones.
+// Windows at one port. Periods are products of inner loops of one nest, so each is a multiple of the shorter ones.
 class Windows {
 public:
     void clear() { periods_.clear(); }
     void add(const Period& one) { periods_.push_back(one); }
     std::size_t count() const { return periods_.size(); }
 
-    // In which some window is open; there is one at least.
+    // Cycles with an open window; requires at least one period.
     Count covered_cycles(Count cycles, LastPeriod last);
 
 private:
     Count covered(std::size_t count, Count cycles) const;
 
     std::vector<Period> periods_;
-    std::vector<Count> whole_;  // covered in one period of the first ones, by their number
+    std::vector<Count> whole_;  // by number of periods: cycles covered in one period of the last
 };
 
-// Costs mappings of one layer on one machine.
+// Evaluates mappings of one layer on one machine.
 class Costs {
 public:
     Costs(Layer layer, Machine machine);
@@ -175,7 +176,7 @@ public:
     std::size_t levels() const { return machine_.levels.size() - 1; }
 
 private:
-    // What some loops multiply to.
+    // Products of loop sizes.
     struct Products {
         Count all = 1;
         Count channels = 1;
@@ -183,21 +184,21 @@ private:
         std::array<Count, operands> relevant{1, 1, 1};
     };
 
-    // Of the loops inside a place in the nest, and of those outside.
+    // Products of the loops inside a position in the nest, and of those outside.
     struct Place : Products {
-        std::array<Count, operands> window{1, 1, 1};  // up to the last loop that matters
+        std::array<Count, operands> window{1, 1, 1};  // up to the last relevant loop
         Count all_outside = 1;
         Count channels_outside = 1;
         std::array<Count, operands> relevant_outside{1, 1, 1};
-        std::array<Index, operands> next_relevant{};  // the first place from here on with a loop that matters
+        std::array<Index, operands> next_relevant{};  // first position from here on with a relevant loop
     };
 
-    // What stands along one dimension of the array.
+    // Unrolling along one dimension of the array.
     struct Along : Products {
         std::array<Count, operands> copies{1, 1, 1};
     };
 
-    // Between one that holds an operand, `level`, and the next one above.
+    // Between a level that holds an operand and the next one above.
     struct Boundary {
         Index level = macs;
         Index cut = 0;
@@ -212,7 +213,7 @@ private:
         Count bits = 0;
     };
 
-    // A port is busy for a while in every period, within a window of it.
+    // Periodic use of a port: `busy` cycles in each period, within a window.
     struct Visit {
         Index port = 0;
         Index operand = 0;

@@ -1,4 +1,4 @@
-// `LayerCosts` for Python, with the layers and machines that several bindings share.
+// Python bindings of `LayerCosts`, with the layers and machines that several bindings share.
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/vector.h>
