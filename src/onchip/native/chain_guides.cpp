@@ -16,7 +16,7 @@ constexpr std::array slopes = {1.0, 0.6};  // weights of energy, in units of lea
 // higher.
 constexpr std::array parts = {1.0, 0.5, 0.25, 2.0, 4.0};
 
-constexpr std::size_t most_looked_at = 5;  // criteria, sorted by the cheapest point of each boundary
+constexpr std::size_t most_looked_at = 5;  // of the criteria with the highest `least_apart`
 
 // Returns a mean in which the weights of all but the heaviest criterion are scaled by `part`; the mean itself if the
 // heaviest would have no weight left.

@@ -163,7 +163,7 @@ void add_cycles_without_window(const Problem& problem, const std::vector<std::ui
     }
 }
 
-// Updates the tiles placed so far as a point follows outside, and adds the cost of those that no longer stay.
+// Updates the tiles placed so far as a point follows outside, and adds the cost of the parts that no longer stay.
 void go_outside(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, Chain& chain,
                 std::vector<double>& added) {
     const std::size_t last = at.size() / problem.shape.size() - 1;

@@ -76,8 +76,8 @@ Nest Descent::nest() const {
     return std::move(writer.nest);
 }
 
-// Returns the spatial loops by the tile below them: the input's tile whose memory first serves them together, so that
-// spatial neighbours stay adjacent in every memory.
+// Returns the spatial loops by the tile below them: the input's tile in the last memory below the first one that serves
+// the dimension, so that spatial neighbours stay adjacent in every memory.
 std::unordered_map<Index, std::vector<Nest::Loop>> Descent::loops_beside() const {
     struct Placed {
         Index below = 0;   // the tile below

@@ -120,7 +120,7 @@ double Prices::price_reads(Index at) {
     return found;
 }
 
-// Returns the energy scaled from that of the tile with all loops that do not lead through the operand, which is listed
+// Returns the energy scaled from that of the tile with all loops along which the operand is constant, which is listed
 // before.
 double Prices::read_price(const double* own, Index operand, Index level, Index tile) const {
     const Tile& one = tiling_.tiles[tile];
@@ -197,7 +197,8 @@ double Prices::fixed_cycles(const Criterion& criterion) const {
     return found;
 }
 
-// Tabulates the cost of the boundary above a level: waits or busy cycles of a port, preloading, offloading.
+// Tabulates lower bounds on the cost of the boundary above a level: waits or busy cycles of a port, preloading,
+// offloading.
 void Prices::add_moves(const Criterion& criterion, Index operand, Index level, double* own) const {
     const bool is_double_buffered = space_.machine.levels[level].is_double_buffered;
     const bool is_waiting = criterion.kind == Kind::waiting, is_stall = is_waiting || criterion.kind == Kind::busy;

@@ -38,7 +38,7 @@ public:
     Count work() const { return entries_ / entries_a_tile + descent_.work(); }
     static constexpr Count entries_a_tile = 64;
 
-    // Number of possible cuts from which sums are complete: 1 to this number.
+    // Number of cuts from which sums may be complete; they are numbered from 1.
     Index patterns() const { return 1 + space_.memories_of_outputs(); }
     // All criteria, and a setter for those in use.
     const std::vector<Criterion>& criteria() const { return criteria_; }
@@ -48,7 +48,7 @@ private:
     WaySearch(const WaySearch&) = delete;
     WaySearch& operator=(const WaySearch&) = delete;
 
-    // number of table entries filled, one per tile and level
+    // exact_floor.cpp
     double floor_of_energy() const;
     double floor_of_cycles() const;
     double busy_at_units(Index port, Index operand, double& waiting) const;
@@ -71,7 +71,7 @@ private:
     std::vector<Criterion> criteria_, used_;
     Prices prices_;
     Descent descent_;
-    Count entries_ = 0;  // of tables that were filled, one for each tile and level
+    Count entries_ = 0;  // number of table entries filled, one per tile and level
 };
 
 }  // namespace onchip::exact

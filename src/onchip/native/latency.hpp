@@ -6,9 +6,9 @@
 // scratchpad: a tensor needed in several has a copy in each, and the copies are loaded from the store of the original.
 // A stay is a residency over the half-open range of steps [start, stop); it begins with the operator that writes the
 // tensor, or with a load. A transfer of position p is between the operators of the steps p - 1 and p in the program.
-// Transfers start in one sequence, that of the queues. Room is counted in bytes and addresses are found later, or each
-// stay gets its address while it is timed. With addresses the latency is that of the program. In bytes it is an upper
-// bound for any addresses: bytes are free when the store that reads them has ended.
+// Transfers start in one sequence, in turn on the queues. Room is counted in bytes and addresses are found later, or
+// each stay gets its address while it is timed. With addresses the latency is that of the program. In bytes it is an
+// upper bound for any addresses: bytes are free when the store that reads them has ended.
 
 #pragma once
 
@@ -109,8 +109,7 @@ struct Room {
     Placing placing = Placing::none;
     bool is_longest_first = false;   // written tensors are placed by lifetime, else by size
     bool has_place_for_all = false;  // loads have a reserved address from the start, like written tensors
-    Index rounds = 1;                // of placement afterwards: tensors without an address, or with a late one, come
-                                     // sooner in the next round
+    Index rounds = 1;                // of Placing::afterwards: stays placed late come sooner in the next round
 };
 
 // Times one order by rules. Evictions: the tensor with the latest next use, weighted by bytes and cost of return.
@@ -193,7 +192,7 @@ private:
     std::vector<std::vector<Bytes>> room_used_;  // by scratchpad and step
     std::vector<Cycles> arrived_, stored_, queue_free_;
     std::vector<Index> loads_, pending_stores_, producer_step_, stay_now_;
-    std::vector<Transfer> storing_;  // stores that may continue while the tensor's room is elsewhere
+    std::vector<Transfer> storing_;  // stores in progress: their bytes are not free yet
     Cycles channel_free_[2] = {0, 0};
     Cycles latest_ = never, computing_left_ = 0, first_channel_left_ = 0;  // left: not started yet
     Index begun_ = 0, last_position_ = 0, computed_ = 0;

@@ -37,7 +37,7 @@ struct WholeTensor {
     bool is_in_dram = false;
     bool is_output = false;
     Index memory = 0;
-    Index same_as = none;  // original of which it is a copy, split in the same way
+    Index same_as = none;  // its original in another scratchpad, split in the same way
 };
 
 // Properties of a scratchpad that the search over whole operators does not need.

@@ -121,7 +121,7 @@ bool Evaluator::time_as_placed(const std::vector<Stay>& stays) {
     return is_in_time;
 }
 
-// Raises the weight of stays without a place or with a late one. Returns true if any existed.
+// Raises the weight of stays without a place or with a late one. Returns true if such stays existed.
 bool Evaluator::is_heavier_when_late(Index failed, const std::vector<Stay>& stays) {
     if (failed != none) {
         weights_[failed] = heavier * *std::max_element(weights_.begin(), weights_.end());

@@ -1,4 +1,4 @@
-// Tiles, room and energy of a mapping.
+// Tile sizes, capacities and energy of a mapping.
 
 #include <algorithm>
 #include <bit>
@@ -60,7 +60,7 @@ Cost Costs::of(const Mapping& mapping) {
             cycles + stall(cycles) + chained(&Visit::is_first) + chained(&Visit::is_last)};
 }
 
-// Room for the inputs and weights that lie whole in a memory; how wide outputs are is not known yet.
+// Reserves room for whole inputs and weights; the width of outputs is not known yet.
 void Costs::reserve_homes() {
     std::fill(needs_bits_.begin(), needs_bits_.end(), 0);
     for (const Operand operand : {input, weight}) {
@@ -109,7 +109,7 @@ void Costs::multiply_turns(const Mapping& mapping) {
     }
 }
 
-// False where the array has not so many units.
+// Returns false if the array has too few units.
 bool Costs::multiply_beside(const Mapping& mapping) {
     std::fill(along_.begin(), along_.end(), Along{});
     has_side_beside_ = false;
@@ -132,7 +132,7 @@ bool Costs::multiply_beside(const Mapping& mapping) {
     return true;
 }
 
-// Who holds the operand: the MACs, the levels that keep tiles of it, and last where it lies whole.
+// Lists the levels that hold the operand: the MACs, the levels with tiles, and its home.
 void Costs::chain(const Mapping& mapping, Index operand) {
     chain_.assign(1, Boundary{});
     for (Index level = 0; level < machine_.on_chip(); ++level) {
@@ -150,7 +150,7 @@ void Costs::chain(const Mapping& mapping, Index operand) {
     chain_.emplace_back().level = machine_.home[operand];
 }
 
-// Of the tiles of weights or outputs at a boundary: all are alike.
+// Sets sizes and counts of the tiles of weights or outputs at a boundary; all tiles are equal.
 void Costs::size_tiles(Index operand, Index at) {
     Boundary& one = chain_[at];
     const Index upper = chain_[at + 1].level;
@@ -214,7 +214,8 @@ double Costs::add_sums() {
     return energy_pj;
 }
 
-// Of one boundary; `begun` sums are begun above it, and below it afterwards. The others come back to be added to.
+// Adds the energy of one boundary; `begun` sums are started above it, and below it on return. The others return for
+// accumulation.
 void Costs::cross_sums(Index at, Count& begun, double& energy_pj) {
     const Boundary& one = chain_[at];
     const Level& upper = machine_.levels[chain_[at + 1].level];

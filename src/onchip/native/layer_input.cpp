@@ -1,4 +1,4 @@
-// Tiles of the input: along an axis they overlap, and are cut off where it ends.
+// Tiles of the input: they overlap along an axis, and are cut off at its end.
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@ namespace onchip::layer {
 
 namespace {
 
-// Positions that some tiles touch together, of so many positions each and at these places; those of [0, size) count.
+// Returns the number of positions in [0, size) that a union of intervals covers, with these starts and this length.
 Count touched(const std::vector<Count>& sorted_places, Count offset, Count length, Count size) {
     Count covered = 0, reached = 0;
     for (const Count place : sorted_places) {
@@ -20,7 +20,7 @@ Count touched(const std::vector<Count>& sorted_places, Count offset, Count lengt
     return covered;
 }
 
-// Where steps of two kinds lead, so many of each.
+// Returns the positions that combinations of two step sizes reach, `count` and `more` steps of each.
 std::vector<Count> places_of(Count count, Count step, Count more, Count larger_step) {
     std::vector<Count> found;
     found.reserve(static_cast<std::size_t>(count * more));
@@ -61,7 +61,7 @@ const BlockSizes& Costs::sizes(Index axis, const Block& block) {
     return found->second;
 }
 
-// False where only the version in Python counts the tiles.
+// Returns false if only the Python version can count the tiles.
 bool Costs::read_input(const Mapping& mapping, double& energy_pj) {
     for (Index at = 0; at + 1 < static_cast<Index>(chain_.size()); ++at) {
         if (has_side_beside_ && is_interleaved(mapping, at)) return false;
@@ -74,7 +74,7 @@ bool Costs::read_input(const Mapping& mapping, double& energy_pj) {
     return true;
 }
 
-// Whether, along some side, a tile is not a row of neighbours, or tiles beside it are not its own.
+// Returns true if, along some side, a tile is not contiguous, or the spatially adjacent tiles are not its neighbours.
 bool Costs::is_interleaved(const Mapping& mapping, Index at_boundary) const {
     const Boundary& one = chain_[at_boundary];
     const Index upper = chain_[at_boundary + 1].level;

@@ -1,4 +1,4 @@
-// Python bindings shared by the cost models: mappings arrive in arrays, one per row, and so do their costs.
+// Python bindings shared by the cost models: arrays of mappings, one per row, and arrays of their costs.
 
 #pragma once
 
@@ -20,7 +20,7 @@ using Row = nanobind::ndarray<const Count, nanobind::ndim<1>, nanobind::c_contig
 using Table = nanobind::ndarray<const Count, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
 using Cuts = nanobind::ndarray<const Count, nanobind::ndim<3>, nanobind::c_contig, nanobind::device::cpu>;
 
-// With so many, and 64 bits an element, no sum leaves 64 bits.
+// With this many iterations and 64 bits per element, sums fit in 64 bits.
 constexpr Count most_iterations = Count{1} << 46;
 
 // Columns of `Chosen` in `model/layer/tables.py`.
@@ -36,7 +36,7 @@ inline void require(bool is_so, std::size_t row, const char* what) {
     if (!is_so) throw std::invalid_argument("row " + std::to_string(row) + ": " + what);
 }
 
-// Reads rows one by one, and refuses what no mapping of the machine is.
+// Reads rows one by one, and throws if a row is not a mapping for the machine.
 class Reader {
 public:
     Reader(const Chosen& chosen, std::size_t dimensions, std::size_t levels)
@@ -119,7 +119,7 @@ Column<Number> owned(std::vector<Number> values) {
     return {kept->data(), {kept->size()}, owner};
 }
 
-// Energies, cycles and statuses of the mappings, as three arrays.
+// Returns energies, cycles and statuses of the mappings, as three arrays.
 template <typename Costs>
 auto costs_of(Costs& costs, const Chosen& chosen) {
     using Cost = decltype(costs.of(Mapping{}));
@@ -140,7 +140,7 @@ auto costs_of(Costs& costs, const Chosen& chosen) {
     return std::tuple(owned(std::move(energy_pj)), owned(std::move(cycles)), owned(std::move(status)));
 }
 
-// Adds `of`, which takes the columns of `Chosen`.
+// Adds the binding `of`, which takes the columns of `Chosen`.
 template <typename Costs>
 void add_of(nanobind::class_<Costs>& costs) {
     const auto column = [](const char* name) { return nanobind::arg(name).noconvert(); };

@@ -1,4 +1,4 @@
-// Cycles of a mapping: visits of ports, stalls, the first filling and the last emptying.
+// Cycles of a mapping: port visits, stalls, initial loads and final stores.
 
 #include <algorithm>
 
@@ -27,7 +27,7 @@ void Costs::drain(const Crossing& crossing) {
     visit(crossing, crossing.at, write_from_above, returned);
 }
 
-// Of the level at one end of the crossing.
+// Adds the visit of the level at one end of the crossing.
 void Costs::visit(const Crossing& crossing, Index end, Move move, Visit visit) {
     const Index level = chain_[end].level;
     const Count bits = end == crossing.at ? crossing.lower_bits : crossing.upper_bits;
@@ -45,7 +45,8 @@ void Costs::visit(const Crossing& crossing, Index end, Move move, Visit visit) {
     visits_.push_back(visit);
 }
 
-// Of the port that holds up the loops for longest; a port is looked at closely only where it may be that.
+// Returns the stall of the port that delays the loops most. Computes exact windows only for ports that may be the
+// maximum.
 Count Costs::stall(Count cycles) {
     std::fill(ports_.begin(), ports_.end(), Busy{});
     for (const Visit& one : visits_) {
@@ -65,7 +66,7 @@ Count Costs::stall(Count cycles) {
     return longest;
 }
 
-// In which some window of the port is open.
+// Returns the cycles with an open window of the port.
 Count Costs::covered_cycles(Index port, Count cycles) {
     windows_.clear();
     for (const Visit& one : visits_) {
@@ -89,7 +90,7 @@ Count Windows::covered_cycles(Count cycles, LastPeriod last) {
     return total;
 }
 
-// By so many of the periods, in the first cycles.
+// Returns the cycles that the first `count` periods cover, of the first `cycles`.
 Count Windows::covered(std::size_t count, Count cycles) const {
     Count total = 0;
     while (count > 0 && cycles > 0) {
@@ -104,7 +105,8 @@ Count Windows::covered(std::size_t count, Count cycles) const {
     return total;
 }
 
-// Memory after memory for each operand, operands side by side where they share no port.
+// Returns the duration of a chain of transfers: levels in sequence per operand, operands in parallel unless they share
+// a port.
 Count Costs::chained(bool Visit::* which) {
     std::fill(ports_.begin(), ports_.end(), Busy{});
     std::array<Count, operands> busy{};

@@ -1,4 +1,4 @@
-// Where an operand can be placed in a layout, and what leaves for it, whatever runs next.
+// The possible places of an operand in a layout, and the evictions for it, for any next operator.
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ Resident OrderBeam::placed(Index runs, Index tensor, Bytes start) const {
     return {tensor, start, start + problem_.tensors[tensor].size, !is_written, false, true, true};
 }
 
-// The first operand that is not there yet, none if all are.
+// Returns the first operand that is not resident, or none.
 Index OrderBeam::missing_use(const Layout& layout, std::span<const Resident> residents) const {
     const std::vector<Index>& operands = operands_[layout.runs];
     for (Index use = layout.placed; use < static_cast<Index>(operands.size()); ++use) {
@@ -32,7 +32,7 @@ Index OrderBeam::missing_use(const Layout& layout, std::span<const Resident> res
     return none;
 }
 
-// All that is in the way of its pin leaves; operands do not.
+// Evicts all residents in the way of the pin, unless one is an operand.
 void OrderBeam::list_pin(Index number, Index use) {
     const Layout& layout = begun_.list[number];
     const auto residents = begun_.of(layout);
@@ -50,8 +50,8 @@ void OrderBeam::list_pin(Index number, Index use) {
     add_place(number, use, first, stop, cost, pin);
 }
 
-// Operands do not leave, unless no place is left else: then all leave, and the operands are stacked, for which there is
-// always room.
+// Operands stay, unless no place is left: then all residents are evicted and the operands are stacked, which always
+// fits.
 void OrderBeam::list_places(Index number, Index use) {
     const Layout& layout = begun_.list[number];
     const Room room(begun_.of(layout), problem_.capacity, problem_.alignment);
@@ -81,7 +81,7 @@ void OrderBeam::add_place(Index number, Index use, Index first, Index stop, Cost
     children_.push_back({layout.cost + cost, tie, start, number, use, first, stop});
 }
 
-// The one with the most padding goes on top.
+// Puts the operand with the most padding on top.
 std::vector<Resident> OrderBeam::stacked_operands(Index runs) const {
     std::vector<Index> operands = operands_[runs];
     const auto padding = [&](Index tensor) {

@@ -1,4 +1,4 @@
-// The beam from operator to operator, and the plan that its cheapest layout comes from.
+// The beam from operator to operator, and the plan of its cheapest layout.
 
 #include "layout_orders.hpp"
 
@@ -16,8 +16,8 @@ namespace onchip::layouts {
 
 namespace {
 
-constexpr Index share_of_one_choice = 8;  // of the beam: layouts in which the same has run and the same is there
-constexpr Index stacked = -2;             // in the trail: all operands; `none` where an operator begins
+constexpr Index share_of_one_choice = 8;  // of the beam, for layouts with equal executed operators and residents
+constexpr Index stacked = -2;             // as tensor in the trail: all operands; `none` marks the start of an operator
 
 }  // namespace
 
@@ -122,7 +122,7 @@ Index OrderBeam::next_reader(const Layout& layout, Index tensor) const {
     return none;
 }
 
-// One of each layout and operator that may run next.
+// Starts one layout for each layout and ready operator.
 void OrderBeam::begin_each() {
     begun_.clear();
     for (const Layout& layout : layouts_.list) {
@@ -141,7 +141,7 @@ void OrderBeam::begin_each() {
     }
 }
 
-// One operand more in each layout, until none is missing anywhere.
+// Places one more operand in each layout, until none is missing.
 bool OrderBeam::place_operands(const StopToken& stop) {
     while (!begun_.list.empty()) {
         children_.clear();
@@ -190,7 +190,7 @@ void OrderBeam::follow(const Child& child) {
     added.count = static_cast<Index>(begun_.residents.size()) - added.begin;
 }
 
-// What is not read again is gone.
+// Removes tensors without a later use.
 void OrderBeam::end_operator(Layouts& layouts, Layout& layout) const {
     const auto residents = layouts.of(layout);
     const auto gone = std::ranges::remove_if(
@@ -216,7 +216,7 @@ void OrderBeam::weigh(Layout& layout, std::span<const Resident> residents) const
     }
 }
 
-// Of equal layouts one is enough, and of those that only lie otherwise a few.
+// Keeps one of equal layouts, and a few of those that differ only in addresses.
 void OrderBeam::keep_best() {
     std::vector<Index> by_weight(ended_.list.size());
     std::iota(by_weight.begin(), by_weight.end(), 0);

@@ -1,9 +1,9 @@
-// A beam over orders and layouts at once: what runs next, and where what it needs lies.
+// A beam search over orders and layouts: the next operator, and the addresses of its operands.
 //
-// Beside `layouts.hpp`, which places one order: here each layout has run operators of its own, all as many, and any
-// operator that may run next does. No schedule says what should stay. What leaves is charged at once with the load that
-// brings it back, and a store if DRAM has no copy; what stays counts as leaving by a chance that grows with the
-// operators until its next use, in the order of their numbers. What is no longer read is gone at no cost.
+// `layouts.hpp` places one order. Here each layout has executed its own set of operators, all of equal number, and may
+// run any ready one. No schedule prescribes residencies. An eviction is charged at once: its reload, and a store if
+// DRAM has no copy. A resident tensor is weighted with a probability of eviction that grows with the distance to its
+// next use, by operator number. Tensors without a later use are removed at no cost.
 
 #pragma once
 
@@ -19,58 +19,58 @@ namespace onchip::layouts {
 inline constexpr Index most_ahead = 64;
 inline constexpr Bytes anywhere = -1;
 
-// Its lists have each number once; what has to run before it has lower numbers.
+// The lists have no duplicates; predecessors have lower numbers.
 struct Operator {
     std::vector<Index> reads;
     std::vector<Index> writes;
     std::vector<Index> predecessors;
 };
 
-// The operands of each operator fit together, each at a multiple of the alignment. A pin is the one place of its
+// The operands of each operator fit together, each at a multiple of the alignment. A pin is the only address of its
 // tensor.
 struct OrderProblem {
     std::vector<Tensor> tensors;
-    std::vector<Bytes> pins;  // of each tensor, or `anywhere`
+    std::vector<Bytes> pins;  // by tensor, or `anywhere`
     std::vector<Operator> operators;
     Bytes capacity = 0;
     Bytes alignment = 1;
 
-    // Throws std::invalid_argument, saying which entry, for what no problem has.
+    // Throws std::invalid_argument, with the entry, if the problem is invalid.
     void check() const;
 };
 
 struct OrderOptions {
-    Index width = 1;                           // layouts
-    Cost upper_bound = std::int64_t{1} << 62;  // only plans below it count
-    Index ahead = most_ahead;                  // operators run at most so far from the first that has not run
-    Index soon = 24;                           // what is read so many operators later surely leaves before
+    Index width = 1;                           // number of layouts
+    Cost upper_bound = std::int64_t{1} << 62;  // only plans below it are accepted
+    Index ahead = most_ahead;                  // limit on operators ahead of the first that has not run
+    Index soon = 24;                           // distance in operators from which a use counts as after an eviction
     std::uint64_t seed = 0;
 };
 
 class OrderBeam {
 public:
-    // Throws std::invalid_argument for a problem that is none.
+    // Throws std::invalid_argument if the problem is invalid.
     explicit OrderBeam(OrderProblem problem);
 
-    // Begins anew; false if it was stopped, or no layout was left: pins, or the upper bound, may leave none.
+    // Restarts. Returns false if it was stopped, or if pins or the upper bound left no layout.
     bool run(const OrderOptions& options, const StopToken& stop);
 
-    // Of the last run that found a plan: what is paid beyond the compulsory, in which order, and what lies where.
+    // The last plan found: its non-compulsory cost, order and residencies.
     Cost cost() const { return cost_; }
     const std::vector<Index>& order() const { return order_; }
     const std::vector<Stay>& stays() const { return stays_; }
 
 private:
-    // Its residents, by address, are `count` from `begin` on in the list that it is in.
+    // The residents, sorted by address, are `count` entries from `begin` on in its list.
     struct Layout {
         Cost cost = 0;
-        Cost weight = 0;  // the cost, and what is likely to be paid for what is there
+        Cost weight = 0;  // cost plus expected cost of the residents
         double tie = 0.0;
         std::uint64_t key = 0;
-        std::uint64_t ran = 0;  // of the operators from `first` on
-        Index first = 0;        // that has not run
-        Index runs = none;      // the operator whose operands are placed
-        Index placed = 0;       // so many of these surely are
+        std::uint64_t ran = 0;  // bits for the operators from `first` on
+        Index first = 0;        // first operator that has not run
+        Index runs = none;      // the operator being placed
+        Index placed = 0;       // its first operands that are placed
         Index node = none;
         Index begin = 0;
         Index count = 0;
@@ -82,14 +82,14 @@ private:
 
         void clear();
         std::span<Resident> of(const Layout& layout) { return {residents.data() + layout.begin, size_of(layout)}; }
-        // Adds one like that, with residents of another list.
+        // Adds a copy of a layout, with the given residents.
         Layout& add(const Layout& like, std::span<const Resident> of_it);
 
     private:
         static std::size_t size_of(const Layout& layout) { return static_cast<std::size_t>(layout.count); }
     };
 
-    // One operand placed, or all stacked (`use` none); `first` to `stop` leave.
+    // One operand placed, or all stacked (`use` none); residents `first` to `stop` are evicted.
     struct Child {
         Cost cost = 0;
         double tie = 0.0;
@@ -102,7 +102,7 @@ private:
         bool operator<(const Child& other) const { return cost != other.cost ? cost < other.cost : tie < other.tie; }
     };
 
-    // How often each key has been counted since it was cleared.
+    // Counts of keys since the last clear.
     class KeyCounts {
     public:
         void clear(std::size_t most_keys);
@@ -141,18 +141,18 @@ private:
     Resident placed(Index runs, Index tensor, Bytes start) const;
 
     OrderProblem problem_;
-    std::vector<std::vector<Index>> readers_;   // of each tensor, rising
-    std::vector<std::vector<Index>> operands_;  // of each operator: pinned ones first, then the largest
+    std::vector<std::vector<Index>> readers_;   // by tensor, ascending
+    std::vector<std::vector<Index>> operands_;  // by operator: pinned ones first, then by decreasing size
     bool has_pins_ = false;
     OrderOptions options_;
-    Layouts layouts_;  // of which each has run as many
-    Layouts begun_;    // of which each runs one more, with operands to be placed
-    Layouts before_;   // without the operand placed last
+    Layouts layouts_;  // with equal numbers of executed operators
+    Layouts begun_;    // with one more operator in progress
+    Layouts before_;   // the previous step of `begun_`
     Layouts ended_;
     KeyCounts alike_;
     KeyCounts seen_;
     std::vector<Child> children_;
-    Cost dearest_ = 0;  // of the children that are kept
+    Cost dearest_ = 0;  // of the children kept
     Index steps_ = 0;
     Trail trail_;
     Cost cost_ = 0;

@@ -1,12 +1,12 @@
-// A beam over layouts: addresses for one order, near what should stay of it.
+// A beam search over layouts: addresses for one order, close to the desired residencies.
 //
-// A layout is what lies where between two operators. What an operator needs and is not there is placed, one after
-// another, the largest first: at either end of a gap that takes it, or where a least run of neighbours leaves. The
-// cheapest layouts are kept, as many as the beam is wide; where no place is found all that is there leaves, and the
-// operands are stacked. Any width gives a legal plan; none proves anything.
+// A layout is the set of residents and their addresses between two operators. Missing operands are placed one by one,
+// the largest first: at either end of a gap that is large enough, or in place of a minimal run of evicted neighbours.
+// The beam keeps the cheapest layouts. If an operand finds no place, all residents are evicted and the operands are
+// stacked. Any width gives a legal plan; none proves a bound.
 //
-// Words. What should stay until its next use `is_wanted`; what is not lies there idle until it is in the way, at no
-// cost: leaving was paid after its last use, and is paid back if it is still there at the next.
+// Terms. A tensor that should stay until its next use `is_wanted`. Otherwise it is idle in memory until its bytes are
+// needed, at no cost: its eviction is charged after its last use, and refunded if it is still resident at the next.
 
 #pragma once
 
@@ -23,34 +23,34 @@ using Index = std::int32_t;
 
 inline constexpr Index none = -1;
 
-// `store` is 0 if DRAM has a copy whenever it could leave.
+// `store` is 0 if DRAM has a copy whenever the tensor could leave.
 struct Tensor {
     Bytes size = 0;
     Cost load = 0;
     Cost store = 0;
 };
 
-// One operand of one operator.
+// An operand of an operator.
 struct Use {
     Index tensor = none;
     bool is_written = false;
     bool is_wanted = false;  // should stay until its next use
     bool is_last = false;
-    Index until = none;  // the step up to which it is wanted without a break, this one at least
+    Index until = none;  // last step up to which it is wanted without a gap; this one at least
 };
 
-// The operands of the operator of each step fit together, each at a multiple of the alignment.
+// The operands of each step's operator fit together, each at a multiple of the alignment.
 struct Problem {
     std::vector<Tensor> tensors;
     std::vector<std::vector<Use>> steps;
     Bytes capacity = 0;
     Bytes alignment = 1;
 
-    // Throws std::invalid_argument, saying which entry, for what no problem has; sets `until`, sorts each step's uses.
+    // Sets `until` and sorts each step's uses. Throws std::invalid_argument, with the entry, if the problem is invalid.
     void prepare();
 };
 
-// One tensor at one address over the steps [start, stop).
+// A residency at one address over the steps [start, stop).
 struct Stay {
     Index tensor = none;
     Index start = 0;
@@ -63,18 +63,18 @@ struct Resident {
     Bytes start = 0;
     Bytes end = 0;
     bool is_copied = false;  // DRAM has a copy
-    bool is_idle = false;    // its leaving is paid
+    bool is_idle = false;    // its eviction is charged
     bool is_operand = false;
-    bool is_new = false;  // began in this step
+    bool is_new = false;  // placed in this step
 };
 
-// What has been placed, as a tree that all layouts of a beam share; a node that no layout leads from is used again.
+// The placements of all layouts as a shared tree; nodes without users are recycled.
 class Trail {
 public:
     struct Node {
         Index parent = none;
         Index step = 0;
-        Index tensor = none;  // none: all operands have been stacked
+        Index tensor = none;  // none: all operands were stacked
         Index users = 1;
         Bytes start = 0;
     };
@@ -91,19 +91,19 @@ private:
 
 class Beam {
 public:
-    // Throws std::invalid_argument for a problem that is none.
+    // Throws std::invalid_argument if the problem is invalid.
     explicit Beam(Problem problem);
 
-    // Begins anew with so many layouts at most, ties broken by the seed; false if it was stopped.
+    // Restarts with at most `width` layouts; `seed` breaks ties. Returns false if it was stopped.
     bool run(Index width, std::uint64_t seed, const StopToken& stop);
 
-    // Of the last run that was not stopped: what is paid beyond the compulsory, and what lies where.
+    // The last complete run: non-compulsory cost and residencies.
     Cost cost() const { return cost_; }
     const std::vector<Stay>& stays() const { return stays_; }
 
 private:
     struct Layout {
-        std::vector<Resident> residents;  // by address
+        std::vector<Resident> residents;  // sorted by address
         Cost cost = 0;
         std::uint64_t key = 0;
         Index node = none;
@@ -111,7 +111,7 @@ private:
 
     enum class Move { nothing, place, stack };
 
-    // One layout that may follow: `first` to `stop` leave.
+    // A successor layout: residents `first` to `stop` are evicted.
     struct Child {
         Cost cost = 0;
         double tie = 0.0;
@@ -148,10 +148,10 @@ private:
     static std::uint64_t key_of(const Resident& one);
 
     Problem problem_;
-    std::vector<Index> until_;  // by tensor, as its last use up to now says
+    std::vector<Index> until_;  // by tensor: `until` of its latest use
     std::vector<Layout> layouts_;
     std::vector<Child> children_;
-    Cost dearest_ = 0;  // of the children that are kept
+    Cost dearest_ = 0;  // of the children kept
     Trail trail_;
     Index step_ = 0;
     Index width_ = 1;

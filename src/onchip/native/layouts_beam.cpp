@@ -1,4 +1,4 @@
-// The beam from step to step, and the plan that its cheapest layout comes from.
+// The beam from step to step, and the plan of its cheapest layout.
 
 #include <algorithm>
 #include <limits>
@@ -101,7 +101,7 @@ const Use* Beam::use_of(Index tensor) const {
     return nullptr;
 }
 
-// What is there and is needed stays where it is.
+// Resident operands keep their addresses.
 void Beam::begin_step(Layout& layout) const {
     for (Resident& one : layout.residents) {
         if (use_of(one.tensor) == nullptr) continue;
@@ -115,7 +115,7 @@ void Beam::begin_step(Layout& layout) const {
     }
 }
 
-// One operand more in each layout, until none is missing anywhere.
+// Places one more operand in each layout, until none is missing.
 bool Beam::place_operands(const StopToken& stop) {
     for (bool is_any_missing = true; is_any_missing;) {
         is_any_missing = false;
@@ -132,7 +132,7 @@ bool Beam::place_operands(const StopToken& stop) {
     return true;
 }
 
-// What is not read again is gone; what is not wanted pays for leaving.
+// Removes tensors without a later use, and charges the eviction of unwanted ones.
 void Beam::end_step(Layout& layout) const {
     std::vector<Resident> rest;
     rest.reserve(layout.residents.size());
@@ -153,7 +153,7 @@ void Beam::end_step(Layout& layout) const {
     layout.residents.swap(rest);
 }
 
-// Of equal layouts one is enough.
+// Keeps one of equal layouts.
 void Beam::keep_cheapest() {
     std::sort(children_.begin(), children_.end());
     std::unordered_set<std::uint64_t> seen;
@@ -186,7 +186,7 @@ Beam::Layout Beam::follow(const Child& child) {
     return found;
 }
 
-// The one with the most padding goes on top.
+// Puts the operand with the most padding on top.
 void Beam::stack_operands(Layout& layout) const {
     std::vector<Use> uses = problem_.steps[step_];
     const auto padding = [&](const Use& use) {

@@ -1,4 +1,4 @@
-// `LayoutBeam`, `OrderBeam` and `PlacedPlan` for Python.
+// Python bindings of `LayoutBeam`, `OrderBeam` and `PlacedPlan`.
 
 #include <nanobind/stl/vector.h>
 

@@ -1,4 +1,4 @@
-// Where an operand can be placed in a layout, and what leaves for it.
+// The possible places of an operand in a layout, and the evictions for it.
 
 #include <cmath>
 
@@ -24,7 +24,7 @@ Resident Beam::placed(const Use& use, Bytes start) const {
     return {use.tensor, start, start + problem_.tensors[use.tensor].size, !use.is_written, false, true, true};
 }
 
-// The largest operand that is not there yet, none if all are.
+// Returns the largest operand that is not resident, or none.
 Index Beam::missing_use(const Layout& layout) const {
     const std::vector<Use>& uses = problem_.steps[step_];
     for (Index use = 0; use < static_cast<Index>(uses.size()); ++use) {
@@ -35,7 +35,7 @@ Index Beam::missing_use(const Layout& layout) const {
     return none;
 }
 
-// False if nothing is missing.
+// Returns false if no operand is missing.
 bool Beam::list_children(Index number) {
     const Layout& layout = layouts_[number];
     const Index use = missing_use(layout);
@@ -47,7 +47,7 @@ bool Beam::list_children(Index number) {
     return true;
 }
 
-// False if there is room nowhere.
+// Returns false if no place exists.
 bool Beam::list_places(Index number, Index use) {
     const Room room(layouts_[number].residents, problem_.capacity, problem_.alignment);
     return room.list_places(
@@ -71,7 +71,7 @@ void Beam::add_place(Index number, Index use, Index first, Index stop, Cost cost
     children_.push_back({layout.cost + cost, tie, key, start, number, use, first, stop, Move::place});
 }
 
-// All leave, and the operands are stacked: there is always room for that.
+// Evicts all residents and stacks the operands, which always fits.
 void Beam::add_stack(Index number) {
     const Layout& layout = layouts_[number];
     Cost cost = layout.cost;

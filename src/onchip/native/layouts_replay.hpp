@@ -1,4 +1,4 @@
-// What lies where and when, from what is placed step by step.
+// Residencies from a sequence of placements.
 
 #pragma once
 
@@ -19,13 +19,13 @@ public:
         }
     }
 
-    // What it overlaps leaves.
+    // Overlapping residents leave.
     void place(const Resident& placed, Index step) {
         close_if([&](const Open& one) { return one.resident.start < placed.end && placed.start < one.resident.end; });
         open_.push_back({placed, step, step});
     }
 
-    // All leave; what began in this step has not been there.
+    // All residents leave; those placed in this step are dropped.
     void clear(Index step) {
         std::erase_if(open_, [&](const Open& one) { return one.since == step; });
         close_if([](const Open&) { return true; });
@@ -36,7 +36,7 @@ public:
     }
 
 private:
-    // Of what is there: since when, and when it was last used.
+    // A resident, its first step here, and its last use.
     struct Open {
         Resident resident;
         Index since = 0;

@@ -1,4 +1,4 @@
-// What both beams do with a layout: where there is room in it, what stays of it, which of its children are kept.
+// Functions shared by both beams: free places in a layout, its residents after evictions, and selection of children.
 
 #pragma once
 
@@ -18,18 +18,18 @@ inline Bytes aligned(Bytes address, Bytes alignment) {
     return (address + alignment - 1) / alignment * alignment;
 }
 
-// The room between residents that lie by address.
+// The free ranges between residents sorted by address.
 class Room {
 public:
     Room(std::span<const Resident> residents, Bytes capacity, Bytes alignment)
         : residents_(residents), capacity_(capacity), alignment_(alignment) {}
 
-    // The lowest address behind so many of them, and where the one with this number begins.
+    // The lowest address above `count` residents, and the start of the resident with a number.
     Bytes start_behind(Index count) const { return aligned(count ? residents_[count - 1].end : 0, alignment_); }
     Bytes end_before(Index number) const { return number < count() ? residents_[number].start : capacity_; }
 
-    // Calls `place(first, stop, cost, start)` for each least run of neighbours, often none, without which there is
-    // room, at its lower and upper end; operands do not leave. False if none is.
+    // Calls `place(first, stop, cost, start)` for each minimal run of neighbours, often empty, whose eviction makes
+    // room: at the lower and the upper end. Operands stay. Returns false if no run makes room.
     template <typename Leaving, typename Place>
     bool list_places(Bytes size, const Leaving& leaving, const Place& place) const {
         Index stop = 0;
@@ -57,8 +57,8 @@ public:
         return has_any;
     }
 
-    // The least of what is `between` it and what it touches, in the place of those from `first` to `stop`: what leaves
-    // together leaves one gap.
+    // Returns the least distance `between` the placed tensor and its direct neighbours, without those from `first` to
+    // `stop`. Tensors that leave together leave one gap.
     template <typename Between>
     double mismatch(Index first, Index stop, Bytes start, Bytes size, const Between& between) const {
         double least = HUGE_VAL;
@@ -77,7 +77,7 @@ private:
     Bytes alignment_;
 };
 
-// With one in the place of those from `first` to `stop`.
+// Returns the residents with those from `first` to `stop` replaced by one.
 inline std::vector<Resident> with_placed(const std::vector<Resident>& old, Index first, Index stop,
                                          const Resident& placed) {
     std::vector<Resident> found;
@@ -88,7 +88,8 @@ inline std::vector<Resident> with_placed(const std::vector<Resident>& old, Index
     return found;
 }
 
-// Keeps the cheapest for a beam of this width where there are more than `most`; what is dearer need not be listed.
+// Keeps the cheapest children for a beam of this width if there are more than `most`; sets the cost above which
+// children need not be listed.
 template <typename Child>
 void shrink(std::vector<Child>& children, Index width, std::size_t most, Cost& dearest) {
     const std::size_t fewest = children_kept_per_layout * static_cast<std::size_t>(width);

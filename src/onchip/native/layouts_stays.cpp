@@ -1,4 +1,4 @@
-// What lies where and when, from what has been placed.
+// Residencies from the trail of placements.
 
 #include "layouts_replay.hpp"
 

@@ -1,4 +1,4 @@
-// One order after the other, and how far each memory is filled.
+// Enumeration of orders, and filling of the memories.
 
 #include <algorithm>
 #include <stdexcept>
@@ -56,7 +56,7 @@ bool Orders::next() {
     return false;
 }
 
-// Whether everything fits: a memory holds at least the loops of the one below, a home all of them.
+// Returns true if the order fits: each memory holds at least the loops of the one below, a home holds all loops.
 bool Orders::fill() {
     const auto levels = static_cast<Index>(filling_.levels.size());
     tile_[0] = 0;
@@ -84,7 +84,7 @@ bool Orders::fill() {
     return true;
 }
 
-// As many more loops of each operand as move least from above; of equal ones the last.
+// Chooses the further loops of each operand with the least traffic from above; the last of equal choices.
 bool Orders::fill_level(Index level) {
     const FilledLevel& here = filling_.levels[level];
     for (Index slot = 0; slot < operands; ++slot) {
@@ -117,9 +117,10 @@ bool Orders::fill_level(Index level) {
     return is_found;
 }
 
-// Bits of an operand's tiles with more and more loops, up to the largest that fits; whether any may be chosen.
+// Measures an operand's tiles with increasing numbers of loops, up to the largest that fits. Returns true if a choice
+// exists.
 //
-// In a double-buffered memory the last tile, which none follows, may fit where a smaller one does not.
+// In a double-buffered memory the final tile, which has no successor, may fit although a smaller one does not.
 bool Orders::measure(Index level, Slot& slot, Index operand) {
     slot.first = 0;
     slot.fitting = 1;
@@ -142,7 +143,7 @@ bool Orders::measure(Index level, Slot& slot, Index operand) {
     return slot.fitting > slot.first;
 }
 
-// Bits that come from above in all, as the tile and the loops outside it say.
+// Returns the total bits from above, by the tile size and the loops outside it.
 double Orders::traffic(Index level, const Slot& slot, Index operand, Index more) const {
     if (operand == none || filling_.levels[level].is_home[operand]) return 0.0;
     const Count inside = filling_.tiles[tile_[cut_[operand] + more]].iterations;

@@ -1,4 +1,4 @@
-// `LomaOrders` for Python: it writes mappings into arrays, one per row.
+// Python bindings of `LomaOrders`, which writes mappings into arrays, one per row.
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
@@ -23,7 +23,7 @@ using Row = nb::ndarray<Count, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Table = nb::ndarray<Count, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Cuts = nb::ndarray<Count, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
-// Columns of `Chosen` in `model/layer/tables.py` that an order decides.
+// Columns of `Chosen` in `model/layer/tables.py` that an order determines.
 struct Rows {
     Row turn_count;
     Table turn_loop, turn_size, beside_at;

@@ -1,11 +1,11 @@
-// A network on a chip, cycle by cycle: a mesh of routers, and actors on its ports that send packets and compute.
+// A cycle-accurate network on chip: a mesh of routers with endpoints on its ports that send packets and compute.
 //
-// Words. A flit is what a link carries in a cycle; a packet is a head flit, body flits and a tail flit. A port of a
-// router is local, north, east, south or west; where no neighbour is, an endpoint may be. A channel is what lies
-// between two crossbars: a queue of so many flits, which a flit crosses in so many cycles, and whose freed place the
-// sender knows of so many cycles later. A task is what an endpoint does: send packets to one or many endpoints, or
-// compute; a barrier is done by nobody. What a router decides in a cycle rests on earlier cycles alone, so that the
-// order of the routers says nothing. docs/network_on_chip.md says the rules, `tests/oracles` hold a plain version.
+// Terms. A flit is the unit that a link carries per cycle; a packet is a head flit, body flits and a tail flit. The
+// ports of a router are local, north, east, south and west; a port without a neighbour may have an endpoint. A channel
+// connects two crossbars: a queue with a capacity in flits, a latency per flit, and a delay until the sender learns of
+// a freed place (credit). A task of an endpoint sends packets to one or many endpoints, or computes; a barrier has no
+// endpoint. Routers decide from the state of earlier cycles only, so the result does not depend on their order.
+// docs/network_on_chip.md has the rules, `tests/oracles` a plain version.
 
 #pragma once
 
@@ -22,15 +22,15 @@ namespace onchip::noc {
 
 using Cycle = std::int64_t;
 using Index = std::int32_t;
-using EndpointSet = std::uint64_t;  // a bit for each endpoint
+using EndpointSet = std::uint64_t;  // one bit per endpoint
 
 inline constexpr Index none = -1;
 inline constexpr Index ports = 5;  // local, north, east, south, west
 inline constexpr Index most_endpoints = 64;
 inline constexpr Cycle most_cycles = Cycle{1} << 60;
 
-// Where an actor sits. Of each packet that it sends the tail waits until so many cycles after the head was made; a
-// packet that it receives counts so many cycles after its tail.
+// The location of an actor. The tail of a packet waits until `read_cycles` after its head was created; a received
+// packet counts `write_cycles` after its tail.
 struct Endpoint {
     Index router = 0;
     Index port = 0;
@@ -42,23 +42,23 @@ struct Network {
     Index columns = 1;
     Index rows = 1;
     Index packet_flits = 1;
-    Index buffer_flits = 1;     // of a channel between routers
+    Index buffer_flits = 1;     // per channel between routers
     Cycle hop_cycles = 1;       // from one crossbar to the next
-    Cycle credit_cycles = 1;    // until a freed place is known to be free
+    Cycle credit_cycles = 1;    // until the sender learns of a freed place
     Index injection_flits = 1;  // of the channel from an endpoint
     Cycle injection_cycles = 1;
     Cycle ejection_cycles = 1;
     std::vector<Endpoint> endpoints;
 
-    // Throws std::invalid_argument, saying which entry, for what no network is.
+    // Throws std::invalid_argument, with the entry, if the network is invalid.
     void check() const;
 };
 
 enum class Kind { send, compute, barrier };
 
-// `size` is packets, or cycles after the one in which a computation begins. It begins when all it waits for has ended,
-// at its actor at least; of what an actor may begin, the first. Not before `earliest`, which only a task may have that
-// waits for none.
+// `size` is in packets, or in cycles after the first one of a computation. A task starts when all tasks in `waits_for`
+// have ended; for a receiver, a send has ended once its own packets are there. An actor starts its first ready task.
+// `earliest` is only for tasks without predecessors.
 struct Task {
     Kind kind = Kind::barrier;
     Index actor = none;
@@ -78,7 +78,7 @@ struct Flit {
 class Channel {
 public:
     Channel(Index flits, Cycle latency, Cycle credit);
-    // Whether so many more flits may enter now.
+    // Returns true if `count` more flits may enter now.
     bool has_room(Cycle now, Index count) const;
     bool has_front(Cycle now) const { return popped_ < pushed_ && entered_[slot(popped_)] + latency_ <= now; }
     const Flit& front() const { return flits_[slot(popped_)]; }
@@ -105,28 +105,28 @@ struct Delivery {
     Index task = 0;
 };
 
-// Routers and channels. Packets for one endpoint are switched by wormhole: a flit goes on where there is room for it.
-// Packets for many by cut-through: the head waits for room for the whole packet at every output at once.
+// The routers and channels. Unicast packets use wormhole switching: a flit moves if it has room. Multicast packets use
+// cut-through: the head waits for room for the whole packet at all outputs.
 class Mesh {
 public:
     explicit Mesh(const Network& network);
     bool may_inject(Cycle now, Index endpoint) const;
     void inject(Cycle now, Index endpoint, const Flit& flit);
-    // All routers, once; whether a flit moved.
+    // Steps each router once. Returns true if a flit moved.
     bool step(Cycle now);
     bool is_empty() const { return busy_ == 0; }
     std::queue<Delivery>& deliveries() { return deliveries_; }
     std::int64_t flit_hops() const { return flit_hops_; }
 
 private:
-    using Outputs = std::uint32_t;  // a bit for each port
+    using Outputs = std::uint32_t;  // one bit per port
     struct Port {
-        EndpointSet reach = 0;  // the endpoints that lie this way
-        Index channel = none;   // into which it leads
-        Index endpoint = none;  // to which it leads
+        EndpointSet reach = 0;  // endpoints in this direction
+        Index channel = none;   // the channel that it feeds
+        Index endpoint = none;  // the endpoint that it feeds
         Index owner = none;     // the input whose packet passes
-        Index next_input = 4;   // which is asked first
-        Outputs route = 0;      // as an input: the outputs of the packet that passes
+        Index next_input = 4;   // the input with the highest priority
+        Outputs route = 0;      // as an input: outputs of the passing packet
         Index router_after = 0;
     };
 
@@ -134,7 +134,7 @@ private:
     Outputs outputs_of(Index router, const Flit& flit) const;
     bool has_room(Cycle now, const Port& output, Index count) const;
     bool step_router(Cycle now, Index router);
-    // The outputs that each input with a flit asks for and could have.
+    // Finds the outputs that each input with a flit requests and could get.
     void find_requests(Cycle now, Index router);
     Outputs grant_multicasts(Cycle now, Index router);
     bool grant_unicasts(Cycle now, Index router, Outputs taken);
@@ -159,11 +159,11 @@ public:
     Simulation(const Simulation&) = delete;
     Simulation& operator=(const Simulation&) = delete;
 
-    // Runs on, to the end or to a cycle; stuck: nothing can happen any more, and tasks are left.
+    // Continues to the end or to a cycle. Stuck: tasks are left, but nothing can move.
     Outcome run(Cycle last_cycle, const StopToken& stop);
     Cycle cycles() const { return cycles_; }
     std::int64_t flit_hops() const { return mesh_.flit_hops(); }
-    // By task; -1 of one that has not begun or ended.
+    // By task; -1 if it has not started or ended.
     const std::vector<Cycle>& begins() const { return begins_; }
     const std::vector<Cycle>& ends() const { return ends_; }
 
@@ -209,10 +209,10 @@ private:
     Mesh mesh_;
     std::vector<Progress> progress_;
     std::vector<Actor> actors_;
-    EndpointSet active_ = 0;  // actors that could begin or send a flit
+    EndpointSet active_ = 0;  // actors that could start a task or send a flit
     std::vector<Cycle> packets_left_;
     std::priority_queue<Timed, std::vector<Timed>, std::greater<>> events_;
-    std::vector<Index> released_;  // tasks by their earliest cycle, those yet to come last to first
+    std::vector<Index> released_;  // tasks by decreasing earliest cycle, not yet released
     std::vector<Cycle> begins_;
     std::vector<Cycle> ends_;
     Index tasks_left_ = 0;

@@ -1,4 +1,4 @@
-// `NetworkSimulation` for Python.
+// Python bindings of `NetworkSimulation`.
 
 #include <nanobind/stl/vector.h>
 

@@ -1,4 +1,4 @@
-// The routers of a network on a chip.
+// The routers of the network on chip.
 
 #include <bit>
 
@@ -14,7 +14,7 @@ Index opposite(Index port) {
     return port <= east ? port + 2 : port - 2;
 }
 
-// The port whose turn is next, all five in a ring.
+// Returns the next port in the round-robin order of all five.
 Index after(Index port) {
     return port == local ? west : port - 1;
 }
@@ -47,7 +47,7 @@ Mesh::Mesh(const Network& network)
         channels_.emplace_back(flits, latency, network.credit_cycles);
         return static_cast<Index>(channels_.size()) - 1;
     };
-    // The channel with the number of a port leads to its router from there.
+    // The channel with the number of a port leads from that port into its router.
     std::vector<bool> is_endpoint(ports_.size());
     for (const Endpoint& endpoint : network.endpoints) is_endpoint[ports * endpoint.router + endpoint.port] = true;
     for (Index port = 0; port < static_cast<Index>(ports_.size()); ++port) {
@@ -81,7 +81,7 @@ Mesh::Mesh(const Network& network)
     }
 }
 
-// First along the row, then along the column.
+// XY routing: first along the row, then along the column.
 Index Mesh::output_port(Index from, const Endpoint& to) const {
     Index across = to.router % network_.columns - from % network_.columns;
     Index down = to.router / network_.columns - from / network_.columns;
@@ -148,7 +148,7 @@ void Mesh::find_requests(Cycle now, Index router) {
     }
 }
 
-// The first inputs before the later ones, all outputs of a packet at once.
+// Grants inputs in order, with all outputs of a packet at once.
 Mesh::Outputs Mesh::grant_multicasts(Cycle now, Index router) {
     Outputs taken = 0;
     for (Index input = 0; input < ports; ++input) {
@@ -159,7 +159,7 @@ Mesh::Outputs Mesh::grant_multicasts(Cycle now, Index router) {
     return taken;
 }
 
-// Each output takes the inputs in turn, west first.
+// Each output serves the inputs round robin, west first.
 bool Mesh::grant_unicasts(Cycle now, Index router, Outputs taken) {
     Outputs asked = 0;
     for (Index input = 0; input < ports; ++input) {

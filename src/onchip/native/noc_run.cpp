@@ -1,4 +1,4 @@
-// The actors of a network on a chip, and what waits for what.
+// The actors of the network on chip, and dependencies between tasks.
 
 #include <algorithm>
 #include <bit>
@@ -183,7 +183,7 @@ void Simulation::begin(Cycle now, Index actor) {
     }
 }
 
-// A flit, if it may go; whether it went.
+// Sends a flit if possible. Returns true if it was sent.
 bool Simulation::send(Cycle now, Index actor) {
     Actor& own = actors_[actor];
     const Task& task = tasks_[own.task];
@@ -223,7 +223,7 @@ void Simulation::release(Cycle now, Index task) {
     if (--progress_[task].waiting_for == 0) make_ready(now, task);
 }
 
-// What waits at a receiver goes on when its own packets are all there, everybody else when all receivers' are.
+// A dependent task at a receiver is released when that receiver has all packets, any other when all receivers have.
 void Simulation::receive(Cycle now, Index task, Index endpoint) {
     Progress& own = progress_[task];
     EndpointSet before = tasks_[task].receivers & (bit_of(endpoint) - 1);

@@ -1,10 +1,10 @@
-// The exact packing search: what lies on the floor of one section, decided again and again.
+// The exact packing search: branches on the buffer at the floor of one section.
 //
-// Why nothing is missed is argued in docs/packing.md. The search is the one of `memory/allocate/exact.py`,
-// which makes the tables and restarts it; `tests/oracles` hold a plain version beside it.
+// docs/packing.md proves completeness. `memory/allocate/exact.py` builds the tables and restarts the search;
+// `tests/oracles` hold a plain version.
 //
-// Words. Buffers are numbered from 0 on. A section is a largest set of buffers that live at once; a buffer lives in
-// the sections [first, stop). Sizes and offsets are in units of which every size is a multiple.
+// Terms. Buffers are numbered from 0. A section is a maximal set of buffers that are alive at once; a buffer is alive
+// in the sections [first, stop). Sizes and offsets are in units that divide every size.
 
 #pragma once
 
@@ -22,23 +22,23 @@ using Index = std::int32_t;
 inline constexpr Index none = -1;
 inline constexpr Units most_units = Units{1} << 60;
 
-// A buffer as the problem gives it. Its neighbours live in one of its sections at least.
+// A buffer of the problem. Its neighbours share at least one section with it.
 struct Buffer {
     Index first = 0;
     Index stop = 0;
     Units size = 0;
     Units last = 0;      // its highest legal offset
-    Units fixed = none;  // the only legal offset, or none if any will do
-    Index twin = none;   // one with the same life and size, which is placed before it
+    Units fixed = none;  // the only legal offset, or none
+    Index twin = none;   // a buffer of equal lifetime and size that is placed first
     std::vector<Index> neighbours;
 };
 
-// No section may be filled above its limit.
+// The height of a section is at most its limit.
 struct Problem {
     std::vector<Buffer> buffers;
     std::vector<Units> limits;
 
-    // Throws std::invalid_argument, saying which entry, for what no packing problem has.
+    // Throws std::invalid_argument, with the entry, if the problem is invalid.
     void check() const;
 };
 
@@ -48,39 +48,39 @@ class Search {
 public:
     explicit Search(Problem problem);
 
-    // Begins anew, trying buffers of low rank first; what sections are to blame for and what has failed stays known.
+    // Restarts, with buffers of low rank first. Keeps the blame of sections and the known failures.
     Outcome run(const std::vector<Index>& rank, std::int64_t most_nodes, const StopToken& stop);
 
-    // Decisions of the last run.
+    // Number of decisions in the last run.
     std::int64_t nodes() const { return nodes_; }
 
-    // By buffer, in units; of a packing if the last run found one.
+    // By buffer, in units; a packing if the last run found one.
     std::vector<Units> offsets() const;
 
-    // The section that was most to blame in all runs, the first of equals.
+    // The section with the most blame over all runs; the first of several.
     Index hardest_section() const;
 
 private:
-    // What is decided of a buffer so far. `support` is the top of its highest placed neighbour, `low` the least offset
-    // that is not ruled out; the two are equal unless the buffer was passed over.
+    // The state of a buffer. `support` is the top of its highest placed neighbour, `low` its least possible offset;
+    // they are equal unless the buffer was passed over.
     struct BufferState {
         Units support = 0;
         Units low = 0;
-        std::int64_t noted = 0;  // the node in which its bounds were noted last
+        std::int64_t noted = 0;  // node in which its bounds were last saved
         bool is_placed = false;
     };
 
-    // `total` is of the sizes yet to be placed; `blame` counts the failures that were found here, from 1 on.
+    // `total`: sizes not yet placed; `blame`: failures found here, plus 1.
     struct SectionState {
         Units total = 0;
         Units floor = 0;
-        Index link = 0;     // to the next section without a floor; while parts are made, how far they reach
-        Index choices = 0;  // differences between sections
+        Index link = 0;     // next section without a floor; in `split`, the end of a part
+        Index choices = 0;  // as differences between sections
         bool is_valley = false;
         double blame = 1.0;
     };
 
-    // A run of entries of `lists_`, half open.
+    // A half-open range of entries of `lists_`.
     struct Listed {
         Index begin = 0;
         Index end = 0;
@@ -98,23 +98,23 @@ private:
         Units low = 0;
     };
 
-    // What is left to pack in some sections that share no buffer with any others.
+    // The rest of the packing in sections that share no buffer with others.
     struct Part {
         Listed buffers;
-        Index next = none;   // the part that is packed after it
-        Index owner = none;  // the frame whose decision made it
+        Index next = none;   // the part packed after it
+        Index owner = none;  // the frame whose decision created it
         std::uint64_t low_key = 0;
         std::uint64_t high_key = 0;
     };
 
-    // One decision on the path: which of the choices lies on the floor of a section, at last none.
+    // A decision on the path: the choice at the floor of a section; at last, no choice.
     struct Frame {
         Listed buffers;
         Listed choices;
         Index next_choice = 0;
         Index decided = none;  // a buffer, none or `passed`
-        Index blamed = none;   // the frame to go back to if nothing works
-        Index pending = none;  // the part that is packed once this one is
+        Index blamed = none;   // the frame to backjump to after failure
+        Index pending = none;  // the part packed after this one
         std::uint64_t low_key = 0;
         std::uint64_t high_key = 0;
         std::size_t noted_before = 0;
@@ -160,12 +160,12 @@ private:
     Problem problem_;
     std::vector<Index> rank_;
     std::vector<BufferState> state_;
-    std::vector<SectionState> sections_;  // one more than there are
+    std::vector<SectionState> sections_;  // number of sections + 1
     std::vector<Index> lists_;
     std::vector<Noted> trail_;
     std::vector<Part> parts_;
     std::vector<Frame> frames_;
-    std::vector<Key> failures_;  // a power of two many; a later failure takes the place of an earlier one
+    std::vector<Key> failures_;  // size: a power of two; later failures overwrite
     std::int64_t nodes_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// `PackingSearch` for Python.
+// Python bindings of `PackingSearch`.
 
 #include <nanobind/stl/vector.h>
 

@@ -1,4 +1,4 @@
-// What a decision rules out: floors, what rests on nothing, parts that have failed before; and where to decide next.
+// Bounds after a decision: floors, unsupported buffers, known failures of parts; and the choice of the next section.
 
 #include <algorithm>
 #include <limits>
@@ -15,7 +15,7 @@ constexpr std::uint64_t hash_step = 0x9E3779B97F4A7C15U;
 
 }  // namespace
 
-// What is left of the frame's part.
+// Lists the unplaced buffers of the frame's part.
 Search::Listed Search::list_rest(const Frame& frame) {
     const auto begin = static_cast<Index>(lists_.size());
     for (Index at = frame.buffers.begin; at < frame.buffers.end; ++at) {
@@ -24,9 +24,9 @@ Search::Listed Search::list_rest(const Frame& frame) {
     return {begin, static_cast<Index>(lists_.size())};
 }
 
-// Raises those passed over to the lowest top that they can still rest on; false where one can rest on none.
+// Raises passed-over buffers to the lowest top that can still support them. Returns false if a buffer has none.
 //
-// One that all its neighbours leave room for, where it was passed over, would only sink. A fixed buffer cannot sink.
+// A passed-over buffer that all its neighbours leave room for would only sink. Fixed buffers cannot sink.
 bool Search::raise_passed(Listed rest) {
     bool is_changed = true;
     while (is_changed) {
@@ -56,13 +56,13 @@ bool Search::raise_passed(Listed rest) {
     return true;
 }
 
-// All sections of a buffer together are to blame as much as one section.
+// Adds the blame of one section, split over all sections of a buffer.
 void Search::blame_life(const Buffer& buffer) {
     const double share = 1.0 / (buffer.stop - buffer.first);
     for (Index section = buffer.first; section < buffer.stop; ++section) sections_[section].blame += share;
 }
 
-// By insertion: little has changed since the last time.
+// Insertion sort: little has changed since the last time.
 void Search::sort_by_low(Listed rest) {
     for (Index at = rest.begin + 1; at < rest.end; ++at) {
         const Index buffer = lists_[at];
@@ -93,7 +93,8 @@ Index Search::next_without_floor(Index section) {
     return root;
 }
 
-// Finds the lowest offset left in each section; whether what is left fits above it. The list is sorted by `low`.
+// Finds the lowest remaining offset in each section. Returns true if the unplaced buffers fit above it. The list is
+// sorted by `low`.
 bool Search::set_floors(Listed rest) {
     const Sections all = extent(rest);
     for (Index section = all.first; section <= all.stop; ++section) sections_[section].link = section;
@@ -118,7 +119,7 @@ bool Search::set_floors(Listed rest) {
     return true;
 }
 
-// Divides the list into parts with no section in common; returns the first of their chain.
+// Splits the list into parts without a common section. Returns the first part of their chain.
 Index Search::split(Listed rest) {
     const Sections all = extent(rest);
     for (Index section = all.first; section < all.stop; ++section) sections_[section].link = section;
@@ -137,7 +138,7 @@ Index Search::split(Listed rest) {
     return head;
 }
 
-// What begins in these sections, before the other parts of the chain.
+// Adds the buffers that begin in these sections as a part, in front of the chain.
 Index Search::add_part(Listed rest, Sections sections, Index next) {
     Part part;
     part.buffers.begin = static_cast<Index>(lists_.size());
@@ -159,7 +160,7 @@ bool Search::any_has_failed_before(Index head) {
     return false;
 }
 
-// Whether this part, with these bounds, is known to have no packing (by a hash of 128 bits, which the part keeps).
+// Returns true if this part, with these bounds, is known to be infeasible (by a 128-bit hash, which the part keeps).
 bool Search::has_failed_before(Part& part) const {
     part.low_key = part.high_key = 0;
     for (Index at = part.buffers.begin; at < part.buffers.end; ++at) {
@@ -177,7 +178,7 @@ Search::Key& Search::remembered(std::uint64_t low_key) {
     return failures_[low_key & (failures_.size() - 1)];
 }
 
-// The section, in a valley, with the fewest choices for the failures that it has seen.
+// Returns the section in a valley with the fewest choices relative to its failures.
 Index Search::choose_section(Listed buffers) {
     const Sections all = extent(buffers);
     mark_valleys(all);
@@ -200,7 +201,7 @@ Index Search::choose_section(Listed buffers) {
     return best;
 }
 
-// Runs of equal floors between higher ones.
+// Marks runs of equal floors between higher ones.
 void Search::mark_valleys(Sections all) {
     Index section = all.first;
     while (section < all.stop) {
@@ -213,7 +214,7 @@ void Search::mark_valleys(Sections all) {
     }
 }
 
-// As differences between sections: how many buffers lie on the floor of a valley.
+// Counts the buffers at the floor of a valley, as differences between sections.
 void Search::count_choices(Listed buffers, Sections all) {
     for (Index section = all.first; section <= all.stop; ++section) sections_[section].choices = 0;
     for (Index at = buffers.begin; at < buffers.end; ++at) {

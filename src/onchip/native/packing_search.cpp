@@ -1,4 +1,4 @@
-// The path of decisions: frames, and what each decision changes and takes back.
+// The decision path: frames, and the changes of each decision with their undo.
 
 #include <algorithm>
 #include <bit>
@@ -103,7 +103,7 @@ void Search::reset() {
     nodes_ = 0;
 }
 
-// Opens the first frame; false where nothing packs, and nothing has to be decided to see it.
+// Opens the first frame. Returns false if no packing exists and no decision is needed to see it.
 bool Search::begin() {
     const Listed all{0, static_cast<Index>(lists_.size())};
     sort_by_low(all);
@@ -114,7 +114,7 @@ bool Search::begin() {
     return true;
 }
 
-// The next decision of the frame: one buffer on the floor, at last none; false if all are made.
+// Makes the next decision of the frame: one buffer at the floor; at last, none. Returns false if all are made.
 bool Search::decide(Frame& frame) {
     Index at = frame.next_choice;
     while (at < frame.choices.end && waits_for_twin(lists_[at])) ++at;
@@ -139,7 +139,7 @@ bool Search::waits_for_twin(Index buffer) const {
     return twin != none && !state_[twin].is_placed;
 }
 
-// Puts the buffer at its lowest offset; raises its neighbours above it.
+// Places the buffer at its lowest offset, and raises its neighbours above it.
 void Search::place(Index buffer) {
     const Buffer& one = problem_.buffers[buffer];
     const Units top = state_[buffer].low + one.size;
@@ -155,7 +155,7 @@ void Search::place(Index buffer) {
     }
 }
 
-// None of the frame's choices lies on the floor.
+// Excludes all of the frame's choices from the floor.
 void Search::pass_over(const Frame& frame) {
     for (Index at = frame.choices.begin; at < frame.choices.end; ++at) {
         note(lists_[at]);
@@ -163,7 +163,7 @@ void Search::pass_over(const Frame& frame) {
     }
 }
 
-// Notes a buffer's bounds before the first time that a decision changes them.
+// Saves a buffer's bounds before a decision changes them for the first time.
 void Search::note(Index buffer) {
     BufferState& one = state_[buffer];
     if (one.noted == nodes_) return;
@@ -187,7 +187,7 @@ void Search::take_back(Frame& frame) {
     frame.decided = none;
 }
 
-// Opens the next frame after a decision, if the bounds allow it; false where nothing is left to place.
+// Opens the next frame after a decision if the bounds allow it. Returns false if all buffers are placed.
 bool Search::step_on() {
     const Index pending = frames_.back().pending;
     const Listed rest = list_rest(frames_.back());
@@ -207,7 +207,7 @@ bool Search::step_on() {
     return true;
 }
 
-// From an exhausted frame to the decision that is to blame: the last one that touched its part.
+// Backjumps from an exhausted frame to the last decision that affected its part.
 void Search::step_back() {
     const Frame& exhausted = frames_.back();
     remembered(exhausted.low_key) = {exhausted.low_key, exhausted.high_key};
@@ -232,7 +232,7 @@ void Search::open_frame(Index at) {
     frames_.push_back(frame);
 }
 
-// What may lie on the floor of the section, by rank.
+// Lists the candidates for the floor of the section, by rank.
 Search::Listed Search::list_choices(const Part& part, Index section) {
     const auto begin = static_cast<Index>(lists_.size());
     for (Index at = part.buffers.begin; at < part.buffers.end; ++at) {

@@ -1,7 +1,8 @@
-// An order of least peak: the best-first search over which operators have run, where the cost of a path is the
-// greatest need on it.
+// An order of least peak memory: best-first search over sets of executed operators. The cost of a path is the greatest
+// need of its steps.
 //
-// Nothing is spilled, so what is resident follows from what has run: what has been written or read, and is read again.
+// Tensors are not spilled, so the executed operators determine the residents: tensors that have been written or read,
+// and are read again.
 
 #pragma once
 
@@ -24,18 +25,18 @@ inline constexpr Bytes unlimited = std::int64_t{1} << 62;
 
 struct Tensor {
     Bytes units;          // of the alignment, rounded up
-    Bytes padding_bytes;  // how much of its last unit is empty
+    Bytes padding_bytes;  // unused bytes of its last unit
 };
 
-// An input whose bytes the outputs may take if nobody reads it later; then those inside take no room of their own.
+// An input whose bytes the outputs may take after its last use; then the outputs in `inside` need no room.
 struct Overwritable {
     Index tensor;
-    Index group;  // of each group of an operator one can be overwritten: the first that may
+    Index group;  // the first possible input of each group is overwritten
     std::vector<Index> inside;
 };
 
 struct Operator {
-    std::vector<Index> reads;  // as in all lists: ascending, no repeats
+    std::vector<Index> reads;  // like all lists: ascending, without duplicates
     std::vector<Index> writes;
     std::vector<Index> predecessors;
     std::vector<Overwritable> overwritables;
@@ -50,31 +51,32 @@ struct Problem {
 // Throws std::invalid_argument for an alignment below 1 or negative sizes.
 Problem problem_of(const std::vector<Bytes>& sizes_bytes, std::vector<Operator> operators, Bytes alignment_bytes);
 
-// Between two operators of an order. Walks on and back in the time that the operator's operands and successors take.
+// A position between two operators of an order. A step forward or back takes time proportional to the operator's
+// operands and successors.
 class Position {
 public:
-    // Throws std::invalid_argument for indices that are not of the problem.
+    // Throws std::invalid_argument for invalid indices.
     explicit Position(const Problem& problem);
 
-    void run(Index op);        // a ready one
-    void take_back(Index op);  // the last that ran
+    void run(Index op);        // must be ready
+    void take_back(Index op);  // must be the last that ran
 
     const std::vector<Index>& ready() const { return ready_; }
     Bytes used_units() const { return used_units_; }
-    // Of a ready operator: what is resident while it runs, how much more after it than before, whether nothing is
-    // worse.
+    // For a ready operator: bytes resident while it runs, change of resident units, and true if neither units nor
+    // padding get worse.
     Bytes need_bytes(Index op) const;
     Bytes units_added(Index op) const { return change_by(op).units; }
     bool leaves_no_more(Index op) const;
 
-    // What tells apart which operators have run; until the next call.
+    // A key of the set of executed operators; valid until the next call.
     std::span<const std::uint32_t> key() { return key_of(ready_, -1); }
     std::span<const std::uint32_t> key_after(Index op);
 
 private:
     struct Change {
         Bytes units;
-        Bytes padding_come;  // the greatest of what comes
+        Bytes padding_come;  // greatest padding of the new residents
         Bytes padding_gone;
     };
 
@@ -91,37 +93,37 @@ private:
     std::vector<Index> reader_count_;           // by tensor
     std::vector<std::vector<Index>> operands_;  // by operator
     std::vector<std::vector<Index>> successors_;
-    std::vector<Index> awaited_;  // by operator, how many of its predecessors have not run
-    std::vector<Index> unread_;   // by tensor, how many of its readers have not run
+    std::vector<Index> awaited_;  // by operator: predecessors that have not run
+    std::vector<Index> unread_;   // by tensor: readers that have not run
     std::vector<bool> has_run_;
     std::vector<bool> is_resident_;
     std::vector<Index> ran_;
     std::vector<Index> ready_;         // ascending
-    std::map<Bytes, Index> paddings_;  // of what is resident, how often; kept where there is an alignment
+    std::map<Bytes, Index> paddings_;  // multiset of the residents' paddings; used if alignment > 1
     std::vector<std::uint32_t> key_;
     std::vector<Index> ready_then_;
     Bytes used_units_ = 0;
 };
 
-// What each step of an order needs; throws std::invalid_argument for what is no order.
+// Returns the need of each step of an order. Throws std::invalid_argument if the order is invalid.
 std::vector<Bytes> needs_of(const Problem& problem, const std::vector<Index>& order);
 
 enum class Outcome { found, exhausted, stopped, states_spent, memory_spent };
 
 struct Options {
-    Bytes least_bytes;  // where paths begin: below it no path is told from another, and more operators are safe
-    Bytes most_bytes;   // paths that need more are left out
+    Bytes least_bytes;  // peaks up to here are equivalent, and more operators are safe
+    Bytes most_bytes;   // paths with a greater need are pruned
     std::int64_t most_memory_bytes;
 };
 
-// A path is looked at once for each set of operators that have run; of two that need as much, the longer one first.
+// Expands each set of executed operators once; of equal needs the longer path first.
 class Search {
 public:
     Search(Problem problem, Options options);
-    Search(const Search&) = delete;  // the position knows where the problem is
+    Search(const Search&) = delete;  // `position_` refers to `problem_`
     Search& operator=(const Search&) = delete;
 
-    // Searches on until it ends, is asked to, or has looked at so many states in all.
+    // Continues until it ends, is stopped, or has expanded `most_states` states in total.
     Outcome run(const StopToken& stop, std::int64_t most_states);
 
     std::int64_t states() const { return states_looked_at_.load(std::memory_order_relaxed); }
@@ -133,7 +135,7 @@ private:
         Bytes least;
         std::size_t key_begin;
         std::uint32_t key_length;
-        Index count;  // of operators that have run
+        Index count;  // number of executed operators
         Index parent;
         Index last;
     };
@@ -143,7 +145,7 @@ private:
         std::int64_t number;
         Index count;
         Index state;
-        bool operator<(const Waiting& other) const;  // is looked at later
+        bool operator<(const Waiting& other) const;  // true if expanded later
     };
 
     void expand(Index state, Bytes peak);
@@ -160,7 +162,7 @@ private:
     Index here_ = 0;
     std::vector<State> states_;
     std::vector<std::uint32_t> keys_;
-    std::vector<Index> table_;  // of states by the hash of their keys, -1: free
+    std::vector<Index> table_;  // hash table of states by key, -1: free
     std::priority_queue<Waiting> heap_;
     std::vector<Index> order_;
     std::vector<Index> ahead_;

@@ -1,4 +1,4 @@
-// `peak::Search` for Python.
+// Python bindings of `peak::Search`.
 
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>

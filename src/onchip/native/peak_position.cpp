@@ -1,4 +1,4 @@
-// Where an order is between two of its operators.
+// The state of an order between two operators.
 
 #include <algorithm>
 #include <iterator>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint32_t listed_as_run = 0;
 constexpr std::uint32_t listed_as_ready = 1;
 constexpr std::uint32_t flagged_as_ready = 2;
-constexpr std::size_t few = 64;  // what has run is listed up to here: more takes longer to sort than bits to set
+constexpr std::size_t few = 64;  // most executed operators to list: sorting more is slower than setting bits
 constexpr std::size_t word_bits = 32;
 
 void check(const std::vector<Index>& list, std::size_t count) {
@@ -145,7 +145,8 @@ std::span<const std::uint32_t> Position::key_after(Index op) {
     return key_of(ready_then_, op);
 }
 
-// What has not run is what is ready and all behind it, so a list of what is ready says all, and so do its bits.
+// The operators that have not run are the ready ones and all their descendants. So the ready set, as list or bits,
+// identifies the state.
 std::span<const std::uint32_t> Position::key_of(const std::vector<Index>& ready, Index last) {
     const std::size_t words = problem_.operators.size() / word_bits + 1;
     const std::size_t ran = ran_.size() + (last >= 0 ? 1 : 0);
@@ -202,10 +203,10 @@ Position::Change Position::change_by(Index op) const {
     return change;
 }
 
-// What lies within other tensors while a ready operator overwrites what only it still reads.
+// Returns the tensors placed inside others while a ready operator overwrites inputs that only it still reads.
 std::vector<Index> Position::inside_others(Index op) const {
     std::vector<Index> inside;
-    Index group = -1;  // they stand by group
+    Index group = -1;  // sorted by group
     for (const Overwritable& one : problem_.operators[op].overwritables) {
         if (one.group == group || unread_[one.tensor] != 1) continue;
         group = one.group;

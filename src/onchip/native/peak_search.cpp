@@ -61,7 +61,7 @@ Outcome Search::run(const StopToken& stop, std::int64_t most_states) {
     return Outcome::exhausted;
 }
 
-// One operator that is safe to run next stands for all others.
+// A single safe operator replaces all others.
 void Search::expand(Index state, Bytes peak) {
     walk_to(state);
     const std::vector<Index>& ready = position_.ready();
@@ -112,7 +112,7 @@ void Search::enlarge() {
     }
 }
 
-// Back to where the two paths part, then on.
+// Goes back to the common ancestor of the two paths, then forward.
 void Search::walk_to(Index there) {
     ahead_.clear();
     Index target = there;
@@ -131,7 +131,7 @@ void Search::walk_to(Index there) {
     here_ = there;
 }
 
-// It fits under the peak reached so far, and leaves no more resident than before.
+// Returns true if it needs no more than the current peak and does not increase the residents.
 bool Search::is_safe(Index op, Bytes peak) {
     return position_.leaves_no_more(op) && position_.need_bytes(op) <= peak;
 }

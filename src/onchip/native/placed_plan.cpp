@@ -1,4 +1,4 @@
-// The plan itself: how it begins, what it costs, and what becomes of it when a window has been planned anew.
+// The plan: its construction, its cost, and its update after a window has been planned again.
 
 #include "placed_plan.hpp"
 
@@ -59,7 +59,7 @@ void PlacedPlan::plan_one_anew(const WindowChoice& choice, Index width, const St
     if (beam.run(options, stop)) follow(window, beam);
 }
 
-// Finds what stays between the step and the one before.
+// Finds the tensors that stay between this step and the previous one.
 void PlacedPlan::move_to(Index begin) {
     if (begin < reached_) {
         reached_ = 0;

@@ -1,9 +1,9 @@
-// A plan that has addresses, of which windows are planned anew by a beam over orders while the rest is as it was.
+// A plan with addresses, improved window by window by a beam search over orders, with the rest of the plan fixed.
 //
-// Words. Of consecutive uses of a tensor it either stays in between, in the same bytes, or comes back for the second.
-// A window is a few steps of the order. What crosses an end of it lies where it lies: a first operator writes what
-// comes, a last one reads what goes. The problem of a window numbers its operators from 1 on, and its tensors as they
-// rise. `tests/oracles/placed_plan.py` is a plain version.
+// Terms. Between consecutive uses, a tensor stays at its address or is reloaded for the second use. A window is a few
+// consecutive steps of the order. Tensors that cross its ends keep their addresses: an extra first operator writes the
+// incoming ones, an extra last operator reads the outgoing ones. The window's problem numbers its operators from 1, and
+// its tensors in ascending order. `tests/oracles/placed_plan.py` is a plain version.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace onchip::layouts {
 
-// How to plan the steps [begin, stop) anew; `soon` and `seed` as the beam has them.
+// The steps [begin, stop) to plan again; `soon` and `seed` are options of the beam.
 struct WindowChoice {
     Index begin = 0;
     Index stop = 0;
@@ -25,35 +25,36 @@ struct WindowChoice {
 
 class PlacedPlan {
 public:
-    // The stays are those of all uses, each tensor's with gaps between or at other offsets. Throws
-    // std::invalid_argument for a problem that is none, an order that has not all operators, or a use without a stay.
+    // The stays cover all uses; those of a tensor have gaps between them or different offsets. Throws
+    // std::invalid_argument if the problem is invalid, if the order lacks operators, or if a use has no stay.
     PlacedPlan(OrderProblem problem, std::vector<Index> order, const std::vector<Stay>& stays);
 
-    // Plans each window anew, one after the other, among so many layouts; false if it was stopped. What costs no more
-    // takes the place of what there was.
+    // Plans each window again, one after the other, with a beam of at most `width` layouts. Replaces a window if the
+    // new plan costs no more. Returns false if it was stopped.
     bool plan_anew(const std::vector<WindowChoice>& windows, Index width, const StopToken& stop);
 
-    // What is paid beyond the compulsory, in which order, and what lies where; residencies are as short as uses allow.
+    // The non-compulsory cost, the order, and the residencies, as short as the uses allow.
     Cost cost() const;
     const std::vector<Index>& order() const { return order_; }
     std::vector<Stay> stays() const;
 
 private:
-    // Of one tensor; it `stays` until its next use.
+    // A use of a tensor; it `stays` until its next use.
     struct PlacedUse {
         Index runs = none;
         bool stays = false;
         Bytes offset = 0;
     };
 
-    // The uses [first, stop) of it are within; the one before may stay until them, and they until the one behind.
+    // Its uses [first, stop) are in the window. It `comes` if it stays from the use before, and `goes` if it stays
+    // until the use after.
     struct WindowTensor {
         Index tensor = none;
         Index first = 0;
         Index stop = 0;
         bool comes = false;
         bool goes = false;
-        bool is_stored = false;  // DRAM gets or has a copy anyway
+        bool is_stored = false;  // DRAM has or gets a copy outside the window
         Bytes pin = anywhere;
     };
 
@@ -80,10 +81,10 @@ private:
     OrderProblem problem_;
     std::vector<Index> order_;
     std::vector<Index> step_of_;
-    std::vector<std::vector<PlacedUse>> uses_;  // of each tensor, as they follow one another
-    Index reached_ = 0;                         // the step before which `across_` is
-    std::vector<Index> across_;                 // tensors that stay over it, rising
-    std::vector<Index> number_;                 // of each operator within the window, or `none`
+    std::vector<std::vector<PlacedUse>> uses_;  // by tensor, in order
+    Index reached_ = 0;                         // the step of `across_`
+    std::vector<Index> across_;                 // tensors that stay across it, ascending
+    std::vector<Index> number_;                 // by operator: its number in the window, or `none`
 };
 
 }  // namespace onchip::layouts

@@ -1,4 +1,4 @@
-// A window of a plan as a problem of its own.
+// A window of a plan as a separate problem.
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace onchip::layouts {
 
-// False if something would have two places: it crosses both ends and has come back in between.
+// Returns false if a tensor would have two places: it crosses both ends and was reloaded between them.
 bool PlacedPlan::state(Window& window) {
     const Index begin = window.choice.begin, stop = window.choice.stop;
     for (Index step = begin; step < stop; ++step) number_[order_[step]] = step - begin + 1;
@@ -17,7 +17,7 @@ bool PlacedPlan::state(Window& window) {
     return has_one_place;
 }
 
-// Those that its steps use, and those that stay through them; rising.
+// Returns the tensors that its steps use or that stay through it, ascending.
 std::vector<Index> PlacedPlan::tensors_of(const WindowChoice& choice) const {
     std::vector<Index> tensors = across_;
     for (Index step = choice.begin; step < choice.stop; ++step) {

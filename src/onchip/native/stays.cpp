@@ -1,4 +1,4 @@
-// How `Search` goes from step to step: what ends is closed, what begins stays or leaves, what is alike is merged.
+// The dynamic program from step to step: closes gaps that end, branches on gaps that begin, and merges equal states.
 
 #include "stays.hpp"
 
@@ -17,10 +17,10 @@ namespace {
 constexpr std::int64_t largest_sum = std::int64_t{1} << 60;
 constexpr std::int64_t most_departures = std::int64_t{1} << 31;
 
-// Gives out single bits of a word, and takes them back.
+// Allocates single bits of a word.
 class FreeBits {
 public:
-    // 0 where there is none left.
+    // Returns 0 if none is left.
     std::uint64_t take() {
         const std::uint64_t bit = free_ & (~free_ + 1);
         free_ &= ~bit;
@@ -32,7 +32,7 @@ private:
     std::uint64_t free_ = ~std::uint64_t{0};
 };
 
-// What is added stays far from the largest number.
+// Checks that the sum stays far below overflow.
 void add(Cost& sum, Cost cost, std::size_t at) {
     require(0 <= cost && cost <= largest_sum - sum, "costs are below 0, or too many together", at);
     sum += cost;
@@ -78,7 +78,7 @@ bool Search::run(std::int64_t most_states, const StopToken& stop) {
     return true;
 }
 
-// Of each gap and tensor a bit while states tell it apart; false where a word has too few.
+// Assigns a bit to each gap and tensor while states distinguish it. Returns false if a word has too few bits.
 bool Search::give_places() {
     std::unordered_map<Index, Index> last;
     for (const std::vector<Index>& gaps : opening_) {
@@ -104,7 +104,7 @@ bool Search::give_places() {
             }
             if (place.gap == 0) return false;
         }
-        // Only now: within one step no two tensors share a bit.
+        // After the loop above, so that tensors of one step never share a bit.
         for (const Index gap : opening_[step]) {
             if (places_[gap].is_last) of_tensors.give_back(places_[gap].tensor);
         }
@@ -112,7 +112,7 @@ bool Search::give_places() {
     return true;
 }
 
-// What ends with the step before takes no room any more; what stays beyond what there is now is no state.
+// Frees the room of gaps that ended, and removes states that exceed the room of this step.
 void Search::close(Index step) {
     for (const Index gap : closing_[step]) {
         const Bits bit = places_[gap].gap;
@@ -124,7 +124,7 @@ void Search::close(Index step) {
     std::erase_if(states_, [&](const State& state) { return state.used > left_units_[step]; });
 }
 
-// Every state becomes two, where there is room for the gap; false where these are too many.
+// Branches each state on the gap: stay, if there is room, or leave. Returns false if there are too many states.
 bool Search::open(Index gap) {
     const Place& place = places_[gap];
     const Units left = left_units_[gaps_[gap].start] - gaps_[gap].units;
@@ -152,7 +152,7 @@ void Search::leave(State& state, Index gap) {
     state.last_departure = static_cast<std::uint32_t>(departures_.size() - 1);
 }
 
-// Of states that are alike one of the cheapest is left.
+// Keeps one cheapest state of each set of equal ones.
 void Search::merge() {
     const auto key = [](const State& state) { return std::tie(state.staying, state.have_left, state.cost); };
     std::ranges::sort(states_, {}, key);

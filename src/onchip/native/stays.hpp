@@ -1,8 +1,8 @@
-// What stays between uses, of one order at least cost in bytes: every choice, state by state.
+// Optimal residencies between uses for one order, by bytes: a dynamic program over all choices.
 //
-// Words. A gap is a stretch of steps over which a tensor is idle. It stays, and takes its units in each of them, or
-// leaves, which costs its load, and its store if the tensor has not left in a gap before. A state says which of the
-// open gaps stay, and which tensors with gaps to come have left before: of two ways to it the cheaper will do.
+// Terms. A gap is a range of steps in which a tensor is idle. It stays and takes its units in each step, or leaves and
+// costs its load, and its store if the tensor has not left in an earlier gap. A state holds the open gaps that stay,
+// and the tensors with further gaps that have left before. Of two paths to a state only the cheaper one matters.
 // `tests/oracles/stays.py` is a plain version.
 
 #pragma once
@@ -18,7 +18,7 @@ using Index = std::int32_t;
 using Units = std::int64_t;
 using Cost = std::int64_t;
 
-// A tensor is idle in the steps [start, stop). The gaps of one tensor have its units and its costs.
+// A tensor is idle in the steps [start, stop). All gaps of a tensor have the same units and costs.
 struct Gap {
     Index tensor = 0;
     Index start = 0;
@@ -30,22 +30,22 @@ struct Gap {
 
 class Search {
 public:
-    // `left_units` are those that each step has for what is idle. Throws std::invalid_argument for gaps that are
-    // empty or end behind the last step, for units below 0 or beyond 2^60, and for costs that are so together.
+    // `left_units`: room of each step for idle tensors. Throws std::invalid_argument if a gap is empty or ends after
+    // the last step, if units are negative or above 2^60, or if costs are negative or sum to more than 2^60.
     Search(std::vector<Gap> gaps, std::vector<Units> left_units);
 
-    // Whether all states were seen: not if there are more than so many, more than 64 gaps or tensors at once that
-    // states tell apart, or if asked to stop.
+    // Returns true if the search is complete. It is incomplete after more than `most_states` states, if states must
+    // distinguish more than 64 gaps or tensors at once, or after a stop request.
     bool run(std::int64_t most_states, const StopToken& stop);
 
-    // What leaving costs at least, and of each gap, as given, whether it stays; once all states were seen.
+    // The least cost of leaving, and by gap true if the tensor stays; valid after a complete search.
     Cost cost() const { return cost_; }
     std::vector<bool> stays() const;
 
 private:
     using Bits = std::uint64_t;
 
-    // What a way to a state has left last; `before` is the node of what it left before that.
+    // The latest gap in which a path to a state left; `before` is the node of the previous one.
     struct Departure {
         std::uint32_t before;
         Index gap;
@@ -75,7 +75,7 @@ private:
     std::vector<Gap> gaps_;
     std::vector<Units> left_units_;
     std::vector<std::vector<Index>> opening_;  // by step
-    std::vector<std::vector<Index>> closing_;  // by step, with one behind the last
+    std::vector<std::vector<Index>> closing_;  // by step; size: number of steps + 1
     std::vector<Place> places_;                // by gap
     std::vector<State> states_;
     std::vector<Departure> departures_;

@@ -1,4 +1,4 @@
-// `stays::Search` for Python.
+// Python bindings of `stays::Search`.
 
 #include <nanobind/stl/vector.h>
 

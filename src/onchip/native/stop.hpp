@@ -1,4 +1,4 @@
-// How a search that runs without the interpreter lock is asked to end, or to wait.
+// The request to end or pause a search that runs without the interpreter lock.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace onchip {
 
-// May be asked from any thread; a search looks at it in its innermost loop, and waits there while it is paused.
+// May be set from any thread. A search checks it in its innermost loop, and waits there while it is paused.
 class StopToken {
 public:
     void ask() {

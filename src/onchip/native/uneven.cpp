@@ -1,4 +1,4 @@
-// Labels, from tile to tile.
+// The label-setting search, tile by tile.
 
 #include <algorithm>
 #include <limits>
@@ -117,7 +117,8 @@ void UnevenSearch::add_factors(Index label, const State& state) {
     }
 }
 
-// A label with the bits of the trial, unless it cannot become the best or another is no worse.
+// Adds a label with the bits in `trial_bits_`, unless its bound exceeds the best known cost or another label dominates
+// it.
 void UnevenSearch::offer(Index before, const State& state, double energy_pj, Index action) {
     double bound = energy_pj;
     for (Index operand = 0; operand < operands; ++operand) {

@@ -1,8 +1,8 @@
-// The mapping of least energy over all orders and all cuts of each operand: labels set from the empty tile on.
+// The mapping of least energy over all orders and all cuts of each operand: label setting from the empty tile outwards.
 //
-// `mapping/tile_search/uneven.py` says which mapspace that is. A state of a tile is how many cuts of each operand
-// are placed, and whether sums leave the last of them complete. A label is the energy so far and the bits that placed
-// cuts take of memories which others still have to fit in; it goes where another of its state is no worse in all.
+// `mapping/tile_search/uneven.py` describes the mapspace. A state of a tile is the number of placed cuts of each
+// operand, and whether sums leave the last of them complete. A label is the energy so far and the bits that placed cuts
+// take in memories with cuts still to be placed. It is pruned if another label of its state dominates it.
 
 #pragma once
 
@@ -17,11 +17,11 @@ namespace onchip::layer {
 // One cut of an operand, by tile.
 struct Cut {
     std::vector<double> energy_pj;
-    std::array<std::vector<std::vector<Count>>, 2> need_bits;  // whether sums arrive complete; by shared memory
-    std::vector<bool> leaves_complete;                         // of sums
+    std::array<std::vector<std::vector<Count>>, 2> need_bits;  // by completeness of arriving sums and shared memory
+    std::vector<bool> leaves_complete;                         // sums are complete above the cut
 };
 
-// `least_to_come` is by how many cuts of an operand are placed, and tile: what the others cost at least, in pJ.
+// `least_to_come`: lower bound in pJ on the remaining cuts, by number of placed cuts and tile.
 struct CutsOfOperand {
     std::vector<Cut> cuts;
     std::vector<std::vector<double>> least_to_come;
@@ -30,12 +30,12 @@ struct CutsOfOperand {
 struct UnevenProblem {
     std::vector<Kind> kinds;
     std::array<CutsOfOperand, operands> of;
-    std::vector<Count> capacity_bits;        // of each memory that more than one cut needs
-    std::vector<std::vector<bool>> is_open;  // by cuts placed, and memory: a cut that needs it is yet to be placed
-    double worst_pj = 0.0;                   // what the best known mapping costs
+    std::vector<Count> capacity_bits;        // by memory that more than one cut needs
+    std::vector<std::vector<bool>> is_open;  // by placed cuts and memory: true if a cut that needs it remains
+    double worst_pj = 0.0;                   // cost of the best known mapping
     bool starts_complete = false;
 
-    // Throws std::invalid_argument for tables that are too short.
+    // Throws std::invalid_argument if a table has the wrong size.
     void check() const;
     Index tiles() const;
     Index placings() const;
@@ -45,16 +45,16 @@ class UnevenSearch {
 public:
     explicit UnevenSearch(UnevenProblem problem);
 
-    // Goes on for so many tiles; false once the last is done.
+    // Processes `tiles` more tiles. Returns false once the last one is done.
     bool go_on(Index tiles);
 
-    // A kind of factors that is added, or, after the kinds, an operand of which a cut is placed.
+    // An action adds a factor of a kind or, numbered after the kinds, places a cut of an operand.
     struct Best {
         double energy_pj = 0.0;
         std::vector<Index> actions;
     };
 
-    // Of the whole nest with all cuts placed; no actions where nothing fits. To be asked once the last tile is done.
+    // The best label of the whole nest with all cuts placed; no actions if none fits. Valid once the last tile is done.
     Best best() const;
 
 private:
@@ -80,13 +80,13 @@ private:
     bool is_used_no_less(Index label) const;
 
     UnevenProblem problem_;
-    std::array<Index, operands> step_{};  // one more cut of an operand in the number of cuts placed
+    std::array<Index, operands> step_{};  // stride of an operand in the number of placed cuts
     Index placings_ = 1;
     Index tiles_ = 1;
     Index tile_ = 0;
     std::vector<Index> first_;  // by tile and state
     std::vector<Label> labels_;
-    std::vector<Count> used_bits_;  // label after label, a memory each
+    std::vector<Count> used_bits_;  // label by label, one value per memory
     std::vector<Count> trial_bits_;
 };
 

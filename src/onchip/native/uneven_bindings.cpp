@@ -1,4 +1,4 @@
-// `UnevenSearch` for Python.
+// Python bindings of `UnevenSearch`.
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>

@@ -1,4 +1,4 @@
-// Words whose bits are spread, and what arguments from Python have to be.
+// Hashing of words, and checks of arguments from Python.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace onchip {
 
-// Spreads the bits of a word over all of it (the finaliser of SplitMix64).
+// Hashes a word (the finaliser of SplitMix64).
 inline std::uint64_t mixed(std::uint64_t word) {
     word ^= word >> 30U;
     word *= 0xBF58476D1CE4E5B9U;
@@ -18,7 +18,7 @@ inline std::uint64_t mixed(std::uint64_t word) {
     return word ^ (word >> 31U);
 }
 
-// Throws std::invalid_argument, which says what is wrong and in which entry, unless it is so.
+// Throws std::invalid_argument with the message and the entry, unless the condition holds.
 inline void require(bool is_so, const char* what, std::size_t at) {
     if (!is_so) throw std::invalid_argument(std::string(what) + " (entry " + std::to_string(at) + ")");
 }

@@ -1,4 +1,4 @@
-// Units, chains of memories, and room.
+// Units, memory hierarchies and capacities.
 
 #include "zigzag.hpp"
 
@@ -86,7 +86,7 @@ void ZigzagCosts::multiply_turns(const Mapping& mapping) {
     }
 }
 
-// False where the array has not so many units.
+// Returns false if the array has too few units.
 bool ZigzagCosts::multiply_beside(const Mapping& mapping) {
     for (auto& units : beside_) units.fill(1.0);
     for (const auto& [loop, size, along, at] : mapping.beside) beside_[along][loop] *= static_cast<double>(size);
@@ -104,7 +104,7 @@ bool ZigzagCosts::multiply_beside(const Mapping& mapping) {
     return true;
 }
 
-// Whole ones and, where some loop runs longer than asked for, those in parts.
+// Counts whole units and, if some loop is longer than its bound, fractional ones.
 void ZigzagCosts::count_units() {
     is_in_parts_ = false;
     spread(whole_);
@@ -117,7 +117,7 @@ void ZigzagCosts::count_units() {
     }
 }
 
-// A loop that runs longer than asked for has as many fewer units, where it has most, as it is longer.
+// Scales the unrolling of a loop that is longer than its bound, along the dimension with most units.
 void ZigzagCosts::shorten(Index loop) {
     const Count bound = problem_.bounds[loop];
     auto executed = static_cast<double>(places_.back().of[loop]);
@@ -134,7 +134,7 @@ void ZigzagCosts::shorten(Index loop) {
     if (*most < 1.0) throw std::invalid_argument("a turn takes less than one unit");
 }
 
-// So many more outputs or taps touch more of the input.
+// Adds the input positions that the additional outputs or taps touch.
 void ZigzagCosts::lengthen_input(Index loop, Count more) {
     const Index side = problem_.layer.side_of[loop];
     if (side == none) return;
@@ -163,7 +163,7 @@ bool ZigzagCosts::serves(Index level, std::size_t along) const {
     return level != macs && problem_.machine.levels[level].serves[along];
 }
 
-// Who holds the operand: the MACs, the levels that keep tiles of it, and last where it lies whole.
+// Lists the levels that hold the operand: the MACs, the levels with tiles, and its home.
 void ZigzagCosts::chain(const Mapping& mapping, Index operand) {
     auto& chain = chain_[operand];
     const bool is_kept = operand != output && problem_.accounting.units_keep_operands;
@@ -186,7 +186,7 @@ void ZigzagCosts::chain(const Mapping& mapping, Index operand) {
     }
 }
 
-// What neighbours want counts together above.
+// Sets tile sizes; above, requests of neighbours are combined.
 void ZigzagCosts::size_tiles(Index operand) {
     for (Boundary& one : chain_[operand]) {
         one.neighbours = neighbours(parts_, operand, one);
@@ -197,7 +197,8 @@ void ZigzagCosts::size_tiles(Index operand) {
     }
 }
 
-// Whether sums of a tile that spans the turns inside `cut` are added to after they have arrived in `upper`.
+// Returns true if sums of a tile with the loops inside `cut` are accumulated further after they have arrived in
+// `upper`.
 bool ZigzagCosts::is_pending(Index cut, Index upper) const {
     const auto &all = whole_.of.back().units, &within = whole_.of[upper + 1].units;
     for (Index loop = 0; loop < loops; ++loop) {
@@ -207,7 +208,7 @@ bool ZigzagCosts::is_pending(Index cut, Index upper) const {
     return false;
 }
 
-// Of an element in the upper level.
+// Returns the bits of an element in the upper level.
 Count ZigzagCosts::bits_held(Index operand, const Boundary& one) const {
     const bool is_partial = operand == output && is_pending(one.cut, one.upper);
     return is_partial ? problem_.layer.partial_bits : problem_.layer.bits[operand];

@@ -1,8 +1,8 @@
-// What a mapping of a layer costs as ZigZag and DeFiNES count it: the figures of `model/layer/cost.py` with ZIGZAG and
-// DEFINES of `model/accounting/accounting.py`, for the millions of mappings of a search.
+// Cost model of layer mappings as in ZigZag and DeFiNES: the figures of `model/layer/cost.py` with ZIGZAG and DEFINES
+// of `model/accounting/accounting.py`, fast enough for millions of mappings.
 //
-// What is counted when is said in docs/layer_cost.md, sections 8 and 9. Sizes come from bounds alone. Where the array
-// does not divide a loop, its units count in parts: 33 channels on 32 units are two turns of 16.5.
+// docs/layer_cost.md, sections 8 and 9, defines what is counted. Sizes depend on bounds alone. If the array does not
+// divide a loop, units are fractional: 33 channels on 32 units are two iterations of 16.5.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace onchip::layer {
 
-// Where ZigZag and DeFiNES differ; the words are those of `model/accounting/accounting.py`.
+// Options in which ZigZag and DeFiNES differ, named as in `model/accounting/accounting.py`.
 struct Accounting {
     bool units_keep_operands = false;
     bool whole_operands_load_meanwhile = false;
@@ -29,89 +29,89 @@ struct Accounting {
 
 struct ZigzagProblem {
     Layer layer;
-    std::array<Count, loops> bounds{};  // as they are asked for; mappings may run longer
+    std::array<Count, loops> bounds{};  // of the layer; mappings may exceed them
     Machine machine;
-    std::vector<bool> is_shared;  // by level: it holds inputs and weights
+    std::vector<bool> is_shared;  // by level: true if it holds inputs and weights
     Accounting accounting;
 
-    // Throws std::invalid_argument for what does not belong together, or leaves 64 bits.
+    // Throws std::invalid_argument if the fields are inconsistent or exceed 64 bits.
     void check() const;
 };
 
 struct ZigzagCost {
     Status status = Status::costed;
     double energy_pj = 0.0;
-    double cycles = 0.0;  // whole, unless loading hides behind the loops
+    double cycles = 0.0;  // whole, unless loads overlap with the loops
 };
 
-// The whole number next to a count, which parts of units may miss by less than 1e-6.
+// Returns the nearest whole number to a count, which fractional units may miss by less than 1e-6.
 Count nearest(double count);
 
-// Costs mappings of one layer on one machine.
+// Evaluates mappings of one layer on one machine.
 class ZigzagCosts {
 public:
     explicit ZigzagCosts(ZigzagProblem problem);
 
-    // Throws std::invalid_argument where a turn takes less than one unit.
+    // Throws std::invalid_argument if an iteration takes less than one unit.
     ZigzagCost of(const Mapping& mapping);
 
     std::size_t dimensions() const { return problem_.machine.units.size(); }
     std::size_t levels() const { return problem_.machine.levels.size() - 1; }
 
 private:
-    // Of the turns inside a place in the nest.
+    // Products of the temporal loops inside a position in the nest.
     struct Place {
         Count all = 1;
         std::array<Count, loops> of{1, 1, 1, 1, 1, 1, 1, 1};
-        std::array<Index, operands> next_relevant{};  // the first place from here on with a loop that matters
+        std::array<Index, operands> next_relevant{};  // first position from here on with a relevant loop
     };
 
-    // How many units of each loop stand within one instance of a level, or of the MACs; how many instances are in use.
+    // Units of each loop within one instance of a level or of the MACs, and the number of instances in use.
     struct Instances {
         std::array<double, loops> units{};
         double count = 1.0;
     };
 
-    // Units in parts or whole, and as much of the input as they work on.
+    // Fractional or whole units, and the input positions that they use.
     struct Array {
         std::vector<Instances> of;  // the MACs, then each level
         std::array<Count, 2> axis_size{};
     };
 
-    // Between one that holds an operand, `lower`, and the next one above.
+    // Between a level that holds an operand, `lower`, and the next one above.
     struct Boundary {
         Index lower = macs;
         Index upper = macs;
         Index cut = 0;
-        Index settled = 0;  // the cut above the turns along which the tile is used again
+        Index settled = 0;  // the cut above the loops along which the tile is reused
         Count episodes = 1;
-        double neighbours = 1.0;  // tiles of `lower` that make what `upper` gives at once
+        double neighbours = 1.0;  // tiles of `lower` in one tile of `upper`
         Count size = 0;
         Count joint_size = 0;  // of all neighbours
-        double moves = 0.0;    // at `lower`, at `upper`
+        double moves = 0.0;    // at `lower`; below: at `upper`
         double joint_moves = 0.0;
-        bool is_pending = false;  // sums that are added to after they have arrived above
+        bool is_pending = false;  // sums are accumulated further after arrival above
         Count bits = 0;           // of an element
-        Count bits_in_use = 0;    // of the part of a tile that is in use at a time
+        Count bits_in_use = 0;    // of the part of a tile in use at a time
         bool has_room_for_two = true;
     };
 
-    // A port is busy for a while in every period, within a window of it.
+    // Periodic use of a port: `busy` cycles in each period, within a window.
     struct Visit {
         Index port = 0;
         Index level = 0;
         Index operand = 0;
-        Index at = 0;  // of the operand's boundaries
+        Index at = 0;  // index of the boundary
         bool returns = false;
         Count bits = 0;
         Count busy = 0;
         Count period = 1;
         Count window = 1;
         Count times = 0;
-        double left = 0.0;  // of `busy`, what the loops do not hide
+        double left = 0.0;  // part of `busy` that the loops do not hide
     };
 
-    // Cycles to load an operand where both ends of a transfer are shared, and elsewhere.
+    // Cycles to load an operand, split by whether both ends of a transfer are shared.
     struct Loading {
         double shared = 0.0;
         double apart = 0.0;
@@ -159,17 +159,17 @@ private:
     double skew(const Mapping& mapping) const;
 
     ZigzagProblem problem_;
-    bool has_axes_ = true;                          // else rows and columns of the input are as channels
-    std::array<std::vector<Index>, operands> own_;  // loops that matter along no axis
+    bool has_axes_ = true;                          // else rows and columns of the input count as channels
+    std::array<std::vector<Index>, operands> own_;  // relevant loops that are not along an axis
     std::array<Index, sides> loop_of_side_{};
-    std::array<double, 2> stride_{}, dilation_{};  // without their common divisor
+    std::array<double, 2> stride_{}, dilation_{};  // divided by their common divisor
     std::vector<Place> places_;
     std::vector<std::array<double, loops>> beside_;        // by dimension of the array
     std::vector<std::pair<Index, std::size_t>> unrolled_;  // loops and dimensions with more than one unit
     bool is_in_parts_ = false;
     Array parts_, whole_;
     std::array<std::vector<Boundary>, operands> chain_;
-    std::array<Count, operands> nearest_bits_{};  // of a tile of the nearest memory
+    std::array<Count, operands> nearest_bits_{};  // of a tile in the innermost memory
     std::vector<Count> needs_bits_;
     std::vector<Visit> visits_;
     std::vector<Visit*> once_;

@@ -1,4 +1,4 @@
-// `ZigzagCosts` for Python.
+// Python bindings of `ZigzagCosts`.
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/vector.h>

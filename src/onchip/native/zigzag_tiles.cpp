@@ -1,4 +1,4 @@
-// Sizes of tiles, and the energy of their moves.
+// Sizes of tiles, and the energy of their transfers.
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@ namespace onchip::layer {
 
 namespace {
 
-// Parts of units, multiplied, may lie as much beside the whole number that they make.
+// Tolerance of products of fractional units, relative to the whole number that they represent.
 constexpr double epsilon = 1e-9;
 
 Count floor_of(double count) {
@@ -23,7 +23,7 @@ Count ceil_of(double count) {
     return towards_zero + (static_cast<double>(towards_zero) < count);
 }
 
-// Rounded up in each cycle, in which so many bits move at most.
+// Returns the accesses, rounded up in each cycle, with at most `most_bits` bits per cycle.
 Count words_of_cycles(const Level& level, Count bits, double most_bits) {
     if (static_cast<double>(bits) <= most_bits) return level.shortest.of(bits);
     const Count cycles = ceil_of(static_cast<double>(bits) / most_bits - epsilon);
@@ -39,7 +39,7 @@ Count nearest(double count) {
     return static_cast<Count>(std::nearbyint(std::nearbyint(count * digits) / digits));
 }
 
-// That the turns inside a cut and all units within the level touch.
+// Returns the elements used by the loops inside a cut and all units within the level.
 double ZigzagCosts::elements(const Array& array, Index operand, Index level, Index cut) const {
     const auto& units = array.of[level + 1].units;
     const auto& turns = places_[cut].of;
@@ -64,7 +64,7 @@ double ZigzagCosts::elements(const Array& array, Index operand, Index level, Ind
     return found;
 }
 
-// That so many outputs and taps touch, without those that a stride skips.
+// Returns the positions that these outputs and taps touch, without those that a stride skips.
 double ZigzagCosts::positions(Index axis, double outputs, double filters) const {
     const double skipped = std::max(0.0, filters - stride_[axis]) * std::max(0.0, outputs - dilation_[axis]);
     return outputs * filters - skipped;
@@ -78,7 +78,7 @@ Count ZigzagCosts::whole_neighbours(double count) const {
     return problem_.accounting.parts_are_cut_late ? floor_of(count + epsilon) : nearest(count);
 }
 
-// Elements that the tile below a boundary takes room for.
+// Returns the elements for which the tile below a boundary takes room.
 Count ZigzagCosts::room(Index operand, const Boundary& one) const {
     if (!problem_.accounting.parts_have_whole_room) return one.size;
     const auto& units = parts_.of[one.lower + 1].units;
@@ -124,7 +124,7 @@ double ZigzagCosts::energy_of_moves() const {
     return energy_pj;
 }
 
-// That cross a boundary in a cycle, where that matters: the narrower of both ends' ports.
+// Returns the bits that cross a boundary per cycle, if relevant: the narrower of the ports at both ends.
 double ZigzagCosts::most_bits(const Boundary& one, Move towards, Move own) const {
     double most = std::numeric_limits<double>::infinity();
     if (one.lower == macs || !problem_.accounting.accesses_are_of_a_cycle) return most;

@@ -1,4 +1,4 @@
-// Cycles of a mapping: room for a second tile, visits of ports, stalls, and what loads meanwhile.
+// Cycles of a mapping: room for a second tile, port visits, stalls, and overlapped loads.
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,7 @@ double ZigzagCosts::cycles_of(const Mapping& mapping) {
     return static_cast<double>(cycles + stalled) + preload() + offload() + skew(mapping);
 }
 
-// Where the next tile may come while one is in use: sums ask first, then weights, then inputs.
+// Determines where the next tile may arrive while one is in use; sums have priority, then weights, then inputs.
 void ZigzagCosts::find_room(const Mapping& mapping) {
     std::fill(needs_bits_.begin(), needs_bits_.end(), 0);
     for (Index operand = 0; operand < operands; ++operand) {
@@ -40,7 +40,7 @@ void ZigzagCosts::find_room(const Mapping& mapping) {
     }
 }
 
-// In how many steps a tile is used up: its outermost own turns, along which it moves on.
+// Returns the number of steps in which a tile is consumed: its outermost relevant loops at this level.
 Count ZigzagCosts::steps_in_use(const Mapping& mapping, Index operand, Index at) const {
     Count steps = 1;
     for (Index place = chain_[operand][at].settled; place > first_own(operand, at); --place) {
@@ -52,12 +52,12 @@ Count ZigzagCosts::steps_in_use(const Mapping& mapping, Index operand, Index at)
     return steps;
 }
 
-// The place where the turns of the lower level begin.
+// Returns the position at which the level's own loops begin.
 Index ZigzagCosts::first_own(Index operand, Index at) const {
     return at > 1 ? chain_[operand][at - 1].settled : 0;
 }
 
-// The period, or without room for two tiles its end: without the outermost own turns of reuse.
+// Returns the window: the whole period or, without room for two tiles, its end, without the outermost irrelevant loops.
 Count ZigzagCosts::window_of(const Mapping& mapping, Index operand, Index at) const {
     const Boundary& one = chain_[operand][at];
     Index place = one.settled;
@@ -67,7 +67,7 @@ Count ZigzagCosts::window_of(const Mapping& mapping, Index operand, Index at) co
     return places_[place].all;
 }
 
-// What crosses a boundary, at the ports of both ends; units in parts take as long as whole ones.
+// Adds the transfers across a boundary at the ports of both ends; fractional units take as long as whole ones.
 void ZigzagCosts::visit_ports(const Mapping& mapping, Index operand, Index at) {
     const Boundary& one = chain_[operand][at];
     Count size = one.size, joint_size = one.joint_size;
@@ -100,7 +100,7 @@ void ZigzagCosts::visit(Index level, Move move, Visit visit) {
     visits_.push_back(visit);
 }
 
-// Of the port that holds up the loops for longest.
+// Returns the stall of the port that delays the loops most.
 Count ZigzagCosts::stall(Count cycles) {
     Count longest = 0;
     for (Index port = 0; port < static_cast<Index>(problem_.machine.bits_per_cycle.size()); ++port) {
@@ -122,7 +122,7 @@ Count ZigzagCosts::stall(Count cycles) {
     return longest;
 }
 
-// What is left of transfers that come once, the longest first, where their port has time for them meanwhile.
+// Hides single transfers behind the loops, the longest first, while their port has free time.
 void ZigzagCosts::hide(Count available, Count cycles) {
     for (Index port = 0; port < static_cast<Index>(problem_.machine.bits_per_cycle.size()); ++port) {
         const Count bits_per_cycle = problem_.machine.bits_per_cycle[port].size();
@@ -149,13 +149,13 @@ void ZigzagCosts::hide(Count available, Count cycles) {
     }
 }
 
-// Of the tile of the operand's nearest memory, which nothing hides.
+// Returns the cycles of the tile in the operand's innermost memory, which cannot be hidden.
 double ZigzagCosts::nearest_cycles(const Visit& one, Count bits_per_cycle) const {
     if (chain_[one.operand].size() <= 1) return 0.0;
     return std::ceil(static_cast<double>(nearest_bits_[one.operand]) / static_cast<double>(bits_per_cycle));
 }
 
-// Inputs and weights wait for each other where both ends of a transfer are shared.
+// Inputs and weights wait for each other if both ends of a transfer are shared.
 double ZigzagCosts::preload() const {
     const Loading of_input = loading(input);
     if (!problem_.layer.has_weight) return of_input.all();
@@ -175,7 +175,8 @@ ZigzagCosts::Loading ZigzagCosts::loading(Index operand) const {
     return found;
 }
 
-// One after the other or, where they overlap, the topmost and a cycle for each below it.
+// Returns the cycles of the final stores: in sequence or, if they overlap, of the topmost plus one cycle for each level
+// below.
 double ZigzagCosts::offload() const {
     double total = 0.0;
     Count hops = 0;
@@ -198,7 +199,7 @@ double ZigzagCosts::longest_end(Index operand, Index at) const {
     return longest;
 }
 
-// Results leave a systolic dimension of the array one unit a cycle.
+// Results leave a systolic dimension of the array at one unit per cycle.
 double ZigzagCosts::skew(const Mapping& mapping) const {
     double cycles = 0.0;
     for (std::size_t along = 0; along < dimensions(); ++along) {
