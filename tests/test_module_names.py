@@ -1,4 +1,4 @@
-"""Every dotted name of onchip in the repository's text is a module or an attribute of one."""
+"""Dotted names of onchip in the repository's text are modules or attributes of modules."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SHAPE = (1, 4, 6, 6)
 
 
 def chain(*kinds: str, outputs: str = "", more: tuple[Operator, ...] = ()) -> Graph:
-    """Return operators a, b, c, ..., each of which reads the preceding one (the first one x); then `more`."""
+    """Return operators a, b, c, ... in a chain that begins with the network's input x; then `more`."""
     names = [chr(ord("a") + at) for at in range(len(kinds))]
     operators = [
         Operator(name, kind, (before,), (name,))

@@ -30,7 +30,7 @@ three = st.tuples(*[st.integers(1, 3)] * 3)
 
 
 def slice_of_input(layer: Layer, source: Values, begin: int, dilation: int, taps: range, groups: int) -> Values:
-    """Return the input slices that an output slice reads, stacked as channels and cropped to what it reads."""
+    """Return the input slices that an output slice reads, stacked as channels and cropped to the pixels read."""
     seen = np.stack([source[:, :, begin + tap * dilation] for tap in taps], axis=2)
     batch, channels, *_ = source.shape
     height, width = layer.input_pixels

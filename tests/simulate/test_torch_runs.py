@@ -21,7 +21,7 @@ from simulate.test_tflite_runs import executed
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
 
-from onchip.simulate.kernels.torch_kernels import TorchKernels  # noqa: E402 (only where there is torch)
+from onchip.simulate.kernels.torch_kernels import TorchKernels  # noqa: E402 (only if torch is installed)
 from support.small_programs import Cached, Module, QuantisedNetwork, Small, Value, dynamic_file, saved  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
