@@ -85,7 +85,7 @@ private:
         Index cut = 0;
         Index settled = 0;  // the cut above the loops along which the tile is reused
         Count episodes = 1;
-        double neighbours = 1.0;  // tiles of `lower` in one tile of `upper`
+        double neighbours = 1.0;  // tiles of `lower` that one transfer of `upper` serves
         Count size = 0;
         Count joint_size = 0;  // of all neighbours
         double moves = 0.0;    // at `lower`; below: at `upper`

@@ -10,7 +10,7 @@ namespace onchip::layer {
 
 namespace {
 
-// Tolerance of products of fractional units, relative to the whole number that they represent.
+// Tolerance: products of fractional units differ by less from the whole number that they represent.
 constexpr double epsilon = 1e-9;
 
 Count floor_of(double count) {
