@@ -80,6 +80,7 @@ def test_what_maps_without_a_search_is_legal_on_accelerators_of_all_kinds(name: 
         ]
 
 
+@pytest.mark.slow
 def test_given_stacks_and_tiles_are_those_of_the_answer() -> None:
     (stack,) = document(in_tiles=True).answer.stacks
     assert stack.operators == ("conv0", "conv1", "add")

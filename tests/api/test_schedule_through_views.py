@@ -45,8 +45,8 @@ def grown() -> Graph:
     ("network", "objective", "tile"),
     series(
         [
-            (halves, ScheduleObjective.ENERGY, (3, 5)),
             (grown, ScheduleObjective.TRAFFIC, (8, 1)),
+            (halves, ScheduleObjective.ENERGY, (3, 5)),
             (halves, ScheduleObjective.TRAFFIC, (8, 1)),
             (grown, ScheduleObjective.ENERGY, (3, 5)),
         ],

@@ -197,7 +197,9 @@ def figures_side_by_side(
     return schedule_figures(tiles.graph, chip, found.schedule.program, found.costs)
 
 
-@pytest.mark.parametrize("sizes", [(1, 40), (8, 150), (8, 300)])
+@pytest.mark.parametrize(
+    "sizes", [(1, 40), *(pytest.param(one, marks=pytest.mark.slow) for one in [(8, 150), (8, 300)])]
+)
 def test_of_joined_maps_no_schedule_pays_less_whether_it_copies_them_or_not(sizes: tuple[int, int]) -> None:
     """A part that passes DRAM is paid for once, by whoever writes it and whoever reads what it is joined to."""
     network, chip = side_by_side(8), chip_of_maps(*sizes)

@@ -13,11 +13,12 @@ from onchip.answer.program import Allocate, Compute, Copy, Free
 from onchip.answer.schedule import WORKSPACE
 from onchip.arch.memory import Operand
 from support.diamond import Program
+from support.series import series
 from support.small_schedules import document, outcome, schedule_text, three
 
 WALKERS = Path(__file__).parents[1] / "backends"
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
-BOTH = pytest.mark.parametrize("in_tiles", [False, True])
+BOTH = pytest.mark.parametrize("in_tiles", series([False, True], 1))
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 
 

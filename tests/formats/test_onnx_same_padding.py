@@ -16,6 +16,7 @@ from onchip.ir.window import windows_of
 from support.diamond import Program
 from support.onnx_networks import model, read, value
 from support.scheduled import schedule_check_and_run
+from support.series import series
 
 ort = pytest.importorskip("onnxruntime")
 
@@ -114,8 +115,8 @@ def test_windows_are_those_that_onnxruntime_reads(case: dict[str, Any], tmp_path
     assert negative > 3
 
 
-@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "Conv"])
-@pytest.mark.parametrize("padding", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("kind", series(["MaxPool", "AveragePool", "Conv"], 1))
+@pytest.mark.parametrize("padding", series(["SAME_UPPER", "SAME_LOWER"], 1))
 def test_tiles_of_windows_that_begin_inside_give_the_right_values(
     kind: str, padding: str, onchip: Program, tmp_path: Path
 ) -> None:

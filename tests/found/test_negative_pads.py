@@ -51,7 +51,7 @@ def test_a_convolution_with_negative_padding_is_scheduled(stacks: str, onchip: P
     schedule_check_and_run(onchip, path, tmp_path, "simba", "--objective", "traffic", "--stacks", stacks)
 
 
-@pytest.mark.parametrize("seed", series(range(10), 4))
+@pytest.mark.parametrize("seed", series(range(10), 1))
 def test_windows_with_any_padding_are_scheduled(seed: int, onchip: Program, tmp_path: Path) -> None:
     path = tmp_path / "network.json"
     path.write_text(json.dumps(network(Random(seed))))

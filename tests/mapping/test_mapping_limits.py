@@ -164,7 +164,7 @@ def test_a_kept_value_may_differ_from_the_sum_of_its_energies_by_rounding(
     tmp_path: Path, is_dear: bool, is_taken: bool
 ) -> None:
     chip, cache = load_accelerator("simba"), MappingCache(tmp_path)
-    layer = Layer(k=16, c=16, p=14, q=14)
+    layer = Layer(k=8, c=8, p=4, q=4)
     problem = LayerProblem(layer, dram_first(chip) if is_dear else chip)
     found = cache.solve(EXACT, problem, MappingObjective.ENERGY, Run())
     assert found.objective_value is not None

@@ -22,6 +22,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return rows
 
 
+@pytest.mark.slow
 def test_packings_are_those_that_are_kept() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(BENCHMARKS), *sys.path))}
     command = (sys.executable, "-m", "frozen", "packing")

@@ -9,6 +9,8 @@ from functools import partial
 from types import CodeType, ModuleType
 from unittest.mock import patch
 
+import pytest
+
 from onchip.answer.document import Claim
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
@@ -106,6 +108,7 @@ class Killer:
             return True
 
 
+@pytest.mark.slow
 def test_every_mutant_is_killed() -> None:
     codes = {module: compiled(module, source_tree(module)) for module in MODULES}
     right, killer = verifier_made_of(codes), Killer()

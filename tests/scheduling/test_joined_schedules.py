@@ -50,7 +50,7 @@ def request(case: Case, folder: Path, objective: ScheduleObjective) -> ScheduleR
 
 
 @pytest.mark.parametrize("objective", [ScheduleObjective.ENERGY, ScheduleObjective.TRAFFIC])
-@pytest.mark.parametrize("number", series(range(20), 5))
+@pytest.mark.parametrize("number", series(range(20), 2))
 def test_schedules_that_copy_nothing_are_legal_and_compute_the_same(
     number: int, objective: ScheduleObjective, tmp_path: Path
 ) -> None:

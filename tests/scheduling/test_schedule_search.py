@@ -188,7 +188,7 @@ def test_an_earlier_schedule_is_the_answer_if_no_time_is_left_for_others(monkeyp
     assert found.objective_value == earlier.figures.traffic_bytes
 
 
-@pytest.mark.parametrize("objective", [ScheduleObjective.ENERGY, ScheduleObjective.LATENCY])
+@pytest.mark.parametrize("objective", series([ScheduleObjective.ENERGY, ScheduleObjective.LATENCY], 1))
 def test_an_earlier_answer_is_never_made_worse(objective: ScheduleObjective) -> None:
     question = ScheduleQuestion(skip_network(), skip_chip(), PRECISION, objective, 0)
     earlier = solve_schedule(question, ScheduleOptions(), Run())

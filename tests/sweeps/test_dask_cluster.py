@@ -73,6 +73,7 @@ def test_a_point_that_kills_every_worker_fails_alone(cluster: Any) -> None:  # n
     assert found["dies"].status is PointStatus.FAILED
 
 
+@pytest.mark.slow
 def test_limits_of_a_point_hold_on_a_cluster(cluster: Any) -> None:  # noqa: ANN401 (without types)
     limited = partial(answer_in_own_process, as_its_key_says, PointLimits(2**31, 2.0), nothing)
     workers = DaskCluster.at(cluster.scheduler_address, limited)

@@ -93,7 +93,7 @@ def joined_networks(draw: st.DrawFn) -> Graph:
     return network.graph()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(joined_networks(), st.data())
 def test_of_joined_networks_values_are_those_of_the_whole_and_the_verifier_derives_the_same(
     graph: Graph, data: st.DataObject

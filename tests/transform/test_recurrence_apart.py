@@ -20,6 +20,7 @@ from onchip.transform.rewrite.attention_apart import APPENDED, HEAD_PRODUCTS
 from onchip.transform.rewrite.recurrence_apart import GATES_OF_STEP, MOST_STEPS, STEPS, RecurrenceApart
 from onchip.verify.schedule.nests import NestDerivation
 from support.recurrent_cells import Case, cases
+from support.series import series
 
 
 def network_of(case: Case, bits: int | None = None) -> Graph:
@@ -97,7 +98,7 @@ def test_one_of_very_many_steps_stays_whole() -> None:
     assert RecurrenceApart()(network) == network
 
 
-@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("kind", series(["LSTM", "GRU", "RNN"], 1))
 def test_a_schedule_computes_what_map_counts(tmp_path: Path, kind: str) -> None:
     case = Case(kind, steps=2, batch=1, features=4, state=4)
     path = tmp_path / "cell.onnx"
