@@ -132,7 +132,7 @@ def runs_whole(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bo
     if written is None or len(operator.outputs) > 1:
         return False
     if operator.kind in SAME_ELEMENTS:
-        return graph.tensor[operator.inputs[0]].shape not in (None, written)
+        return any(graph.tensor[name].shape not in (None, written) for name in operator.inputs[:1])
     is_view = operator.kind in VIEWS | JOINS
     return runs_alone(graph, operator, nests) or (not is_view and pixels_of(written) == (1, 1))
 
