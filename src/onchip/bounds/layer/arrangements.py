@@ -1,8 +1,8 @@
-"""The ways in which units of a loop may stand among its loops in time, where it is known how many turns are executed.
+"""Enumeration of the interleavings of a loop's spatial and temporal parts with a given number of temporal iterations.
 
-Units stand in parts, and loops in time between these. An index is what all of them lead to, each with the product of
-those inside as its step; loops in time that have no units between them count as one. So there are few arrangements that
-are executed in so many turns, and of each it is known which indices a turn has.
+Spatial parts may be split, with temporal parts between them. The step of each part is the product of the sizes of the
+parts inside it. Adjacent temporal parts count as one. Hence only few arrangements have a given number of temporal
+iterations (turns), and each determines the loop indices of each turn.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ from numpy.typing import NDArray
 from onchip.ir.layer import Axis
 
 MOST_ARRANGEMENTS: Final = 400
-"""Of more nothing is said."""
+"""Limit on the arrangements of a loop. Nothing is known of a loop with more."""
 MOST_INDICES: Final = 4096
-"""Of a loop, with those that units would have beyond its bound."""
+"""Limit on the indices of a loop, including those of units beyond its bound."""
 
 Beside: TypeAlias = tuple[tuple[int, bool], ...]
-"""Units of a loop along each dimension of the array, and whether an instance serves them all."""
-_Loops: TypeAlias = tuple[tuple[int, bool | None], ...]  # innermost first: in time None, else whether they are served
+"""Units of a loop along each dimension of the array, and True if one instance serves them all."""
+_Loops: TypeAlias = tuple[tuple[int, bool | None], ...]  # innermost first; None: temporal, else `is_served`
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """`indices` are by turn, instance and unit of it; those from the bound on are none."""
+    """An interleaving of spatial and temporal loops.
+
+    `indices` has the axes turn, instance, and unit within the instance. Entries of at least `bound` mean an idle unit.
+    """
 
     loops: _Loops
     bound: int
@@ -39,22 +42,22 @@ class Arrangement:
 
     @cached_property
     def met(self) -> NDArray[np.int64]:
-        """Return how many indices all units meet in the first turns, by number of turns from one on."""
+        """Return the number of indices that all units execute in the first n turns, for n = 1, 2, ..."""
         found: NDArray[np.int64] = (self.indices < self.bound).sum(axis=(1, 2)).cumsum()
         return found
 
     @property
     def _is_full(self) -> NDArray[np.bool_]:
-        """By number of turns, but for all of them, whether no unit is idle in any."""
+        """Return for n = 1, 2, ..., without the total, whether no unit is idle in the first n turns."""
         inside = np.arange(1, len(self.met))
         found: NDArray[np.bool_] = self.met[:-1] == inside * self.indices[0].size
         return found
 
     def may_be(self, *, any_is_idle: bool) -> bool:
-        """Return whether some unit may be idle in some place, or none.
+        """Return True if the arrangement can leave a unit idle at some place (or none, if not `any_is_idle`).
 
-        There are places right outside of each loop in time; and right outside of a part of it, if it may stand in two.
-        Of a loop that leaves units idle all turns are executed.
+        A place is right outside each temporal loop, or right outside a part of one that may be split. A loop that
+        leaves units idle executes all turns.
         """
         turns, ends = len(self.met), self._ends
         if not any_is_idle:
@@ -63,22 +66,22 @@ class Arrangement:
         return any(turns % one == 0 and self.may_have_place_of(one) for one in inside)
 
     def may_have_place_of(self, inside: int) -> bool:
-        """Return whether there may be a place of so many turns."""
+        """Return True if some place may have `inside` turns inside it."""
         turns, ends = len(self.met), self._ends
         is_between = any(inside % one == 0 and two % inside == 0 for one, two in pairwise(ends))
         return is_between or inside == turns or inside % ends[-1] == 0
 
     @cached_property
     def _ends(self) -> list[int]:
-        """Return how many turns are inside of all units, and right outside of each loop in time among them."""
+        """Return the number of turns inside all units, and right outside each temporal loop, ascending."""
         return list(accumulate((size for size, is_served in self.loops if is_served is None), mul, initial=1))
 
 
 @lru_cache(maxsize=1 << 9)
 def arrangements_of(bound: int, turns: int, beside: Beside, *, any_is_idle: bool) -> Sequence[Arrangement] | None:
-    """Return all that are executed in so many turns and leave units idle in some place, or in none.
+    """Return all arrangements with `turns` turns that can leave units idle at some place (or none).
 
-    None where these are too many, or there are too many indices.
+    Returns None if the arrangements or their indices exceed the limits.
     """
     indices = turns * int(np.prod([size for size, _ in beside], dtype=np.int64))
     if indices > MOST_INDICES:
@@ -94,7 +97,7 @@ def arrangements_of(bound: int, turns: int, beside: Beside, *, any_is_idle: bool
 
 
 def _all_loops(beside: Beside, turns: int, most: int) -> Iterator[_Loops]:
-    """But for the loop in time outside all units: each loop in time is right inside some units."""
+    """Yield all loops but the outermost temporal one: each temporal loop is right inside a spatial one."""
     if all(size == 1 for size, _ in beside):
         yield ()
         return
@@ -108,7 +111,7 @@ def _all_loops(beside: Beside, turns: int, most: int) -> Iterator[_Loops]:
 
 
 def _laid_out(loops: _Loops, bound: int, turns: int) -> Arrangement | None:
-    """Return None where other than so many turns are executed."""
+    """Return the arrangement of these loops, or None if its number of turns is not `turns`."""
     step, begins, apart, served = 1, np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
     for size, is_served in loops:
         along = np.arange(size) * step
@@ -130,10 +133,11 @@ def _laid_out(loops: _Loops, bound: int, turns: int) -> Arrangement | None:
 def blocks_of_parts(
     axis: Axis, outputs: int, taps: int, turns: int, beside: Beside, inside: tuple[int, int], *, any_is_idle: bool
 ) -> Sequence[int] | None:
-    """Return how many stored positions the parts of a place reach over, longest first: no part of any less than that.
+    """Return lower bounds on the lengths, in stored positions, of the parts of a place, the longest first.
 
-    `inside` are the turns of outputs in a place and its taps, as many in all parts but the last. Of an instance a part
-    is a block from its first position to its last. None where arrangements are too many, or none has such a place.
+    `inside` holds the output turns and the taps of a part; only the last part may have fewer. A part of an instance is
+    the block from its first position to its last. Returns None if there are too many arrangements, or if none has such
+    a place.
     """
     parts = _parts_of_place(outputs, turns, beside, inside[0], any_is_idle=any_is_idle)
     if not parts:
@@ -151,7 +155,10 @@ def blocks_of_parts(
 def _parts_of_place(
     bound: int, turns: int, beside: Beside, inside: int, *, any_is_idle: bool
 ) -> Sequence[tuple[tuple[int, int], ...]] | None:
-    """Return by arrangement the first and last indices of each instance in each part of so many turns; -1 of none."""
+    """Return by arrangement the first and last index of each instance in each part of `inside` turns.
+
+    The last index of an idle instance is -1. Returns None if there are too many arrangements.
+    """
     arrangements = arrangements_of(bound, turns, beside, any_is_idle=any_is_idle)
     if arrangements is None:
         return None
@@ -169,9 +176,9 @@ def _parts_of_place(
 def inputs_of_turns(
     axis: Axis, outputs: int, taps: int, turns: int, beside: Beside, *, any_is_idle: bool
 ) -> NDArray[np.int64] | None:
-    """Return by arrangement in how many turns, of all taps and instances, so many inputs are read, from none on.
+    """Return by arrangement a histogram of the inputs read (0, 1, ...) in a turn, over all taps and instances.
 
-    Each row once; None where arrangements are too many, or there is none.
+    Rows are distinct. Returns None if there are too many arrangements, or none.
     """
     arrangements = arrangements_of(outputs, turns, beside, any_is_idle=any_is_idle)
     if not arrangements:

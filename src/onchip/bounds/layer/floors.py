@@ -1,4 +1,4 @@
-"""Lower bounds of a layer that need no search: for mappings WITHOUT_BYPASS, and for every legal mapping."""
+"""Lower bounds on a layer that need no search: for mappings WITHOUT_BYPASS, and for every legal mapping."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from onchip.model.layer.ports import port_for
 from onchip.model.unrolling.ways import all_ways
 
 SAFE: Final = 1 - 1e-9
-"""Sums in another order differ by less."""
+"""Factor that covers the difference between float sums in different orders."""
 
 
 def floor_of_any(problem: LayerProblem, objective: MappingObjective) -> int:
-    """Return a lower bound of the mappings WITHOUT_BYPASS, in the objective's unit.
+    """Return a lower bound on the mappings WITHOUT_BYPASS, in the objective's unit.
 
-    Raises AcceleratorError where the accelerator says too little.
+    Raises AcceleratorError if the accelerator lacks data.
     """
     return int(objective.of(_least_energy_pj(problem) * SAFE, least_cycles(problem)))
 
 
 def floor_with_bypass(problem: LayerProblem, objective: MappingObjective) -> int:
-    """Return a lower bound of every legal mapping, also of one that bypasses a memory, in the objective's unit.
+    """Return a lower bound on every legal mapping, including those with bypass, in the objective's unit.
 
     The array computes every product, and each element crosses the port of its home at least once.
     """
@@ -44,7 +44,7 @@ def floor_with_bypass(problem: LayerProblem, objective: MappingObjective) -> int
 
 
 def _least_energy_pj(problem: LayerProblem) -> float:
-    """Multiply-accumulates, what feeds the units, and each element once on its way through all its memories."""
+    """Return the least energy in pJ: MACs, feeding of the units, and one pass of each element through its memories."""
     plain_pj, _ = compulsory_cost(problem)
     if problem.weight_is_an_input:
         return plain_pj
@@ -66,13 +66,16 @@ def _least_energy_pj(problem: LayerProblem) -> float:
 
 @lru_cache(maxsize=64)
 def least_cycles(problem: LayerProblem) -> int:
-    """The turns of the array as they wait for its memories, with first and last elements; or what DRAM moves."""
+    """Return the least cycles: the array's turns with memory stalls, first and last elements, or the DRAM transfers."""
     busy = _busy_cycles(problem, work_of_all(problem.layer)).values()
     return max(_least_turning(problem) + first_and_last(problem), *busy, 1)
 
 
 def _least_turning(problem: LayerProblem) -> int:
-    """Of all ways to put loops beside each other, or, where these are too many to list, of none of their limits."""
+    """Return the least cycles of the array's turns over all spatial unrollings.
+
+    If the unrollings are too many to list, the bound is that of the unit count alone.
+    """
     layer, array = problem.layer, array_of(problem.accelerator)
     at_work = AnyUnrolling(problem.accelerator).of([layer]).at_work
     found = ceil(layer.macs / min(at_work, array.macs) * SAFE)
@@ -81,7 +84,7 @@ def _least_turning(problem: LayerProblem) -> int:
 
 
 def _busy_cycles(problem: LayerProblem, work: NestWork) -> dict[int, int]:
-    """By port of DRAM, for the elements that come from there or go there."""
+    """Map each DRAM port to its busy cycles for the operands whose home is DRAM."""
     dram = problem.accelerator.dram
     bits: dict[int, int] = defaultdict(int)
     if dram is None or not dram.ports:
@@ -107,7 +110,7 @@ def compulsory_cost(problem: LayerProblem) -> tuple[float, float]:
 
 
 def _moved_elements(layer: Layer, operand: str) -> int:
-    """Number of elements that every mapping moves: rows of the input that a stride skips need not be moved."""
+    """Return the number of elements that every mapping moves. Input rows that a stride skips need not move."""
     if operand != INPUT:
         return layer.elements(operand)
     touched = prod(_touched(axis, layer.bounds) for axis in layer.axes)

@@ -22,21 +22,21 @@ from onchip.model.layer.cost import access_of
 
 @dataclass(frozen=True, slots=True)
 class NearMemory:
-    """The memory from which all units take an operand, or in which they add it up, whatever the operand's home."""
+    """The memory that supplies an operand to all units, or accumulates it, for any home of the operand."""
 
     name: str
     level: MemoryLevel
     above: frozenset[str]
-    """Memories from which an operand may come next, or to which it may go."""
+    """The next memories on the operand's ways."""
     may_be_home: bool
 
     def serves(self, along: str) -> bool:
-        """Return whether one instance serves all units along a dimension of the array."""
+        """Return True if one instance serves all units along a dimension of the array."""
         return serves(self.level, along)
 
 
 def near_memory(machine: MachineFloors, operand: Operand) -> NearMemory | None:
-    """Return the nearest memory of an operand; None if it depends on the home, or is DRAM."""
+    """Return the nearest memory of an operand, or None if it depends on the home or is DRAM."""
     ways = {way for home in machine.homes(operand) for way in machine.ways(operand, home)}
     names = {way[0] for way in ways}
     levels = dict(holders(machine.accelerator, operand))
@@ -47,10 +47,11 @@ def near_memory(machine: MachineFloors, operand: Operand) -> NearMemory | None:
 
 @dataclass(frozen=True, slots=True)
 class JointWays:
-    """Least energies in pJ of one element between its nearest memory and where it comes from, or goes.
+    """Least energies in pJ of one element between its nearest memory and its source or destination.
 
-    Those of inputs and weights in `refilled` leave out the step into the nearest memory. Of outputs, `output_above` is
-    the way after the nearest memory, `output_here` that of an output whose home is the nearest memory (inf: none is).
+    `filled` is for inputs and weights; `refilled` excludes the step into the nearest memory. `output_above` is the way
+    of an output after the nearest memory. `output_here` is that of an output whose home is the nearest memory (inf if
+    there is no such output).
     """
 
     filled: Mapping[Operand, float]
@@ -61,7 +62,7 @@ class JointWays:
 
 @dataclass(slots=True)
 class JointFloor:
-    """The floor of one nest in tiles of any rows, columns and output channels, if every memory keeps what it holds."""
+    """The floor of one loop nest in tiles of any rows, columns and output channels, for mappings without bypass."""
 
     machine: MachineFloors
     layer: Layer
@@ -70,7 +71,7 @@ class JointFloor:
 
     @classmethod
     def of(cls, machine: MachineFloors, layer: Layer) -> JointFloor | None:
-        """Return None if the nearest memory of an operand is not known, or there are too many unrollings."""
+        """Return the floor, or None if an operand has no known nearest memory, or unrollings are too many."""
         near: dict[Operand, NearMemory] = {}
         for operand in map(Operand, layer.operands):
             memory = near_memory(machine, operand)
@@ -81,9 +82,9 @@ class JointFloor:
         return None if units is None else cls(machine, layer, near, units)
 
     def least_pj(self, windows: Sequence[tuple[int, int]], elements: Mapping[Operand, int], ways: JointWays) -> float:
-        """Return the floor in pJ; `windows` are pairs of taps that meet an input, and the outputs that have so many.
+        """Return the floor in pJ. `windows` are pairs of a number of taps that meet an input, and the count of outputs.
 
-        Each element comes to its nearest memory once, or as often as the reuse that this memory allows makes necessary.
+        Each element enters its nearest memory once, or as often as the reuse in this memory requires.
         """
         found = 0.0
         for refilled in self._refilled():
@@ -121,16 +122,16 @@ class JointFloor:
         return energy_pj
 
     def _read_pj(self, operand: Operand) -> Array:
-        """Return what a multiply-accumulate costs at the nearest memory; an access is of the shortest at least."""
+        """Return the read energy in pJ of a MAC at the nearest memory. Each access has at least the shortest width."""
         near = self.near[operand]
         bits = self.layer.bits(operand) / self.units.sharing(operand, near.serves)
         rounded = np.maximum(bits, self._shortest(near.name) / self.units.at_work(near.serves))
         return np.asarray(self.machine.read_pj[near.name] * rounded)
 
     def _sums_pj(self, ways: JointWays) -> Array:
-        """Return what the sums of one output cost: all writes; as many reads, as the last one leaves; and its way.
+        """Return the energy in pJ of one output's sums: all writes, as many reads, and the way to its home.
 
-        An output whose home is the nearest memory is read once less.
+        An output whose home is the nearest memory has one read less.
         """
         near = self.near[Operand.OUTPUT]
         adding = self.units.sharing(Operand.OUTPUT, near.serves)
@@ -143,10 +144,10 @@ class JointFloor:
         return np.asarray(written_pj + np.minimum(leaving, read_pj * (writes - 1) + ways.output_here))
 
     def _refill_pj(self, taps: int, refilled: frozenset[Operand]) -> Array:
-        """Return what refills for one output cost, or partial sums that leave for their sake.
+        """Return the least energy in pJ of refills for one output, or of partial sums that leave to avoid refills.
 
-        Of the inputs or weights that come to an instance with room for s of them, each serves a unit for at most o + l
-        multiply-accumulates, o the room for sums, l those that begin or come back meanwhile.
+        Each input or weight in an instance with room for s of them serves a unit for at most o + l MACs. Here o is the
+        room for sums, and l is the number of sums that begin or come back meanwhile.
         """
         near = self.near[Operand.OUTPUT]
         room, at_work = max(self._room(Operand.OUTPUT), 1), self.units.at_work(near.serves)
@@ -165,12 +166,12 @@ class JointFloor:
         return np.asarray(np.minimum.reduce([cost(sums) for sums in (begun, *enough)]))
 
     def _leaving_pj(self) -> float:
-        """Return the energy of a partial sum that the next memory takes and gives back; 0 if there is none."""
+        """Return the energy in pJ of a partial sum's write to the next memory and read from it, or 0 without one."""
         each = [self.machine.write_pj[one] + self.machine.read_pj[one] for one in self.near[Operand.OUTPUT].above]
         return self.layer.partial_bits * min(each, default=0.0)
 
     def _step_pj(self, operand: Operand) -> Array:
-        """Return the energy of an element on its step into the nearest memory, read for several instances at once."""
+        """Return the energy in pJ of an element's step into the nearest memory, with one read for several instances."""
         near, levels = self.near[operand], dict(holders(self.machine.accelerator, operand))
 
         def read_pj(name: str) -> Array:
@@ -184,7 +185,7 @@ class JointFloor:
         return np.asarray(self.layer.bits(operand) * (self.machine.write_pj[near.name] + least_pj))
 
     def _room(self, operand: Operand) -> int:
-        """Return for how many elements, or partial sums, one instance of the nearest memory has room at most."""
+        """Return the number of elements, or partial sums, that fit in one instance of the nearest memory."""
         bits = self.layer.partial_bits if operand is Operand.OUTPUT else self.layer.bits(operand)
         return 8 * self.near[operand].level.memory.capacity_bytes // bits
 

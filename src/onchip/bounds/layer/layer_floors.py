@@ -1,8 +1,8 @@
-"""What a layer costs at least, whatever its mapping: per multiply-accumulate, and per element that comes or leaves.
+"""Lower bounds on a layer's energy for any mapping: per MAC, and per element that is loaded or stored.
 
-The units keep nothing, so each multiply-accumulate takes its operands from some memory, shared by at most the units
-that one instance serves and that want the same element; and where that memory is not the operand's home, the element
-moves between both, through all memories between them if every memory keeps what it holds. docs/fusion.md has the proof.
+The units store nothing, so each MAC reads its operands from some memory. At most the units that one instance serves and
+that use the same element share such a read. If this memory is not the operand's home, the element moves between the
+two, through all memories between them if the mapping bypasses no memory. docs/fusion.md has the proof.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ PassedBy: TypeAlias = tuple[frozenset[tuple[str, Operand]], frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class OperandFloor:
-    """Energies in pJ: of each multiply-accumulate, and on top of it of each element, by the memory of its home.
+    """Energies in pJ of an operand: per MAC, and additionally per element by its home.
 
-    Numbers, or arrays by tile.
+    Values are numbers, or arrays by tile.
     """
 
     per_mac: Number
@@ -44,17 +44,17 @@ class OperandFloor:
 
     @property
     def cheapest(self) -> str:
-        """The home where an element costs least; of numbers alone."""
+        """The home with the least energy per element. Requires numbers, not arrays."""
         return min(self.per_element, key=lambda home: self.per_element[home])
 
 
 @dataclass(slots=True)
 class MachineFloors:
-    """What follows from the machine alone; raises AcceleratorError without an array.
+    """The terms of the floors that depend only on the machine. Raises AcceleratorError without an array.
 
-    Energies of a read and of a write are those of one bit, by memory. In the memories that are `passed_by` no tiles of
-    an operand lie where else every memory keeps some, as they have no room for an element: no way leads through them.
-    Of two maps that a layer adds the second may pass by more (`second_passes_by`); ways of inputs are those of both.
+    `read_pj` and `write_pj` are the energies per bit, by memory. An operand bypasses the memories in `passed_by`,
+    because they have no room for one element. The second of two maps that a layer adds may bypass more memories
+    (`second_passes_by`); the ways of inputs then include those of both maps.
     """
 
     accelerator: Accelerator
@@ -89,26 +89,29 @@ class MachineFloors:
 
     @property
     def mac_energy_pj(self) -> float:
-        """Return the energy of one multiply-accumulate in pJ, 0 (a lower bound) if it is unknown."""
+        """Return the energy of one MAC in pJ, or 0 (a lower bound) if it is unknown."""
         return self.array.mac_energy_pj or 0.0
 
     def of(self, shapes: Sequence[Layer], *, adds_two_maps: bool = False) -> NestFloors:
-        """Of a layer in tiles of these shapes, the largest first; of two maps a floor of inputs holds for either."""
+        """Return the floors of a layer in tiles of these shapes, the largest first.
+
+        If the layer adds two maps, the floor of inputs holds for either map.
+        """
         machine = self._for_elements_of(shapes[0], adds_two_maps) if self.sharing.every_memory_keeps else self
         return NestFloors(machine, shapes[0], self.sharing.of(shapes))
 
     def of_tiles(
         self, layer: Layer, sizes: Mapping[str, NDArray[np.int64]], *, adds_two_maps: bool = False
     ) -> NestFloors:
-        """Return the floors of many tiles in arrays, or of the layer itself without `sizes`; of two maps as in `of`.
+        """Return the floors of many tiles in arrays, or of the layer itself without `sizes` (two maps as in `of`).
 
-        `sizes` are loop bounds by tile; which memories keep an element depends on no tile.
+        `sizes` maps loops to their bounds by tile. The memories that keep an element do not depend on the tile.
         """
         machine = self._for_elements_of(layer, adds_two_maps) if self.sharing.every_memory_keeps else self
         return NestFloors(machine, layer, self.sharing.of_tiles(layer, sizes))
 
     def homes(self, operand: Operand) -> list[str]:
-        """Single memories that hold the operand, and DRAM."""
+        """Return the memories with a single instance that hold the operand, and DRAM."""
         dimensions = set(self.array.dimensions)
         single = [
             level.memory.name
@@ -118,7 +121,7 @@ class MachineFloors:
         return [*single, DRAM]
 
     def way_pj(self, ways: Sequence[str]) -> float:
-        """Of a bit that comes down through these memories, of which the highest is the last."""
+        """Return the energy in pJ of a bit that moves down through these memories, which are ordered lowest first."""
         return sum(self.read_pj[upper] + self.write_pj[lower] for lower, upper in pairwise(ways))
 
     def way_up_pj(self, ways: Sequence[str]) -> float:
@@ -126,21 +129,21 @@ class MachineFloors:
         return sum(self.read_pj[lower] + self.write_pj[upper] for lower, upper in pairwise(ways))
 
     def up_to_pj(self, memory: str, cache: str) -> float:
-        """Of a bit of an output that goes on from there to a higher memory; nothing if that is no higher."""
+        """Return the energy in pJ of an output bit from `memory` up to `cache`, or 0 if `cache` is not higher."""
         names = [name for name, _ in holders(self.accelerator, Operand.OUTPUT)]
         return self.way_up_pj(names[names.index(memory) : names.index(cache) + 1])
 
     def ways(self, operand: Operand, home: str) -> Sequence[tuple[str, ...]]:
-        """Memories through which an operand comes to the units from its home, the last, or some of them."""
+        """Return the possible ways of an operand between the units and its home, as memories from the units up."""
         return self._ways[operand, home]
 
     def nearest(self, operand: Operand) -> Sequence[tuple[str, MemoryLevel | None]]:
-        """Memories from which the units may take the operand."""
+        """Return the memories from which the units may read the operand."""
         first = {way[0] for home in self.homes(operand) for way in self.ways(operand, home)}
         return [(name, level) for name, level in holders(self.accelerator, operand) if name in first]
 
     def instances_beside(self, bounds: Mapping[str, int], memory: str) -> int:
-        """Of a memory, in which the same sum may begin."""
+        """Return the number of instances of a memory in which one sum may begin."""
         return prod(min(size, prod(bounds[loop] for loop in loops)) for size, loops in self._beside_sums[memory])
 
     def _for_elements_of(self, layer: Layer, adds_two_maps: bool) -> MachineFloors:
@@ -156,7 +159,7 @@ class MachineFloors:
         return self._with_others_passed_by[key]
 
     def _passed_by_second(self, layer: Layer) -> frozenset[str]:
-        """Memories with room for an element of one map beside the sums, not of two."""
+        """Return the memories with room for the sums and an element of one map, but not of two maps."""
         problem = LayerProblem(layer, self.accelerator, weight_is_an_input=True)
         pairs = zip(problem.levels, problem.kept, strict=True)
         return frozenset(
@@ -177,14 +180,14 @@ class MachineFloors:
 
 @dataclass(frozen=True, slots=True)
 class NestFloors:
-    """Floors of a layer in tiles; numbers that hold for all tiles, or arrays by tile, as the `shares` are."""
+    """Floors of a layer in tiles: numbers that hold for all tiles, or arrays by tile, as in `shares`."""
 
     machine: MachineFloors
     layer: Layer
     shares: UnitShares
 
     def floor(self, operand: Operand, uses: int) -> OperandFloor:
-        """Of inputs or weights, each element of which at least `uses` multiply-accumulates need."""
+        """Return the floor of inputs or weights, given that at least `uses` MACs need each element."""
         bits, machine = self.layer.bits(operand), self.machine
         serving, moved = self.shares.serving[operand], self.shares.moved[operand]
         shared = {name: bits * machine.read_pj[name] / units for name, units in serving.items()}
@@ -197,11 +200,11 @@ class NestFloors:
         return OperandFloor(nearest, at_home)
 
     def output_floor(self, nearest: str | None = None, turns: Number = inf) -> Mapping[str, Number]:
-        """Of each output, with all that is added up to it, by the memory of its home.
+        """Return the least energy in pJ of an output by home: accumulation near the units, and the way home.
 
-        Sums are written, and but for the first of each instance read, near the units, and then go home. Of `turns`
-        additions in the same unit the last takes the sum to the next memory. `nearest` to the units, if it is given,
-        no sum is nearer; a home that is nearer costs infinitely much.
+        Each addition writes a sum near the units, and reads it except for the first one in an instance. After at most
+        `turns` additions in the same unit, the sum moves to the next memory. If `nearest` is given, sums accumulate in
+        this memory, and homes below it have infinite energy.
         """
         bits, machine, moved = self.layer.output_bits, self.machine, self.shares.moved[Operand.OUTPUT]
         at_home = {}
@@ -215,7 +218,7 @@ class NestFloors:
         return at_home
 
     def _summing_pj(self, memory: str) -> Number:
-        """Near the units."""
+        """Return the energy in pJ of an output's accumulation in the memory nearest the units."""
         layer, machine = self.layer, self.machine
         writes = self.additions / self.shares.serving[Operand.OUTPUT][memory]
         again = np.maximum(writes - machine.instances_beside(layer.bounds, memory), 0.0)
@@ -224,9 +227,10 @@ class NestFloors:
         return cast("Number", np.where(self.is_done(memory, 1), complete_pj, partial_pj)[()])
 
     def _leaving_pj(self, near: str, above: str, turns: Number) -> Number:
-        """From where so many additions at a time have been made, at least once.
+        """Return the least energy in pJ of a sum's moves between `near` and `above`, with `turns` additions per stay.
 
-        Of instances beside each other only the first to begin a sum gets back what there is of it.
+        The sum moves up at least once. If several instances of `near` accumulate it, only the first one needs no
+        partial sum from `above`.
         """
         once_pj = self.layer.output_bits * self.machine.way_up_pj((near, above))
         machine, beside = self.machine, self.machine.instances_beside(self.layer.bounds, above)
@@ -237,15 +241,15 @@ class NestFloors:
         return cast("Number", np.where(self.is_done(above, turns), once_pj, again_pj)[()])
 
     def is_done(self, memory: str, turns: Number) -> Number:
-        """Return whether so many additions of all units that an instance serves complete a sum."""
+        """Return True if `turns` additions in all units that an instance serves complete a sum (an array by tile)."""
         return self.additions <= self.shares.adding[memory] * turns * (1 + EPSILON)
 
     @property
     def additions(self) -> int:
-        """Return how many products are added up to one output."""
+        """Number of products in the sum of one output."""
         return self.layer.c * self.layer.r * self.layer.s
 
 
 def least_of(numbers: Iterable[Number]) -> Number:
-    """Return the least of several numbers, or of arrays tile by tile."""
+    """Return the minimum of several numbers, or the elementwise minimum of arrays."""
     return reduce(np.minimum, numbers)

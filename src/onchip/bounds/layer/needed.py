@@ -1,7 +1,8 @@
-"""Which pixels every schedule computes, however the network is cut into tiles.
+"""The pixels that every schedule computes, for any tiling of the network.
 
-A tile computes of its stack's inner maps only what its windows see: where strides skip pixels, or windows end before
-the map does, some are never computed. What is said here to be needed is needed in every tiling; there may be more.
+A tile computes only the pixels of its stack's inner maps that its windows see. Some pixels are never computed, because
+strides skip them or because windows end before the map does. The needed pixels are a lower bound: a tiling may compute
+more.
 """
 
 from __future__ import annotations
@@ -28,31 +29,31 @@ from onchip.ops.views.fusable_views import SAME_ELEMENTS
 from onchip.ops.views.views import RESIZES, Pace, paces_of
 
 VIEWS: Final = SAME_ELEMENTS | {"Slice", "Pad"} | RESIZES
-"""Kinds without a loop nest that may stand inside a tiled stack, where only what is seen of them is made."""
+"""Kinds without a loop nest that may lie inside a tiled stack, which computes only the pixels seen of them."""
 JOINS: Final = frozenset({"Concat"})
-"""Kinds that may stand inside a tiled stack, too, where their readers see no more than that of the maps they join."""
+"""Further kinds inside tiled stacks. Their readers see the same pixels of the maps that they join."""
 MOVED_WHOLE: Final = JOINS | RESIZES
-"""Views that, where all that they write is needed, are made whole, be it in tiles or not."""
+"""Views that are computed whole, in tiles or not, if their whole output is needed."""
 _OF_ALL_ELEMENTS: Final = (VIEWS | JOINS) - {"Slice", "Pad"}
 _MAP_RANK: Final = 4
 _CHANNELS: Final = 2
-"""So many dimensions, batch and channels, are never cut."""
+"""Number of leading dimensions that are never cut: batch and channels."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeededPixels:
-    """Rows and columns of a tensor: every pixel at which they cross. None stands for all, if there are any or not."""
+    """The pixels of a tensor in these rows and columns. None means all, also for a tensor without this axis."""
 
     rows: frozenset[int] | None
     columns: frozenset[int] | None
 
     @property
     def are_all(self) -> bool:
-        """Whether the whole tensor is needed."""
+        """True if the whole tensor is needed."""
         return self.rows is None and self.columns is None
 
     def share(self, tensor: Tensor) -> Fraction:
-        """The part of the tensor's elements that is needed."""
+        """Return the fraction of the tensor's elements that is needed."""
         shape = tensor.shape or ()
         found = Fraction(1)
         for pixels, axis in ((self.rows, -2), (self.columns, -1)):
@@ -63,14 +64,14 @@ class NeededPixels:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Along an axis, the first p outputs of an operator see its input up to (p - 1) * stride + more, within `size`."""
+    """The view of an operator along an axis: its first p outputs see (p - 1) * stride + more of `size` inputs."""
 
     stride: int
     more: int
     size: int
 
     def seen(self, behind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many positions, from the first on, so many outputs see."""
+        """Return the number of leading positions that the first `behind` outputs see."""
         found: NDArray[np.int64] = np.clip((behind - 1) * self.stride + self.more, 0, self.size)
         return np.where(behind > 0, found, 0)
 
@@ -82,9 +83,10 @@ NOTHING: Final = NeededPixels(frozenset(), frozenset())
 def needed_pixels(
     graph: Graph, nests: Mapping[str, tuple[Layer, ...]], operands: Mapping[str, frozenset[str]] = MappingProxyType({})
 ) -> Mapping[str, NeededPixels]:
-    """Of each tensor of a network what is needed at least; `nests` are those of its operators, by name.
+    """Map each tensor of a network to the pixels that every schedule needs.
 
-    `operands` are the tensors that the nests of an operator read, by its name, all if it is not there.
+    `nests` maps operator names to their loop nests. `operands` maps operator names to the tensors that their nests
+    read; an absent operator reads all its tensors.
     """
     needed = {tensor.name: ALL if tensor.role is Role.OUTPUT else NOTHING for tensor in graph.tensors}
     for operator in graph.operators:
@@ -103,7 +105,7 @@ def needed_pixels(
 
 
 def _never_in_part(graph: Graph, operator: Operator) -> bool:
-    """True if every schedule computes all that the operator writes.
+    """Return True if every schedule computes the operator's whole output.
 
     Only maps of two or four dimensions are cut into tiles, and a transposed convolution with a stride ends its stack:
     its output leaves the stack, so tiles compute all of it.
@@ -119,12 +121,12 @@ def _never_in_part(graph: Graph, operator: Operator) -> bool:
 def is_read(
     operator: Operator, name: str, nests: Mapping[str, tuple[Layer, ...]], operands: Mapping[str, frozenset[str]]
 ) -> bool:
-    """True if reading the tensor counts: the operator has no loop nest, or its nests read the tensor."""
+    """Return True if reading the tensor counts: the operator has no loop nest, or its nests read the tensor."""
     return not nests.get(operator.name) or name in operands.get(operator.name, operator.reads)
 
 
 def runs_whole(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bool:
-    """True if each Compute of the operator reads and writes all that the operator does, whatever the tiling.
+    """Return True if each Compute of the operator reads and writes its whole tensors, for any tiling.
 
     No tiling cuts a view of another shape, a map of one pixel, or an operator that runs alone.
     """
@@ -138,7 +140,7 @@ def runs_whole(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bo
 
 
 def runs_alone(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bool:
-    """True if no tiled stack has the operator: it is no view, and no layer over maps of two or four dimensions."""
+    """Return True if no tiled stack has the operator: it is no view, and no layer over maps of rank two or four."""
     written = graph.tensor[operator.outputs[0]].shape
     if written is None or len(operator.outputs) > 1 or operator.kind in VIEWS:
         return False
@@ -147,7 +149,7 @@ def runs_alone(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bo
 
 
 def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: str) -> tuple[Reach, Reach] | None:
-    """Return how far the first outputs of an operator see an input, along rows and columns; None if it is not known."""
+    """Return the reach of an operator's first outputs into an input, along rows and columns, or None if unknown."""
     tensor, output = graph.tensor[name], graph.tensor[operator.outputs[0]]
     source, written = tensor.shape or (), output.shape or ()
     if not nests:
@@ -168,7 +170,7 @@ def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: s
 
 
 def touched_positions(axis: Axis, outputs: frozenset[int], taps: int) -> frozenset[int]:
-    """The positions, not cut off where the input ends, that these outputs touch through so many taps."""
+    """Return the positions that these outputs touch through `taps` taps, including those outside the input."""
     return frozenset(
         output * axis.stride + tap * axis.dilation - axis.padding for output in outputs for tap in range(taps)
     )
@@ -177,7 +179,7 @@ def touched_positions(axis: Axis, outputs: frozenset[int], taps: int) -> frozens
 def seen_pixels(
     graph: Graph, operator: Operator, nests: tuple[Layer, ...], tensor: Tensor, written: NeededPixels
 ) -> NeededPixels:
-    """What the operator reads of a tensor at least, given what is needed of what it writes."""
+    """Return the pixels of a tensor that the operator reads in every tiling, given the needed pixels of its output."""
     if not nests:
         if operator.kind == "Slice" and _has_all_pixels(tensor, graph.tensor[operator.outputs[0]]):
             return written
@@ -198,10 +200,10 @@ def seen_pixels(
 
 
 def _through_view(operator: Operator, tensor: Tensor, output: Tensor, written: NeededPixels) -> NeededPixels:
-    """Return the pixels that show in needed pixels of a Slice, a Pad or a Resize; nothing where that is not known.
+    """Return the input pixels that needed pixels of a Slice, Pad or Resize show, or NOTHING if they are unknown.
 
-    A map that an operator writes is computed in all channels at a pixel that any channel shows. Of what only DRAM has,
-    fewer channels may be read, so that all of them have to show.
+    If any channel shows a pixel of an operator's output, the pixel is computed in all channels. A network input may be
+    read in fewer channels, so its pixels count only if all channels show.
     """
     source, result = tensor.shape or (), output.shape or ()
     paces = _paces(operator, source, result)
@@ -225,13 +227,16 @@ def _through_view(operator: Operator, tensor: Tensor, output: Tensor, written: N
 
 
 def _shown(pace: Pace, pixels: frozenset[int], size: int) -> frozenset[int]:
-    """Return the input's places that these places of the output show."""
+    """Return the input positions that these output positions show."""
     places = ((pixel * pace.step + pace.first) // pace.repeat for pixel in pixels)
     return frozenset(place for place in places if 0 <= place < size)
 
 
 def _paces(operator: Operator, source: Shape, result: Shape) -> tuple[Pace, ...] | None:
-    """Return how places of the output show those of the input; a Pad shows its input whatever it puts around it."""
+    """Return the map from output positions to input positions along each axis, or None if unknown.
+
+    A Pad shows its input for any padding values.
+    """
     if operator.kind != "Pad":
         return paces_of(operator, source, result)
     pads = integers(operator, "pads", (0,) * (2 * len(source)))
@@ -242,9 +247,9 @@ def _paces(operator: Operator, source: Shape, result: Shape) -> tuple[Pace, ...]
 
 
 def _has_all_pixels(tensor: Tensor, output: Tensor) -> bool:
-    """Whether what is computed of a map is computed for all channels of what a Slice leaves of these, at its pixels.
+    """Return True if a Slice keeps all rows and columns of a computed map, so that each pixel has all channels.
 
-    Of what only DRAM has fewer channels may be read.
+    A network input may be read in fewer channels, so it does not count.
     """
     if tensor.role is not Role.ACTIVATION or len(tensor.shape or ()) != len(output.shape or ()):
         return False
@@ -256,7 +261,7 @@ def _are_alike(tensor: Tensor, output: Tensor) -> bool:
 
 
 def _lies_over(layer: Layer, tensor: Tensor, output: Tensor) -> bool:
-    """Whether the nest's windows lie over the rows and columns of a map, and its outputs are those of another."""
+    """Return True if the nest's windows slide over the rows and columns of `tensor`, and its outputs are `output`."""
     if tensor.role is Role.PARAMETER or len(tensor.shape or ()) != _MAP_RANK or len(output.shape or ()) != _MAP_RANK:
         return False
     rows, columns = layer.axes
@@ -266,7 +271,7 @@ def _lies_over(layer: Layer, tensor: Tensor, output: Tensor) -> bool:
 
 
 def _through_windows(operator: Operator, layer: Layer, tensor: Tensor, written: NeededPixels) -> NeededPixels:
-    """Return the pixels that windows touch; negative padding cuts off the first ones."""
+    """Return the pixels that windows touch. Negative padding cuts off the first ones."""
     found = []
     cut_off = [max(-pad, 0) for pad in integers(operator, "pads", (0, 0, 0, 0))[:2]]
     axes = zip(layer.axes, (layer.p, layer.q), (layer.r, layer.s), (written.rows, written.columns), strict=True)
@@ -278,7 +283,7 @@ def _through_windows(operator: Operator, layer: Layer, tensor: Tensor, written: 
 
 
 def _touches_all(layer: Layer, tensor: Tensor) -> bool:
-    """Whether a nest of which all is computed has every element of the tensor as an operand."""
+    """Return True if each element of the tensor is an operand of the nest when all its outputs are computed."""
     if tensor.role is Role.PARAMETER or tensor.shape is None:
         return tensor.role is Role.PARAMETER
     for axis, outputs, taps in zip(layer.axes, (layer.p, layer.q), (layer.r, layer.s), strict=True):

@@ -1,8 +1,7 @@
-"""What feeding the units costs at least, for the part of a loop nest that every schedule computes.
+"""Lower bounds on the energy of feeding the units, for the part of a loop nest that every schedule computes.
 
-Energies are in pJ. The floors are those of `bounds/layer` per multiply-accumulate and per element; they hold for every
-home and every tiling, and for every mapping, or all in which every memory keeps what it holds (docs/schedule.md,
-section 8).
+Energies are in pJ. The floors per MAC and per element hold for every home and every tiling. They hold for every
+mapping, or for those without bypass if `every_memory_keeps` (docs/schedule.md, section 8).
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from onchip.ir.tensor import Role
 from onchip.model.program.copies import may_hold
 
 FROM_OUTSIDE: Final = (Role.INPUT, Role.PARAMETER)
-"""What only DRAM has before it is read."""
+"""Roles of tensors that only DRAM has before their first read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloorOfNest:
-    """What a nest costs at least, without the first read of each element that only DRAM has, in pJ by cause.
+    """Lower bounds on a nest's energy in pJ by cause, without the first DRAM read of each input and parameter element.
 
-    Each operand's floor holds alone; `unrolling_pj` is what all cost together beyond these, as they share one spatial
-    unrolling. At most `units` are at work at once.
+    Each operand's floor holds alone. `unrolling_pj` is the additional energy of all operands under one common spatial
+    unrolling. `units` is the maximum number of units at work at once.
     """
 
     mac_pj: float
@@ -47,19 +46,19 @@ class FloorOfNest:
 
 @dataclass(slots=True)
 class FeedingFloors:
-    """The floors of one machine; raises AcceleratorError without an array or without what an access costs."""
+    """The floors of one machine. Raises AcceleratorError without an array or without access energies."""
 
     accelerator: Accelerator
     every_memory_keeps: bool = False
     _machine: MachineFloors = field(init=False)
     _of_two_maps: dict[bool, MachineFloors] = field(default_factory=dict)
-    """As layers see the machine that read two maps, by whether they are element by element."""
+    """The machine as seen by layers that read two maps. The key is True for element-wise layers."""
 
     def __post_init__(self) -> None:
         self._machine = _floors(self.accelerator, self.every_memory_keeps)
 
     def of(self, layer: Layer, work: NestWork, origins: NestOrigins) -> FloorOfNest:
-        """The floor of the part `work` of a nest."""
+        """Return the floor of the part `work` of a nest."""
         machine = self._machine_of(layer, origins.weight_is_an_input)
         floors = machine.of([layer])
         alone_pj = (
@@ -72,9 +71,9 @@ class FeedingFloors:
         return FloorOfNest(mac_pj, *alone_pj, units, max(together_pj - sum(alone_pj), 0.0))
 
     def written_to_dram_pj(self, layer: Layer, *, weight_is_an_input: bool) -> float:
-        """What a bit of an output costs at least beyond its floor, if it is written to DRAM.
+        """Return the least energy in pJ, beyond its floor, of an output bit that is written to DRAM.
 
-        Its home is DRAM; or it is copied there from a cheaper home.
+        Its home is DRAM, or a Copy moves it there from a cheaper home.
         """
         floors = self._machine_of(layer, weight_is_an_input).of([layer])
         at_home = floors.output_floor()
@@ -82,9 +81,9 @@ class FeedingFloors:
         return max(more_pj, 0.0) / layer.output_bits if self.every_memory_keeps else 0.0
 
     def read_from_dram_pj(self, layer: Layer, *, weight_is_an_input: bool) -> float:
-        """What a bit of a map that it reads costs at least beyond its floor, if it is read from DRAM.
+        """Return the least energy in pJ, beyond its floor, of a map's bit that the layer reads from DRAM.
 
-        Its home is DRAM; or it is copied from there. Of two maps either may be meant.
+        Its home is DRAM, or a Copy loads it from there. The result holds for either of two maps.
         """
         floors = self._machine_of(layer, weight_is_an_input).of([layer])
         operands = [Operand.INPUT, *([Operand.WEIGHT] if layer.has_weight and weight_is_an_input else [])]
@@ -107,7 +106,10 @@ def _floors(accelerator: Accelerator, every_memory_keeps: bool) -> MachineFloors
 
 
 def _beyond_its_floor(floors: NestFloors, operand: Operand) -> float:
-    """Nothing where the memory nearest the units depends on the home: uses may then be fed from both."""
+    """Return the least energy in pJ, beyond its floor, of an operand's bit that is read from DRAM.
+
+    Returns 0 if the memory nearest the units depends on the home, because both memories may then feed the units.
+    """
     machine, bits = floors.machine, floors.layer.bits(operand)
     nearest = {way[0] for home in machine.homes(operand) for way in machine.ways(operand, home)}
     if len(nearest) > 1:
@@ -117,7 +119,10 @@ def _beyond_its_floor(floors: NestFloors, operand: Operand) -> float:
 
 
 def _input_pj(floors: NestFloors, work: NestWork, origins: NestOrigins) -> float:
-    """Of an input that only DRAM has, one read may serve as many units as DRAM serves: these are not counted again."""
+    """Return the least energy in pJ of the inputs, without the first DRAM read of network inputs.
+
+    One DRAM read may serve as many units as DRAM serves. These uses do not count again.
+    """
     if not work.inputs:
         return 0.0
     floor = floors.floor(Operand.INPUT, work.uses_of_input)
@@ -144,10 +149,10 @@ def _weight_pj(floors: NestFloors, work: NestWork, origins: NestOrigins) -> floa
 
 
 def _beyond_the_first_read(floors: NestFloors, uses: int, *, is_shared: bool) -> float:
-    """Of a weight that only DRAM has, with so many uses: what it costs beside one read there.
+    """Return the least energy in pJ of a weight with `uses` uses, beyond its first DRAM read.
 
-    Either every use is served by DRAM; or it is written to some memory (for all who read it), and all uses but those
-    that one read of DRAM may serve are fed from there.
+    Either DRAM serves every use, or some memory receives the weight (once for all its readers) and serves all uses but
+    those that one DRAM read may serve.
     """
     bits, machine, serving = floors.layer.weight_bits, floors.machine, floors.shares.serving[Operand.WEIGHT]
     once_pj = bits * machine.read_pj[DRAM]
@@ -162,15 +167,15 @@ def _beyond_the_first_read(floors: NestFloors, uses: int, *, is_shared: bool) ->
 
 
 def _comes_through_memories(floors: NestFloors, operand: Operand) -> bool:
-    """Whether every memory keeps what it holds, and one on the chip keeps the operand on its way from DRAM."""
+    """Return True if mappings bypass no memory, and an on-chip memory keeps the operand on its way from DRAM."""
     return floors.machine.sharing.every_memory_keeps and floors.machine.ways(operand, DRAM)[0][0] != DRAM
 
 
 def _least_way_pj(floors: NestFloors, operand: Operand, uses: int, *, is_shared: bool) -> float:
-    """Of each element that only DRAM has: what its way to the units costs at least beside one read there.
+    """Return the least energy in pJ, beyond its first DRAM read, of an element's way from DRAM to the units.
 
-    Homes on the chip are filled by Copies, which pass what is addressed above them. Where others may read it, too,
-    these are not counted.
+    Copies fill on-chip homes through the addressed memories above them. Copies do not count if the element may have
+    other readers (`is_shared`).
     """
     machine, bits = floors.machine, floors.layer.bits(operand)
     once_pj = bits * machine.read_pj[DRAM]
@@ -187,7 +192,7 @@ def _least_way_pj(floors: NestFloors, operand: Operand, uses: int, *, is_shared:
 
 
 def _addressed_above(machine: MachineFloors, home: str, operand: Operand) -> tuple[str, ...]:
-    """The memories that a Copy between a home and DRAM passes, both among them."""
+    """Return the memories that a Copy between a home and DRAM passes, including both ends."""
     is_parameter = operand is Operand.WEIGHT
     names = [level.memory.name for level in machine.accelerator.levels]
     passed = [
@@ -199,7 +204,7 @@ def _addressed_above(machine: MachineFloors, home: str, operand: Operand) -> tup
 
 
 def _together_pj(floors: NestFloors, work: NestWork, origins: NestOrigins) -> float:
-    """Return the floor of all operands under one spatial unrolling; 0 where nothing is known of it."""
+    """Return the floor in pJ of all operands under one spatial unrolling, or 0 if it is unknown."""
     joint = JointFloor.of(floors.machine, floors.layer)
     if joint is None:
         return 0.0
@@ -218,9 +223,9 @@ def _together_pj(floors: NestFloors, work: NestWork, origins: NestOrigins) -> fl
 
 
 def _joint_way_pj(floors: NestFloors, operand: Operand, is_in_dram: bool, is_shared: bool, *, skipped: int) -> float:
-    """Return the least energy of an element on its way to the nearest memory, but for the first read of DRAM.
+    """Return the least energy in pJ of an element's way to the nearest memory, without the first DRAM read.
 
-    So many steps are left out, the one into the nearest memory first.
+    `skipped` is the number of excluded steps, counted from the nearest memory.
     """
     machine, bits = floors.machine, floors.layer.bits(operand)
     found = []
@@ -236,7 +241,7 @@ def _joint_way_pj(floors: NestFloors, operand: Operand, is_in_dram: bool, is_sha
 
 
 def _output_ways_pj(floors: NestFloors, *, leaves: bool) -> tuple[float, float]:
-    """Return the least energies of a finished output from the nearest memory on, and of one that is at home there."""
+    """Return the least energies in pJ of a finished output's way from the nearest memory, and of one at home there."""
     machine, found = floors.machine, {True: inf, False: inf}
     for home in machine.homes(Operand.OUTPUT):
         leaves_home = leaves and home != DRAM
@@ -249,7 +254,7 @@ def _output_ways_pj(floors: NestFloors, *, leaves: bool) -> tuple[float, float]:
 
 
 def _output_pj(floors: NestFloors, *, leaves: bool) -> float:
-    """Of each output: its sums near the units, and its way home; if it leaves the network, on to DRAM."""
+    """Return the least energy in pJ of an output: accumulation, the way home, and on to DRAM if it leaves."""
     machine, bits = floors.machine, floors.layer.output_bits
     at_home = floors.output_floor()
     if not leaves:
@@ -263,9 +268,9 @@ def _output_pj(floors: NestFloors, *, leaves: bool) -> float:
 
 
 def _as_seen_by_two_maps(accelerator: Accelerator, layer: Layer) -> Accelerator | None:
-    """Return the machine with the weights of a layer where its second map may lie; None without a memory for either.
+    """Return the machine with the layer's weights in the memories of its second map, or None without such memories.
 
-    Which memories are scratchpads says nothing here.
+    The result marks each memory as a scratchpad, which has no effect on the floors.
     """
     levels = tuple(
         replace(seen, is_scratchpad=True)
@@ -279,9 +284,9 @@ def _as_seen_by_two_maps(accelerator: Accelerator, layer: Layer) -> Accelerator 
 
 @dataclass(frozen=True, slots=True)
 class NestOrigins:
-    """Which operands of a nest may come from DRAM alone, so that units may take them there; whether its output goes.
+    """Origins of a nest's operands: True if only DRAM may have the operand, or if the output leaves the network.
 
-    Of a weight with `weight_has_other_readers` what is on the chip may serve these, too.
+    The on-chip copy of a weight with `weight_has_other_readers` may serve these readers too.
     """
 
     input_is_in_dram: bool
@@ -292,7 +297,7 @@ class NestOrigins:
 
 
 def origins_of(graph: Graph, operator: Operator, layer: Layer, nests: Sequence[Layer]) -> NestOrigins:
-    """Return those of one of an operator's `nests`: of two maps, and element by element, either may be its input."""
+    """Return the origins of one of an operator's `nests`. In an element-wise nest, either operand may be its input."""
     roles = [graph.tensor[name].role for name in operator.inputs]
     comes = any(role in FROM_OUTSIDE for role in roles)
     either = layer.is_element_by_element and bool(operator.parameters)
@@ -308,7 +313,7 @@ def origins_of(graph: Graph, operator: Operator, layer: Layer, nests: Sequence[L
 
 
 def _several_nests_read_a_weight(graph: Graph, operator: Operator, nests: Sequence[Layer]) -> bool:
-    """Whether nests of the operator share weights: together they have more elements of these than there are."""
+    """Return True if nests of the operator share weights: their weight elements exceed those of the parameter."""
     kept = [graph.tensor[name] for name in operator.parameters]
     elements = max((tensor.size_bytes * 8 // (tensor.bits or 8) for tensor in kept), default=0)
     return len(nests) > 1 and sum(layer.elements(WEIGHT) for layer in nests) > elements

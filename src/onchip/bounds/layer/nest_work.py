@@ -1,4 +1,4 @@
-"""How much of a loop nest's work every schedule does, however the network is cut into tiles."""
+"""The work of a loop nest that every schedule does, for any tiling of the network."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from onchip.ir.tensor import Tensor
 
 @dataclass(frozen=True, slots=True)
 class NestWork:
-    """Of the outputs that are needed: multiply-accumulates, those of them whose input is no padded zero, elements.
+    """Counts over the needed outputs: MACs, MACs whose input is no padded zero, and elements of each operand.
 
-    Each element of the inputs is used by at least `uses_of_input` of them, each of the weights by `uses_of_weight`.
-    `windows` are pairs of taps that meet no padded zero, and the number of outputs with so many.
+    At least `uses_of_input` MACs use each input element, and at least `uses_of_weight` use each weight. `windows` are
+    pairs of a number of taps that meet no padded zero, and the number of outputs with this number.
     """
 
     macs: int = 0
@@ -33,7 +33,7 @@ class NestWork:
 
 
 def work_of(layer: Layer, needed: NeededPixels, output: Tensor) -> NestWork:
-    """The work of a nest that writes `output`, or of one of several that do; nothing where that is not known."""
+    """Return the work of one of the nests that write `output`, or empty work if it is unknown."""
     if needed.are_all:
         return work_of_all(layer)
     shape = output.shape or ()
@@ -48,12 +48,12 @@ def work_of(layer: Layer, needed: NeededPixels, output: Tensor) -> NestWork:
 
 @lru_cache(maxsize=1 << 8)
 def work_of_all(layer: Layer) -> NestWork:
-    """The work of a nest of which every output is needed."""
+    """Return the work of a nest if every output is needed."""
     return _counted(layer, frozenset(range(layer.p)), frozenset(range(layer.q)))
 
 
 def _counted(layer: Layer, rows: frozenset[int], columns: frozenset[int]) -> NestWork:
-    """Of these rows and columns of the output."""
+    """Return the work for these rows and columns of the output."""
     pixels = len(rows) * len(columns)
     if not pixels:
         return NestWork()
@@ -77,7 +77,10 @@ def _counted(layer: Layer, rows: frozenset[int], columns: frozenset[int]) -> Nes
 
 
 def _of_a_share(layer: Layer, share: Fraction) -> NestWork:
-    """Where pixels stand among the groups or, of a parameter smaller than the map, in the batch."""
+    """Return the work for a share of the outputs.
+
+    Pixels are groups of the nest, or batch elements if the parameter is smaller than the map.
+    """
     macs = int(layer.macs * share)
     in_groups = layer.n == 1
     return NestWork(
@@ -93,7 +96,7 @@ def _of_a_share(layer: Layer, share: Fraction) -> NestWork:
 
 
 def _seen(axis: Axis, outputs: frozenset[int], taps: int) -> tuple[Counter[int], int]:
-    """Return how many outputs have so many taps that meet a stored position, and how many positions they meet."""
+    """Return the number of outputs by their taps on stored positions, and the number of distinct positions touched."""
     met = [
         [position for position in touched_positions(axis, frozenset((output,)), taps) if 0 <= position < axis.size]
         for output in outputs

@@ -1,8 +1,8 @@
-"""How long a loop nest keeps ports busy at least, wherever its operands lie and however it is mapped and tiled.
+"""Lower bounds on the busy cycles of memory ports in a loop nest, for any homes, mapping and tiling.
 
-It holds for mappings in which every memory keeps what it holds (docs/schedule.md, section 8): all that the units take
-of an operand passes the addressed memory nearest to them that holds it, be that its home or a memory on its way; or
-DRAM, where no addressed memory holds it. Sums leave likewise.
+They hold for mappings without bypass (docs/schedule.md, section 8). All elements of an operand that the units read pass
+the addressed memory nearest to them that holds the operand: its home, or a memory on its way. They pass DRAM if no
+addressed memory holds the operand. The same holds for sums that leave.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from onchip.model.program.rates import MemoryRates
 
 @dataclass(frozen=True, slots=True)
 class MovedOperand:
-    """Bits that are all read, or all written, once, each in one of the memories."""
+    """Bits that are each read (or each written) once, in one of the memories."""
 
     way: Direction
     bits: int
@@ -33,7 +33,7 @@ class MovedOperand:
 
 @dataclass(slots=True)
 class PortFloors:
-    """The floors of one machine."""
+    """The port floors of one machine."""
 
     accelerator: Accelerator
     _addressed: frozenset[str] = field(init=False)
@@ -42,9 +42,9 @@ class PortFloors:
         self._addressed = frozenset(level.memory.name for level in self.accelerator.addressed)
 
     def cycles(self, layer: Layer, work: NestWork, *, weight_is_an_input: bool) -> Fraction:
-        """The cycles of the busiest port, for the part `work` of a nest in all tiles together.
+        """Return the cycles of the busiest port, for the part `work` of a nest in all tiles together.
 
-        Raises AcceleratorError for a memory with ports, none of which moves what has to pass it.
+        Raises AcceleratorError if a memory has ports, but none for a required direction.
         """
         busy: dict[tuple[str, int], Fraction] = defaultdict(Fraction)
         for memory, move, bits in self._passing(layer, work, weight_is_an_input=weight_is_an_input):
@@ -55,7 +55,7 @@ class PortFloors:
         return max(busy.values(), default=Fraction(0))
 
     def _passing(self, layer: Layer, work: NestWork, *, weight_is_an_input: bool) -> Iterator[tuple[str, Move, int]]:
-        """The memories that have to read or write each element at least once, on the side of the units; in bits."""
+        """Yield the memories that move each element of an operand at least once to or from the units, and the bits."""
         problem = LayerProblem(layer, self.accelerator, weight_is_an_input=weight_is_an_input)
         counts = {Operand.INPUT: work.inputs, Operand.WEIGHT: work.weights, Operand.OUTPUT: work.outputs}
         for operand in layer.operands:
@@ -65,7 +65,10 @@ class PortFloors:
                 yield memory, move, counts[Operand(operand)] * layer.bits(operand)
 
     def _nearest(self, problem: LayerProblem, operand: Operand) -> str | None:
-        """Of the addressed memories that hold it; None where that has no room for an element, and so is passed by."""
+        """Return the nearest addressed memory that holds the operand, or DRAM.
+
+        Returns None if that memory has no room for an element, so that the operand bypasses it.
+        """
         for level, kept in zip(problem.levels, problem.kept, strict=True):
             if level.memory.name in self._addressed and operand in level.memory.holds:
                 return level.memory.name if operand in kept else None
@@ -73,12 +76,12 @@ class PortFloors:
 
 
 def least_cycles_to_move(rates: MemoryRates, moved: Sequence[MovedOperand]) -> Fraction:
-    """Of operands read or written once, in parts, each part in one of its memories, which all work side by side.
+    """Return a lower bound on the cycles to move operands once, split in any way over memories that work in parallel.
 
-    The slowest operand, where it is fastest. And with any shares of the memories that add up to one, the busiest of
-    them takes at least the mean over memories of what they take, to which an operand adds least where its cycles times
-    the share are least: shares are in proportion to how fast memories are. Raises AcceleratorError for a memory with
-    ports, but none of the direction.
+    The bound is the larger of two. First, the slowest operand takes the cycles of its fastest memory. Second, for any
+    weights of the memories with sum one, the busiest memory takes at least the weighted mean over memories; an operand
+    adds least to it in the memory with the least product of cycles and weight. The weights used are proportional to the
+    speeds of the memories. Raises AcceleratorError if a memory has ports, but none of the direction.
     """
     slowest = max((min(rates.cycles(one, each.way, each.bits) for one in each.memories) for each in moved), default=0)
     speeds: dict[str, int | None] = {}

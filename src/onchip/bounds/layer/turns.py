@@ -1,8 +1,8 @@
-"""How long the array takes for its turns, by way to put loops beside each other, whatever stands inside what.
+"""Lower bounds on the array's cycles by spatial unrolling (way), for any loop order.
 
-In each turn units take their operands from the nearest memories and add to sums there; a port of these is busy for as
-long as the elements of the fullest turn take. Of a loop on s units at least s // 2 + 1 are at work in the first turn,
-also where the loop ends short and stands in several parts.
+In each temporal iteration (turn), units read operands from the nearest memories and add to sums there. A port is busy
+for the elements of the fullest turn. If a loop is unrolled over s units, at least s // 2 + 1 of them work in the first
+turn, also if the loop has a remainder and is split into several parts.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from onchip.model.unrolling.ways import Ways
 
 ByWay: TypeAlias = NDArray[np.float64]
 SLIDING = frozenset("PQRS")
-"""Of an input: units that want neighbours may want the same."""
+"""Loops of an input's sliding windows: units at neighbouring iterations may use the same element."""
 
 
 def turns_of(layer: Layer, ways: Ways) -> ByWay:
-    """How often the array is at work, by way; the last turn of a loop may leave units idle."""
+    """Return the number of turns by way. The last turn of a loop may leave units idle."""
     found: ByWay = np.prod(_turns(layer, ways), axis=1)
     return found
 
 
 def waiting_turns(problem: LayerProblem, ways: Ways) -> ByWay:
-    """The same, in cycles: a turn waits for the port of a nearest memory that is busy longest."""
+    """Return the cycles of all turns by way, with stalls for the busiest port of a nearest memory."""
     found: ByWay = np.max([turns_of(problem.layer, ways), *busy_at_units(problem, ways, ways).values()], axis=0)
     return found
 
@@ -44,9 +44,9 @@ def waiting_turns(problem: LayerProblem, ways: Ways) -> ByWay:
 def busy_at_units(
     problem: LayerProblem, least: Ways, ways: Ways, fewest_turns: Sequence[int] = (1,) * len(LOOPS)
 ) -> dict[tuple[str, int], ByWay]:
-    """By memory and port, the cycles that all turns together keep it busy with what the units take and add up.
+    """Map each (memory, port) to its least busy cycles by way, over all turns, for operand reads and accumulation.
 
-    Of `ways`, or any with fewer units, down to `least`, if each loop takes at least so many turns.
+    Valid for each unrolling between `least` and `ways`, if each loop takes at least `fewest_turns` turns.
     """
     of_loops = np.maximum(_turns(problem.layer, ways), fewest_turns)
     turns: ByWay = np.prod(of_loops, axis=1)
@@ -71,7 +71,7 @@ def busy_at_units(
 
 
 def first_and_last(problem: LayerProblem) -> int:
-    """Cycles for one element of an input or a weight before the first turn, and for one of an output after the last."""
+    """Return the cycles to load an input or weight element before the first turn and store an output after the last."""
     cycles = {
         operand: sum(_hop(problem, operand, lower, upper) for lower, upper in pairwise(_memories(problem, operand)))
         for operand in _moved(problem)
@@ -80,13 +80,13 @@ def first_and_last(problem: LayerProblem) -> int:
 
 
 def _moved(problem: LayerProblem) -> list[Operand]:
-    """The layer's operands, but for an input of which every tap that is not skipped is a padded zero."""
+    """Return the layer's operands, without an input of which every used tap is a padded zero."""
     is_read = work_of_all(problem.layer).inputs > 0
     return [one for one in Operand if one in problem.layer.operands and (one is not Operand.INPUT or is_read)]
 
 
 def _hop(problem: LayerProblem, operand: Operand, lower: str, upper: str) -> int:
-    """From one memory to the next, as long as the slower port takes."""
+    """Return the cycles to move an element between two adjacent memories, on the slower port."""
     is_output = operand is Operand.OUTPUT
     moves = (Move.READ_FOR_ABOVE, Move.WRITE_FROM_BELOW) if is_output else (Move.WRITE_FROM_ABOVE, Move.READ_FOR_BELOW)
     busy = [0]
@@ -98,19 +98,19 @@ def _hop(problem: LayerProblem, operand: Operand, lower: str, upper: str) -> int
 
 
 def _memories(problem: LayerProblem, operand: Operand) -> list[str]:
-    """Those that keep tiles, nearest the units first, and the operand's home."""
+    """Return the memories that keep tiles of the operand, nearest the units first, and its home."""
     return [*(level.memory.name for level in problem.keepers(operand)), problem.home(operand)]
 
 
 def _turns(layer: Layer, ways: Ways) -> ByWay:
-    """By way and loop."""
+    """Return the number of turns of each loop, of shape (way, loop)."""
     bounds = np.array(list(layer.bounds.values()), dtype=np.float64)
     found: ByWay = np.ceil(bounds / np.prod(ways, axis=1, dtype=np.float64))
     return found
 
 
 def _elements(problem: LayerProblem, ways: Ways, operand: Operand) -> ByWay:
-    """That one instance of the nearest memory gives or gets in the fullest turn, at least."""
+    """Return by way the least number of elements that one instance of the nearest memory moves in the fullest turn."""
     memory = _memories(problem, operand)[0]
     serves = next((level.serves for level in problem.levels if level.memory.name == memory), None)
     names = list(array_of(problem.accelerator).sizes)

@@ -1,4 +1,4 @@
-"""How many units an element serves at once, at most: what floors of layers' costs depend on, whatever the mapping."""
+"""Upper bounds on the number of units that share an element, for any mapping, as the basis of layer floors."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ SideBySide: TypeAlias = Callable[[int, Sequence[Bound]], Number]
 class UnitShares:
     """Upper bounds on sharing among units, and the lower bound `moved`; numbers, or arrays by tile.
 
-    `at_work`: units at work at once. `serving`: by operand and memory, the units that one instance serves with an
-    element in a cycle. `adding`: by memory of outputs, the products of a sum that it gets in a cycle. `moved`: the part
-    that is counted of an operand's elements that move between memories, and of weights that the units take.
+    `at_work`: units at work at once. `serving`: units that one instance serves with one element in a cycle, by operand
+    and memory. `adding`: products of one sum that a memory of outputs receives in a cycle. `moved`: the fraction that
+    the cost model counts of an operand's moves between memories, and of weights that the units read.
     """
 
     at_work: Number
@@ -43,7 +43,7 @@ class UnitShares:
     adding: Mapping[str, Number]
 
     def in_one_axis(self, shape: tuple[int, ...]) -> UnitShares:
-        """Return shares of tiles that stand in arrays of that shape, or broadcast to it, in one axis."""
+        """Return the shares as flat arrays, broadcast to `shape` first."""
 
         def flat(number: Number) -> Number:
             return cast("Number", np.broadcast_to(number, shape).ravel())
@@ -57,35 +57,35 @@ class UnitShares:
 
 
 class Sharing(Protocol):
-    """What is known of the mappings that a mapper finds."""
+    """Known properties of the mappings that a mapper finds."""
 
     @property
     def every_memory_keeps(self) -> bool:
-        """Whether an operand passes each memory that holds it."""
+        """True if an operand passes each memory that holds it (no bypass)."""
 
     @property
     def is_of_every_shape(self) -> bool:
-        """Whether all shapes matter, not only the largest."""
+        """True if the shares depend on all shapes, not only on the largest."""
 
     @property
     def divides_loops(self) -> bool:
-        """Whether units take whole factors of loops: then no other shape has the shares of one."""
+        """True if unrollings are factors of the loop bounds, so that each shape has different shares."""
 
     def of(self, shapes: Sequence[Layer]) -> UnitShares:
-        """Of a layer in tiles of these shapes, the largest first."""
+        """Return the shares of a layer in tiles of these shapes, the largest first."""
 
     def of_tiles(self, layer: Layer, sizes: Mapping[str, NDArray[np.int64]]) -> UnitShares:
-        """Return the shares of many tiles in arrays of one axis, or of the layer itself without `sizes`.
+        """Return the shares of many tiles in flat arrays, or of the layer itself without `sizes`.
 
-        `sizes` are loop bounds by tile, which broadcast; all other loops are the layer's.
+        `sizes` maps loops to their bounds by tile, which broadcast. All other loops have the layer's bounds.
         """
 
 
 @dataclass(slots=True)
 class AnyUnrolling:
-    """The units take whatever loops the array unrolls; counted as the interpreter does.
+    """Shares over all unrollings that the array supports, counted as the interpreter does.
 
-    Where it `divides_loops` side by side are whole factors of them: of 14 columns 2, not 4, on an array of 4.
+    With `divides_loops`, unrollings are factors of the loop bounds: 2 of 14 columns, not 4, on an array dimension of 4.
     """
 
     accelerator: Accelerator
@@ -98,15 +98,15 @@ class AnyUnrolling:
 
     @property
     def is_of_every_shape(self) -> bool:
-        """More to unroll is never worse."""
+        """False, because larger loop bounds never lower a share."""
         return False
 
     def of(self, shapes: Sequence[Layer]) -> UnitShares:
-        """Return the shares of the largest shape in any parts, which are at least those of the others."""
+        """Return the shares of the largest shape with arbitrary unrolling, which bound those of the other shapes."""
         return self._shares(shapes[0].bounds, _most_in_any_parts)
 
     def of_tiles(self, layer: Layer, sizes: Mapping[str, NDArray[np.int64]]) -> UnitShares:
-        """Return the shares of each tile, in whole factors where loops are divided."""
+        """Return the shares of each tile, with unrollings that are factors of the bounds if `divides_loops`."""
         bounds: Mapping[str, Bound] = {**layer.bounds, **sizes}
         found = self._shares(bounds, most_in_factors if self.divides_loops else _most_in_any_parts)
         return found.in_one_axis(np.broadcast_shapes(*(one.shape for one in sizes.values()))) if sizes else found
@@ -128,9 +128,9 @@ class AnyUnrolling:
         }
 
     def _loops_of_the_same(self, operand: Operand) -> Mapping[str, tuple[str, ...]]:
-        """By dimension, along which units want the same element.
+        """Map each array dimension to its loops along which units may use the same element.
 
-        Of the input also where windows overlap, both loops unrolled.
+        For inputs this includes both loops of overlapping windows, if both can be unrolled.
         """
         array = array_of(self.accelerator)
         unrolled = {loop for name in array.sizes for loop in loops_along(array, name)}
@@ -146,9 +146,9 @@ def _most_in_any_parts(units: int, bounds: Sequence[Bound]) -> Number:
 
 
 def most_in_factors(units: int, bounds: Sequence[Bound]) -> Number:
-    """Return how many of the units are at work at most, where they take a whole factor of each of these loops.
+    """Return the maximum number of units at work if the unrolling of each loop is a factor of its bound.
 
-    Bounds that are arrays broadcast; the result has their shape.
+    Bounds that are arrays broadcast, and the result has their shape.
     """
     found = {1}
     for bound in (one for one in bounds if isinstance(one, int)):
@@ -159,7 +159,7 @@ def most_in_factors(units: int, bounds: Sequence[Bound]) -> Number:
 
 
 def _most_within(limit: int, products: Sequence[int], bounds: Sequence[NDArray[np.int64]]) -> Number:
-    """Return the greatest of the products, times a factor of each of the bounds, within a limit."""
+    """Return the largest number within a limit that is one of the products times a factor of each bound."""
     if not bounds:
         return products[bisect_right(products, limit) - 1]
     bound = bounds[-1]
@@ -176,7 +176,7 @@ def _most_within(limit: int, products: Sequence[int], bounds: Sequence[NDArray[n
 
 
 def holders(accelerator: Accelerator, operand: Operand) -> Iterator[tuple[str, MemoryLevel | None]]:
-    """From where units may take the operand, nearest first; DRAM is no level."""
+    """Yield the memories that hold the operand, nearest first, with their levels; DRAM comes last, with None."""
     for level in accelerator.levels:
         if operand in level.memory.holds:
             yield level.memory.name, level
@@ -184,5 +184,5 @@ def holders(accelerator: Accelerator, operand: Operand) -> Iterator[tuple[str, M
 
 
 def serves(level: MemoryLevel, along: str) -> bool:
-    """Whether one instance has all units along a dimension of the array."""
+    """Return True if one instance serves all units along a dimension of the array."""
     return level.serves is None or along in level.serves

@@ -1,4 +1,4 @@
-"""All ways to unroll a loop nest in space at once, and how the units at work share elements in each."""
+"""Enumeration of the spatial unrollings of a loop nest, and the sharing of elements among units in each."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Array: TypeAlias = NDArray[np.float64]
 Serves: TypeAlias = Callable[[str], bool]
 """True if one instance of a memory serves all units along a dimension of the array."""
 MOST_UNROLLINGS: Final = 1 << 17
-"""Unrollings of one nest that are compared at once: 1 MB an array."""
+"""Limit on the unrollings of one nest: 1 MB per array."""
 _CLASSES: Final = ("NPQ", "K", "CRS")
-"""The loops that lead to no other weight, to no other input (but through windows), to no other output."""
+"""Loops that are irrelevant to weights, to inputs (except through windows), and to outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnrolledUnits:
-    """Units along each dimension of the array, by class of loops; arrays have an element for each unrolling.
+    """Units along each dimension of the array, by class of loops. Arrays have an element for each unrolling.
 
-    Only dimensions in `split` matter one by one: of the others `most` says how many units there are at most.
+    `split` holds the dimensions whose unrollings are enumerated. The other dimensions count with their maximum `most`.
     """
 
     layer: Layer
@@ -40,7 +40,7 @@ class UnrolledUnits:
 
     @classmethod
     def of(cls, array: ComputeArray, layer: Layer, nearest: Sequence[Serves]) -> UnrolledUnits | None:
-        """Compare unrollings of the dimensions along which a nearest memory serves units; None if they are too many."""
+        """Enumerate the unrollings of dimensions along which a nearest memory serves units; None if too many."""
         loops = {along: loops_along(array, along) for along in array.sizes}
         most = {
             along: tuple(min(size, _product(layer, kind, loops[along])) for kind in _CLASSES)
@@ -56,7 +56,7 @@ class UnrolledUnits:
         return cls(layer, array.sizes, loops, most, split)
 
     def at_work(self, serves: Serves) -> Array:
-        """Return the units at work for one instance of a memory, at most."""
+        """Return the maximum number of units at work for one instance of a memory."""
         found = np.ones(1)
         for along, kinds in self.split.items():
             if serves(along):
@@ -66,7 +66,7 @@ class UnrolledUnits:
         return found
 
     def sharing(self, operand: Operand, serves: Serves) -> Array:
-        """Return how many of these units take one element in a cycle, or add to one sum, at most."""
+        """Return the maximum number of these units that read one element, or add to one sum, in a cycle."""
         if operand is Operand.OUTPUT:
             return self._units(2, serves)
         if operand is Operand.WEIGHT:
@@ -74,23 +74,23 @@ class UnrolledUnits:
         return self._units(1, serves) * np.minimum(self._in_windows(serves), self._units(2, serves))
 
     def using(self, operand: Operand, serves: Serves) -> Array:
-        """Return how many of these units ever take one element of an input or a weight while it stays, at most."""
+        """Return the maximum number of these units that ever read one input or weight element while it stays."""
         if operand is Operand.WEIGHT:
             return self._units(0, serves)
         return self._units(1, serves) * self._in_windows(serves)
 
     def adding_beside(self, serves: Serves) -> Array:
-        """Return in how many instances of a memory one sum may begin, at most."""
+        """Return the maximum number of instances of a memory in which one sum may begin."""
         return self._units(2, lambda along: not serves(along))
 
     def _in_windows(self, serves: Serves) -> Array:
-        """Return how many of the units see one input through different windows, at most."""
+        """Return the maximum number of units that see one input through different windows."""
         unrolled = {loop for loops in self.loops.values() for loop in loops}
         taps = prod(self.layer.bounds[taps] for outputs, taps in AXES if {outputs, taps} <= unrolled)
         return np.minimum(self._units(0, serves), taps)
 
     def _units(self, kind: int, serves: Serves) -> Array:
-        """Return the units side by side along loops of a class, over the dimensions that a memory serves."""
+        """Return the spatial unrolling of the loops of a class over the dimensions that a memory serves."""
         found = np.ones(1)
         for along in self.sizes:
             if serves(along):
@@ -99,12 +99,12 @@ class UnrolledUnits:
 
 
 def _product(layer: Layer, kind: str, loops: Sequence[str]) -> int:
-    """Return the product of the bounds of the loops of a class that are among some loops."""
+    """Return the product of the bounds of the loops that are both in a class and in `loops`."""
     return prod(bound for loop, bound in layer.bounds.items() if loop in kind and loop in loops)
 
 
 def _splits(size: int, most: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield numbers of units along the three classes of loops; units that are left idle are among them."""
+    """Yield the units along the three classes of loops for each unrolling, including those with idle units."""
     for first in range(1, most[0] + 1):
         for second in range(1, min(most[1], size // first) + 1):
             for third in range(1, min(most[2], size // (first * second)) + 1):
