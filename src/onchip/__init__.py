@@ -117,7 +117,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name, or a package of onchip's, when it is first used: `import onchip` itself costs nothing."""
+    """Import a public name or a subpackage on first use, so that `import onchip` stays fast.
+
+    Raises AttributeError for an unknown name.
+    """
     from importlib import import_module
     from importlib.util import find_spec
 

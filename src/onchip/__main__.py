@@ -1,4 +1,4 @@
-"""`python -m onchip`, and how its process begins and ends."""
+"""Entry point of `python -m onchip`, with signal handling and standard streams."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Leave with the program's exit code; Ctrl-C and SIGTERM show no traceback, however early they come."""
+    """Run the program and exit with its code. Ctrl-C and SIGTERM show no traceback, also during start-up."""
     signal.signal(signal.SIGTERM, _as_ctrl_c)
     try:
         _open_what_is_closed()
@@ -28,13 +28,16 @@ def main() -> None:
 
 
 def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does now; a shell lets it do nothing in what runs in the background."""
+    """Handle a signal as Ctrl-C. A shell ignores SIGINT in background jobs, so use the default handler then."""
     handler = signal.getsignal(signal.SIGINT)
     (handler if callable(handler) else signal.default_int_handler)(number, frame)
 
 
 def _open_what_is_closed() -> None:
-    """Let no file that is opened later be taken for a standard stream; standard output then refuses what is written."""
+    """Open closed standard streams, so that no file opened later gets one of their descriptors.
+
+    Writes to a standard output that was closed fail.
+    """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)

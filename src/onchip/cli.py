@@ -1,4 +1,4 @@
-"""The command line: its verbs, and which exit code each end has."""
+"""The command line: its verbs and exit codes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ add_verb(app, "accelerators", ListOptions, accelerators_command, "onchip acceler
 
 
 _command = cache(partial(typer.main.get_command, app))
-"""All verbs; made once for a process that runs many."""
+"""The command with all verbs, built once per process."""
 
 
 def _show_version(is_asked: bool) -> None:
@@ -113,14 +113,14 @@ def _common(
 
 
 def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
-    """Run the program on arguments and return its exit code; bad input ends in one line.
+    """Run the program on arguments and return its exit code. Bad input results in an error of one line.
 
-    Time limits count from so many seconds ago, when the process began.
+    Time limits count from `seconds_ago`, the age of the process.
     """
     verb_begins(seconds_ago)
     command = _command()
     if COMPLETION_VARIABLE in os.environ:
-        command.main([*arguments], prog_name="onchip")  # answers the shell, and ends
+        command.main([*arguments], prog_name="onchip")  # prints completions and exits
     try:
         with (
             warnings_said_once(),
@@ -138,11 +138,11 @@ def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
         refusal = error
     except KeyboardInterrupt:
         refusal = StoppedError("interrupted")
-    except OSError as error:  # one without a file: help that could not be printed
+    except OSError as error:  # without a file name: help could not be printed
         refusal = stream_error(error) if error.filename is None else _unreadable(error)
     except MemoryError:
         refusal = InputError("it takes more memory than there is", expected="a smaller input, or more memory")
-    except Exception as error:  # whatever else is raised is a defect
+    except Exception as error:  # any other exception is a defect
         return _end_of_defect(error, arguments)
     if isinstance(refusal, OpenDimensionsError):
         return _end_of_question(refusal, arguments)
@@ -165,7 +165,7 @@ def _what_does_not_fit(error: UnsplitError) -> dict[str, object]:
 
 
 def _end_of_question(error: OpenDimensionsError, arguments: Sequence[str]) -> int:
-    """Say which sizes a network leaves open, and what to ask instead."""
+    """Print the open dimensions of a network and a command that sets them, and return the exit code."""
     command = f"onchip {shlex.join(arguments)} {error.options}"
     error.expected = f"sizes, such as: {command}"
     open_dimensions = [asdict(each) for each in error.open_dimensions]
@@ -179,7 +179,7 @@ def _unreadable(error: OSError) -> InputError:
 
 
 def _end_of_defect(error: Exception, arguments: Sequence[str]) -> int:
-    """Withhold the answer: one line says what to report, and where the case was saved."""
+    """Print a request to report the defect, with the folder of the saved case, and return the exit code."""
     refusal, saved = contradiction_of(error), save_case(arguments, error)
     case = "with what was asked (no folder could be written to)" if saved is None else f"with {saved}"
     refusal.expected = f"no such defect of onchip: please report it {case}"

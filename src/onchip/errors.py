@@ -1,4 +1,4 @@
-"""What onchip refuses, always in one line: where, what is wrong, what was expected."""
+"""The errors and warnings of onchip. An error message is one line: location, problem, expectation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Self
 
 
 class OnchipError(Exception):
-    """One line for the reader: `file: place: what is wrong; expected ...`.
+    """An error with a message of one line: `file: place: what; expected ...`.
 
-    `place` is a line, node, tensor or field; `file` is added by whoever opened it.
+    `place` is a line, node, tensor or field. The code that opened the file adds `file`.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class OnchipError(Exception):
         self.expected = expected
 
     def in_file(self, file: str) -> Self:
-        """The same error, with the file it was found in."""
+        """Set the file of this error, and return the error."""
         self.file = file
         return self
 
@@ -40,12 +40,12 @@ class OnchipError(Exception):
 
 
 class InputError(OnchipError):
-    """Bad input: the user can mend it."""
+    """An error in the input, which the user can correct."""
 
 
 @contextmanager
 def errors_in_file(file: str) -> Iterator[None]:
-    """Raise any InputError of the block with the name of the file."""
+    """Raise each InputError of the block with the name of the file."""
     try:
         yield
     except InputError as error:
@@ -53,16 +53,16 @@ def errors_in_file(file: str) -> Iterator[None]:
 
 
 class GraphError(InputError):
-    """A network that is not a graph onchip can plan."""
+    """A network that is no graph that onchip can plan."""
 
 
 class DifferentShapeError(GraphError):
-    """A tensor to which the network's runtime gives another shape than the graph has."""
+    """A tensor whose shape in the network's runtime differs from its shape in the graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenDimension:
-    """A dimension of a network input that has no size; without an axis the input has no shape at all."""
+    """A dimension of a network input without a size. `axis` is None if the input has no shape."""
 
     input: str
     axis: int | None
@@ -75,7 +75,7 @@ class OpenDimension:
 
 
 class OpenDimensionsError(GraphError):
-    """A network whose inputs have open dimensions: all of them, and options with which it can be read."""
+    """A network whose inputs have open dimensions. Lists all of them, and options that set them."""
 
     def __init__(self, open_dimensions: tuple[OpenDimension, ...], options: str) -> None:
         count, listed = len(open_dimensions), ", ".join(str(each) for each in open_dimensions)
@@ -86,9 +86,9 @@ class OpenDimensionsError(GraphError):
 
 
 class UnsplitError(GraphError):
-    """A network with an operator that fits in no split: none does (proven), or none was found with so much work.
+    """A network with an operator that does not fit in memory in any split (proven), or for which none was found.
 
-    `smallest_part_bytes` are those of its smallest part; None where they are not known.
+    `smallest_part_bytes` is the size of its smallest part, or None if it is unknown.
     """
 
     def __init__(
@@ -111,39 +111,39 @@ class UnsplitError(GraphError):
 
     @property
     def excess_bytes(self) -> int:
-        """How many bytes more there would have to be for the smallest part; 0 where it has room alone."""
+        """Number of additional bytes that the smallest part requires, or 0 if it fits alone."""
         least = self.need_bytes if self.smallest_part_bytes is None else self.smallest_part_bytes
         return max(least - self.capacity_bytes, 0)
 
 
 class AcceleratorError(InputError):
-    """An accelerator that cannot be."""
+    """An accelerator description that is invalid."""
 
 
 class PlanError(InputError):
-    """A plan file that cannot be read (an illegal plan that can be read has violations instead)."""
+    """A plan file that cannot be read. A readable but illegal plan has violations instead."""
 
 
 class UsageError(InputError):
-    """Arguments that contradict each other or ask for what a method does not support.
+    """Arguments that contradict each other or request an unsupported feature of a method.
 
-    `try_next` are options that would do, to be written behind what was asked.
+    `try_next` are options that resolve the error if appended to the command.
     """
 
     try_next: tuple[str, ...] = ()
 
 
 class OutputError(OnchipError):
-    """What was found could not be handed out: a file, or a standard stream, that cannot be written."""
+    """A failure to write a result to a file or a standard stream."""
 
 
 class InternalError(OnchipError):
-    """A defect of onchip itself, such as a plan of its own that failed verification."""
+    """A defect of onchip, such as an onchip plan that failed verification."""
 
 
 class NetworkWarning(UserWarning):
-    """What was read of a network is not all that its file says, or is more than it needs."""
+    """A warning that the network as read omits information of its file, or has more than it needs."""
 
 
 class CacheWarning(UserWarning):
-    """The folder of kept mappings cannot be used as it should be, which costs time alone."""
+    """A warning that the cache of mappings is unusable, which costs only time."""

@@ -1,4 +1,4 @@
-"""The folder in which onchip keeps what it may need again: proven mappings, reports of defects, the machine."""
+"""The cache folder of onchip, for proven mappings, reports of defects and the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDER_VARIABLE: Final = "ONCHIP_CACHE"
 
 
 def cache_folder() -> Path | None:
-    """`$ONCHIP_CACHE`, or `onchip` in the user's cache folder; None where there is no such folder."""
+    """Return `$ONCHIP_CACHE`, or `onchip` in the user's cache folder, or None if the user has none."""
     named, users = os.environ.get(FOLDER_VARIABLE), os.environ.get("XDG_CACHE_HOME", "")
     if named:
         return Path(named)

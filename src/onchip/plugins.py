@@ -1,7 +1,7 @@
 """Plug-ins: functions that other installed packages add to onchip, each as an entry point of one group.
 
-A package names its function in its `pyproject.toml`, below `[project.entry-points."onchip.GROUP"]`. What onchip has
-itself comes first: a plug-in adds a name, and never replaces one. docs/architecture.md lists the groups.
+A package declares its function in its `pyproject.toml`, below `[project.entry-points."onchip.GROUP"]`. A plug-in adds a
+name and never replaces a built-in one. docs/architecture.md lists the groups.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ Returned = TypeVar("Returned")
 
 
 class PluginError(OnchipError):
-    """A plug-in that cannot be loaded, fails, or returns something else than its group says."""
+    """A plug-in that cannot be loaded, fails, or returns a value of the wrong type for its group."""
 
 
 @dataclass(frozen=True)
 class PluginGroup(Generic[Given, Returned]):
-    """The plug-ins of the entry point group `name`, functions that return instances of `returns`."""
+    """The plug-ins of the entry point group `name`: functions that return instances of `returns`."""
 
     name: str
     returns: type | tuple[type, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all plug-ins that are installed, sorted; none of them is loaded."""
+        """Sorted names of all installed plug-ins, found without loading them."""
         return tuple(sorted(_installed(self.name, tuple(sys.path))))
 
     def find(self, name: str) -> Callable[Given, Returned] | None:
-        """Return the plug-in of that name, None where none is installed.
+        """Return the plug-in with this name, or None if it is not installed.
 
-        Raises PluginError where two packages add the name, or it cannot be loaded or called. What is returned raises
-        PluginError for whatever goes wrong in it, but for refusals (OnchipError) and files (OSError).
+        Raises PluginError if two packages add the name, or if the plug-in cannot be loaded or called. The returned
+        function raises PluginError for all its errors except OnchipError and OSError.
         """
         found = _installed(self.name, tuple(sys.path)).get(name, ())
         if not found:
@@ -52,7 +52,7 @@ class PluginGroup(Generic[Given, Returned]):
             raise PluginError(f"{packages} both add it", place=place, expected="one package that does")
         try:
             function = found[0].load()
-        except Exception as error:  # whatever the import of an outside module raises
+        except Exception as error:  # the import of an external module may raise anything
             what = f"{found[0].value!r} cannot be loaded: {type(error).__name__}: {error}"
             raise PluginError(what, place=place, expected=f"package {_package(found[0])} to be mended") from error
         if not callable(function):
@@ -63,9 +63,9 @@ class PluginGroup(Generic[Given, Returned]):
 def guarded(
     function: Callable[Given, Returned], returns: type | tuple[type, ...], place: str
 ) -> Callable[Given, Returned]:
-    """Return an outside function that raises PluginError, naming `place`, for errors that are no refusal of input.
+    """Return an external function wrapped so that it raises PluginError with `place` for its defects.
 
-    The same is raised where it returns no instance of `returns`.
+    Defects are exceptions other than OnchipError and OSError, and results that are no instance of `returns`.
     """
 
     @wraps(function)
@@ -74,7 +74,7 @@ def guarded(
             found = function(*arguments, **options)
         except (OnchipError, OSError):
             raise
-        except Exception as error:  # whatever else outside code raises is its defect
+        except Exception as error:  # any other exception of external code is its defect
             raise PluginError(f"it fails: {type(error).__name__}: {error}", place=place) from error
         if not isinstance(found, returns):
             names = " or ".join(one.__name__ for one in (returns if isinstance(returns, tuple) else (returns,)))
@@ -86,7 +86,7 @@ def guarded(
 
 @cache
 def _installed(group: str, _search_path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
-    """The entry points of a group by name, as long as the search path for packages stays the same."""
+    """Map the names of a group to their entry points, cached by the search path for packages."""
     from importlib.metadata import entry_points
 
     found: dict[str, tuple[EntryPoint, ...]] = {}

@@ -1,9 +1,8 @@
-"""Files that are written whole or not at all.
+"""Atomic writes: a file is written whole or not at all.
 
-A file is made beside its place, flushed to the disk and renamed, so that a full disk, a signal or a crash leaves what
-was there before. While it is made it has no name, where the system can do that: a process that is killed leaves
-nothing behind. What is no regular file (a pipe, a device), and what standard output or error goes to, is written
-directly.
+A new file is written in the target's folder, flushed to disk and renamed, so that a full disk, a signal or a crash
+leaves the old file. The new file has no name until then, if the system supports that, so that a killed process leaves
+nothing behind. Pipes, devices and the files of standard output and error are written directly.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _STANDARD_STREAMS: Final = (1, 2)
 
 
 def write_whole(*files: tuple[Path, bytes], is_flushed: bool = True) -> None:
-    """Write all files, or none where one of them cannot be made; raises OSError with the file's name.
+    """Write all files, or none if one of them cannot be written.
 
-    Permissions and owner of a file that is there are kept, and what a symbolic link leads to is replaced. A file that
-    is not flushed to the disk may be lost, though not half, where the machine crashes.
+    An existing file keeps its permissions and owner, and the target of a symbolic link is replaced. If not
+    `is_flushed`, a machine crash may lose a file, but never part of it. Raises OSError with the file's name.
     """
     with ExitStack() as unfinished:
         made = [unfinished.enter_context(_made(path, content, is_flushed)) for path, content in files]
@@ -36,7 +35,7 @@ def write_whole(*files: tuple[Path, bytes], is_flushed: bool = True) -> None:
 
 
 def ensure_place(path: Path) -> None:
-    """Raise OSError where `write_whole` could not begin to write; a pipe or a device is not opened."""
+    """Raise OSError if `write_whole` cannot begin to write to the path. Pipes and devices are not opened."""
     if _is_written_directly(path):
         return
     _Draft.beside(path).drop()
@@ -44,7 +43,7 @@ def ensure_place(path: Path) -> None:
 
 @contextmanager
 def _made(path: Path, content: bytes, is_flushed: bool) -> Iterator[_Draft | _Direct]:
-    """Yield what is ready to be put in its place; what has not got there is dropped."""
+    """Yield content that is ready for its target, and delete it at the end if it was not put there."""
     with _errors_name(path):
         draft = None if _is_written_directly(path) else _Draft.beside(path)
     if draft is None:
@@ -69,7 +68,7 @@ def _errors_name(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Direct:
-    """What has no old bytes to lose: they go where the path leads."""
+    """Content that is written directly to the path, which has no old bytes to lose."""
 
     path: Path
     content: bytes
@@ -85,7 +84,7 @@ class _Direct:
 
 @dataclass(slots=True)
 class _Draft:
-    """A new file in the folder of `target`; `name` is None while it has none."""
+    """A new file in the folder of `target`. `name` is None while the file has no name."""
 
     target: Path
     descriptor: int
@@ -93,7 +92,10 @@ class _Draft:
 
     @classmethod
     def beside(cls, path: Path) -> _Draft:
-        """Raises OSError where the file that is there may not be written, or its folder holds no new one."""
+        """Create an empty draft for a path.
+
+        Raises OSError if an existing file is not writable, or if its folder accepts no new file.
+        """
         target = Path(os.path.realpath(path))
         mode = 0o666
         if os.path.lexists(target):
@@ -113,7 +115,7 @@ class _Draft:
             os.fsync(self.descriptor)
 
     def put_in_place(self) -> None:
-        """Rename it; the folder that says so is flushed too, where that can be done."""
+        """Rename the file to its target, and flush the folder if the system supports that."""
         folder = os.open(self.target.parent, os.O_RDONLY)
         try:
             if self.name is None:
@@ -127,7 +129,7 @@ class _Draft:
             os.close(folder)
 
     def drop(self) -> None:
-        """Close it, and take away what has not got into its place."""
+        """Close the file, and delete it if it was not put in place."""
         os.close(self.descriptor)
         if self.name is not None:
             self.name.unlink(missing_ok=True)
@@ -136,7 +138,7 @@ class _Draft:
         with suppress(FileNotFoundError):
             old, new = self.target.stat(), os.fstat(self.descriptor)
             if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
-                with suppress(PermissionError):  # whoever may write a file may not always give one away
+                with suppress(PermissionError):  # a writer may lack permission to change the owner
                     os.fchown(self.descriptor, old.st_uid, old.st_gid)
             os.fchmod(self.descriptor, S_IMODE(old.st_mode))
 
@@ -145,7 +147,7 @@ def _open_beside(target: Path, mode: int) -> tuple[int, Path | None]:
     """Return an open file in the target's folder, and its name if it has one."""
     without_name = getattr(os, "O_TMPFILE", None)
     if without_name is not None and _OPEN_FILES.is_dir():
-        with suppress(OSError):  # of this file system, or for a reason that a file with a name says
+        with suppress(OSError):  # unsupported by the file system, or an error that the named file reports too
             return os.open(target.parent, without_name | os.O_WRONLY, mode), None
     name = _spare_name(target)
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), name
@@ -156,7 +158,10 @@ def _spare_name(target: Path) -> Path:
 
 
 def _is_written_directly(path: Path) -> bool:
-    """Raises OSError for a directory, or where it cannot be told."""
+    """Return True if the path is no regular file, or is the target of a standard stream.
+
+    Raises OSError for a directory or if the path cannot be examined.
+    """
     if path.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
     if not path.exists():
@@ -165,7 +170,10 @@ def _is_written_directly(path: Path) -> bool:
 
 
 def _standard_stream(path: Path) -> int | None:
-    """Return the standard stream that goes to this regular file, and knows where it is in it."""
+    """Return the descriptor of the standard stream that writes to this regular file, or None.
+
+    The descriptor has the current position in the file.
+    """
     there = path.stat()
     if not S_ISREG(there.st_mode):
         return None

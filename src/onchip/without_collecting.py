@@ -1,4 +1,4 @@
-"""Making what is kept without looking for garbage: of hundreds of thousands of objects of a network, none is."""
+"""A pause of garbage collection, for the construction of networks of hundreds of thousands of long-lived objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collecting() -> Iterator[None]:
-    """Python's collector of reference cycles rests meanwhile: it would go through all objects again and again."""
+    """Pause Python's cyclic garbage collector, which would otherwise traverse all objects repeatedly."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

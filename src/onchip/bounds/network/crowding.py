@@ -1,8 +1,8 @@
-"""What schedules pay where maps have no room on the chip beside each other (docs/schedule.md, section 8).
+"""Lower bounds on the cost of limited on-chip capacity for feature maps (docs/schedule.md, section 8).
 
-Where no addressed memory holds weights, each tile of an operator reads all of its weight from DRAM. So of the maps that
-an operator reads and writes as many bits stay as its tiles have room for, and either there are more tiles, or a map
-passes DRAM: it is written there and read again. An operator that no tiling cuts has one tile, in any machine.
+If no addressed memory holds weights, each tile of an operator reads its whole weight from DRAM. The bits of an
+operator's maps that stay on the chip have to fit in its tiles. So either there are more tiles, or a map passes DRAM: it
+is written there and read again. An operator that no tiling cuts has one tile on any machine.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from onchip.ops.derive.fusable import pixels_of
 from onchip.ops.views.joined_maps import JoinedMaps, parts_of
 
 MOST_SWEEPS: Final = 6
-"""Through all operators, while that changes a price."""
+"""Limit on the sweeps over all operators that improve prices."""
 _MARGIN: Final = 1e-9
-"""More than sums of floating-point numbers are ever wrong by, of their value."""
+"""Upper bound on the relative error of sums of floating-point numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaidForRoom:
-    """What is paid beyond what every schedule moves: picojoules, cycles of DRAM, and bits read and written there."""
+    """Cost beyond the compulsory moves: energy in pJ, DRAM cycles, and bits read from and written to DRAM."""
 
     energy_pj: Fraction = Fraction(0)
     dram_cycles: Fraction = Fraction(0)
@@ -58,9 +58,9 @@ NOTHING_PAID: Final = PaidForRoom()
 
 @dataclass(slots=True)
 class CrowdedNetwork:
-    """The maps of a network that compete for room; `nests` are those of its operators, by name.
+    """The feature maps of a network that compete for on-chip memory. `nests` maps operator names to loop nests.
 
-    What is read of concatenations that are `joined` are their parts.
+    A read of a concatenation in `joined` is a read of its parts.
     """
 
     graph: Graph
@@ -75,7 +75,7 @@ class CrowdedNetwork:
         self._rates = MemoryRates(self.accelerator)
 
     def crowding(self, weight_bits: Mapping[str, int], energies: MapEnergies) -> PaidForRoom:
-        """Return the least that is paid; `weight_bits` are those of each parameter that its operator reads."""
+        """Return a lower bound on the cost. `weight_bits` maps parameters to the bits that their operators read."""
         maps = {name for one in self._operators for name in self._map_bits(one)}
         if self._all_stay():
             return NOTHING_PAID
@@ -99,7 +99,7 @@ class CrowdedNetwork:
         return PaidForRoom(energy, cycles, ceil(traffic))
 
     def _all_stay(self) -> bool:
-        """Return whether all maps have room if every operator runs whole, in the network's order."""
+        """Return True if all maps fit when every operator runs whole, in the network's order."""
         waiting: dict[str, int] = {}
         reads = {one.name: set(parts_of(self.joined, one.inputs)) for one in self._operators}
         left = Counter(name for names in reads.values() for name in names)
@@ -113,7 +113,7 @@ class CrowdedNetwork:
         return True
 
     def _cuts(self, weight_bits: Mapping[str, int]) -> CutNetwork:
-        """Return the operators as groups have them."""
+        """Return the network as `CutPaths` sees it."""
         kept = 8 * sum(one.memory.capacity_bytes for one in self._rates.addressed if Operand.WEIGHT in one.memory.holds)
         operators = []
         for operator in self._operators:
@@ -147,14 +147,14 @@ class CrowdedNetwork:
         return CutNetwork(operators, kept)
 
     def _computes(self, operator: Operator) -> int:
-        """Return in how many Computes an operator runs in one tile at most: a view for each layer that sees it."""
+        """Return the maximum number of Computes of an operator in one tile: a view has one per layer that sees it."""
         if operator.kind not in VIEWS | JOINS:
             return 1
         readers = [(one, one.inputs.count(name)) for name in operator.outputs for one in self.graph.readers[name]]
         return max(sum(times * self._computes(one) for one, times in readers), 1)
 
     def _whole(self) -> Iterator[CrowdedOperator]:
-        """Yield the operators without tiles whose maps have no room on the chip together."""
+        """Yield the operators without tiles whose maps do not fit on the chip together."""
         for operator in self._operators:
             if runs_whole(self.graph, operator, self.nests.get(operator.name, ())):
                 maps = self._map_bits(operator)
@@ -163,7 +163,7 @@ class CrowdedNetwork:
                     yield CrowdedOperator(None, maps, moved)
 
     def _in_tiles(self, weight_bits: Mapping[str, int]) -> Iterator[CrowdedOperator]:
-        """Yield the operators every tile of which reads all of a parameter, at the price of its bits."""
+        """Yield the operators whose tiles each read a whole parameter, with the bits of the parameter as tile price."""
         if any(Operand.WEIGHT in level.memory.holds for level in self._rates.addressed):
             return
         for operator in self._operators:
@@ -175,7 +175,11 @@ class CrowdedNetwork:
                     yield CrowdedOperator(Fraction(min(weight_bits[operator.parameters[0]], own)), maps)
 
     def _reads_its_weight_in_each_tile(self, operator: Operator) -> bool:
-        """Of one nest whose P and Q are the rows and columns of its output, all tiles have all other loops."""
+        """Return True if each tile of the operator reads its whole weight.
+
+        This holds for a single nest whose P and Q are the rows and columns of its output, because tiles cut no other
+        loop.
+        """
         nests = self.nests.get(operator.name, ())
         if len(nests) != 1 or len(operator.parameters) != 1 or len(operator.outputs) != 1:
             return False
@@ -184,11 +188,11 @@ class CrowdedNetwork:
 
     @property
     def _operators(self) -> Iterator[Operator]:
-        """Yield the operators, but for concatenations that are joined."""
+        """The operators without joined concatenations."""
         return (one for one in self.graph.operators if one.outputs[0] not in self.joined)
 
     def _map_bits(self, operator: Operator) -> dict[str, int]:
-        """Map each tensor between operators to its bits that the operator reads or writes, as far as it is needed."""
+        """Map each tensor between operators to the needed bits that the operator reads or writes."""
         if operator.in_place:  # an output may lie in the bytes of an input
             return {}
         found = {}
@@ -200,7 +204,7 @@ class CrowdedNetwork:
         return {name: bits for name, bits in found.items() if bits}
 
     def _counts(self, name: str) -> bool:
-        """Return whether a map has readers, and reading it counts for all of them."""
+        """Return True if a map has readers, and reading it counts for all of them."""
         readers = self.graph.readers[name]
         return bool(readers) and all(
             self._counts(one.outputs[0])
@@ -210,7 +214,7 @@ class CrowdedNetwork:
         )
 
     def _share(self, operator: Operator, name: str) -> Fraction:
-        """Return the part of a tensor that the operator reads or writes at least."""
+        """Return a lower bound on the fraction of a tensor that the operator reads or writes."""
         tensor = self.graph.tensor[name]
         if tensor.shape is None:
             return Fraction(0)
@@ -240,7 +244,7 @@ class CrowdedNetwork:
 
 @dataclass(frozen=True, slots=True)
 class MapEnergies:
-    """In pJ of a bit: of a weight that is read once more, and of each map, by name, that passes DRAM."""
+    """Energies in pJ of a bit: of a weight's repeated read, and of a map (by name) that passes DRAM."""
 
     again_pj: Fraction
     passing_pj: Callable[[str], Fraction]
@@ -258,10 +262,10 @@ def elements_of(tensor: Tensor) -> int:
 class CrowdedOperator:
     """The price of each tile after the first, and the bits of each map that all tiles together read or write.
 
-    Each operator runs in at least one tile. The parts of maps on the chip that a tile reads and writes fit together.
-    Every tile after the first has a price, and so has every bit of a map that does not stay. This is a linear program
-    (real numbers of tiles); any prices of room give a bound of it (docs/schedule.md, section 8). Without a price there
-    is one tile; of it maps that are `moved` have no room even alone.
+    Each operator runs in at least one tile. The on-chip parts of maps that a tile reads and writes fit together. Every
+    tile after the first has a price, and so has every bit of a map that does not stay. This is a linear program (with a
+    real number of tiles). Any prices of room are a dual solution and give a bound (docs/schedule.md, section 8). An
+    operator without a tile price has one tile. Maps in `moved` do not fit even alone.
     """
 
     tile_price: Fraction | None
@@ -269,21 +273,25 @@ class CrowdedOperator:
     moved: frozenset[str] = frozenset()
 
     def at_price(self, factor: Fraction) -> CrowdedOperator:
-        """Return the operator with the price of a tile times a factor."""
+        """Return the operator with its tile price multiplied by a factor."""
         return replace(self, tile_price=None if self.tile_price is None else self.tile_price * factor)
 
 
 @dataclass(slots=True)
 class RoomPrices:
-    """`room_bits` for the maps of a tile; `map_prices` of a bit of each map that does not stay."""
+    """The dual of the capacity problem: prices of room in the tiles of each operator.
+
+    `room_bits` is the capacity for the maps of a tile. `map_prices` is the price of a bit of each map that does not
+    stay.
+    """
 
     operators: Sequence[CrowdedOperator]
     map_prices: Mapping[str, Fraction]
     room_bits: int
     _seen: Mapping[str, Sequence[tuple[int, int]]] = field(init=False)
-    """Of each map the operators that see it, by number, and how many bits each sees."""
+    """Map each map to pairs of the index of an operator that sees it and the bits that this operator sees."""
     _least_moved: Mapping[str, int] = field(init=False)
-    """Of each map the bits that have to move."""
+    """Map each map to the bits that have to move."""
 
     def __post_init__(self) -> None:
         self._least_moved = {
@@ -296,16 +304,16 @@ class RoomPrices:
         }
 
     def least_price(self) -> Fraction:
-        """What every schedule pays at least: the best of what some prices of room prove, reckoned exactly."""
+        """Return the best lower bound over several room prices, evaluated in exact arithmetic."""
         starts = [0.0] * len(self.operators), [self._fair(at) for at in range(len(self.operators))]
         return max((self.proven(map(Fraction, self._risen(list(one)))) for one in starts), default=Fraction(0))
 
     def proven(self, bit_prices: Iterable[Fraction]) -> Fraction:
-        """What prices of a bit of room in a tile of each operator prove.
+        """Return the lower bound that prices of a bit of room in a tile of each operator prove.
 
-        A tile of `room_bits` at such a price costs no more than a tile does, or the price is lowered until it does not.
-        So each operator pays for the bits that stay in it, less the tile that it has anyway; and each map chooses how
-        much of it stays, for what is cheapest, at one of the lengths that operators see of it.
+        A price is lowered if `room_bits` at this price exceed the price of a tile. Each operator pays for the bits that
+        stay in it, less the room of its first tile. Each map takes the cheapest choice of staying bits, which is at one
+        of the lengths that operators see.
         """
         prices = [
             min(max(price, Fraction(0)), self._highest(at))
@@ -320,24 +328,27 @@ class RoomPrices:
         return max(paid, Fraction(0))
 
     def _moved(self, name: str) -> list[int]:
-        """Return the bits of a map that may move: none, or as many as an operator sees of it."""
+        """Return the candidate numbers of a map's moved bits: the minimum, or the bits that some operator sees."""
         least = self._least_moved[name]
         return sorted({least, *(bits for _, bits in self._seen[name] if bits > least)})
 
     def _highest(self, at: int) -> Fraction:
-        """At which a tile's room costs what a tile does; without room, or more tiles, what nobody would pay."""
+        """Return the room price at which a tile's room costs as much as a tile.
+
+        Without room or without a tile price, return the highest price of a map's bit.
+        """
         tile_price = self.operators[at].tile_price
         if self.room_bits == 0 or tile_price is None:
             return max(self.map_prices.values(), default=Fraction(0))
         return tile_price / self.room_bits
 
     def _fair(self, at: int) -> float:
-        """So that no map would rather move: each operator that sees it asks for the same."""
+        """Return a price at which no map prefers to move: the operators that see a map share its price equally."""
         asked = [float(self.map_prices[name]) / len(self._seen[name]) for name in self.operators[at].map_bits]
         return min([float(self._highest(at)), *asked])
 
     def _risen(self, prices: list[float]) -> list[float]:
-        """One operator's price after the other to where the bound is greatest, until none changes any more."""
+        """Return the prices after coordinate ascent on the bound, operator by operator, until no price changes."""
         for _ in range(MOST_SWEEPS):
             before = list(prices)
             for at in range(len(prices)):
@@ -347,7 +358,7 @@ class RoomPrices:
         return prices
 
     def _corners(self, at: int, prices: Sequence[float]) -> list[float]:
-        """Prices of one operator at which a map would rather be moved as far as another operator sees it."""
+        """Return the breakpoints of the bound in the price of one operator, where a map's cheapest choice changes."""
         found = {0.0, float(self._highest(at))}
         for name in self.operators[at].map_bits:
             for (one, rise), (other, other_rise) in combinations(self._lines(at, name, prices), 2):
@@ -356,7 +367,7 @@ class RoomPrices:
         return sorted(one for one in found if 0.0 <= one <= float(self._highest(at)))
 
     def _around(self, at: int, price: float, prices: Sequence[float]) -> float:
-        """The bound, but for what does not depend on the price of this operator."""
+        """Return the terms of the bound that depend on the price of this operator."""
         maps = (
             min(one + rise * price for one, rise in self._lines(at, name, prices))
             for name in self.operators[at].map_bits
@@ -364,7 +375,7 @@ class RoomPrices:
         return sum(maps) - price * self.room_bits
 
     def _lines(self, at: int, name: str, prices: Sequence[float]) -> list[tuple[float, int]]:
-        """For each part of a map that may be moved, what is paid at price 0 of this operator, and how that rises."""
+        """Return for each number of moved bits the cost at price 0 of this operator, and its slope in this price."""
         own = self.operators[at].map_bits[name]
         others = [(bits, prices[number]) for number, bits in self._seen[name] if number != at]
         price = float(self.map_prices[name])

@@ -1,8 +1,8 @@
-"""Groups of operators between two cuts, and how often their tiles read weights (docs/schedule.md, section 8).
+"""Fused groups of operators between two cuts, and their repeated weight reads (docs/schedule.md, section 8).
 
-A schedule is a sequence of groups: one operator whole, or several that run tile by tile and that only the last one's
-output leaves. So behind each group the operators that have run are a prefix of the network: with an operator all that
-it waits for is in it.
+A schedule is a sequence of groups. A group is one whole operator, or several operators that run tile by tile, of which
+only the last one's output leaves the group. After each group, the operators that have run are a prefix of the network:
+a set that contains all predecessors of its members.
 """
 
 from __future__ import annotations
@@ -17,51 +17,51 @@ from numpy.typing import NDArray
 from onchip.bounds.layer.needed import Reach
 
 Prefix: TypeAlias = int
-"""Operators, each a bit."""
+"""Set of operators as a bit mask."""
 Counts: TypeAlias = NDArray[np.int64]
 
 MOST_PREFIXES: Final = 1 << 12
-"""Prefixes of one network, at most: there are as many arrays of costs."""
+"""Limit on the prefixes of a network. Each has an array of costs."""
 MOST_GROUPS: Final = 1 << 14
-"""Groups of one network, at most: each is looked at for every prefix that it ends."""
+"""Limit on the groups of a network. Each is examined for every prefix that it ends."""
 _MOST_CLASSES: Final = 128
-"""Classes of sizes of tiles that are told apart, at most: arrays of costs have them as an axis."""
+"""Limit on the classes of tile sizes, which are an axis of the cost arrays."""
 _FACTOR: Final = 1_000_003
-"""Tells sizes with other numbers of Computes apart; where it does not, a class has both."""
+"""Hash factor that separates sizes with different numbers of Computes. On a collision, a class has both."""
 _MOST_SIZES: Final = 64
-"""Sizes of tiles along an axis that are told apart, at most; of more some are taken together."""
+"""Limit on the distinct tile sizes along an axis. Beyond it, ranges of sizes are merged."""
 
 
 Reaches: TypeAlias = tuple[Reach, Reach]
-"""Along rows and columns."""
+"""The reach along rows and along columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutOperator:
-    """An operator as cuts see it.
+    """The properties of an operator that matter for cuts.
 
     Attributes
     ----------
     map_bits
-        Bits that all its Computes together read or write of each map, by name. Maps that do not count are not there.
+        Map from feature map to the bits that all Computes together read or write, without maps that do not count.
     outputs
-        Maps that it writes, those that do not count among them.
+        Maps that the operator writes, including those that do not count.
     reaches
-        Map each input to what is seen of it; an input that is not there may be seen in any way.
+        Map from input to its reach. The view of an absent input is unknown.
     pixels
         Rows and columns of the output.
     weight_bits
-        Bits of weights that each Compute reads, and that no memory keeps between Computes.
+        Bits of weights that each Compute reads and that no memory keeps between Computes.
     is_whole
         True if each Compute reads and writes everything.
     is_lone
-        True if it is in no group in tiles.
+        True if no tiled group contains the operator.
     ends_tiles
-        True if it may be the last operator of a group in tiles.
+        True if the operator may be the last one of a tiled group.
     leaves
         True if an output leaves the network.
     computes
-        Computes in one tile at most.
+        Maximum number of Computes in one tile.
 
     """
 
@@ -80,11 +80,11 @@ class CutOperator:
 
 @dataclass(frozen=True, slots=True)
 class TiledGroup:
-    """Operators that run in several tiles; `last` is the one whose output is tiled, by number.
+    """Operators that run in several tiles. `last` is the index of the operator whose output is tiled.
 
-    Sizes of tiles are in classes. `weight_bits` of each are what Computes after the first read again of weights at
-    least, in ascending order; `computes` are those of each operator, by number, for which these bits pay, at most. In
-    none there are more `tiles`.
+    Arrays are by class of tile sizes. `weight_bits` is a lower bound on the weight bits that Computes after the first
+    read again, ascending. `computes` maps operator indices to the maximum number of Computes that these bits pay for.
+    `tiles` is the maximum number of tiles.
     """
 
     operators: Prefix
@@ -94,7 +94,7 @@ class TiledGroup:
     computes: Mapping[int, Counts]
 
     def worth(self, price: float, weight_price: float) -> TiledGroup | None:
-        """Return the classes whose weights cost less than a price; None if there are none."""
+        """Return the group with only the classes whose weights cost less than `price`, or None without such classes."""
         count = int(np.searchsorted(weight_price * self.weight_bits, price))
         if not count:
             return None
@@ -104,11 +104,11 @@ class TiledGroup:
 
 @dataclass(slots=True)
 class CutNetwork:
-    """Operators in an order in which they can run."""
+    """The operators of a network in a topological order."""
 
     operators: Sequence[CutOperator]
     kept_weight_bits: int = 0
-    """Room for weights that stay from tile to tile."""
+    """Capacity in bits for weights that stay from tile to tile."""
     producer: Mapping[str, int] = field(init=False)
     readers: Mapping[str, tuple[int, ...]] = field(init=False)
     _before: Sequence[Prefix] = field(init=False)
@@ -128,7 +128,7 @@ class CutNetwork:
         self._behind = [_mask(at for name in one.outputs for at in self.readers[name]) for one in self.operators]
 
     def prefixes(self) -> list[Prefix] | None:
-        """Return all prefixes, smaller ones first; None if they are too many."""
+        """Return all prefixes by ascending size, or None if there are more than MOST_PREFIXES."""
         found, last = {0: None}, [0]
         while last:
             grown: dict[Prefix, None] = {}
@@ -143,11 +143,11 @@ class CutNetwork:
         return list(found)
 
     def is_last(self, at: int, prefix: Prefix) -> bool:
-        """Return whether no operator of a prefix reads what an operator writes."""
+        """Return True if no operator of the prefix reads an output of operator `at`."""
         return self._behind[at] & prefix == 0
 
     def groups_in_tiles(self, at: int, most_bits: int) -> Iterator[TiledGroup]:
-        """Yield the groups in tiles that an operator ends and whose tiles read no more bits of weights again."""
+        """Yield the tiled groups that end with operator `at` and read at most `most_bits` of weights again."""
         last = self.operators[at]
         if last.is_lone or not last.ends_tiles or last.pixels == (1, 1):
             return
@@ -181,7 +181,7 @@ class CutNetwork:
                     )
 
     def _may_join(self, group: Prefix) -> list[int]:
-        """Return the operators all of whose readers are in a group."""
+        """Return the operators that may join a group because all their readers are in it."""
         before = 0
         for at in members(group):
             before |= self._before[at]
@@ -192,7 +192,10 @@ class CutNetwork:
         ]
 
     def _covered(self, at: int, coverage: Mapping[int, tuple[Counts, ...]]) -> tuple[Counts, ...]:
-        """Return by rows (columns) of the last map how many an operator has written until these are; empty: unknown."""
+        """Return the rows (columns) that an operator has written when the last map has its first n, for each n.
+
+        Returns an empty tuple if they are unknown.
+        """
         own = self.operators[at]
         found: list[Counts] = []
         for axis in (0, 1):
@@ -209,9 +212,9 @@ class CutNetwork:
 
 @dataclass(frozen=True, slots=True)
 class TileCounts:
-    """Sizes of tiles of a map: pairs of ranges of rows and columns; `count` are the tiles, at most.
+    """Tile sizes of a map as pairs of ranges of rows and columns. `count` is the maximum number of tiles of each.
 
-    A single tile is left out: then operators run whole, one after the other.
+    A single tile is excluded, because operators then run whole, one after the other.
     """
 
     sizes: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
@@ -220,7 +223,7 @@ class TileCounts:
 
     @classmethod
     def of(cls, pixels: tuple[int, int]) -> TileCounts:
-        """Return all sizes of tiles of a map."""
+        """Return all tile sizes of a map with these rows and columns."""
         sizes = tuple(_ranges(size) for size in pixels)
         rows, columns = (
             np.array([-(-size // each[0]) for each in ranges], np.int64)
@@ -229,7 +232,7 @@ class TileCounts:
         return cls((sizes[0], sizes[1]), pixels, np.multiply.outer(rows, columns).ravel())
 
     def computes(self, covered: Sequence[Counts]) -> Counts:
-        """Return the Computes of an operator at least: those tiles that need what none before has needed."""
+        """Return a lower bound on an operator's Computes: the number of tiles that need new pixels."""
         if not covered:
             return np.ones_like(self.count)
         rows, columns = (
@@ -239,9 +242,10 @@ class TileCounts:
         return np.multiply.outer(rows, columns).ravel()
 
     def classes(self, bits: Counts, like: Counts, most_bits: int) -> tuple[Counts, Counts] | None:
-        """Return sizes of several tiles that read no more bits than that, by number, and where classes begin.
+        """Return the indices of sizes with several tiles and at most `most_bits` bits, and the starts of classes.
 
-        A class has sizes that are alike, or, of too many, read about as many bits. None if there are no sizes.
+        Sizes of a class are equal in `like` and `bits`. If there are too many classes, neighbouring ones merge. Returns
+        None if there are no sizes.
         """
         found = np.flatnonzero((self.count > 1) & (bits <= most_bits))
         if not len(found):
@@ -254,7 +258,7 @@ class TileCounts:
 
 
 def _ranges(size: int) -> list[Sequence[int]]:
-    """All sizes of tiles along an axis, some of the larger ones taken together."""
+    """Return all tile sizes along an axis as ranges. Larger sizes share ranges."""
     found, first = list[Sequence[int]](), 1
     while first <= size:
         step = max(1, first * 4 // _MOST_SIZES) if size > _MOST_SIZES else 1
@@ -264,13 +268,13 @@ def _ranges(size: int) -> list[Sequence[int]]:
 
 
 def _increases(covered: Counts, size: int) -> int:
-    """How many tiles of a size along an axis need something that none before has needed."""
+    """Return the number of tiles of a size along an axis that need positions which no earlier tile needs."""
     behind = np.minimum(np.arange(0, len(covered) - 1 + size, size), len(covered) - 1)
     return max(int(np.count_nonzero(np.diff(covered[behind]) > 0)), 1)
 
 
 def members(prefix: Prefix) -> Iterator[int]:
-    """Yield the numbers of the operators of a prefix or a group."""
+    """Yield the indices of the operators in a prefix or a group."""
     while prefix:
         low = prefix & -prefix
         yield low.bit_length() - 1

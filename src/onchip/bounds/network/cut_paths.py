@@ -1,8 +1,8 @@
-"""The least that a network pays for want of room: a shortest path over the cuts between groups of operators.
+"""Lower bound on the cost of limited capacity: a shortest path over the cuts between groups of operators.
 
-A state is a prefix of operators that have run, and of each map between them and the others how many of its bits pass
-DRAM. These numbers are in intervals: what passes costs as many as the first of an interval, and leaves as much room as
-the last. docs/schedule.md, section 8, says why no schedule pays less.
+A state is a prefix of operators that have run, and for each live feature map the number of bits that pass DRAM. These
+numbers form intervals: the cost is that of the first number of an interval, and the room that of the last.
+docs/schedule.md, section 8, proves that no schedule costs less.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from onchip.bounds.network.cut_groups import MOST_GROUPS, Counts, CutNetwork, Pr
 Floats: TypeAlias = NDArray[np.float64]
 
 _INTERVALS: Final = (16, 8, 6, 4, 3, 2)
-"""Intervals of the bits of a map, by the number of maps that wait with it: an array of costs has an axis for each."""
+"""Number of intervals of a map, by the number of live maps. Each live map is an axis of the cost array."""
 
 _ANY_NUMBER: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class RoomPricing:
-    """The price of a bit of a weight that is read again, and, by name, of a bit of each map that passes DRAM."""
+    """The price of a weight bit that is read again, and of a bit of each map (by name) that passes DRAM."""
 
     weight: Fraction
     maps: Mapping[str, Fraction]
 
     def in_weights(self) -> RoomPricing:
-        """Return the same with a price of 1 for a bit of a weight, if that has any."""
+        """Return the pricing in units of the price of a weight bit, unchanged if that is 0."""
         if not self.weight:
             return self
         return RoomPricing(Fraction(1), {name: price / self.weight for name, price in self.maps.items()})
@@ -43,9 +43,9 @@ class RoomPricing:
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """Intervals of the bits of a map that pass DRAM, from the `first` to the `last` of each; in the last one all do.
+    """Intervals of the number of a map's bits that pass DRAM, from `first` to `last`. In the last interval, all pass.
 
-    Every reader sees at least `least` of its bits.
+    Every reader sees at least `least` bits of the map.
     """
 
     first: Floats
@@ -54,7 +54,7 @@ class Passing:
 
     @classmethod
     def of(cls, most: int, least: int, room_bits: int, intervals: int) -> Passing:
-        """Return the intervals of a map of which some operator sees the `most` bits; some begin where room ends."""
+        """Return the intervals of a map with at most `most` bits seen. Capacity limits are interval boundaries."""
         begins = {0, max(most - room_bits, 0), max(least - room_bits, 0), most}
         begins |= {-(-most * at // intervals) for at in range(1, intervals)}
         first = sorted(begins)
@@ -63,23 +63,29 @@ class Passing:
 
     @property
     def staying(self) -> Floats:
-        """Return the bits that wait on the chip for a reader."""
+        """The least bits that wait on the chip for a reader, by interval."""
         return self.beside(self.least)
 
     def beside(self, seen: int) -> Floats:
-        """Return the bits on the chip for an operator that sees so many."""
+        """Return by interval the least bits on the chip for an operator that sees `seen` bits in several Computes."""
         found: Floats = np.maximum(seen - self.last, 0.0)
         return found
 
     def whole(self, seen: int) -> Floats:
-        """Return the bits on the chip for an operator that sees so many in one Compute: all, or none as it streams."""
+        """Return by interval the bits on the chip for an operator that sees `seen` in one Compute.
+
+        These are all bits, or none if all may be streamed from or to DRAM.
+        """
         found: Floats = np.where(self.last < seen, float(seen), 0.0)
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Arc:
-    """From one prefix to another by a group: maps that wait `through` it, are `read` last in it, or `written` by it."""
+    """A group as an arc between two prefixes.
+
+    Maps stay live `through` it, are `read` last in it, or are `written` by it.
+    """
 
     before: Prefix
     prefix: Prefix
@@ -94,7 +100,7 @@ class _Arc:
 
 @dataclass(slots=True)
 class CutPaths:
-    """Paths through a network in memories of `room_bits` for maps, of which the largest has `largest_bits`."""
+    """Shortest paths over the prefixes of a network. Memories for maps have `room_bits`, the largest `largest_bits`."""
 
     network: CutNetwork
     room_bits: int
@@ -103,7 +109,7 @@ class CutPaths:
     _passing: dict[str, Passing] = field(default_factory=dict, init=False)
 
     def least_prices(self, pricings: Sequence[RoomPricing]) -> list[float]:
-        """Return what is paid at least, at each pricing; 0 if there are too many prefixes or groups."""
+        """Return a lower bound on the cost at each pricing, or 0 if there are too many prefixes or groups."""
         nothing = [0.0] * len(pricings)
         prefixes = self.network.prefixes()
         if prefixes is None:
@@ -124,7 +130,7 @@ class CutPaths:
         return found
 
     def _look_at(self, prefixes: Sequence[Prefix]) -> None:
-        """Find the maps that wait behind each prefix, and their intervals."""
+        """Find the live maps after each prefix, and their intervals."""
         seen: dict[str, list[int]] = {}
         for one in self.network.operators:
             for name, bits in one.map_bits.items():
@@ -143,7 +149,10 @@ class CutPaths:
             self._passing[name] = Passing.of(max(every), min(read), self.room_bits, intervals)
 
     def _groups(self, pricings: Sequence[RoomPricing]) -> list[list[TiledGroup]] | None:
-        """Return the groups in tiles that each operator ends, of those whose weights may be worth it."""
+        """Return the tiled groups that end with each operator, without those whose weights cost too much.
+
+        Returns None if there are more than MOST_GROUPS.
+        """
         most_bits = max(map(self._most_weights, pricings))
         found, count = list[list[TiledGroup]](), 0
         for at in range(len(self.network.operators)):
@@ -157,7 +166,7 @@ class CutPaths:
         return found
 
     def _most_weights(self, pricing: RoomPricing) -> int:
-        """Return the bits of weights at the price at which all maps pass DRAM: more is never paid."""
+        """Return the weight bits whose price equals that of all maps passing DRAM, an upper bound on useful rereads."""
         bits = {name: int(one.first[-1]) for name, one in self._passing.items()}
         paid = sum((pricing.maps[name] * size for name, size in bits.items()), Fraction(0))
         return int(paid / pricing.weight) if pricing.weight else _ANY_NUMBER
@@ -174,7 +183,7 @@ class CutPaths:
                 self._improve(best, arc, paid[arc.before], self._whole(arc, at), pricing)
             for group in (one for at in ends for one in groups[at] if one.operators & ~prefix == 0):
                 arc = self._arc(prefix ^ group.operators, prefix)
-                # Where all that waits passes DRAM nothing is dearer behind the prefix.
+                # The state in which all live maps pass DRAM has the highest cost after the prefix.
                 worth = group.worth(float(best.flat[-1] - paid[arc.before].min()), float(pricing.weight))
                 if worth is None:
                     continue
@@ -195,11 +204,11 @@ class CutPaths:
         )
 
     def _improve(self, best: Floats, arc: _Arc, paid: Floats, cost: Floats, pricing: RoomPricing) -> None:
-        """Take what is paid with a group, if it is less."""
+        """Update the best costs with those of a path that ends with a group."""
         np.minimum(best, self._with(arc, paid, cost, pricing), out=best)
 
     def _with(self, arc: _Arc, paid: Floats, cost: Floats, pricing: RoomPricing) -> Floats:
-        """Return what is paid behind a group that costs so much, a number or by the axes of its arc."""
+        """Return the costs after a group. `cost` is a number or an array with the axes of the arc."""
         old = self._waiting[arc.before]
         order = [old.index(name) for name in (*arc.through, *arc.read)]
         total = paid.transpose(order).reshape([*(paid.shape[at] for at in order), *(1 for _ in arc.written)]) + cost
@@ -211,11 +220,11 @@ class CutPaths:
         return total.transpose([left.index(name) for name in self._waiting[arc.prefix]])
 
     def _along(self, axes: Sequence[str], name: str, numbers: Floats) -> Floats:
-        """Return numbers by interval of one map, along its axis."""
+        """Return an array by interval of one map, reshaped to lie along the map's axis."""
         return numbers.reshape([-1 if one == name else 1 for one in axes])
 
     def _staying(self, names: Sequence[str]) -> Floats:
-        """Return the bits on the chip while some maps wait, by their intervals."""
+        """Return the bits on the chip of live maps, by their intervals."""
         return self._total(names, {name: self._passing[name].staying for name in names})
 
     def _total(self, axes: Sequence[str], numbers: Mapping[str, Floats]) -> Floats:
@@ -225,7 +234,7 @@ class CutPaths:
         return found
 
     def _whole(self, arc: _Arc, at: int) -> Floats:
-        """Return the cost of an operator that runs whole: nothing if its maps, and what waits, have room."""
+        """Return the cost of an operator that runs whole: 0 if its maps and the live maps fit, else infinity."""
         operator = self.network.operators[at]
         waits = {name: self._passing[name].staying for name in arc.through if name not in operator.map_bits}
         own = {name: self._passing[name].whole(bits) for name, bits in operator.map_bits.items() if name in arc.axes}
@@ -236,9 +245,9 @@ class CutPaths:
         return np.where(fits, 0.0, inf)
 
     def _in_tiles(self, arc: _Arc, group: TiledGroup, pricing: RoomPricing) -> Floats:
-        """Return the cost of a group in tiles: weights that are read again, and maps inside that pass DRAM.
+        """Return the cost of a tiled group: repeated weight reads, and inner maps that pass DRAM.
 
-        The axis of the classes of tiles is behind those of the maps.
+        Internally, the axis of tile classes follows those of the maps. The result is the minimum over it.
         """
         waits = {name: self._passing[name].staying for name in arc.through}
         room = (self.room_bits - self._total(arc.axes, waits))[..., None]
@@ -266,9 +275,10 @@ class CutPaths:
     def _prices(
         self, inside: Sequence[int], outer: Set[str], pricing: RoomPricing, *, is_fair: bool
     ) -> Mapping[int, float]:
-        """Return for each operator of a group the price of a bit that passes DRAM for want of room in its Computes.
+        """Return for each operator of a group its share of the price of a bit that passes DRAM.
 
-        Operators that see a map share the price of its bits: alike, or those first that would pay most.
+        Operators that see a map share the price of its bits equally if `is_fair`. Otherwise operators with the highest
+        potential payment take it first.
         """
         seeing = Counter(name for at in inside for name in self.network.operators[at].map_bits if name not in outer)
         left = {name: float(pricing.maps[name]) for name in seeing}
@@ -299,9 +309,10 @@ class CutPaths:
 
 
 def _for_room(load: Floats, room: Floats, computes: tuple[Counts, Counts | int], prices: tuple[float, float]) -> Floats:
-    """Return what an operator pays for a load that has to have room in its Computes, of which there are some at least.
+    """Return the least cost for an operator to fit its load in the room of its Computes.
 
-    `prices` are those of a bit that passes DRAM, and of a further Compute; of these there are so many at most.
+    `computes` are the number of Computes without a price and the maximum number. `prices` are those of a bit that
+    passes DRAM and of a further Compute.
     """
     least, most = np.minimum(*computes), computes[1]
     passing, again = prices

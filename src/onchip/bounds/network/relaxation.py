@@ -1,6 +1,6 @@
-"""What every schedule of a network on an accelerator costs at least (docs/schedule.md, section 8).
+"""Lower bounds on the cost of every schedule of a network on an accelerator (docs/schedule.md, section 8).
 
-The relaxation is over everything: stacks, tilings, homes, mappings, residencies and the order of movements.
+The bounds hold for all stacks, tilings, homes, mappings, residencies and orders of data movement.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 from onchip.ops.views.joined_maps import JoinedMaps, joined_maps, may_be_views
 
 _MARGIN: Final = 1e-9
-"""More than sums of floating-point numbers are ever wrong by, of their value."""
+"""Upper bound on the relative error of sums of floating-point numbers."""
 _FloorKey: TypeAlias = tuple[Layer, NestWork, NestOrigins]
 
 
@@ -38,10 +38,10 @@ _FloorKey: TypeAlias = tuple[Layer, NestWork, NestOrigins]
 class Relaxation:
     """Lower bounds on a schedule's figures, and their parts.
 
-    Energies in pJ: MACs, feeding of the units by operand (a network output's write to DRAM is part of its feeding),
-    what feeding costs beyond that as all operands of a nest share one spatial unrolling, operators without a nest, and
-    the first read of what only DRAM has. That of the MACs is None if the accelerator does not state it; the bounds on
-    energy are then without it. Cycles: of the array, and of DRAM.
+    Energies in pJ: MACs; feeding of the units by operand (including a network output's write to DRAM); the additional
+    feeding because all operands of a nest share one spatial unrolling; operators without a nest; and the first DRAM
+    read of inputs and parameters. `mac_pj` is None if the accelerator does not state it, and the energy bounds then
+    exclude it. Cycles: of the array, and of DRAM.
     """
 
     mac_pj: float | None
@@ -58,30 +58,30 @@ class Relaxation:
 
     @property
     def energy_pj(self) -> float:
-        """The sum of the energies."""
+        """The lower bound on energy in pJ, before rounding."""
         once_pj = (self.mac_pj or 0.0) + sum(self.feeding_pj.values()) + self.unrolling_pj
         once_pj += self.without_nest_pj + self.dram_read_pj
         return once_pj + float(self.crowding.energy_pj)
 
     @property
     def energy_fj(self) -> int:
-        """The least energy, less what rounding each Compute and each Copy to femtojoules can make of it."""
+        """The lower bound on energy in fJ, less the possible rounding of each Compute and Copy to femtojoules."""
         energy_fj = self.energy_pj * FEMTOJOULES_PER_PICOJOULE
         return max(ceil(energy_fj * (1 - _MARGIN) - self.rounding_fj), 0)
 
     @property
     def latency_cycles(self) -> int:
-        """The least latency: the array's cycles or DRAM's, whichever are more."""
+        """The lower bound on latency in cycles: the maximum of the array's and DRAM's cycles."""
         return max(self.computing_cycles, self.dram_cycles + int(self.crowding.dram_cycles))
 
     @property
     def edp(self) -> int:
-        """The least energy times the least latency, in fJ x cycles."""
+        """The lower bound on the energy-delay product, in fJ x cycles."""
         return self.energy_fj * self.latency_cycles
 
     @property
     def traffic_bytes(self) -> int:
-        """Return the least traffic in bytes: what DRAM reads and writes, each rounded up, and what has no room."""
+        """The lower bound on DRAM traffic in bytes: compulsory reads and writes, and capacity-induced traffic."""
         once_bytes = -(-self.dram_read_bits // 8) + -(-self.dram_written_bits // 8)
         return max(once_bytes, -(-(self.dram_read_bits + self.dram_written_bits + self.crowding.traffic_bits) // 8))
 
@@ -94,14 +94,14 @@ def relaxation(
     every_memory_keeps: bool = False,
     operands: Mapping[str, frozenset[str]] | None = None,
 ) -> Relaxation:
-    """The bound of a network of which no operator is in tiles; `nests` are those of its operators, by name.
+    """Return the lower bounds of a network whose operators are untiled. `nests` maps operator names to loop nests.
 
-    `operands` maps each operator with nests to the tensors that its nests read; None: all that it reads. Nothing counts
-    what else such an operator reads.
+    `operands` maps each operator with nests to the tensors that its nests read; None means all its tensors. Other reads
+    of such an operator do not count.
 
-    It holds for all mappings, or with `every_memory_keeps` for those in which each memory nearer the MACs than an
-    operand's home keeps tiles of it, if it holds such operands (as in the mapspaces of `exact` and `loma`).
-    Raises AcceleratorError where the accelerator has no array, or does not say what an access costs.
+    The bounds hold for all mappings. With `every_memory_keeps` they hold for mappings without bypass: each memory
+    nearer the MACs than an operand's home keeps tiles of it, if it holds such operands (as in the mapspaces of `exact`
+    and `loma`). Raises AcceleratorError if the accelerator has no array or no access energies.
     """
     return _Relaxing(graph, nests, accelerator, every_memory_keeps, operands or {}).relaxation()
 
@@ -124,7 +124,7 @@ class _Relaxing:
     _ports: PortFloors = field(init=False)
     _needed: Mapping[str, NeededPixels] = field(init=False)
     _joined: JoinedMaps = field(init=False)
-    """Concatenations that need not be made: they cost nothing, and what is read of one is read of its parts."""
+    """Concatenations that need no copy. They cost nothing, and a read of one is a read of its parts."""
     _known: dict[_FloorKey, tuple[FloorOfNest, Fraction]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -162,13 +162,13 @@ class _Relaxing:
         )
 
     def _crowding(self) -> PaidForRoom:
-        """What is paid for want of room."""
+        """Return the lower bound on the cost of limited on-chip capacity."""
         network = CrowdedNetwork(self.graph, self.nests, self.accelerator, self._needed, self.operands, self._joined)
         again_pj = Fraction(self._pj_of_a_bit(Direction.READ)) if self.every_memory_keeps else Fraction(0)
         return network.crowding(self.parameter_bits, MapEnergies(again_pj, self._passing_pj))
 
     def _passing_pj(self, name: str) -> Fraction:
-        """Of each bit of a map what it costs beyond its floors to be written to DRAM, and read by one who reads it."""
+        """Return the least energy in pJ, beyond its floors, of a map's bit that is written to and read from DRAM."""
         producer, readers = self.graph.producer.get(name), self._readers(name)
         if producer is None or not readers or not self.every_memory_keeps:
             return Fraction(0)
@@ -187,12 +187,15 @@ class _Relaxing:
         return Fraction(min(written)) + Fraction(min(read))
 
     def _readers(self, name: str) -> Sequence[Operator]:
-        """Return the operators that read a map, or a concatenation of which it is a part."""
+        """Return the operators that read a map or a concatenation that contains it."""
         wholes = (whole for whole, parts in self._joined.items() if any(one.part == name for one in parts))
         return [reader for each in (name, *wholes) for reader in self.graph.readers[each]]
 
     def _beyond_the_cheapest_pj(self, operand: Operand, direction: Direction) -> float:
-        """Of a bit that an operator without a nest reads, or writes, in DRAM, and not where that is cheapest."""
+        """Return the additional energy in pJ of a bit moved at DRAM instead of the cheapest memory.
+
+        It applies to operators without a nest.
+        """
         memories = [DRAM, *self._holding(operand)]
         each_fj = {
             name: Fraction(energy_fj, bits)
@@ -202,7 +205,7 @@ class _Relaxing:
         return float((each_fj[DRAM] - min(each_fj.values())) / FEMTOJOULES_PER_PICOJOULE)
 
     def _is_moved_whole(self, operator: Operator) -> bool:
-        """True if all that a view shows is moved, in tiles or not: all of it is needed, or it is never cut."""
+        """Return True if a view moves all its elements, in tiles or not: all are needed, or it is never cut."""
         is_needed = operator.kind in MOVED_WHOLE and self._needed[operator.outputs[0]].are_all
         return is_needed or runs_whole(self.graph, operator, ())
 
@@ -219,13 +222,13 @@ class _Relaxing:
             self.without_nest_pj += self._filled_pj(output, self.nests[operator.name])
         for name in operator.parameters:
             tensor = self.graph.tensor[name]
-            # Element by element the parameter may be the nest's input: of it no fewer elements are read.
+            # In an element-wise nest the parameter may be the nest's input, with at least as many elements read.
             bits = min(layer.weight_bits if tensor.bits is None else tensor.bits for layer in self.nests[operator.name])
             most = min(weights * bits, tensor.size_bytes * 8)
             self.parameter_bits[name] = max(self.parameter_bits.get(name, 0), most)
 
     def _filled_pj(self, output: Tensor, nests: Sequence[Layer]) -> float:
-        """Return the least energy of writing the outputs that no nest computes, in pJ."""
+        """Return the least energy in pJ of writing the outputs that no nest computes."""
         elements = prod(output.shape or ()) - sum(layer.elements(Operand.OUTPUT) for layer in nests)
         bits = max(elements, 0) * max(layer.output_bits for layer in nests)
         memories = [DRAM] if output.role is Role.OUTPUT else [DRAM, *self._holding(Operand.OUTPUT)]
@@ -233,7 +236,7 @@ class _Relaxing:
         return bits * float(min(Fraction(energy_fj) / size for size, energy_fj in least) / FEMTOJOULES_PER_PICOJOULE)
 
     def _floor(self, operator: Operator, layer: Layer, work: NestWork) -> tuple[FloorOfNest, Fraction]:
-        """Of energy; and of cycles: its work in the units, or what passes a port. Alike nests have the same."""
+        """Return the energy floor of a nest, and its least cycles in the units or at a port (cached)."""
         key = layer, work, origins_of(self.graph, operator, layer, self.nests[operator.name])
         if key not in self._known:
             floor = self._floors.of(*key)
@@ -251,7 +254,10 @@ class _Relaxing:
         self.unrolling_pj += floor.unrolling_pj
 
     def _add_without_nest(self, operator: Operator) -> None:
-        """Each operand where it costs least; what only DRAM has is counted once for all who read it."""
+        """Add the floor of an operator without a nest, with each operand in its cheapest memory.
+
+        Inputs and parameters of the network count once for all their readers.
+        """
         moved: list[MovedOperand] = []
         for operand in operands_of(self.graph, operator):
             memories = [DRAM, *self._holding(operand.operand)]
@@ -288,11 +294,11 @@ class _Relaxing:
         return float(energy_fj / shortest_bits / FEMTOJOULES_PER_PICOJOULE)
 
     def _rounding_fj(self) -> float:
-        """What rounding can take away: half a femtojoule of each Compute, and of each Copy that the bound counts.
+        """Return the maximum rounding loss: half a femtojoule for each Compute and each Copy that the bound counts.
 
-        These load a parameter, or a band of an input, or write one of an output, or write or read one of a map between
-        operators; bands are at most as many as elements. Nothing is taken away where every access and every
-        multiply-accumulate costs whole femtojoules.
+        The Copies load a parameter or a band of an input, store a band of an output, or store or load a band of a map
+        between operators. There are at most as many bands as elements. The loss is 0 if each access and each MAC costs
+        whole femtojoules.
         """
         array = self.accelerator.array
         energies_fj = [Fraction(str((array and array.mac_energy_pj) or 0.0)) * FEMTOJOULES_PER_PICOJOULE]
@@ -308,7 +314,7 @@ class _Relaxing:
 
 
 def _bits(tensor: Tensor) -> int:
-    """Of its elements, without what fills the last byte."""
+    """Return the bits of a tensor's elements, without padding of the last byte."""
     if tensor.shape is None or tensor.bits is None:
         return tensor.size_bytes * 8
     return prod(tensor.shape) * tensor.bits

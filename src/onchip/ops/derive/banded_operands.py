@@ -1,4 +1,4 @@
-"""The operands of a tile operator: all bands that it lists of one tensor of the network are one operand."""
+"""The operands of a tile operator. All its bands of one network tensor form one operand."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
 LOOKUPS: Final = frozenset({"Gather", "GatherElements", "GATHER", "EMBEDDING_LOOKUP", "Slice"})
-"""Kinds that read of each operand at most one element for each that they write: of a table, the rows looked up."""
+"""Kinds that read at most one element of each operand per written element, such as the looked-up rows of a table."""
 NOTHING_JOINED: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class BandedOperand:
-    """What an operator reads, or writes, of one tensor of the network, each band once.
+    """The distinct bands of one network tensor that an operator reads or writes.
 
-    `operand` says in which memories it can have its home: a parameter where weights are, what else is read where
-    inputs are, what is written where outputs are. `most_elements` are as many as the operator reads, if not all.
+    `operand` determines the possible home memories: those of weights for a parameter, those of inputs for other reads,
+    and those of outputs for writes. `most_elements` is the maximum number of elements read, or None for all.
     """
 
     operand: Operand
     bands: tuple[Tensor, ...]
     most_elements: int | None = None
     joins: str | None = None
-    """The concatenation of which the bands are parts, if they are of one."""
+    """The concatenation that contains the bands, if any."""
 
     @property
     def tensor(self) -> str:
-        """Return the tensor of the network, by name."""
+        """Name of the network tensor."""
         return self.joins or self.bands[0].part_of or self.bands[0].name
 
     @property
     def bits(self) -> int:
-        """Return the bits that are moved: those of all bands, each in whole bytes, or of the elements that are read."""
+        """Number of moved bits: all bands in whole bytes, or only the elements read."""
         whole = sum(band.size_bytes for band in self.bands) * 8
         bits = self.bands[0].bits
         if self.most_elements is None or bits is None:
@@ -48,7 +48,7 @@ class BandedOperand:
 
     @property
     def row_bits(self) -> int:
-        """Of the last axis of the first band; of all of a band without a shape, or without axes."""
+        """Number of bits of a row (the last axis) of the first band, or of the whole band without a shape or axes."""
         first = self.bands[0]
         if first.shape is None or first.bits is None or not first.shape:
             return first.size_bytes * 8
@@ -56,7 +56,7 @@ class BandedOperand:
 
 
 def operands_of(graph: Graph, operator: Operator) -> tuple[BandedOperand, ...]:
-    """The operands of an operator of a tile graph: those that it reads, then those that it writes."""
+    """Return the operands of an operator of a tile graph: first its reads, then its writes."""
     most = _elements_written(graph, operator) if operator.kind in LOOKUPS else None
     joined = {} if operator.tile is None else {one.part: one.whole for one in operator.tile.joined}
     read = _operands(graph, operator.reads, None, most, joined)
