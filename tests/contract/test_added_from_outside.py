@@ -1,4 +1,4 @@
-"""One of each thing that a package outside of onchip adds to it: docs/architecture.md, "Where do I add"."""
+"""Tests of one plug-in of each group, as an external package adds it (docs/architecture.md, "Where do I add")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large graphs in any order: bounds hold for every plan of every order, and windows planned anew leave legal plans."""
+"""Large graphs in any order: bounds hold for every plan of every order, and replanned windows leave plans legal."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_each_group_of_uses_surely_runs_after_the_one_before(seed: int) -> None:
 
 
 def assert_legal_in_bytes(plan: MovablePlan) -> None:
-    """Every operator after its predecessors, and no step with more than fits."""
+    """Assert that every operator runs after its predecessors, and that no step exceeds the capacity."""
     indexed, there = plan.indexed, [set[int]() for _ in plan.order]
     for operator, befores in enumerate(indexed.predecessor_lists):
         assert all(plan.step_of[before] < plan.step_of[operator] for before in befores)
@@ -249,7 +249,7 @@ def test_a_window_of_all_steps_ends_at_the_optimum(seed: int) -> None:
 def test_windows_are_moved_by_several_workers_and_searched_until_they_are_at_their_best(
     monkeypatch: pytest.MonkeyPatch, workers: int, seed: int
 ) -> None:
-    """What is done at the same time has no step in common, but may share tensors."""
+    """Concurrent moves have no step in common, but may share tensors."""
     searched: list[int] = []
 
     def search(problem: IndexedProblem, run: Run, states: int, *, upper_bound: int) -> BestFirstSearch:

@@ -1,4 +1,4 @@
-"""Independent components are planned alone; the whole costs what they cost together."""
+"""Independent components are planned separately, and the network costs their sum."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def legal(problem: Problem, result: Result[Plan]) -> Result[Plan]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_oracle_of_a_union_is_the_sum_of_the_oracles_of_its_components(seed: int) -> None:
-    """Every order of the whole, interleaved in every way, against every order of each component."""
+    """Compare all interleaved orders of the union with all orders of each component."""
     graphs = small_graphs(seed, 2, 3)
     problem = problem_of(union(graphs, seed))
     parts = [least_traffic(alone(problem, graph)) for graph in graphs]

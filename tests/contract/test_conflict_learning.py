@@ -1,4 +1,4 @@
-"""For one order, what is learnt from packings that fail proves the optimum with addresses."""
+"""For one order, cuts learnt from failed packings prove the optimum with addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does not pack teaches the model nothing false: no choice that packs is forbidden, by brute force."""
+"""Cuts from failed packings are valid: brute force shows that they forbid no choice that packs."""
 
 from __future__ import annotations
 

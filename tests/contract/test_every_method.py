@@ -1,4 +1,4 @@
-"""Every registered method on the same small problems: what is true of all of them, and what each claims."""
+"""Every registered method on the same small problems: common properties of all methods, and the claims of each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def asked(problem: Problem, objective: Objective) -> Problem:
 
 
 def least(problem: Problem) -> int | None:
-    """Return the minimum that the oracle finds over all orders; None for the latency, which has oracles of its own."""
+    """Return the minimum that the oracle finds over all orders, or None for latency, which has separate oracles."""
     if problem.objective is Objective.LATENCY:
         return None
     any_order = problem if problem.order is Order.GIVEN else replace(problem, order=Order.FREE)

@@ -1,4 +1,4 @@
-"""What `docs/search.md` claims of evictions: nothing cheaper is left out; what is not listed yet costs its bound."""
+"""Claims of `docs/search.md` on evictions: no cheaper set is omitted, and unlisted sets cost at least their bound."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def everything_listed(lister: Evictions, state: SearchState, choice: Choice) -> 
 
 
 def every_minimal_set(indexed: IndexedProblem, state: SearchState, operator: int) -> Listed:
-    """By trying all subsets of what may leave."""
+    """Return all minimal eviction sets by brute force over the subsets of evictable tensors."""
     room, everything = indexed.room, state.resident | indexed.operands[operator]
 
     def fits(evicted: int) -> bool:

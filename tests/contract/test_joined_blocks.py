@@ -1,4 +1,4 @@
-"""Blocks joined without waste: no load changes, and what packs what is left packs all."""
+"""Lossless coalescing of blocks: no load changes, and a packing of the coalesced blocks packs all."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def compiled_search(indexed: IndexedProblem, workers: int, **options: int) -> Jo
 
 
 def hard_problem() -> IndexedProblem:
-    """It takes one worker minutes at least."""
+    """Return a problem that takes one worker at least some minutes."""
     graph = random_graph(5, operators=120, window=20)
     need = greatest_need(Problem(graph, (Memory("sram", 1),))).need_bytes
     return IndexedProblem.of(Problem(graph, (Memory("sram", need + need // 4),)))

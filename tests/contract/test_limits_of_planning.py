@@ -35,7 +35,7 @@ ASKED = [
 
 @pytest.fixture(scope="module", autouse=True)
 def _everything_is_loaded() -> None:
-    """What is imported and compiled once is no part of a method's time."""
+    """Import and compile everything first, so that this does not count as a method's time."""
     for name, order, objective in ASKED:
         graph = crowd(0, 4, 3)
         METHODS[name].solve(Problem(graph, (Memory("sram", 40),), objective, order), Run())

@@ -26,7 +26,7 @@ from support.series import series
 
 @st.composite
 def problems(draw: st.DrawFn) -> PackingProblem:
-    """Of a few buffers to a few dozen, with room for all beside each other."""
+    """Generate problems of a few to a few dozen buffers, with capacity for the sum of their sizes."""
     chance = Random(draw(st.integers(0, 1 << 30)))
     buffers = []
     for _ in range(draw(st.integers(1, 40))):

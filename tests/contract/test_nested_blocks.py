@@ -1,4 +1,4 @@
-"""Blocks inside blocks, as in U-Nets: what is live across a block does not make the search begin it again."""
+"""Nested blocks, as in U-Nets: tensors that are live across a block do not make the search restart the block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The least bytes outside, held equal to trying every choice of what is kept, each with every packing."""
+"""The minimum bytes placed off chip equal a brute force over all kept sets, each with every packing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def brimful(seed: int) -> PackingProblem | None:
 
 
 def oracle_outside_bytes(problem: PackingProblem) -> int:
-    """Every choice of what is kept, the one with the fewest bytes outside first."""
+    """Return the minimum bytes off chip by brute force over the kept sets, by ascending bytes off chip."""
     everything = range(len(problem.buffers))
     choices = [[i for i in everything if chosen >> i & 1] for chosen in range(1 << len(problem.buffers))]
     total = sum(buffer.size_bytes for buffer in problem.buffers)

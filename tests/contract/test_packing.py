@@ -223,7 +223,7 @@ def test_nothing_to_pack_is_packed() -> None:
 
 
 def _without_end() -> Result[Packing]:
-    """An instance of which the least arena stays unproven for long."""
+    """Return the result after 1.5 s on an instance whose minimum arena stays unproven for long."""
     problem = instance("J")
     return least_capacity(problem, Run(Limits(time_limit_seconds=1.5)))
 

@@ -1,4 +1,4 @@
-"""Windows of a plan with addresses planned anew: what crosses their ends lies where it was, and nothing costs more."""
+"""Replanned windows of a plan with addresses: tensors across their ends keep their offsets, and no cost rises."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ Step = tuple[int, PlanState]
 
 @dataclass(frozen=True)
 class Path:
-    """A plan in bytes: who runs, and what is there then."""
+    """A plan in bytes: the operators in execution order, and the resident tensors at each."""
 
     cost: int
     steps: tuple[Step, ...]

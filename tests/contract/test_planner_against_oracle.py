@@ -56,7 +56,7 @@ def traffic_problem(seed: int) -> Problem:
 
 
 def proven(problem: Problem) -> Result[Plan]:
-    """What `exact` says, held against the verifier."""
+    """Return the result of `exact`, after a check by the verifier."""
     result = solve_exactly(problem, Run())
     assert result.status is Status.OPTIMAL
     assert result.answer is not None

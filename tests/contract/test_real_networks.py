@@ -1,4 +1,4 @@
-"""Networks nobody here wrote: proven where that is quick, legal at any time limit."""
+"""Third-party networks: plans are proven where the proof is quick, and legal at any time limit."""
 
 from __future__ import annotations
 

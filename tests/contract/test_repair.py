@@ -1,4 +1,4 @@
-"""A schedule that does not pack is cut where that is cheap."""
+"""Repair of a schedule that does not pack: it is cut at cheap positions."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def seeded_problem(seed: int, operators: int = 8) -> Problem:
 
 
 def value_of(problem: Problem, method: str) -> int | None:
-    """What a method's plan costs, held against the verifier; None if it says that its choice has no addresses."""
+    """Return the cost of a method's plan after a check by the verifier, or None if the method finds no addresses."""
     result = method_named(method)(problem, Run(Limits(time_limit_seconds=60)))
     if method == "pinning" and result.stopped_by is Stop.NO_PACKING:
         assert result.status is Status.UNKNOWN
@@ -248,7 +248,7 @@ def test_places_beside_the_pinned_are_found_exactly_where_there_are_any(seed: in
 
 
 def has_places(indexed: IndexedProblem, operator: int, pinned_in: list[set[int]]) -> bool:
-    """Whether any way to spread the operands fits."""
+    """Return True if some assignment of the operands to scratchpads fits."""
     operands = indexed.operand_lists[operator]
     written = indexed.writes[operator]
     for memories in product(range(len(indexed.views)), repeat=len(operands)):

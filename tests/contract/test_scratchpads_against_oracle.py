@@ -56,7 +56,7 @@ def _grown(memory: Memory, is_grown: bool) -> Memory:
 
 
 def byte_problems() -> Iterator[Problem]:
-    """Two to four scratchpads, some of which hold not everything; graphs of up to six operators."""
+    """Yield graphs of up to six operators with two to four scratchpads, some of which do not hold all operands."""
     for seed in count():
         chance = random.Random(seed)
         make = random_graph if seed % 3 else long_lived_graph
@@ -99,7 +99,7 @@ def tiny_problems() -> Iterator[Problem]:
 
 
 def verified(problem: Problem) -> Result[Plan]:
-    """What `exact` says, held against the verifier."""
+    """Return the result of `exact`, after a check by the verifier."""
     result = solve_exactly(problem, Run())
     assert result.answer is not None
     assert result.objective_value is not None

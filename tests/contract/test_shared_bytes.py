@@ -1,4 +1,4 @@
-"""Outputs in bytes of inputs: what is planned is what every state of the scratchpad says, and runs on real bytes."""
+"""In-place outputs: plans equal a brute force over all scratchpad states, and run on real bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tight_problem(seed: int, operators: int = 5, alignment: int = 1) -> Problem:
 
 
 def shares(plan: Plan, problem: Problem) -> int:
-    """How many outputs are allocated where one of their inputs is."""
+    """Return the number of outputs allocated at the offset of one of their inputs."""
     there: dict[str, int] = {}
     found = 0
     for instruction in plan.instructions:

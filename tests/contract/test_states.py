@@ -1,4 +1,4 @@
-"""State: what stays on the chip for life, and what is loaded, is what every state of the scratchpad says."""
+"""State tensors: the choice of resident and loaded ones equals a brute force over all scratchpad states."""
 
 from __future__ import annotations
 

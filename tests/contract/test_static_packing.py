@@ -1,4 +1,4 @@
-"""One place in one of several memories: legal, bounded, and as good as trying every choice and every packing."""
+"""Static placement in one of several memories: legal, bounded, and equal to brute force over choices and packings."""
 
 from __future__ import annotations
 
