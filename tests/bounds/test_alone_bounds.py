@@ -1,4 +1,4 @@
-"""What layers that run alone cost at least: never more than they cost, and all of DRAM's bits where all is roomy."""
+"""Bounds on layers that run alone: at most their cost, and equal to the DRAM bits if memories are large."""
 
 from __future__ import annotations
 

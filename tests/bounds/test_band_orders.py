@@ -1,4 +1,4 @@
-"""What comes before and after operators, of all at once, is what paths through the graph say one by one."""
+"""Predecessors and successors of all operators at once equal those found by paths through the graph one by one."""
 
 from __future__ import annotations
 

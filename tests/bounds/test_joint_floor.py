@@ -41,7 +41,7 @@ def least_pj(floor: FloorOfNest) -> float:
 
 
 def uneven_mapping(problem: LayerProblem, random: Random) -> LayerMapping:
-    """Return a mapping in which every memory keeps what it holds, with loops that divide their bounds or end short."""
+    """Return a mapping without bypass, whose loops divide their bounds or have remainders."""
     array = problem.accelerator.array or ComputeArray(free=1)
     parts = {name: parts_of(bound, random) for name, bound in problem.layer.bounds.items()}
     names = [name for name, sizes in parts.items() for _ in sizes]
@@ -131,7 +131,7 @@ def costs_of(layer: Layer, machine: Accelerator) -> Iterator[float]:
 
 @pytest.mark.parametrize("seed", series(range(60), 4))
 def test_no_mapping_of_a_tiny_layer_costs_less_than_its_floor(seed: int) -> None:
-    """All mappings, even or not, in one tile and in two."""
+    """Try all mappings, uniform or not, in one tile and in two."""
     random = Random(seed)
     machine, layer = small_machine(random), random.choice(SHAPES)
     floor = least_pj(floor_of(layer, machine))

@@ -1,4 +1,4 @@
-"""What lies between two operators at least, against programs: none has them closer together."""
+"""Lower bounds on the cycles between two operators hold for all programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has ended when each operator ends, against programs: none ends before a moment of its own order allows."""
+"""Bounds from the set of operators that have ended hold for all programs."""
 
 from __future__ import annotations
 

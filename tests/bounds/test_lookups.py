@@ -1,4 +1,4 @@
-"""Of a table of embeddings the rows that are looked up are read: by the cost, by the bound and by the verifier."""
+"""Cost, bound and verifier count only the rows of an embedding table that are looked up."""
 
 from __future__ import annotations
 

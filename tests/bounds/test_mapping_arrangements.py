@@ -1,4 +1,4 @@
-"""Arrangements of units among loops in time: each is listed, and what is said of all holds of it."""
+"""Arrangements of spatial and temporal loop parts: each is listed, and the bounds over all hold for each."""
 
 from __future__ import annotations
 

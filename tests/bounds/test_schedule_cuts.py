@@ -39,7 +39,7 @@ from support.skip_network import skip_chip
 
 @dataclass(frozen=True)
 class Case:
-    """Operators in a row, some of which read further maps; each map has a row of pixels of some bits."""
+    """A chain of operators, some of which read further maps. Each map is a row of pixels."""
 
     network: CutNetwork
     pricing: RoomPricing

@@ -1,4 +1,4 @@
-"""Each floor of a loop nest in a schedule alone: odd layers cut into tiles, odd machines, any mapping, any home.
+"""Tests of each floor of a loop nest in a schedule: random layers in tiles, random machines, mappings and homes.
 
 docs/schedule.md, section 8, has the claims.
 """

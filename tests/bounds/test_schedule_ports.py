@@ -1,4 +1,4 @@
-"""What has to pass ports: of nests in any mapping in which every memory keeps, and of operators without a nest."""
+"""Lower bounds on port cycles: nests in any mapping without bypass, and operators without a nest."""
 
 from __future__ import annotations
 

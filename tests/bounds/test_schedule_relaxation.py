@@ -52,7 +52,7 @@ def keeping_everywhere(mapping: LayerMapping, problem: LayerProblem, random: Ran
 
 
 def bound_of(network: Graph, machine: Accelerator, *, every_memory_keeps: bool) -> Relaxation:
-    """Return the bound without what is paid for want of room: programs here have all the room that they need."""
+    """Return the bound without the cost of limited capacity, because memories here are large enough."""
     whole = tile_graph(network, all_whole(network), Precision(network.tensors[0].bits or 8))
     operands = whole.nest_operands
     found = relaxation(whole.graph, whole.nests, machine, every_memory_keeps=every_memory_keeps, operands=operands)

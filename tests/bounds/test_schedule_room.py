@@ -1,4 +1,4 @@
-"""What is paid for want of room, against the least over everything that tiny cases can do."""
+"""The bound on the cost of limited capacity, against brute force on tiny cases."""
 
 from __future__ import annotations
 

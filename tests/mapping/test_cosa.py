@@ -1,4 +1,4 @@
-"""What `cosa` answers: the published optima, schedules that fit as CoSA counts, ties, refusals."""
+"""Answers of `cosa`: the published optima, schedules that fit as CoSA counts, ties, refusals."""
 
 from __future__ import annotations
 

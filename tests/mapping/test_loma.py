@@ -109,7 +109,7 @@ def _prime_loops(turns: dict[str, int]) -> list[Loop]:
 
 
 def _elements(layer: Layer, operand: str, loops: Sequence[Loop]) -> int:
-    """Of the tile that loops touch, without rows that a stride skips."""
+    """Return the elements of the tile that loops touch, without rows that a stride skips."""
     sizes = {name: prod(loop.size for loop in loops if loop.dimension == name) for name in layer.bounds}
     if operand != INPUT:
         return prod(sizes[name] for name in RELEVANT[operand])

@@ -1,4 +1,4 @@
-"""Accesses of which tiles use the last in part: no sizes of tiles take fewer than is said."""
+"""Lower bounds on accesses if tiles use the last access in part: no tile sizes take fewer."""
 
 from __future__ import annotations
 

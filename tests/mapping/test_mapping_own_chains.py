@@ -1,4 +1,4 @@
-"""A mapping costs no less than is said of the chain of its own places, on lattices of any cells."""
+"""The bound on the chain of a mapping's places is at most the mapping's cost, on lattices of any cells."""
 
 from __future__ import annotations
 

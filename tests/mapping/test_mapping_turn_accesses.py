@@ -1,4 +1,4 @@
-"""Accesses for the inputs of turns: no fewer than is said, of any groups and of random mappings."""
+"""Lower bounds on accesses for the inputs of turns hold for any groups and for random mappings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ways to fill the array are looked at beyond the even space, and what is made of them."""
+"""The spatial unrollings examined beyond the uniform mapspace, and their results."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def alone(seed: int) -> LayerProblem:
 
 
 def keeps_all_that_has_room(problem: LayerProblem, mapping: LayerMapping | None) -> bool:
-    """Whether it keeps tiles in every memory with room for an element and in no other."""
+    """Return True if the mapping keeps tiles in every memory with room for an element, and in no other memory."""
     room = levels_with_room(problem)
     return mapping is not None and all(
         [one.memory for one in mapping.kept(operand)] == [level.memory.name for level in room[operand]]

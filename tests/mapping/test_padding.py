@@ -31,7 +31,7 @@ SEEDS = range(20, 60)
 
 
 def longer(layer: Layer) -> list[Layer]:
-    """All layers of at most PERCENT longer loops, the obvious way; no toy loop reaches a prime above 7."""
+    """Return all layers of at most PERCENT longer loops by brute force. No toy loop reaches a prime above 7."""
     choices = [range(bound, bound * (100 + PERCENT) // 100 + 1) for bound in layer.bounds.values()]
     return [layer.padded_to(dict(zip(LOOPS, bounds, strict=True))) for bounds in product(*choices)]
 

@@ -1,4 +1,4 @@
-"""The order in which DeFiNES goes through orders of loops, and what it keeps of mappings that are equally good."""
+"""The order in which DeFiNES enumerates loop orders, and its choice among equally good mappings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No program ends before a latency bound in graphs whose tensors have early and late readers."""
+"""Latency bounds hold for all programs of graphs whose tensors have early and late readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Least peaks: the search, its bounds from parts and from what is surely there, and what puts steps anew."""
+"""Minimum peaks: the search, its bounds from parts and from guaranteed residents, and the reordering of steps."""
 
 from __future__ import annotations
 

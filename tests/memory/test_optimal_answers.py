@@ -1,4 +1,4 @@
-"""What is said to be of least latency is: no program at all of up to six operators, at any address, ends sooner."""
+"""Answers of OPTIMAL latency are right: no program of up to six operators, at any address, ends sooner."""
 
 from __future__ import annotations
 

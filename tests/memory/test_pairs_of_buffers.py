@@ -1,4 +1,4 @@
-"""How many buffers live together, against their lists."""
+"""Counts of buffers with overlapping live ranges, against their lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses in order of time, against the same by going through all that is there."""
+"""Allocation in order of time, against a simple version that scans all live buffers."""
 
 from __future__ import annotations
 
