@@ -37,7 +37,7 @@ def chain(*kinds: str) -> Graph:
 
 
 def machine(capacity: int) -> Accelerator:
-    """One scratchpad of so many bytes."""
+    """Return a machine with one scratchpad of the given capacity in bytes."""
     memory, port = Memory("sram", capacity), Port(Direction.READ_WRITE, 8)
     level = MemoryLevel(memory, is_scratchpad=True, access=Access(8, 1, 2), ports=(port,))
     array, dram = ComputeArray({"lane": 1}, None, 0.0), Dram(Access(8, 10, 20), (port,))

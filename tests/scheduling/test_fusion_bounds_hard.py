@@ -1,4 +1,4 @@
-"""Where a bound of a stack was once above its cost: one layer each, on a machine on which little else counts."""
+"""Regression tests for stack bounds that once exceeded the cost: one layer each, on a machine isolating the term."""
 
 from __future__ import annotations
 

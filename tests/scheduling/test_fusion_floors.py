@@ -1,4 +1,4 @@
-"""Each floor of depth-first execution alone, on odd layers, machines and mappings; docs/fusion.md has the claims."""
+"""Tests of each floor of fused execution, on random layers, machines and mappings. docs/fusion.md has the claims."""
 
 from __future__ import annotations
 

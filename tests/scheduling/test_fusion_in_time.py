@@ -1,4 +1,4 @@
-"""With a time limit there is a strategy, though `exact` finds none."""
+"""A time limit always leaves a strategy, even if `exact` finds none."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def exact_that(monkeypatch: pytest.MonkeyPatch, solve: Solve) -> None:
 
 
 def _interrupted(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
-    """Until someone presses Ctrl-C."""
+    """Run until Ctrl-C interrupts."""
     run.interrupt.set()
     return Result(Status.UNKNOWN, None, None, 0, run.seconds, "exact", Stop.INTERRUPTED)
 

@@ -1,4 +1,4 @@
-"""Who maps the layers of tiles, and what is no answer: a layer that a method refuses, a run that has to stop."""
+"""The mappers of the layers of tiles, and their failures: a layer that a method refuses, a run that has to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stacks run with floors in place of mappings cost no more than with them, and no less than their cheap bounds."""
+"""Stack costs with floors in place of mappings are at most the real costs, and at least the cheap bounds."""
 
 from __future__ import annotations
 

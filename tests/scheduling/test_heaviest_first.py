@@ -1,4 +1,4 @@
-"""Limits that end a first composition: what they leave to makeshifts is lighter than all that is mapped."""
+"""Limits that end a first composition: nests with fallback mappings are lighter than all mapped nests."""
 
 from __future__ import annotations
 

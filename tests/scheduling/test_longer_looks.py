@@ -1,4 +1,4 @@
-"""Mappings asked for again, in more time: who is asked for, who is not, and what follows for others of the layer."""
+"""Repeated mapping searches with more time: the choice of nests, and the effect on other nests of the layer."""
 
 from __future__ import annotations
 

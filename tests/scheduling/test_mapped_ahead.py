@@ -1,4 +1,4 @@
-"""Mappings that workers find ahead: those of one process, each asked for once, and none where nobody answers."""
+"""Mappings found ahead by workers equal those of one process, are requested once, and may stay unanswered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fronts of mappings: nothing that a schedule could want is missing, and what is dropped is never missed."""
+"""Pareto fronts of mappings: no option that a schedule may need is missing, and dropped options are dominated."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from support.skip_network import PRECISION, skip_chip, skip_network
 
 
 def every_option(problem: LayerProblem) -> list[MappedNest]:
-    """Some hundreds of all mappings of a tiny layer, with what they cost."""
+    """Return several hundred of the mappings of a tiny layer, with their costs."""
     found = []
     for mapping in islice(all_mappings(problem), 0, 3000, 7):
         try:

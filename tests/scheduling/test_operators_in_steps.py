@@ -1,4 +1,4 @@
-"""Operators of which no part fits, in steps: normalisations whose statistics are summed up in parts, attention."""
+"""Operators whose parts do not fit run in steps: normalisations with partial sums of statistics, and attention."""
 
 from __future__ import annotations
 

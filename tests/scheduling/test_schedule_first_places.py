@@ -1,4 +1,4 @@
-"""Where an operator has no room to stream everything, some of its operands lie whole while it runs, and no longer."""
+"""Some operands of an operator lie whole on the chip, only while it runs, if it has no room to stream all of them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def some_network(chance: random.Random, count: int) -> Graph:
 
 
 def is_topological(network: Graph, order: tuple[str, ...]) -> bool:
-    """True if every operator comes once, after those that write what it reads."""
+    """Return True if every operator occurs once, after its predecessors."""
     at = {name: number for number, name in enumerate(order)}
     return len(at) == len(order) == len(network.operators) and all(
         at[network.producer[name].name] < at[one.name]

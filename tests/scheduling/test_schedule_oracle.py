@@ -1,4 +1,4 @@
-"""The oracle of tiny schedules: what it finds is legal and costs what it says; nothing cheaper is overlooked."""
+"""The oracle of tiny schedules: its schedules are legal, cost what it reports, and are optimal."""
 
 from __future__ import annotations
 

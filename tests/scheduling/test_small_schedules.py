@@ -1,4 +1,4 @@
-"""Small networks of which a legal schedule is known: what is found takes no more."""
+"""Small networks with a known legal schedule: the search finds one that costs at most as much."""
 
 from __future__ import annotations
 

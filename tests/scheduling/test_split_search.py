@@ -1,4 +1,4 @@
-"""Combinations of splits: what is ruled out unseen never fits, and what fits whole is refused by nobody's bands."""
+"""Combinations of splits: pruned ones never fit, and no operator that fits whole is refused for another's bands."""
 
 from __future__ import annotations
 

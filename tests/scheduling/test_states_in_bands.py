@@ -1,4 +1,4 @@
-"""State of which the operators are in tiles: pairs of bands that are states, and what is lost where there are none."""
+"""State tensors of tiled operators: pairs of bands that are states, and the loss without such pairs."""
 
 from __future__ import annotations
 
