@@ -38,7 +38,7 @@ def odd_problem(seed: int, operators: int) -> Problem:
 
 
 def bound_holds(seed: int, operators: int, most_states: int) -> bool:
-    """Whether that could be found out; fails where a program ends before the bound."""
+    """Return True if the bound is proven by exhaustion; fail if some program ends before it."""
     problem = odd_problem(seed, operators)
     if HomesOfOperands(WaysToRun(problem)).unfit is not None:
         return False
@@ -63,7 +63,7 @@ def test_no_program_in_several_scratchpads_ends_before_a_bound_of_four_thousand(
 
 
 def answers_alike(seed: int, operators: int, most_states: int) -> list[bool]:
-    """Whether something ends before each of some cycles, by states and by programs alike."""
+    """Return for several cycles whether some program ends before them; fail if states and programs disagree."""
     problem, answers = odd_problem(seed, operators), list[bool]()
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return answers

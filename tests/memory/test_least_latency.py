@@ -46,7 +46,7 @@ def in_one_scratchpad(ways: WaysToRun) -> Homes:
 
 
 def tiny_problem(seed: int) -> Problem:
-    """One whose programs can all be gone through."""
+    """Return a problem small enough to enumerate all its programs."""
     random = Random(seed)
     graph = timed_graph(random, 1 + seed % 3, widths=(1,))
     return timed_problem(graph, random.randint(4, 6), random)
@@ -73,7 +73,7 @@ def assert_plan_ends_as_claimed(problem: Problem, limits: Limits) -> None:
 
 
 def latency_of_legal_program(problem: Problem, search: LatencyBands, found: PlacedOrder) -> int:
-    """When what was found ends as the program that is written of it, in the bands of the search."""
+    """Write the program of a found order in the bands of the search, verify it, and return its latency in cycles."""
     named = {one.name: count for one, count in zip(problem.graph.operators, search.parts, strict=True) if count > 1}
     banded = replace(problem, graph=ChannelBands(named)(problem.graph))
     plan = ProgramWriter(banded, found).plan()
@@ -82,7 +82,7 @@ def latency_of_legal_program(problem: Problem, search: LatencyBands, found: Plac
 
 
 def bounds_hold(seed: int, most_states: int = 3_000) -> bool:
-    """Whether that could be found out; fails where a program ends before a bound."""
+    """Return True if the bounds are proven by exhaustion; fail if some program ends before one."""
     problem = tiny_problem(seed)
     greatest = LatencyBounds(WaysToRun(problem)).greatest
     try:

@@ -32,7 +32,7 @@ def indexed_of(graph: Graph, alignment_bytes: int = 1, order: Order = Order.FREE
 
 
 def resident_after(indexed: IndexedProblem, executed: frozenset[int]) -> set[int]:
-    """What has been written, or read from DRAM, and is still to be read."""
+    """Return the tensors that have been written or loaded and have readers left."""
     return {
         tensor
         for tensor, readers in enumerate(indexed.reader_lists)
@@ -41,7 +41,7 @@ def resident_after(indexed: IndexedProblem, executed: frozenset[int]) -> set[int
 
 
 def need_bytes(indexed: IndexedProblem, executed: frozenset[int], operator: int) -> int:
-    """Of each group the first input that nobody else reads any more is overwritten."""
+    """Return the bytes that an operator needs. It overwrites the first input of each group without other readers."""
     there = resident_after(indexed, executed) | set(indexed.operand_lists[operator])
     inside: dict[int, tuple[int, ...]] = {}
     for one in indexed.overwritable_lists[operator]:
@@ -57,7 +57,7 @@ def ready_after(indexed: IndexedProblem, executed: frozenset[int]) -> list[int]:
 
 
 def least_peaks(indexed: IndexedProblem) -> dict[frozenset[int], int]:
-    """By set of operators that can have run first the least peak on the way there."""
+    """Map each prefix of operators to the minimum peak of an order of it."""
     least = {frozenset[int](): 0}
     level = [frozenset[int]()]
     for _ in range(indexed.operator_count):
@@ -93,7 +93,7 @@ def some_problem(seed: int) -> IndexedProblem:
 
 
 def many_in_one_step(width: int) -> Graph:
-    """A source, many readers of it, each with a reader of its own."""
+    """Return a graph of a source with `width` readers, each followed by one further operator."""
     middle = [Tensor(f"m{i}", 1 + i % 3, Role.ACTIVATION) for i in range(width)]
     ends = [Tensor(f"e{i}", 1, Role.OUTPUT) for i in range(width)]
     tensors = (Tensor("x", 4, Role.INPUT), *middle, *ends)
@@ -103,7 +103,7 @@ def many_in_one_step(width: int) -> Graph:
 
 
 def in_rounds(monkeypatch: pytest.MonkeyPatch, states: int, width: int) -> None:
-    """So few states at once that the peak is closed in on from both sides."""
+    """Limit the states per round, so that the search approaches the peak from both sides."""
     monkeypatch.setattr(min_peak, "PARAMS", MinPeakParams(first_states=states, first_width=width))
 
 

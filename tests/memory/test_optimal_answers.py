@@ -29,7 +29,7 @@ def tight_problem(seed: int, operators: int) -> Problem:
 
 
 def is_right(problem: Problem, cycles: int) -> bool | None:
-    """Whether no program ends before that cycle; None where that could not be found out."""
+    """Return True if no program ends before that cycle, or None if the enumeration exceeds its limit."""
     try:
         return not some_program_ends_before(problem, cycles, MOST_STATES)
     except TooManyProgramsError:
@@ -37,7 +37,7 @@ def is_right(problem: Problem, cycles: int) -> bool | None:
 
 
 def verdicts(seeds: range) -> list[bool | None]:
-    """Of each problem that is answered OPTIMAL, whether it is right."""
+    """Return the verdict of `is_right` for each problem with the answer OPTIMAL."""
     found = []
     for seed in seeds:
         problem = tight_problem(seed, 1 + seed % 6)

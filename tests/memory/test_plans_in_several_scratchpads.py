@@ -47,7 +47,7 @@ def roomy_problem(seed: int, operators: int, order: Order = Order.FREE) -> Probl
 
 
 def answer(problem: Problem, seconds: float | None = None) -> Result[Plan] | None:
-    """None where bands of an operand would have to lie apart."""
+    """Return the result, or None if bands of an operand would have to lie apart."""
     try:
         return solve_for_latency(problem, Run(Limits(seconds)))
     except UsageError:
@@ -122,7 +122,7 @@ def test_operators_that_read_nothing_have_a_bound_where_no_scratchpad_holds_inpu
 
 
 def is_right(problem: Problem, result: Result[Plan], most_states: int) -> bool | None:
-    """Whether no program ends sooner, or none is there at all; None where that was not found out."""
+    """Return True if no program ends sooner (or exists, without a value), or None if the enumeration is too large."""
     cycles = 10**6 if result.objective_value is None else result.objective_value
     try:
         return not some_program_ends_before(problem, cycles, most_states)
@@ -131,7 +131,7 @@ def is_right(problem: Problem, result: Result[Plan], most_states: int) -> bool |
 
 
 def verdicts(seeds: range, status: Status, most_states: int = 400) -> list[bool | None]:
-    """Of each problem with that answer, whether it is right."""
+    """Return the verdict of `is_right` for each problem with that status."""
     found = []
     for seed in seeds:
         problem = odd_problem(seed, 1 + seed % 6)
