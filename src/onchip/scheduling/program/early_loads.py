@@ -30,7 +30,7 @@ def with_early_loads(
         moved, place = [one], len(found)
         if isinstance(one, Allocate) and isinstance(after, Copy) and (after.tensor, after.source) == (one.tensor, DRAM):
             moved.append(after)
-            place = _place(found, [capacity, *free], one, size_of(one.tensor, one.memory), graph)
+            place = _place(found, free, one, size_of(one.tensor, one.memory), graph)
         found[place:place] = moved
         free[place:place] = [capacity] * len(moved)
         for number in range(place, len(found)):
@@ -44,12 +44,13 @@ def _place(
 ) -> int:
     """Return where a load may stand: in front of the last Compute and all that is allocated for it, else at the end.
 
-    `free` are the free bytes in front of each instruction of `found`, and behind the last.
+    `free` are the free bytes behind each instruction of `found`; an empty memory has enough.
     """
     place, is_earlier = len(found), False
     while place and not (is_earlier and not isinstance(found[place - 1], Allocate)):
         place -= 1
-        if _touches(found[place], load.tensor, graph) or free[place][load.memory] < size_bytes:
+        lacks_bytes = place > 0 and free[place - 1][load.memory] < size_bytes
+        if _touches(found[place], load.tensor, graph) or lacks_bytes:
             return len(found)
         is_earlier |= isinstance(found[place], Compute)
     return place if is_earlier else len(found)
