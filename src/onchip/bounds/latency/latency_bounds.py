@@ -6,7 +6,7 @@ at least the least total. Loading a tensor in bands takes no fewer cycles than l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -15,7 +15,6 @@ from onchip.answer.problem import Durations, Order, Rate
 from onchip.arch.memory import DRAM
 from onchip.bounds.latency.band_orders import BandOrders, Border, groups_of_borders, last_of_several
 from onchip.bounds.latency.latency_chains import Ends, LatencyChains, most_borders
-from onchip.bounds.latency.latency_prefixes import LatencyPrefixes
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.tensor import Role
 
@@ -45,10 +44,9 @@ class LatencyBounds:
         return max(self.all(), key=lambda bound: bound.cycles)
 
     def all(self) -> Iterator[LatencyBound]:
-        """Yield each bound: transfers, computing, the work before and after each border, and all orders of ends."""
-        found = [*self._of_everything(), *self._of_borders()]
-        yield from found
-        yield LatencyBound("whatever has ended when each operator ends", self._over_prefixes(found))
+        """Yield each bound: transfers, computing, and the work before and after each border."""
+        yield from self._of_everything()
+        yield from self._of_borders()
 
     def least_of_parts(self, loaded: Collection[str], stored: Collection[str]) -> int:
         """Return a lower bound on the cycles of all computing and of these transfers, even if made in parts."""
@@ -69,22 +67,6 @@ class LatencyBounds:
             name = self._name_of(borders[group[0]])
             yield LatencyBound(f"{name}, then what follows it", min(follows for follows, _ in around))
             yield LatencyBound(f"{name}, then loads that had no room", min(loaded for _, loaded in around))
-
-    def _over_prefixes(self, known: Iterable[LatencyBound]) -> int:
-        """Return the bound over all orders of ends, at least the greatest known bound.
-
-        Needs a border for every operator.
-        """
-        floor = max(bound.cycles for bound in known)
-        by_operator = {
-            border.operator: ends for border, ends in zip(self.borders, self._ends, strict=True) if not border.others
-        }
-        return floor if len(by_operator) < len(self.ways.operators) else self.prefixes(by_operator).bound(floor)
-
-    def prefixes(self, ends: Mapping[int, Ends]) -> LatencyPrefixes:
-        """Return the prefix search over orders of ends, given each operator's earliest end by number of parts."""
-        tail, load = min(self._tails, default=0), self._rate(loads=True)
-        return LatencyPrefixes(self.ways, ends, load, self._first_load, self._last_store, tail)
 
     @cached_property
     def _ends(self) -> Sequence[Ends]:
