@@ -28,12 +28,13 @@ from onchip.mapping.methods.registry import METHODS
 from onchip.mapping.prove import wide
 from onchip.mapping.prove.wide import solve_widely
 from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
-from onchip.mapping.tile_search.exact import solve_exactly
+from onchip.mapping.tile_search.exact import ExactMapper, solve_exactly
 from onchip.scheduling.mappings.nest_mapper import dram_first
 from onchip.search.budget.limits import Limits, Run
 from oracles.mapspace import toy
 from oracles.wide_mapspace import every_cost, tiny
 from support.series import series
+from support.skip_network import skip_chip
 
 EXACT = METHODS["exact"]
 LOOKS = (0, 10, 40, 200)
@@ -205,3 +206,14 @@ def test_loma_cut_short_proves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert known_mapping_at(problem, energy, Run(), cache) is None
     assert best_mapping_at(problem, energy, Run(), cache).status is Status.OPTIMAL
     assert known_mapping_at(problem, energy, Run(), cache) is not None
+
+
+def test_a_search_with_a_work_limit_is_deterministic_and_ends() -> None:
+    problem = LayerProblem(Layer(k=24, c=24, p=24, q=24, r=3, s=3, partial_bits=16), skip_chip(400, 4000))
+    short, again, longer = (
+        ExactMapper(problem, MappingObjective.LATENCY, Run(), most_work=work) for work in (4_000, 4_000, 72_000)
+    )
+    found = [mapper.solve() for mapper in (short, again, longer)]
+    assert found[0].stopped_by is Stop.TIME_LIMIT
+    assert (found[0].answer, short.nodes) == (found[1].answer, again.nodes)
+    assert short.nodes < longer.nodes

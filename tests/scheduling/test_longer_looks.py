@@ -182,10 +182,8 @@ def test_a_hurried_mapping_is_legal_and_the_same_each_time(seed: int) -> None:
     layer = Layer(k=chance.randint(1, 60), c=chance.randint(1, 60), p=14, q=7, r=3, s=chance.choice((1, 3)))
     homes = Homes(*(chance.choice((None, "far")) for _ in range(3)))
     problem = LayerProblem(layer, skip_chip(400, 20_000), homes, {"near": 400, "far": chance.randint(100, 4000)})
-    counted = [Run().for_work(1.0) for _ in range(2)]
-    first, again = (hurried_mapping_at(problem, objective, run) for run in counted)
+    first, again = (hurried_mapping_at(problem, objective, Run()) for _ in range(2))
     assert (first.answer, first.status) == (again.answer, again.status)
-    assert counted[0].seconds == counted[1].seconds > 0
     assert first.status is not Status.OPTIMAL
     if first.answer is None:
         assert map_layer_at(problem, objective, Run(), "loma").answer is None

@@ -34,7 +34,6 @@ class Counted(Strategy):
 
     def advance(self, nodes: float) -> float:
         self.nodes += 1
-        self.run.spend(1.0)
         if self.gain:
             value = (self.incumbent.value or 1_000_000) - self.gain
             self.incumbent.keep(value, value, self.name)
@@ -152,15 +151,6 @@ def test_a_deadline_and_an_interruption_end_the_search() -> None:
     run = Run(Limits(node_limit=1_000))
     run.interrupt.set()
     assert searched(run.limits, Counted, run=run)[1:][1] is Stop.INTERRUPTED
-
-
-def test_a_limit_of_work_holds_and_counts_nodes() -> None:
-    run = Run().for_work(100.0)
-    assert Budget(run).counts_nodes
-
-    _, (one, other), stop = searched(run.limits, Counted, Counted, run=run)
-
-    assert (one.nodes + other.nodes, stop) == (100, Stop.TIME_LIMIT)
 
 
 def test_each_better_answer_and_bound_is_reported_once() -> None:

@@ -36,9 +36,6 @@ from onchip.search.budget.limits import Run
 METHOD: Final = "loma"
 LIMIT: Final = 6
 ROWS: Final = 1024
-SECONDS_TO_BEGIN: Final = 0.003
-SECONDS_OF_A_ROW: Final = 2e-6
-"""Work charged to fill and cost one row, in seconds."""
 ORDER: Final = ("N", "K", "G", "Q", "P", "C", "S", "R")
 """Among loops with equally many factors, ZigZag joins those of the first in this order."""
 ORDER_OF_DEFINES: Final = ("N", "K", "C", "P", "Q", "R", "S", "G")
@@ -66,10 +63,8 @@ def solve_as_loma(
     unrolled = unrolled_for(problem, unrolling)
     rank = FirstOfDefines() if _counts_as_defines(accounting) else None
     best = BestRow(problem, objective, accounting, unrolled, rank)
-    run.spend(SECONDS_TO_BEGIN)
     for chosen in filled_orders(problem, unrolled, limit, accounting, has_stored_room=has_stored_room):
         best.offer(chosen)
-        run.spend(SECONDS_OF_A_ROW * len(chosen.temporal_count))
         if run.stop is not None:
             return best.result(METHOD, run, run.stop)
     return best.result(METHOD, run, Stop.COMPLETED)
@@ -82,10 +77,8 @@ def front_of_loma(problem: LayerProblem, run: Run, limit: int = LIMIT) -> tuple[
     """
     unrolled = unrolled_for(problem, None)
     front = FrontOfRows(problem, unrolled)
-    run.spend(SECONDS_TO_BEGIN)
     for chosen in filled_orders(problem, unrolled, limit, INTERPRETER):
         front.offer(chosen)
-        run.spend(SECONDS_OF_A_ROW * len(chosen.temporal_count))
         if run.stop is not None:
             break
     return front.mappings

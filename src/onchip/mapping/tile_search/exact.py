@@ -23,16 +23,12 @@ from onchip.search.strategy.interruptible import WatchedWork, run_watched
 METHOD: Final = "exact"
 NO_LEVEL: Final = -1
 UNLIMITED: Final = 1 << 60
-WORK_A_SECOND: Final = 3_600_000
-"""Work units of the compiled search per second."""
-SECONDS_TO_BEGIN: Final = 0.004
-"""Start-up time of a search, in seconds."""
 SECONDS_OF_FIRST: Final = 0.3
 """Extra seconds for a first mapping beyond the time limit, without a node limit; it mostly takes milliseconds."""
 NODES_OF_A_DIVE: Final = 24
 """Node limit of a dive; the first dive mostly finds a mapping after about ten tiles."""
-SECONDS_OF_A_DIVE: Final = 0.008
-"""Work limit of a dive in seconds; for a few layers one tile takes as long as a whole dive of others."""
+WORK_OF_A_DIVE: Final = 28_800
+"""Work limit of a dive, about 8 ms; for a few layers one tile takes as long as a whole dive of others."""
 DEPTHS_OF_DIVES: Final = (1, 8, 64)
 """Multiples of a dive's limits, tried until a mapping is found: small memories may need a longer dive."""
 OBJECTIVES: Final = {
@@ -51,6 +47,8 @@ class ExactMapper:
     run: Run
     best: float = inf
     answer: LayerMapping | None = None
+    most_work: int = UNLIMITED
+    """Work limit of the compiled search, which does about 3.6 million units a second."""
     _token: StopToken = field(default_factory=StopToken)
     _search: CompiledMapper = field(init=False)
     _paused: WatchedWork[None] | None = None
@@ -64,7 +62,6 @@ class ExactMapper:
         if start is not None:
             self._begin_with(start)
         run_watched(self._work, self._stop, self.run, self._report)
-        self.run.spend(SECONDS_TO_BEGIN + self._search.work / WORK_A_SECOND)
         return self._ended()
 
     def go_on(self, turn: Run, nodes: float) -> bool:
@@ -113,21 +110,12 @@ class ExactMapper:
             self.best, self.answer = value, start
 
     def _work(self) -> None:
-        self._search.run(self.best, self._token, self.run.limits.workers, self._most_nodes, self._most_work)
+        self._search.run(self.best, self._token, self.run.limits.workers, self._most_nodes, self.most_work)
 
     @property
     def _most_nodes(self) -> int:
         limit = self.run.limits.node_limit
         return UNLIMITED if limit is None else limit
-
-    @property
-    def _most_work(self) -> int:
-        """Return the work limit; without a node limit it suffices for a first mapping."""
-        if not (self.run.counts_work and self.run.deadline.is_set):
-            return UNLIMITED
-        may_end = isfinite(self.best) or self.run.limits.node_limit is not None
-        least = 0.0 if may_end else SECONDS_OF_FIRST
-        return int(WORK_A_SECOND * max(self.run.seconds_left, least))
 
     def _stop(self) -> None:
         """Ask the search to stop; a time limit alone waits for the first mapping."""
@@ -146,7 +134,7 @@ class ExactMapper:
         stop = (self.run.stop or Stop.NODE_LIMIT) if self._token.is_asked else None
         if stop is None and self._search.nodes >= self._most_nodes:
             stop = Stop.NODE_LIMIT
-        if stop is None and self._search.work >= self._most_work:
+        if stop is None and self._search.work >= self.most_work:
             stop = Stop.TIME_LIMIT
         proven = int(self._search.proven)
         if self.answer is None:
@@ -188,9 +176,8 @@ def solve_by_dive(problem: LayerProblem, objective: MappingObjective, run: Run, 
     fits. Raises the errors of `solve_exactly`.
     """
     limits = replace(run.limits, node_limit=depth * NODES_OF_A_DIVE, time_limit_seconds=None)
-    own = Run(limits, interrupt=run.interrupt).for_work(depth * SECONDS_OF_A_DIVE)
-    found = solve_exactly(problem, objective, own)
-    run.spend(own.seconds)
+    own = Run(limits, interrupt=run.interrupt)
+    found = ExactMapper(problem, objective, own, most_work=depth * WORK_OF_A_DIVE).solve()
     stopped_by = Stop.INTERRUPTED if found.stopped_by is Stop.INTERRUPTED else Stop.COMPLETED
     if found.answer is None:
         return replace(found, lower_bound=0, stopped_by=stopped_by)

@@ -349,7 +349,7 @@ class Narrowing(Strategy):
 
     def _attempted(self, capacity: int, nodes: float) -> tuple[Attempt, Knowledge, float]:
         """Attempt a capacity, or go on with the last attempt just below the best arena; return the nodes spent, too."""
-        watch = self.run.deadline.stopwatch()
+        watch = Stopwatch()
         if self._tight is not None and self._tight[0] == capacity:
             attempt = self._tight[1]
         else:

@@ -17,6 +17,7 @@ from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import EXACT, MapperInTime, UnmappableError
 from onchip.scheduling.fronts.workers import Costing, costs_of
+from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
 from onchip.transform.groups.stack_choice import StackChoice
@@ -66,10 +67,10 @@ def _quick_start(costing: Costing, options: FusionOptions, run: Run) -> tuple[Qu
     The result is None if a layer is refused.
     """
     limits = replace(run.limits, time_limit_seconds=None, workers=1)
-    untimed = Run(limits, interrupt=run.interrupt, deadline=run.deadline.unlimited, watch=run.watch)
+    untimed = Run(limits, interrupt=run.interrupt, deadline=Deadline(), watch=run.watch)
     costs = costing.quick.costs(untimed)
     costs.floor()
-    ledger, watch = Ledger[StackChoice](costs), run.deadline.stopwatch()
+    ledger, watch = Ledger[StackChoice](costs), Stopwatch()
     try:
         way = _alone(ledger, costs) if options.stacks in (OPTIMAL, LAYERS) else None
     except UnmappableError:

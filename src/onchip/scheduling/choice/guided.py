@@ -13,7 +13,6 @@ from typing import Final, Generic, TypeVar
 
 from onchip.answer.options.fusion_objective import Criteria
 from onchip.scheduling.choice.ways import (
-    SECONDS_OF_A_LOOK,
     Arc,
     NoBoundError,
     PathToPlace,
@@ -30,8 +29,6 @@ SHARES: Final = (1.0, 0.95, 0.9, 0.85)
 """Factors on the estimates, in order: values below 1 find paths that estimates overrate."""
 FIRST_RATIO: Final = 1.3
 """Initial ratio of cost to bound; an underestimated choice is costed, and its cost is then known."""
-SECONDS_OF_AN_ESTIMATE: Final = 1e-5
-"""Work of an estimate of a choice on an arc, in seconds."""
 CLOSE: Final = "close"
 """The kind of all choices whose bound has been tightened."""
 MOST_ROUNDS: Final = 8
@@ -181,7 +178,6 @@ class GuidedSearch(Generic[ChoiceT]):
         for at in range(len(self.arcs)) if some is None else some:
             if run.stop is not None:
                 return
-            run.spend(SECONDS_OF_A_LOOK + SECONDS_OF_AN_ESTIMATE * len(self._leading[at]))
             self._fronts[at] = front_of(self._leading[at], self.estimates.of)
 
     def _lead(self, at: int) -> None:

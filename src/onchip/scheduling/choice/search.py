@@ -17,7 +17,6 @@ from typing import Final, Generic, TypeVar
 from onchip.answer.options.fusion_objective import Criteria, sum_of, value_of
 from onchip.answer.result import Status, Stop
 from onchip.scheduling.choice.ways import (
-    SECONDS_OF_A_LOOK,
     Arc,
     NoBoundError,
     PathToPlace,
@@ -239,7 +238,6 @@ def best_of(
             return FoundWay(Status.OPTIMAL, best, best.value, Stop.COMPLETED)
         if stopped := run.stop:
             return FoundWay(Status.UNKNOWN if best is None else Status.FEASIBLE, best, proven, stopped)
-        run.spend(SECONDS_OF_A_LOOK)
         run.report(None if best is None else best.value, proven, phase)
         least = next(search for search in searches if search.way is not None and search.way.value == min(bounds))
         with suppress(NoBoundError):  # the run stops, which the next iteration detects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from onchip.answer.options.fusion_objective import Criteria, value_of
 from onchip.errors import InternalError
@@ -12,9 +12,6 @@ from onchip.scheduling.choice.ways import ensure_time
 from onchip.search.budget.limits import Run
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
-
-SECONDS_OF_A_CLOSER_LOOK: Final = 0.012
-"""Work of tightening the bound of a tiled group, in seconds."""
 
 
 class ChoiceCosts(Protocol[ChoiceT]):
@@ -82,7 +79,6 @@ class Ledger(Generic[ChoiceT]):
         for choice in dict.fromkeys(choices):
             if choice not in self.known and self._closer_by.get(choice) != self._costed:
                 ensure_time(run)
-                run.spend(SECONDS_OF_A_CLOSER_LOOK)
                 self._closer_by[choice] = self._costed
                 is_any |= self._is_closer_now(choice)
         return is_any

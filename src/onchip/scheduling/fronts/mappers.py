@@ -32,8 +32,6 @@ from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule
 
 EXACT, DIVE, LOMA, UNEVEN = "exact", "dive", "loma", "uneven"
-SECONDS_OF_A_TILE: Final = 2e-3
-"""Work of a mapper call and its costing, known or not, in seconds."""
 MAPPERS: Final[Mapping[AccountingName, tuple[str, ...]]] = {
     AccountingName.INTERPRETER: (EXACT, LOMA, "hybrid", "random", DIVE),
     AccountingName.DEFINES: (UNEVEN, LOMA),
@@ -147,7 +145,6 @@ class MapperInTime:
         """Return the mapper's answer; raises CostingStoppedError if the run must stop."""
         if self.run.stop is not None:
             raise CostingStoppedError
-        self.run.spend(SECONDS_OF_A_TILE)
         return self.mapper(problem)
 
 

@@ -58,8 +58,6 @@ SHARE_OF_A_FIRST_COMPOSITION: Final = 0.6
 """Share of the remaining time for a schedule of which no nest was mapped before."""
 LEAST_SECONDS: Final = 0.1
 """Minimum seconds per nest while there is time: enough for LOMA's mapping, and mostly for the proof."""
-SECONDS_OF_AN_ADAPTED: Final = 7e-4
-"""Work to check and cost a mapping adapted from other homes, in seconds."""
 SECONDS_OF_A_FIRST_LOOK: Final = 0.015
 """Seconds per nest below which the mapping of the first dive suffices at first."""
 
@@ -162,8 +160,6 @@ class BestMapper:
                 if is_quick
                 else self._searched(problem, seconds)
             )
-        elif self._may_hurry:
-            found = self._quickly(problem, 0.0)
         best = self._best(problem, found, similar, is_quick=is_quick)
         may_lack = self.is_quick and not self._is_sure
         if best is None and is_quick and not may_lack and not self._is_over:
@@ -187,12 +183,6 @@ class BestMapper:
     def _is_over(self) -> bool:
         """Return True if searches have ended: the time is over, or the rest is reserved for makeshifts."""
         return self.run.stop is not None or (self._is_first and self._makeshifts.is_late)
-
-    @property
-    def _may_hurry(self) -> bool:
-        """Return True if the work limit is reached, but there is time for a first dive."""
-        is_sure = self._is_sure and not self._makeshifts.is_late
-        return is_sure and self.run.deadline.has_time_beyond_work and not self.run.interrupt.is_set()
 
     def seconds_of(self, layer: Layer) -> float:
         """Return the seconds of the longest mapping search of this layer at any homes; 0 before the first."""
@@ -311,7 +301,6 @@ class BestMapper:
         return None if best is None else replace(best, is_quick=is_quick)
 
     def _adapted(self, problem: LayerProblem, similar: Sequence[LayerMapping]) -> MappedNest | None:
-        self.run.spend(SECONDS_OF_AN_ADAPTED * len(set(similar)))
         try:
             mapping = best_adapted(self._priced(problem), similar, self.objective)
         except InputError:
@@ -417,13 +406,9 @@ class Makeshifts:
         self._waiting, self.is_late = {key_of(nest) for nest in asked}, False
 
     def look(self, nest: NestPlace, deadline: Deadline) -> None:
-        """Check that there is time to search for the next nest; once there is none, no other nest is searched.
-
-        Then searches that the deadline shortens count as cut.
-        """
+        """Check that there is time to search for the next nest; once there is none, no other nest is searched."""
         if not self.is_late and deadline.is_too_short_for(SECONDS_OF_A_MAKESHIFT * len(self._waiting)):
             self.is_late = True
-            deadline.cut()
         self._waiting.discard(key_of(nest))
 
 

@@ -45,8 +45,6 @@ SECONDS_TO_COMPOSE_AN_OPERATOR: Final = 6e-4
 TIMES_AS_MANY_PIXELS: Final = (16, 4)
 """Factors by which the tiles of a strip grow, in pixels, relative to the tiles of the given run."""
 PARTS_OF_A_ROW: Final = (2, 1, 4)
-SECONDS_OF_A_PART: Final = 5e-3
-"""Seconds of counted work to extract a stack as a separate network, in addition to composing it."""
 
 _Change: TypeAlias = tuple[StackOption, ...]
 
@@ -220,7 +218,6 @@ class Cutter:
         maker, heard, shape = self.maker, list[FoundSchedule](), self._shape_of(stack)
         if maker.question.views.issuperset(stack.operators):
             return StackDemand({}, 0, 0, 0)
-        run.spend(SECONDS_OF_A_PART)
         if stack.tiling is not None and shape is not None:
             count = len(stack.operators) * _tiles(stack.tiling, shape[-2], shape[-1])
             if count * SECONDS_TO_COMPOSE_AN_OPERATOR > run.seconds_left:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack, ScheduleError
@@ -20,10 +20,6 @@ from onchip.search.budget.limits import Run
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 
-SECONDS_OF_A_TILE_OPERATOR: Final = 1.5e-4
-"""Seconds of counted work to derive one tile operator and its input regions."""
-SECONDS_OF_AN_INSTRUCTION: Final = 2e-5
-"""Seconds of counted work to time one instruction of a program."""
 Listener: TypeAlias = Callable[[FoundSchedule], None]
 """Hears of every schedule that is composed, the better and the worse."""
 
@@ -72,7 +68,6 @@ class ScheduleEvaluator:
 
     question: ScheduleQuestion
     tiles: TileGraph
-    run: Run
     listener: Listener | None = None
 
     def least(self, composition: Composition) -> Key:
@@ -92,7 +87,6 @@ class ScheduleEvaluator:
         """Return the key, with a timeline only if the objective, or a listener, needs one."""
         if self.listener is None and not self.question.objective.is_timed:
             return self.least(composition)
-        self.run.spend(SECONDS_OF_AN_INSTRUCTION * sum(len(part.instructions) for part in composition.composed))
         figures = _figures(self.question, self.tiles, composition)
         if self.listener is not None:
             self.listener(FoundSchedule(composition, self.tiles, figures))
@@ -119,7 +113,7 @@ class AttemptMaker:
         question, begun, mapping = self.question, self.run.seconds, self.mapper.seconds
         composer, tiles = self._composer(stacks)
         composition = composer.addressed(composer.composed(places))
-        evaluator = ScheduleEvaluator(question, tiles, self.run, self.listener)
+        evaluator = ScheduleEvaluator(question, tiles, self.listener)
         best = Placed(places, composition, evaluator.of(composition))
         views = question.views & question.network.operator.keys()
         improver = Improver(question.network, composer, evaluator, question.lower_bound, best, views)
@@ -135,7 +129,6 @@ class AttemptMaker:
         question = self.question
         tiles = tile_graph(question.network, stacks, question.precision, question.views)
         count = len(tiles.graph.operators)
-        self.run.spend(SECONDS_OF_A_TILE_OPERATOR * count)
         if self._seconds_an_operator and count * self._seconds_an_operator > self.run.seconds_left:
             raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
         network, is_timed = TiledNetwork.of(tiles), question.objective.is_timed

@@ -41,8 +41,6 @@ from onchip.scheduling.program.runs import NestPlace, Step
 from onchip.scheduling.program.tiled_network import TiledNetwork
 from onchip.search.budget.limits import Run
 
-SECONDS_OF_A_STEP: Final = 1e-4
-"""Seconds of counted work to move the operands of a step, and again to price the step."""
 MOST_KEPT_STEPS: Final = 100_000
 """Most steps in all cached groups: some hundred bytes each."""
 
@@ -191,8 +189,7 @@ class Composer:
             asked.sort(key=lambda pair: -weights[key_of(pair[0])])
         self.mappings.announce((nest, one.room) for nest, one in asked)
         for nest, one in asked if is_quick else ():
-            is_over = self.run.stop is not None and not self.run.deadline.has_time_beyond_work
-            if is_over or self.mappings.best(nest, one.room) is None:
+            if self.run.stop is not None or self.mappings.best(nest, one.room) is None:
                 break
 
     def _walked(self, places: Places) -> Iterator[_KnownStack]:
@@ -215,7 +212,6 @@ class Composer:
     def _new(self, stack: int, places: StackPlaces, before: OnChip) -> _KnownStack:
         moved = movements_of(self.network, self.accelerator.addressed, stack, places, before)
         steps = [self.network.steps[at] for at in self.network.steps_of_stack[stack]]
-        self.run.spend(SECONDS_OF_A_STEP * len(steps))
         return _KnownStack(steps, moved, self._rooms(steps, moved.homes, moved.free_bytes))
 
     def _rooms(
@@ -258,7 +254,6 @@ class Composer:
 
         Raises NoMappingError if a mapping or workspace does not fit in a step.
         """
-        self.run.spend(SECONDS_OF_A_STEP * len(steps))
         mapped = {nest: self._mapped(nest, one) for nest, one in rooms.items()}
         _ensure_one_mapping_a_layer(mapped, rooms)
         costs = dict[str, ComputeCost]()

@@ -13,8 +13,8 @@ from onchip.search.budget.limits import Run
 class Budget:
     """The seconds or nodes left of a run; a node is about one step of an exact search.
 
-    Nodes are counted if the run has a node limit, has no time limit, or counts work instead of time. The same seed and
-    node limit then give the same answer, unless the deadline ends the search earlier.
+    Nodes are counted if the run has a node limit, or no time limit. The same seed and node limit then give the same
+    answer, unless the deadline ends the search earlier.
     """
 
     run: Run
@@ -23,7 +23,7 @@ class Budget:
     @property
     def counts_nodes(self) -> bool:
         """True if effort is counted in nodes, not in seconds."""
-        return self.run.limits.node_limit is not None or not self.run.deadline.is_set or self.run.counts_work
+        return self.run.limits.node_limit is not None or not self.run.deadline.is_set
 
     @property
     def nodes_left(self) -> float:

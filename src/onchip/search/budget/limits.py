@@ -83,29 +83,10 @@ class Run:
         """Return the seconds until the deadline; infinite without one."""
         return self.deadline.seconds_left
 
-    @property
-    def counts_work(self) -> bool:
-        """Return True if the seconds are those of counted work, equal on every machine."""
-        return self.deadline.counts_work
-
-    def spend(self, seconds: float) -> None:
-        """Account for `seconds` of work, if work is counted."""
-        self.deadline.spend(seconds)
-
-    def for_work(self, seconds: float) -> Run:
-        """Return the same run, ending after `seconds` of work or earlier."""
-        deadline = self.deadline.for_work(seconds)
-        return replace(self, deadline=deadline, watch=deadline.stopwatch())
-
-    @property
-    def at_pace(self) -> Run:
-        """Return the same run, with less work if the pace so far leaves too little time for all of it."""
-        return replace(self, deadline=self.deadline.at_pace)
-
     def apart(self, seconds: float) -> Run:
         """Return a silent run of at most `seconds` of this run's time, without its other limits."""
         own = self.deadline.within(seconds) if self.deadline.is_set else self.deadline
-        return Run(interrupt=self.interrupt, deadline=own, watch=own.stopwatch())
+        return Run(interrupt=self.interrupt, deadline=own)
 
     def within(self, seconds: float) -> Run:
         """Return the same run with at most `seconds` left."""
