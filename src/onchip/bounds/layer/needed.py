@@ -23,7 +23,8 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Shape, integers
 from onchip.ops.derive.banded_operands import LOOKUPS
-from onchip.ops.derive.fusable import pixels_of
+from onchip.ops.derive.fusable import MATRIX_RANKS, Layout, pixels_of
+from onchip.ops.derive.operands import multiplies_rows
 from onchip.ops.derive.without_nest import WITHOUT_NEST
 from onchip.ops.views.fusable_views import SAME_ELEMENTS
 from onchip.ops.views.views import RESIZES, Pace, paces_of
@@ -136,16 +137,21 @@ def runs_whole(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bo
     if operator.kind in SAME_ELEMENTS:
         return any(graph.tensor[name].shape not in (None, written) for name in operator.inputs[:1])
     is_view = operator.kind in VIEWS | JOINS
-    return runs_alone(graph, operator, nests) or (not is_view and pixels_of(written) == (1, 1))
+    return runs_alone(graph, operator, nests) or (not is_view and pixels_cut(written) == (1, 1))
+
+
+def pixels_cut(shape: Shape) -> tuple[int, int]:
+    """Return the rows and columns along which tiles cut a map: of a matrix its rows, of an image of one row none."""
+    return pixels_of(shape, Layout.MATRIX if len(shape) in MATRIX_RANKS else Layout.IMAGE)
 
 
 def runs_alone(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bool:
-    """Return True if no tiled stack has the operator: it is no view, and no layer over maps of rank two or four."""
+    """Return True if no tiled stack has the operator: it is no view, and no layer over images or matrices."""
     written = graph.tensor[operator.outputs[0]].shape
     if written is None or len(operator.outputs) > 1 or operator.kind in VIEWS:
         return False
     is_layer = operator.kind in JOINS or bool(nests) or operator.kind not in WITHOUT_NEST
-    return len(written) not in (_CHANNELS, _MAP_RANK) or not is_layer
+    return len(written) not in (*MATRIX_RANKS, _MAP_RANK) or not is_layer
 
 
 def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: str) -> tuple[Reach, Reach] | None:
@@ -157,8 +163,8 @@ def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: s
         alike = is_seen_alike and len(source) == len(written) == _MAP_RANK and source[-2:] == written[-2:]
     else:
         alike = all(layer.is_element_by_element for layer in nests) and _are_alike(tensor, output)
-    if alike:
-        rows, columns = pixels_of(written)
+    if alike or (bool(nests) and multiplies_rows(graph, operator)):
+        rows, columns = pixels_cut(written)
         return Reach(1, 1, rows), Reach(1, 1, columns)
     if len(nests) != 1 or len(operator.inputs) != 1 or not _lies_over(nests[0], tensor, output):
         return None

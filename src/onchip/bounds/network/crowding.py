@@ -23,6 +23,7 @@ from onchip.bounds.layer.needed import (
     NeededPixels,
     is_read,
     reach_of,
+    pixels_cut,
     runs_alone,
     runs_whole,
     seen_pixels,
@@ -35,7 +36,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.rates import MemoryRates
 from onchip.ops.derive.banded_operands import LOOKUPS
-from onchip.ops.derive.fusable import pixels_of
+from onchip.ops.derive.operands import multiplies_rows
 from onchip.ops.views.joined_maps import JoinedMaps, parts_of
 
 MOST_SWEEPS: Final = 6
@@ -135,7 +136,7 @@ class CrowdedNetwork:
                     operator.outputs,
                     self._map_bits(operator),
                     {name: each for name, each in reaches.items() if each is not None},
-                    pixels_of(outputs[0].shape or ()),
+                    pixels_cut(outputs[0].shape or ()),
                     weight,
                     is_whole=runs_whole(self.graph, operator, nests),
                     is_lone=runs_alone(self.graph, operator, nests),
@@ -177,14 +178,16 @@ class CrowdedNetwork:
     def _reads_its_weight_in_each_tile(self, operator: Operator) -> bool:
         """Return True if each tile of the operator reads its whole weight.
 
-        This holds for a single nest whose P and Q are the rows and columns of its output, because tiles cut no other
-        loop.
+        This holds for a single nest whose P and Q are the rows and columns of its output, and for rows times a matrix,
+        because tiles cut no other loop.
         """
         nests = self.nests.get(operator.name, ())
         if len(nests) != 1 or len(operator.parameters) != 1 or len(operator.outputs) != 1:
             return False
         shape = self.graph.tensor[operator.outputs[0]].shape
-        return nests[0].has_weight and shape is not None and pixels_of(shape) == (nests[0].p, nests[0].q)
+        if not nests[0].has_weight or shape is None:
+            return False
+        return pixels_cut(shape) == (nests[0].p, nests[0].q) or multiplies_rows(self.graph, operator)
 
     @property
     def _operators(self) -> Iterator[Operator]:

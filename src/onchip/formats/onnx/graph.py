@@ -15,7 +15,16 @@ from onchip.formats.onnx.constants import Constants, ModelTypes
 from onchip.formats.onnx.nodes import BITS, attributes_of, kind_of, node_names, type_name
 from onchip.formats.onnx.specification import TypedNode, unusual_pads
 from onchip.ir.graph import Graph
-from onchip.ir.operator import OF_ONE_AXIS, SEEN_PARAMETER_SHAPES, SEEN_SHAPES, UPPER_BOUND, AttributeValue, Operator
+from onchip.ir.operator import (
+    OF_ONE_AXIS,
+    RIGHT,
+    SEEN_PARAMETER_SHAPES,
+    SEEN_SHAPES,
+    UPPER_BOUND,
+    WEIGHT_FACTOR,
+    AttributeValue,
+    Operator,
+)
 from onchip.ir.tensor import Role, Tensor
 
 _VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"}
@@ -185,6 +194,8 @@ class _Builder:
         if node.input and self.types.is_empty(node.input[0]) and kind != "Concat":
             kind = f"Empty{kind}"  # a kind without rules, since the rules need the first operand
         attributes = self._attributes(node) | self._views_read(node)
+        if kind in ("MatMul", "Gemm") and self._fits_both_orders(node):
+            attributes[WEIGHT_FACTOR] = RIGHT
         if bounded := [output for output in outputs if output in self.types.bounded]:
             attributes[UPPER_BOUND] = list(bounded)
         loop = self.types.kept_as(node)
@@ -199,6 +210,14 @@ class _Builder:
                 workspace_bytes=0 if loop is None else loop.workspace_bytes,
             )
         )
+
+    def _fits_both_orders(self, node: onnx.NodeProto) -> bool:
+        """Return True if a product of an input and a square parameter would also fit with its factors exchanged."""
+        left, right = self.storage.base(node.input[0]), self.storage.base(node.input[1])
+        if left in self.types.constants or right not in self.types.constants or {left, right} - self.types.static.keys():
+            return False
+        shapes = [self.types.shape_and_element_type(name)[0] for name in (left, right)]
+        return shapes[0][-2:] == shapes[1] and len(shapes[1]) == 2 and shapes[1][0] == shapes[1][1]
 
     def _views_read(self, node: onnx.NodeProto) -> dict[str, AttributeValue]:
         """Return the shapes of inputs and of parameters as the node reads them, if one is a view of another shape."""

@@ -4,35 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from onchip.answer.fused_network import StreamedOperator
 from onchip.errors import InputError
+from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.region import Range, Region
+from onchip.ir.tensor import Role
 from onchip.ir.window import Window
 
 ROW_AXES: Final = 3
-"""Number of dimensions from which a tensor has columns; with more dimensions it also has rows."""
+"""Number of dimensions from which an image has columns; with more dimensions it also has rows."""
+MATRIX_RANKS: Final = (2, 3)
+"""Numbers of dimensions of a matrix, possibly with a batch before it."""
 
 
-def pixels_of(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the rows and columns of a tensor: its last two dimensions behind batch and channels, or 1 if missing.
+class Layout(Enum):
+    """The dimensions of a tensor that are the rows and columns of its feature map; the others are channels."""
 
-    A tensor of three dimensions is one row; in more than four, all dimensions before the rows are channels.
+    IMAGE = "image"
+    """Rows and columns are the last two dimensions, behind batch and channels; of three dimensions, one row."""
+    MATRIX = "matrix"
+    """Rows are the rows of a matrix, the last dimension but one; there is one column."""
+
+
+def layout_of(graph: Graph) -> Layout:
+    """Return the layout of a network's maps.
+
+    They are matrices if every tensor that an operator writes or reads as a map has two or three dimensions, and one of
+    them has several rows.
     """
+    shapes = [tensor.shape for tensor in graph.tensors if tensor.role is not Role.PARAMETER]
+    are_matrices = all(shape is not None and len(shape) in MATRIX_RANKS for shape in shapes)
+    has_rows = are_matrices and any(shape is not None and shape[-2] > 1 for shape in shapes)
+    return Layout.MATRIX if has_rows else Layout.IMAGE
+
+
+def pixels_of(shape: tuple[int, ...], layout: Layout = Layout.IMAGE) -> tuple[int, int]:
+    """Return the rows and columns of a tensor, or 1 for missing dimensions.
+
+    In an image of more than four dimensions, all dimensions before the rows are channels.
+    """
+    if layout is Layout.MATRIX:
+        return shape[-2], 1
     rows = shape[-2] if len(shape) > ROW_AXES else 1
     return rows, shape[-1] if len(shape) >= ROW_AXES else 1
 
 
-def ranges_of_pixels(region: Region) -> tuple[Range, Range]:
+def ranges_of_pixels(region: Region, layout: Layout = Layout.IMAGE) -> tuple[Range, Range]:
     """Return the row and column ranges of a region of a tensor, (0, 1) for missing dimensions."""
+    if layout is Layout.MATRIX:
+        return region[-2], (0, 1)
     rows = region[-2] if len(region) > ROW_AXES else (0, 1)
     return rows, region[-1] if len(region) >= ROW_AXES else (0, 1)
 
 
-def region_of_pixels(whole: Region, rows: Range, columns: Range) -> Region:
+def region_of_pixels(whole: Region, rows: Range, columns: Range, layout: Layout = Layout.IMAGE) -> Region:
     """Return these rows and columns in all channels of a tensor; `whole` is its region, which may lack both."""
+    if layout is Layout.MATRIX:
+        return (*whole[:-2], rows, whole[-1])
     if len(whole) < ROW_AXES:
         return whole
     return (*whole[:-2], rows, columns) if len(whole) > ROW_AXES else (*whole[:-1], columns)
@@ -47,6 +79,7 @@ class FeatureMap:
     rows: int
     columns: int
     bits: int = 8
+    layout: Layout = Layout.IMAGE
 
     @property
     def elements(self) -> int:

@@ -14,9 +14,9 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.ir.window import Window, begins_inside, integers
 from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Read
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Layout, Read
 from onchip.ops.derive.layers_of import LeftOut, Precision, shapes_of
-from onchip.ops.derive.operands import largest_first, nest_operands, precise
+from onchip.ops.derive.operands import largest_first, multiplies_rows, nest_operands, precise
 from onchip.ops.views.fusable_views import (
     Sight,
     all_of,
@@ -126,6 +126,8 @@ class FusableReading:
         if operator.kind == "ConvTranspose":
             return self._transposed(operator)
         layer, output = self._nest(operator, operator.name), self.shown.map(operator.outputs[0])
+        if self.shown.layout is Layout.MATRIX:
+            return self._row_by_row(operator, layer, output)
         if operator.kind in _SLIDING:
             if begins_inside(operator):
                 raise NoLayerError("its windows begin inside the map")
@@ -141,6 +143,25 @@ class FusableReading:
         if operator.kind not in ELEMENT_BY_ELEMENT:
             raise NoLayerError("which part of its input a tile sees is not known of its kind")
         return self._element_by_element(operator, layer, output)
+
+    def _row_by_row(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
+        """Return a layer that reads the rows of matrices that it writes.
+
+        It is a product with a matrix of weights, or an operator element by element on maps of one shape.
+        """
+        sights = [self.shown.seen[name] for name in operator.inputs]
+        if operator.kind in ELEMENT_BY_ELEMENT:
+            if any(sight.size != Sight.of(output).size for sight in sights):
+                raise NoLayerError("it reads matrices of other shapes than it writes")
+        elif not multiplies_rows(self.graph, operator):
+            raise NoLayerError("it is no product of rows with a matrix of weights")
+        if len(sights) == 1 or not layer.has_weight:
+            rest = prod(layer.bounds.values()) // (layer.k * layer.c * output.rows)
+            if layer.k == layer.c == 1:
+                layer = replace(layer, n=1, g=rest, p=output.rows, q=1)
+            else:
+                layer = replace(layer, n=rest, g=1, p=output.rows)
+        return self._finished(operator, layer, output, tuple(one.read(one.rows, one.columns) for one in sights))
 
     def _through_windows(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
         """Return a layer with the loop nest's own windows, if these match the map."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from onchip.errors import InputError
@@ -11,7 +11,9 @@ from onchip.ir.layer import Axis, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ops.contractions.attention import ATTENTION
+from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT
 from onchip.ops.contractions.products import PACKED_PRODUCT
+from onchip.ops.derive.fusable import MATRIX_RANKS
 from onchip.ops.derive.layers_of import Precision, layers_of_operator, shapes_of
 from onchip.ops.derive.operands import NestOperands, nest_operands, precise
 from onchip.ops.derive.tile_layer import Pixels, Sides, layer_of_tile
@@ -20,7 +22,7 @@ from onchip.ops.windows.sliding_windows import NoLayerError, loop_nests, transpo
 
 _WITHOUT_NEST: Final = RECURRENT | ATTENTION | {PACKED_PRODUCT}
 """Kinds whose products pass on scores or gates that are not tensors of the network, or have packed weights."""
-_ONE_PIXEL: Final = ((0, 1), (0, 1))
+_PIXEL_AXES: Final = 2
 
 
 @dataclass
@@ -51,7 +53,9 @@ class NestsOfNetwork:
         whole = self.whole(operator)
         if not whole or region == whole_region(shape):
             return whole
-        rows, columns = region[2:] or _ONE_PIXEL
+        if len(region) in MATRIX_RANKS:
+            return self._of_rows(operator, region[-2][1] - region[-2][0])
+        rows, columns = region[2:]
         if operator.kind == "ConvTranspose":
             shapes = shapes_of(self.graph, operator)
             phases = loop_nests(transposed_convolution(operator, shapes), (rows, columns))
@@ -66,6 +70,27 @@ class NestsOfNetwork:
             self._tiles[key] = (layer_of_tile(layer, sizes, *key[1:], pixels_are_groups=are_groups),)
         return self._tiles[key]
 
+    def _of_rows(self, operator: Operator, rows: int) -> tuple[Layer, ...]:
+        """Return the nest over some rows of a matrix: rows are in N, or in G if the nest has no batch.
+
+        They are in G, too, if the second operand has an element for each row.
+        """
+        key = operator.name, (rows, 1), (0, 0, 0, 0)
+        if key not in self._tiles:
+            (layer,) = self.whole(operator)
+            every = (self.graph.tensor[operator.outputs[0]].shape or ())[-2]
+            are_groups = layer.n % every or (self._weight_has_rows(operator, every) and layer.g % every == 0)
+            part = replace(layer, g=layer.g // every * rows) if are_groups else replace(layer, n=layer.n // every * rows)
+            self._tiles[key] = (part,)
+        return self._tiles[key]
+
+    def _weight_has_rows(self, operator: Operator, rows: int) -> bool:
+        """Return True if the second operand of an element-wise operator has the rows of the output."""
+        operands = self.operands(operator)
+        weight = operands.weight if operands else None
+        shape = self.graph.tensor[weight].shape or () if weight is not None else ()
+        return operator.kind in ELEMENT_BY_ELEMENT and len(shape) > 1 and shape[-2] == rows > 1
+
     def operands(self, operator: Operator) -> NestOperands | None:
         """Return the operands of the operator's loop nests, or None without loop nests."""
         if operator.name not in self._operands:
@@ -78,7 +103,7 @@ class NestsOfNetwork:
         operands = self.operands(operator)
         weight = operands.weight if operands else None
         shape = self.graph.tensor[weight].shape or () if weight is not None else ()
-        return len(shape) >= len(_ONE_PIXEL) and max(shape[-2:]) > 1
+        return len(shape) >= _PIXEL_AXES and max(shape[-2:]) > 1
 
     def _precise(self, operator: Operator, layer: Layer) -> Layer:
         return precise(self.graph, operator, layer, self.precision)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
-from onchip.ir.operator import Operator
+from onchip.ir.operator import RIGHT, SEEN_SHAPES, WEIGHT_FACTOR, Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ops.derive.layers_of import Precision, shapes_of
+from onchip.ops.contractions.products import MATRIX_KINDS
 from onchip.ops.registry.entries import ENTRIES
 from onchip.ops.windows.sliding_windows import NoLayerError
 
@@ -51,3 +53,29 @@ def precise(graph: Graph, operator: Operator, layer: Layer, precision: Precision
 def largest_first(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
     """Return tensors in the operand order of an element-wise nest: by descending size; ties keep their order."""
     return tuple(sorted(names, key=lambda name: -prod(graph.tensor[name].shape or ())))
+
+
+def multiplies_rows(graph: Graph, operator: Operator) -> bool:
+    """Return True if each row of the output is a row of the only input times one matrix of weights.
+
+    Square matrices may stand in the other order, unless the operator states that its weights are the right factor.
+    """
+    if operator.kind not in MATRIX_KINDS or len(operator.inputs) != 1 or SEEN_SHAPES in operator.attributes:
+        return False
+    try:
+        operands = nest_operands(graph, operator)
+    except (NoLayerError, InputError):
+        return False
+    if operands.input not in operator.inputs or operands.weight not in operator.parameters:
+        return False
+    names = operands.input, operands.weight, operator.outputs[0]
+    source, weight, written = (graph.tensor[name].shape or () for name in names)
+    others = [prod(graph.tensor[name].shape or ()) for name in operator.parameters if name != operands.weight]
+    if len(weight) != 2 or min(weight) < 2 or any(size not in (1, written[-1]) for size in others):
+        return False
+    if len(source) != len(written) or source[:-1] != written[:-1] or operator.attributes.get("transA"):
+        return False
+    is_left = weight[0] == written[-2] and weight[1] == source[-2] and source[-1] == written[-1]
+    return sorted(weight) == sorted((source[-1], written[-1])) and (
+        not is_left or operator.kind == "FULLY_CONNECTED" or operator.attributes.get(WEIGHT_FACTOR) == RIGHT
+    )

@@ -8,7 +8,7 @@ from math import prod
 from typing import Final
 
 from onchip.ir.graph import Graph
-from onchip.ir.operator import UPPER_BOUND, Operator
+from onchip.ir.operator import RIGHT, UPPER_BOUND, WEIGHT_FACTOR, Operator
 from onchip.ir.tensor import Tensor
 from onchip.ops.contractions.products import gemm, product
 from onchip.ops.derive.geometry import Geometry
@@ -92,8 +92,8 @@ def _gemm(outline: Outline) -> Geometry | None:
 def _matmul(outline: Outline) -> Geometry | None:
     """Return the geometry of a MatMul; scales and zero points before its second operand must be single elements.
 
-    Two square matrices, one of them a parameter, are cut along batches only, as the shapes do not identify the left
-    one.
+    Two square matrices, one of them a parameter, are cut along batches only, unless the operator states which factor
+    the parameter is.
     """
     operator, shapes = outline.operator, [outline.written, *outline.shapes()]
     try:
@@ -103,7 +103,8 @@ def _matmul(outline: Outline) -> Geometry | None:
     place, is_left_first = max(entry.operands), any("N" in one.terms for one in entry.operands[1])
     if not is_left_first or prod(map(prod, shapes[2:place])) > 1:
         return None
-    if operator.parameters and shapes[1][-2:] == shapes[place][-2:]:
+    states_factor = operator.attributes.get(WEIGHT_FACTOR) == RIGHT
+    if operator.parameters and shapes[1][-2:] == shapes[place][-2:] and not states_factor:
         entry = replace(entry, uncut=frozenset("NK"), summed="")
     many = [index for index, size in enumerate(shapes[0][:-1]) if size > 1]
     write, last = entry.operands[0], max(entry.factors)

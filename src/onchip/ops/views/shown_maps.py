@@ -10,12 +10,14 @@ from typing import Final
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.ops.derive.fusable import FeatureMap, pixels_of
+from onchip.ops.derive.fusable import FeatureMap, Layout, layout_of, pixels_of
 from onchip.ops.derive.layers_of import PLAIN_BITS, Precision
-from onchip.ops.views.fusable_views import Sight, changed, cropped, ensure_side_by_side, shape_of
+from onchip.ops.views.fusable_views import SAME_ELEMENTS, Sight, changed, cropped, ensure_side_by_side, shape_of
 from onchip.ops.views.split_views import slices_of
+from onchip.ops.views.views import RESIZES
 from onchip.ops.windows.sliding_windows import NoLayerError
 
+VIEWS_OF_MATRICES: Final = SAME_ELEMENTS | {"Concat", "Pad", "Slice", "Split"} | RESIZES
 _IN_THE_WAY: Final = "a layer that reads it cannot be fused through it, or it shows an input as an output"
 
 
@@ -33,7 +35,11 @@ class ShownMaps:
     are_all_in_tiles: bool
     seen: dict[str, Sight] = field(default_factory=dict)
     joined: dict[str, tuple[Sight, ...]] = field(default_factory=dict)
+    layout: Layout = field(init=False)
     _views: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.layout = layout_of(self.graph)
 
     def look_at(self, operator: Operator) -> None:
         """Enter inputs that no earlier operator has written or read as maps; raises NoLayerError as `map` does."""
@@ -45,6 +51,8 @@ class ShownMaps:
 
         Raises NoLayerError if later layers cannot read through it.
         """
+        if self.layout is Layout.MATRIX:
+            return self._passes_matrix_on(operator)
         if len(operator.outputs) > 1:
             self._take_apart(operator)
             return True
@@ -60,15 +68,30 @@ class ShownMaps:
             self._show(operator.outputs[0], sight, operator.name)
         return sight is not None
 
+    def _passes_matrix_on(self, operator: Operator) -> bool:
+        """Enter the output of an operator that hands on a matrix unchanged as a view; raises NoLayerError for others.
+
+        Return False if the operator computes something.
+        """
+        if operator.kind not in VIEWS_OF_MATRICES:
+            return False
+        source, written = operator.inputs[0], operator.outputs[0]
+        if len(operator.inputs) > 1 or shape_of(self.graph, source) != shape_of(self.graph, written):
+            raise NoLayerError("it changes the shape of a matrix, or joins or takes apart matrices")
+        if operator.name in self.apart:
+            raise NoLayerError(_IN_THE_WAY)
+        self._show(written, self.seen[source], operator.name)
+        return True
+
     def map(self, name: str) -> FeatureMap:
         """Return a tensor as a separate feature map; raises NoLayerError if it does not have the shape of a map."""
         shape = self.graph.tensor[name].shape
         if shape is None:
             raise NoLayerError(f"tensor {name!r} has no shape")
-        if self.are_all_in_tiles and len(shape) not in (2, 4):
+        if self.are_all_in_tiles and self.layout is Layout.IMAGE and len(shape) not in (2, 4):
             raise NoLayerError(f"{name!r} is {list(shape)}, not batch, channels, rows and columns")
-        rows, columns = pixels_of(shape)
-        return FeatureMap(name, prod(shape) // (rows * columns), rows, columns, self._bits(name))
+        rows, columns = pixels_of(shape, self.layout)
+        return FeatureMap(name, prod(shape) // (rows * columns), rows, columns, self._bits(name), self.layout)
 
     def views_behind(self, names: Iterable[str]) -> frozenset[str]:
         """Return the operators that join these tensors, or that make them views of maps that are not joined."""

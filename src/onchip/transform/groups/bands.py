@@ -17,7 +17,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tensor import Tensor
 from onchip.ops.derive.back_calculation import BackCalculation, MapUse, Spans
-from onchip.ops.derive.fusable import Stack, pixels_of, region_of_pixels
+from onchip.ops.derive.fusable import Layout, Stack, pixels_of, region_of_pixels
 from onchip.transform.slices.bands import band_of_tensor
 
 
@@ -64,13 +64,15 @@ class Lines:
 class MapBands:
     """The bands of a map, whose lines count elements of the tensor.
 
-    Tiles count pixels of `scale` (rows, columns) elements each: more than one where a transposed convolution writes it.
+    Tiles count pixels of `scale` (rows, columns) elements each: more than one where a transposed convolution writes it,
+    and where a group reads the rows of a matrix as one pixel.
     """
 
     base: Tensor
     rows: Lines
     columns: Lines
     scale: tuple[int, int] = (1, 1)
+    layout: Layout = Layout.IMAGE
     made: dict[tuple[str, Range, Range], Tensor] = field(default_factory=dict, compare=False, repr=False)
     whole: Region = field(init=False, compare=False, repr=False)
 
@@ -88,7 +90,7 @@ class MapBands:
     @property
     def pixels(self) -> tuple[int, int]:
         """Rows and columns of the map."""
-        height, width = pixels_of(self.base.shape or ())
+        height, width = pixels_of(self.base.shape or (), self.layout)
         return height // self.scale[0], width // self.scale[1]
 
     @property
@@ -109,7 +111,7 @@ class MapBands:
         key = mark, rows, columns
         band = self.made.get(key)
         if band is None:
-            region = region_of_pixels(self.whole, rows, columns)
+            region = region_of_pixels(self.whole, rows, columns, self.layout)
             band = self.made[key] = band_of_tensor(self.base, region, mark)
         return band
 
@@ -130,6 +132,11 @@ class JoinedBands:
         return self.parts[0].pixels
 
     @property
+    def layout(self) -> Layout:
+        """Return the layout of the maps."""
+        return self.parts[0].layout
+
+    @property
     def all(self) -> tuple[Tensor, ...]:
         """Return all bands of all maps."""
         return tuple(band for part in self.parts for band in part.all)
@@ -138,11 +145,12 @@ class JoinedBands:
 class OutsideLines:
     """The cuts of maps between stacks, in rows and columns of their tensors, including both ends."""
 
-    def __init__(self, graph: Graph, names: Iterable[str]) -> None:
+    def __init__(self, graph: Graph, layouts: Mapping[str, Layout]) -> None:
         self._graph = graph
+        self._layouts = layouts
         self._lines: dict[str, tuple[set[int], set[int]]] = {}
-        for name in names:
-            height, width = pixels_of(graph.tensor[name].shape or ())
+        for name, layout in layouts.items():
+            height, width = pixels_of(graph.tensor[name].shape or (), layout)
             self._lines[name] = {0, height}, {0, width}
 
     def cut(self, name: str, rows: Iterable[int], columns: Iterable[int]) -> None:
@@ -153,7 +161,7 @@ class OutsideLines:
     def bands(self, name: str, scale: tuple[int, int] = (1, 1)) -> MapBands:
         """Return the bands of a map; tiles count its pixels in squares of `scale` elements."""
         rows, columns = (Lines((tuple(sorted(lines)),)) for lines in self._lines[name])
-        return MapBands(self._graph.tensor[name], rows, columns, scale)
+        return MapBands(self._graph.tensor[name], rows, columns, scale, self._layouts[name])
 
 
 def lines_inside(stack: Stack, found: BackCalculation, *, cached: bool) -> Mapping[str, Lines]:

@@ -13,7 +13,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.fusable import FusableNetwork, Stack, ranges_of_pixels
+from onchip.ops.derive.fusable import FusableNetwork, Layout, Stack, ranges_of_pixels
 from onchip.ops.views.views import paces_of, seen_region
 from onchip.transform.groups.bands import MapBands, OutsideLines, TilePlace
 from onchip.transform.groups.parts import EmittedParts
@@ -48,15 +48,16 @@ def _bands_outside(
     graph: Graph, network: FusableNetwork, stacks: Sequence[Stack], tiled: Sequence[StackInTiles]
 ) -> Mapping[str, MapBands]:
     """Return the bands of the network's inputs and the stacks' outputs, cut at the lines of all stacks and views."""
-    names = dict.fromkeys([*(one.name for one in network.inputs), *(stack.output.name for stack in stacks)])
-    lines = OutsideLines(graph, names)
+    maps = [*network.inputs, *(stack.output for stack in stacks)]
+    layouts: dict[str, Layout] = {one.name: one.layout for one in maps}
+    lines = OutsideLines(graph, layouts)
     for one in tiled:
-        for name, (rows, columns) in one.lines_outside(graph):
+        for name, (rows, columns) in one.lines_outside(graph, layouts):
             lines.cut(name, rows, columns)
     for operator in views_that_leave(graph, network):
         lines.cut(*_shown(graph, network, operator.outputs[0]))
-    scales = {one.stack.output.name: one.scale(graph, one.stack.output.name) for one in tiled}
-    return {name: lines.bands(name, scales.get(name, (1, 1))) for name in names}
+    scales = {name: one.scale(graph, name, layouts[name]) for one in tiled for name in (one.stack.output.name,)}
+    return {name: lines.bands(name, scales.get(name, (1, 1))) for name in layouts}
 
 
 def _shown(graph: Graph, network: FusableNetwork, name: str) -> tuple[str, Range, Range]:
@@ -64,7 +65,7 @@ def _shown(graph: Graph, network: FusableNetwork, name: str) -> tuple[str, Range
     region = whole_region(graph.tensor[name].shape or ())
     while name not in network.maps:
         name, region = _seen(graph, name, region)
-    return name, *ranges_of_pixels(region)
+    return name, *ranges_of_pixels(region, network.maps[name].layout)
 
 
 def _seen(graph: Graph, name: str, region: Region) -> tuple[str, Region]:

@@ -13,7 +13,7 @@ from onchip.ir.tensor import Tensor
 from onchip.ir.window import Window
 from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT
 from onchip.ops.derive.back_calculation import AxisName, BackCalculation, ReadUse, back_calculation
-from onchip.ops.derive.fusable import FusableLayer, Read, Stack, pixels_of, region_of_pixels
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Layout, Read, Stack, pixels_of, region_of_pixels
 from onchip.ops.derive.operands import largest_first
 from onchip.transform.groups.bands import JoinedBands, MapBands, TilePlace, lines_inside, lines_outside, range_of
 from onchip.transform.groups.parts import EmittedParts
@@ -50,28 +50,36 @@ class StackInTiles:
         rows, columns = (len(found.maps[output].computed.starts) for found in (self.rows, self.columns))
         return (TilePlace(row, column, columns) for row in range(rows) for column in range(columns))
 
-    def scale(self, graph: Graph, name: str) -> tuple[int, int]:
-        """Return the rows and columns of tensor elements per pixel of a map.
+    @property
+    def maps_outside(self) -> Mapping[str, FeatureMap]:
+        """Return the stack's inputs and its output, by name."""
+        return {one.name: one for one in (*self.stack.inputs, self.stack.output)}
 
-        More than one only for the stack's output.
-        """
-        sizes = pixels_of(graph.tensor[name].shape or ())
-        output = self.stack.output
-        if name != output.name:
-            return (1, 1)
-        return sizes[0] // output.rows, sizes[1] // output.columns
+    def scale(self, graph: Graph, name: str, layout: Layout) -> tuple[int, int]:
+        """Return the rows and columns of a tensor with a layout, per pixel of the stack's input or output."""
+        rows, columns = pixels_of(graph.tensor[name].shape or (), layout)
+        one = self.maps_outside[name]
+        return rows // one.rows, columns // one.columns
 
     def bands_inside(self, graph: Graph) -> Mapping[str, MapBands]:
         """Return the bands of each map that does not leave the stack."""
         rows = lines_inside(self.stack, self.rows, cached=self.tiling.mode.caches_rows)
         columns = lines_inside(self.stack, self.columns, cached=self.tiling.mode.caches_columns)
-        return {name: MapBands(graph.tensor[name], lines, columns[name]) for name, lines in rows.items()}
+        layout = self.stack.output.layout
+        return {
+            name: MapBands(graph.tensor[name], lines, columns[name], layout=layout) for name, lines in rows.items()
+        }
 
-    def lines_outside(self, graph: Graph) -> Iterator[tuple[str, tuple[set[int], set[int]]]]:
-        """Yield the rows and columns, in elements, at which the stack cuts each of its inputs and its output."""
+    def lines_outside(
+        self, graph: Graph, layouts: Mapping[str, Layout]
+    ) -> Iterator[tuple[str, tuple[set[int], set[int]]]]:
+        """Yield the rows and columns, in elements, at which the stack cuts each of its inputs and its output.
+
+        `layouts` are those of the tensors by name; other tensors have the layout of the stack.
+        """
         across = dict(lines_outside(self.stack, self.columns))
         for name, down in lines_outside(self.stack, self.rows):
-            scale = self.scale(graph, name)
+            scale = self.scale(graph, name, layouts.get(name, self.stack.output.layout))
             yield name, ({line * scale[0] for line in down}, {line * scale[1] for line in across[name]})
 
     def computed(self, name: str, place: TilePlace) -> tuple[Range, Range]:
@@ -125,15 +133,15 @@ class StackInTiles:
         Along an axis where the view has the map's length, and nothing is repeated, this is the region of the map, else
         the second of the two ranges.
         """
-        shape = views.parts.graph.tensor[name].shape or ()
+        shape, layout = views.parts.graph.tensor[name].shape or (), views.bands[read.source].layout
         is_repeated = max(read.rows.repeat, read.columns.repeat) > 1
         wanted = (
             own if size == map_size and not is_repeated else other
             for size, map_size, own, other in zip(
-                pixels_of(shape), views.bands[read.source].pixels, *ranges, strict=True
+                pixels_of(shape, layout), views.bands[read.source].pixels, *ranges, strict=True
             )
         )
-        return region_of_pixels(whole_region(shape), *wanted)
+        return region_of_pixels(whole_region(shape), *wanted, layout)
 
     def _seen_of_view(
         self, name: str, use: tuple[Read, ReadUse, ReadUse], computed: tuple[Range, Range], views: ViewEmission

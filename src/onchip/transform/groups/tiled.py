@@ -14,7 +14,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.ops.derive.fusable import MATRIX_RANKS, FusableNetwork, Layout, Stack
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.ops.derive.nests import NestsOfNetwork
@@ -110,12 +110,21 @@ def emitted(
 
 def _bands_outside(graph: Graph, tiled: Iterable[StackInTiles], joined: JoinedMaps) -> Mapping[str, MapBands]:
     """Return the bands of each map between stacks, or from the network's input, that some stack cuts."""
-    cut = (each for one in tiled for each in one.lines_outside(graph))
+    layouts = {one.name: layout_outside(one) for one in graph.tensors}
+    cut = (each for one in tiled for each in one.lines_outside(graph, layouts))
     found = [(part, each) for name, each in cut for part in parts_of(joined, (name,))]
-    lines = OutsideLines(graph, dict.fromkeys(name for name, _ in found))
+    lines = OutsideLines(graph, {name: layouts[name] for name, _ in found})
     for name, (rows, columns) in found:
         lines.cut(name, rows, columns)
     return {name: lines.bands(name) for name, _ in found}
+
+
+def layout_outside(tensor: Tensor) -> Layout:
+    """Return the layout in which stacks cut a tensor between them: of two or three dimensions, that of a matrix.
+
+    A stack of images sees the rows of a matrix as one pixel.
+    """
+    return Layout.MATRIX if len(tensor.shape or ()) in MATRIX_RANKS else Layout.IMAGE
 
 
 @dataclass
@@ -143,9 +152,11 @@ class _Emission:
 
     def add_tiles(self, number: int, tiled: StackInTiles) -> None:
         """Add the operators of a stack in tiles. Raises InputError or NoLayerError if it cannot run in these tiles."""
-        graph, output = self.nests.graph, tiled.stack.output.name
+        graph = self.nests.graph
         bands: dict[str, MapBands | JoinedBands] = {**self.outside, **tiled.bands_inside(graph)}
-        bands[output] = replace(self.outside[output], scale=tiled.scale(graph, output))
+        for name in tiled.maps_outside.keys() - self.joined.keys():
+            band = self.outside[name]
+            bands[name] = replace(band, scale=tiled.scale(graph, name, band.layout))
         for name in (one.name for one in tiled.stack.inputs if one.name in self.joined):
             bands[name] = JoinedBands(tuple(self.outside[part] for part in parts_of(self.joined, (name,))))
         before = len(self.parts.operators)

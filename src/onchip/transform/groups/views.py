@@ -70,7 +70,7 @@ class ViewEmission:
     def _of_source(self, name: str, wanted: Region) -> tuple[Tensor, ...]:
         if name not in self.bands:
             return self.view(name, wanted)
-        return self.bands[name].within(self.place, *ranges_of_pixels(wanted))
+        return self.bands[name].within(self.place, *ranges_of_pixels(wanted, self.bands[name].layout))
 
 
 def shift_of_view(graph: Graph, name: str, maps: Container[str]) -> tuple[int, int]:

@@ -16,12 +16,14 @@ from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.window import integer, integers, shapes_computed
 from onchip.verify.schedule.products import (
+    ROWS_TIMES_MATRIX,
     Derived,
     NoNest,
     einsum,
     element_by_element,
     matrix,
     matrix_product,
+    of_rows,
     units,
 )
 from onchip.verify.schedule.windows import (
@@ -102,6 +104,8 @@ class NestDerivation:
         known[1:] = shapes_computed(operator, known[1:])
         try:
             layers, source, weight = _derived(operator, known, region or whole_region(known[0]))
+            if operator.kind in ROWS_TIMES_MATRIX and region is not None:
+                layers = of_rows(layers, known[0], region)
         except (NoNest, InputError, LookupError):
             return None
         computed = sum(layer.n * layer.k * layer.g * layer.p * layer.q for layer in layers)

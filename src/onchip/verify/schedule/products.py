@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Final
 
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
-from onchip.ir.region import Region
+from onchip.ir.region import Region, whole_region
 from onchip.ir.window import product_of, stated_factors
 from onchip.verify.schedule.windows import Shape
 
@@ -17,6 +18,7 @@ class NoNest(Exception):  # noqa: N818 (no error: it says why an operator is no 
     """Raised with the reason why an operator is no loop nest."""
 
 
+ROWS_TIMES_MATRIX: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "Gemm", "FULLY_CONNECTED"})
 OF_TWO_OPERANDS: Final = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "PRelu"})
 Derived = tuple[tuple[Layer, ...], int, int | None]
 """The nests, and where the input and the weight stand among the operands, the output at place 0."""
@@ -259,3 +261,42 @@ def _sizes_fit(letters: Sequence[str], written: str, shapes: Sequence[Shape]) ->
             if sizes.setdefault(letter, size) != size:
                 return False
     return set(written) <= set("".join(letters))
+
+
+def multiplies_rows(operator: Operator, shapes: Mapping[str, Shape]) -> bool:
+    """Return True if each row of the output is a row of the only input times a matrix, which is a parameter.
+
+    Further parameters have one element for each column, or one element in all. Where the shapes fit a product in the
+    other order, too, the operator has to state that its weight is the right factor.
+    """
+    if operator.kind not in ROWS_TIMES_MATRIX or len(operator.inputs) != 1 or operator.attributes.get("transA"):
+        return False
+    source, written = shapes[operator.inputs[0]], shapes[operator.outputs[0]]
+    matrices = [shape for name in operator.parameters if len(shape := shapes[name]) == 2 and min(shape) > 1]
+    others = [prod(shapes[name]) for name in operator.parameters if shapes[name] not in matrices]
+    if len(matrices) != 1 or len(source) != len(written) or source[:-1] != written[:-1] or len(written) not in (2, 3):
+        return False
+    (matrix,) = matrices
+    if sorted(matrix) != sorted((source[-1], written[-1])) or any(size not in (1, written[-1]) for size in others):
+        return False
+    fits_exchanged = (*matrix, source[-1]) == (written[-2], source[-2], written[-1])
+    is_stated = operator.attributes.get("weight_factor") == "right"
+    return not fits_exchanged or is_stated or operator.kind == "FULLY_CONNECTED"
+
+
+def rows_multiplied(source: Shape, output: Shape, region: Region) -> tuple[Region]:
+    """Return the rows of the input on which rows of the output depend. Raises LookupError for a part of a row."""
+    if region[-1] != (0, output[-1]):
+        raise LookupError("columns")
+    return ((*region[:-1], (0, source[-1])),)
+
+
+def of_rows(layers: tuple[Layer, ...], output: Shape, region: Region) -> tuple[Layer, ...]:
+    """Return the nest of a product for some rows of its output, which are in N. Raises NoNest."""
+    if region == whole_region(output):
+        return layers
+    (layer,) = layers
+    rows, every = region[-2][1] - region[-2][0], output[-2]
+    if layer.n % every or region[-1] != (0, output[-1]) or len(output) not in (2, 3):
+        raise NoNest("rows")
+    return (replace(layer, n=layer.n // every * rows),)

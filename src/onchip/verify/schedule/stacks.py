@@ -23,11 +23,17 @@ def verify_stacks(network: Graph, stacks: Sequence[ScheduledStack]) -> tuple[Vio
     return tuple(found)
 
 
-def tile_regions(operator: Operator, shape: Sequence[int], stack: ScheduledStack) -> list[Region]:
+def tile_regions(network: Graph, stack: ScheduledStack) -> list[Region]:
     """Return the region of the stack's last output that each tile computes: left to right, then down.
 
-    `shape` is the output's shape. If the tile size does not divide an axis, the first tile along it is smaller.
+    If the tile size does not divide an axis, the first tile along it is smaller. Stacks of matrices are tiled by rows,
+    the last dimension but one.
     """
+    operator = network.operator[stack.operators[-1]]
+    shape = network.tensor[operator.outputs[0]].shape or ()
+    if stack.tiling is not None and are_matrices(network, stack):
+        rest = whole_region(shape)
+        return [(*rest[:-2], rows, rest[-1]) for rows in _ranges(shape[-2], stack.tiling.rows, 1)]
     if stack.tiling is None or len(shape) != 4:
         return [whole_region(shape)]
     unit = pixel_of(operator)
@@ -35,6 +41,13 @@ def tile_regions(operator: Operator, shape: Sequence[int], stack: ScheduledStack
     across = _ranges(shape[3], stack.tiling.columns, unit[1])
     rest = whole_region(shape)
     return [(*rest[:2], rows, columns) for rows in down for columns in across]
+
+
+def are_matrices(network: Graph, stack: ScheduledStack) -> bool:
+    """Return True if every input and output of the stack's operators has two or three dimensions."""
+    operators = [network.operator[name] for name in stack.operators]
+    names = (name for operator in operators for name in (*operator.inputs, *operator.outputs))
+    return all(len(network.tensor[name].shape or ()) in (2, 3) for name in names)
 
 
 def pixel_of(operator: Operator) -> tuple[int, int]:
@@ -109,6 +122,8 @@ def _tilings(network: Graph, stacks: Sequence[ScheduledStack]) -> Iterator[Viola
         shape = network.tensor[last.outputs[0]].shape or ()
         unit = pixel_of(last)
         rows, columns = (-(-shape[2] // unit[0]), -(-shape[3] // unit[1])) if len(shape) == 4 else (1, 1)
+        if are_matrices(network, stack):
+            rows, columns = shape[-2], 1
         if stack.tiling.columns > columns or stack.tiling.rows > rows:
             detail = f"tiles of {stack.tiling.columns} x {stack.tiling.rows} in a map of {columns} x {rows}"
             yield Violation(Rule.TILE_EXCEEDS_MAP, f"stack {number}", detail)

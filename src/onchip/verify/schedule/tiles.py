@@ -17,6 +17,7 @@ from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.boxes import cover, partition
 from onchip.verify.schedule.joins import PartsOf, joins_left_out
 from onchip.verify.schedule.nests import NestDerivation
+from onchip.verify.schedule.products import multiplies_rows, rows_multiplied
 from onchip.verify.schedule.stacks import tile_regions
 from onchip.verify.schedule.windows import Needs, seen
 
@@ -80,7 +81,7 @@ def verify_tiles(
     strangers = (operator.name for operator in tiles.operators if operator.name not in known)
     found += [Violation(Rule.TILE_DIFFERS, name, detail) for name in strangers]
     if not found:
-        regions = [_regions_of_last(network, stack) for stack in stacks]
+        regions = [tile_regions(network, stack) for stack in stacks]
         originals = {
             name: _Original(network, stack, regions[number], nests, network.operator[name])
             for number, stack in enumerate(stacks)
@@ -144,11 +145,6 @@ def _order(
             detail = f"tile {key[1]} of stack {key[0]} stands behind one of tile {last[1]} of stack {last[0]}"
             yield Violation(Rule.TILE_OUT_OF_ORDER, run.operator.name, detail)
         last = max(key, last)
-
-
-def _regions_of_last(network: Graph, stack: ScheduledStack) -> Sequence[Region]:
-    last = network.operator[stack.operators[-1]]
-    return tile_regions(last, network.tensor[last.outputs[0]].shape or (), stack)
 
 
 def _what_is_computed(
@@ -230,6 +226,8 @@ class _Original:
         operator = self.operator
         inputs = [self.shapes[name] for name in operator.inputs]
         output = self.shapes[operator.outputs[0]]
+        if region != whole_region(output) and multiplies_rows(operator, self.shapes):
+            return rows_multiplied(inputs[0], output, region)
         weights = [shape for name in operator.parameters if len(shape := self.shapes[name]) == len(output)]
         return seen(operator, inputs, weights[0] if weights else None, output, region)
 
