@@ -51,7 +51,7 @@ def alone(draw: st.DrawFn) -> Graph:
     made = {
         "product": graph_of("MatMul", (batch, rows, columns), (batch, rows, depth), (batch, depth, columns)),
         "reduction": graph_of("ReduceSum", (1, 1, rows, columns), (1, batch, rows, columns)),
-        "vectors": graph_of("MatMul", (batch, rows, columns), (batch, rows, depth), weight=(depth, columns)),
+        "vectors": graph_of("MatMul", (1, batch, rows, columns), (1, batch, rows, depth), weight=(depth, columns)),
     }
     return made[draw(st.sampled_from(sorted(made)))]
 

@@ -16,7 +16,7 @@ from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Window
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork, Layout, Read
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision, layers_of
 from onchip.transform.rewrite.activations import fuse
@@ -265,9 +265,9 @@ def test_products_of_rows_follow_each_other() -> None:
         (3, 20), step("first", "Gemm", "x", (3, 30), (30, 20)), step("then", "MatMul", "first", (3, 5), (30, 5))
     )
     first, then = fusable_of(graph).layers
-    assert first.layer == Layer(n=3, k=30, c=20)
-    assert then.layer == Layer(n=3, k=5, c=30)
-    assert first.output == FeatureMap("first", 90, 1, 1)
+    assert first.layer == Layer(p=3, k=30, c=20)
+    assert then.layer == Layer(p=3, k=5, c=30)
+    assert first.output == FeatureMap("first", 30, 3, 1, layout=Layout.MATRIX)
 
 
 def test_a_mean_over_all_pixels_is_a_global_pool() -> None:
@@ -372,11 +372,28 @@ def test_what_cannot_be_fused_is_refused_by_name_with_what_can(message: str) -> 
     assert "\n" not in text
 
 
-def test_a_map_of_three_dimensions_is_refused() -> None:
+def test_a_map_of_three_dimensions_is_a_matrix_unless_others_have_four() -> None:
+    (layer,) = fusable_of(graph_of((2, 4, 36), step("op", "Neg", "x", (2, 4, 36)))).layers
+    assert layer.output == FeatureMap("op", 72, 4, 1, layout=Layout.MATRIX)
     with pytest.raises(
-        InputError, match=r"Neg 'op': it cannot be fused: 'x' is \[1, 4, 36\], not batch, channels, rows"
+        InputError, match=r"Neg 'then': it cannot be fused: 'x' is \[1, 4, 36\], not batch, channels, rows"
     ):
-        fusable_of(graph_of((1, 4, 36), step("op", "Neg", "x", (1, 4, 36))))
+        fusable_of(
+            graph_of((1, 4, 36), step("then", "Neg", "x", (1, 4, 36)), step("op", "Reshape", "then", (1, 4, 6, 6)))
+        )
+
+
+@pytest.mark.parametrize(
+    ("operator", "why"),
+    [
+        (step("op", "Reshape", "x", (20, 3)), "it changes the shape of a matrix"),
+        (step("op", "MatMul", "x", (3, 20), (20, 20), attributes={"transA": 1}), "it is no product of rows"),
+        (step("op", "Softmax", "x", (3, 20)), "its kind is no loop nest"),
+    ],
+)
+def test_what_does_not_run_row_by_row_is_refused(operator: Step, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        fusable_of(graph_of((3, 20), operator))
 
 
 def test_a_network_without_layers_is_refused() -> None:

@@ -129,11 +129,19 @@ class EverySchedule:
         for order in permutations(group):
             shape = self.network.tensor[self.network.operator[order[-1]].outputs[0]].shape or ()
             rows, columns = shape[2:] if len(shape) == 4 else (1, 1)
+            if all(len(self.network.tensor[name].shape or ()) in (2, 3) for name in self._maps(group)):
+                rows = shape[-2]
             sizes = [one for one in product(range(1, columns + 1), range(1, rows + 1)) if one != (columns, rows)]
             modes = OverlapMode if len(group) > 1 else (OverlapMode.RECOMPUTE,)
             tilings = dict.fromkeys(Tiling(*size, mode).within(columns, rows) for size in sizes for mode in modes)
             found += [ScheduledStack(order, tiling) for tiling in tilings]
         return found
+
+    def _maps(self, group: Sequence[str]) -> Iterator[str]:
+        """Yield the inputs and the outputs of the operators of a group."""
+        for name in group:
+            operator = self.network.operator[name]
+            yield from (*operator.inputs, *operator.outputs)
 
 
 def _partitions(names: list[str]) -> Iterator[list[list[str]]]:

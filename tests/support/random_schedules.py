@@ -2,7 +2,9 @@
 
 `tiny_case`: 2 to 5 operators over a few elements, and a scratchpad of 8 to 32 bytes. `small_case`: 2 to 8 operators
 over some hundred elements, and a scratchpad near the need of the largest operator, so that addresses, orders and
-evictions matter. `joining_case`: the same with many concatenations. No operator is folded into another when the network
+evictions matter. `joining_case`: the same with many concatenations. `matrix_case`: tiny products of matrices.
+
+No operator is folded into another when the network
 is read.
 """
 
@@ -68,6 +70,20 @@ def joining_case(seed: int) -> Case:
     """Return 4 to 8 operators, with many that join maps along the channels, or read a concatenation."""
     kinds = ("Conv", "Conv", "Conv", "MaxPool", "Exp", "Softmax", "Concat", "Concat", "Concat", "Concat")
     return _small_case(f"joining{seed}", Random(f"joining {seed}"), kinds, (4, 8))
+
+
+def matrix_case(seed: int) -> Case:
+    """Return 2 to 4 operators on tiny matrices, mostly rows times weights, that branch and join occasionally."""
+    chance = Random(f"matrix {seed}")
+    batch = chance.choice(((), (), (1,), (2,)))
+    made = _Matrices(chance, (*batch, chance.randint(1, 3), chance.randint(1, 3)))
+    count = chance.choice((2, 2, 3, 3, 4))
+    while len(made.operators) < count:
+        made.add(chance.choice(("MatMul", "MatMul", "Gemm", "Exp", "Add", "Scaled", "Softmax")), (1, 2, 3), ())
+    registers = [_register(chance, ("weight",), (4,)), _register(chance, ("output",), (4, 8)), None, None]
+    one, capacity = chance.choice(registers), chance.choice((6, 8, 12, 16, 20, 24))
+    array = {chance.choice("KC"): 2}
+    return _case(f"matrix{seed}", made, _machine(chance, array, [one] if one else [], capacity, (1, 2, 3), (20, 50)))
 
 
 def _small_case(name: str, chance: Random, kinds: Sequence[str], counts: tuple[int, int]) -> Case:
@@ -148,6 +164,46 @@ class _Made:
         return {
             "format": "onchip-graph", "version": 1, "name": name, "tensors": tensors, "operators": self.operators,
         }  # fmt: skip
+
+
+class _Matrices(_Made):
+    """A builder of a network of matrices, whose last dimension is the columns."""
+
+    def add(self, kind: str, channels: Sequence[int], kernels: Sequence[int]) -> None:
+        """Append an operator that mostly reads the last matrix; without a suitable second one it is a product."""
+        names = list(self.shapes)
+        source = names[-1] if self.chance.random() < 0.7 else self.chance.choice(names)
+        *rows, columns = self.shapes[source]
+        beside = [one for one, own in self.shapes.items() if one != source and own == self.shapes[source]]
+        if (kind == "Add" and not beside) or (kind == "Gemm" and len(rows) > 1):
+            kind = "MatMul"
+        at, width = len(self.operators), self.chance.choice(channels)
+        operator: Fields = {
+            "name": f"op{at}",
+            "kind": kind,
+            "inputs": [source],
+            "outputs": [f"t{at}"],
+            "attributes": {},
+        }
+        made = self.shapes[source]
+        if kind in ("MatMul", "Gemm"):
+            turned = kind == "Gemm" and self.chance.random() < 0.5
+            self.weights[f"w{at}"] = (width, columns) if turned else (columns, width)
+            operator["parameters"] = [f"w{at}"]
+            if kind == "Gemm":
+                operator["attributes"]["transB"] = int(turned)
+            if self.chance.random() < 0.8:
+                operator["attributes"]["weight_factor"] = "right"
+            made = (*rows, width)
+        elif kind == "Scaled":
+            self.weights[f"w{at}"] = (columns,)
+            operator |= {"kind": "Mul", "parameters": [f"w{at}"]}
+        elif kind == "Add":
+            operator["inputs"].append(self.chance.choice(beside))
+        elif kind == "Softmax":
+            operator["attributes"] = {"axis": -1}
+        self.operators.append(operator)
+        self.shapes[f"t{at}"] = made
 
 
 def _fit_together(kind: str, one: tuple[int, ...], other: tuple[int, ...]) -> bool:

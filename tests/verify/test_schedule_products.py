@@ -228,11 +228,12 @@ def test_a_kind_of_a_plugin_has_the_nests_that_it_says(monkeypatch: pytest.Monke
     assert nests.layers == (replace(X_W, k=4, c=4, p=3, q=3),)
 
 
-def test_a_part_of_a_product_has_the_nest_of_all_of_it() -> None:
+def test_a_part_of_a_product_has_fewer_rows_and_all_columns() -> None:
     read, _, layer = PRODUCTS["rows of a vector"]
     nests = read.nests(((1, 2), (0, 7)))
     assert nests is not None
-    assert nests.layers == (layer,)
+    assert nests.layers == (replace(layer, n=1),)
+    assert read.nests(((1, 2), (0, 6))) is None
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,11 @@ RELU = Operator("f", "Relu", ("x",), ("y",))
 UP = replace(RELU, kind="ConvTranspose", parameters=("w",), attributes={"strides": [2, 3], "kernel_shape": [2, 3]})
 
 
+def regions(operator: Operator, shape: tuple[int, ...], stack: ScheduledStack) -> list[Region]:
+    """Return the regions of the tiles of one operator, whose input has the shape of its output."""
+    return tile_regions(network(operator, shape, shape), stack)
+
+
 def stack(columns: int, rows: int) -> ScheduledStack:
     return ScheduledStack(("f",), Tiling(columns, rows, OverlapMode.RECOMPUTE))
 
@@ -29,28 +34,35 @@ def pixels(rows: tuple[int, int], columns: tuple[int, int]) -> Region:
 
 
 def test_tiles_go_from_left_to_right_then_down_and_the_first_is_smaller() -> None:
-    assert tile_regions(RELU, (1, 8, 5, 7), stack(3, 2)) == [
+    assert regions(RELU, (1, 8, 5, 7), stack(3, 2)) == [
         pixels(rows, columns) for rows in ((0, 1), (1, 3), (3, 5)) for columns in ((0, 1), (1, 4), (4, 7))
     ]
 
 
 def test_tiles_that_fill_the_map_are_alike() -> None:
-    assert tile_regions(RELU, (1, 8, 4, 6), stack(6, 2)) == [pixels((0, 2), (0, 6)), pixels((2, 4), (0, 6))]
+    assert regions(RELU, (1, 8, 4, 6), stack(6, 2)) == [pixels((0, 2), (0, 6)), pixels((2, 4), (0, 6))]
 
 
 def test_a_pixel_of_a_transposed_convolution_is_a_square_of_outputs() -> None:
-    assert tile_regions(UP, (1, 8, 6, 8), stack(2, 2)) == [
+    assert regions(UP, (1, 8, 6, 8), stack(2, 2)) == [
         pixels(rows, columns) for rows in ((0, 2), (2, 6)) for columns in ((0, 3), (3, 8))
     ]
 
 
-@pytest.mark.parametrize("shape", [(8, 4), (8,), (1, 8, 9), (1, 8, 2, 2, 2)])
+@pytest.mark.parametrize("shape", [(1, 4), (8,), (1, 8, 2, 2, 2)])
 def test_what_has_no_rows_and_columns_is_one_tile(shape: tuple[int, ...]) -> None:
-    assert tile_regions(RELU, shape, stack(1, 1)) == [tuple((0, size) for size in shape)]
+    assert regions(RELU, shape, stack(1, 1)) == [tuple((0, size) for size in shape)]
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (3,)])
+def test_matrices_are_tiled_by_rows(batch: tuple[int, ...]) -> None:
+    whole = tuple((0, size) for size in batch)
+    expected = [(*whole, rows, (0, 4)) for rows in ((0, 2), (2, 5))]
+    assert regions(RELU, (*batch, 5, 4), stack(1, 3)) == expected
 
 
 def test_without_a_tiling_there_is_one_tile() -> None:
-    assert tile_regions(RELU, (1, 8, 5, 7), ScheduledStack(("f",))) == [pixels((0, 5), (0, 7))]
+    assert regions(RELU, (1, 8, 5, 7), ScheduledStack(("f",))) == [pixels((0, 5), (0, 7))]
 
 
 def network(operator: Operator, source: tuple[int, ...], output: tuple[int, ...]) -> Graph:
@@ -63,8 +75,8 @@ def network(operator: Operator, source: tuple[int, ...], output: tuple[int, ...]
     [
         (network(RELU, (1, 8, 5, 7), (1, 8, 5, 7)), (7, 5)),
         (network(UP, (1, 8, 3, 3), (1, 8, 6, 8)), (3, 3)),
-        (network(RELU, (8, 4), (8, 4)), (1, 1)),
-        (network(RELU, (1, 8, 9), (1, 8, 9)), (1, 1)),
+        (network(RELU, (8, 4), (8, 4)), (1, 8)),
+        (network(RELU, (1, 8, 9), (1, 8, 9)), (1, 8)),
     ],
 )
 def test_a_tile_may_be_as_large_as_the_map(made: Graph, largest: tuple[int, int]) -> None:

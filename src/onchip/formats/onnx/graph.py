@@ -214,7 +214,8 @@ class _Builder:
     def _fits_both_orders(self, node: onnx.NodeProto) -> bool:
         """Return True if a product of an input and a square parameter would also fit with its factors exchanged."""
         left, right = self.storage.base(node.input[0]), self.storage.base(node.input[1])
-        if left in self.types.constants or right not in self.types.constants or {left, right} - self.types.static.keys():
+        is_by_weight = left not in self.types.constants and right in self.types.constants
+        if not is_by_weight or {left, right} - self.types.static.keys():
             return False
         shapes = [self.types.shape_and_element_type(name)[0] for name in (left, right)]
         return shapes[0][-2:] == shapes[1] and len(shapes[1]) == 2 and shapes[1][0] == shapes[1][1]

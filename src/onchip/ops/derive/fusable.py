@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -17,6 +17,8 @@ from onchip.ir.window import Window
 
 ROW_AXES: Final = 3
 """Number of dimensions from which an image has columns; with more dimensions it also has rows."""
+SLIDING: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool"})
+"""Kinds whose windows slide over rows and columns."""
 MATRIX_RANKS: Final = (2, 3)
 """Numbers of dimensions of a matrix, possibly with a batch before it."""
 
@@ -33,13 +35,14 @@ class Layout(Enum):
 def layout_of(graph: Graph) -> Layout:
     """Return the layout of a network's maps.
 
-    They are matrices if every tensor that an operator writes or reads as a map has two or three dimensions, and one of
-    them has several rows.
+    They are matrices if every tensor that an operator writes or reads as a map has two or three dimensions, one of them
+    has several rows, and no window slides over them.
     """
     shapes = [tensor.shape for tensor in graph.tensors if tensor.role is not Role.PARAMETER]
     are_matrices = all(shape is not None and len(shape) in MATRIX_RANKS for shape in shapes)
     has_rows = are_matrices and any(shape is not None and shape[-2] > 1 for shape in shapes)
-    return Layout.MATRIX if has_rows else Layout.IMAGE
+    has_windows = any(operator.kind in SLIDING for operator in graph.operators)
+    return Layout.MATRIX if has_rows and not has_windows else Layout.IMAGE
 
 
 def pixels_of(shape: tuple[int, ...], layout: Layout = Layout.IMAGE) -> tuple[int, int]:
@@ -51,6 +54,15 @@ def pixels_of(shape: tuple[int, ...], layout: Layout = Layout.IMAGE) -> tuple[in
         return shape[-2], 1
     rows = shape[-2] if len(shape) > ROW_AXES else 1
     return rows, shape[-1] if len(shape) >= ROW_AXES else 1
+
+
+def pixels_in_tiles(graph: Graph, operators: Sequence[str]) -> tuple[int, int]:
+    """Return the rows and columns along which tiles cut the last output of operators that run as one group."""
+    shape = graph.tensor[graph.operator[operators[-1]].outputs[0]].shape or ()
+    names = (name for one in operators for name in (*graph.operator[one].inputs, *graph.operator[one].outputs))
+    if all(len(graph.tensor[name].shape or ()) in MATRIX_RANKS for name in names):
+        return pixels_of(shape, Layout.MATRIX)
+    return (shape[-2], shape[-1]) if len(shape) > ROW_AXES else (1, 1)
 
 
 def ranges_of_pixels(region: Region, layout: Layout = Layout.IMAGE) -> tuple[Range, Range]:

@@ -14,7 +14,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.ir.window import Window, begins_inside, integers
 from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Layout, Read
+from onchip.ops.derive.fusable import SLIDING, FeatureMap, FusableLayer, Layout, Read
 from onchip.ops.derive.layers_of import LeftOut, Precision, shapes_of
 from onchip.ops.derive.operands import largest_first, multiplies_rows, nest_operands, precise
 from onchip.ops.views.fusable_views import (
@@ -29,7 +29,6 @@ from onchip.ops.views.shown_maps import ShownMaps
 from onchip.ops.windows.sliding_windows import NoLayerError
 from onchip.ops.windows.transposed import nest_of_transposed
 
-_SLIDING: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool"})
 _OF_ALL_PIXELS: Final = frozenset(
     {"GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"}
     | {"Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"}
@@ -128,7 +127,7 @@ class FusableReading:
         layer, output = self._nest(operator, operator.name), self.shown.map(operator.outputs[0])
         if self.shown.layout is Layout.MATRIX:
             return self._row_by_row(operator, layer, output)
-        if operator.kind in _SLIDING:
+        if operator.kind in SLIDING:
             if begins_inside(operator):
                 raise NoLayerError("its windows begin inside the map")
             if self._is_reshaped(operator):

@@ -71,16 +71,24 @@ class NestsOfNetwork:
         return self._tiles[key]
 
     def _of_rows(self, operator: Operator, rows: int) -> tuple[Layer, ...]:
-        """Return the nest over some rows of a matrix: rows are in N, or in G if the nest has no batch.
+        """Return the nest over some rows of a matrix, which are in N or in G.
 
-        They are in G, too, if the second operand has an element for each row.
+        They are in G if the nest has no batch, if the second operand has an element for each row, and if an operator
+        element by element takes the batch of its only matrix as N.
         """
         key = operator.name, (rows, 1), (0, 0, 0, 0)
         if key not in self._tiles:
             (layer,) = self.whole(operator)
-            every = (self.graph.tensor[operator.outputs[0]].shape or ())[-2]
-            are_groups = layer.n % every or (self._weight_has_rows(operator, every) and layer.g % every == 0)
-            part = replace(layer, g=layer.g // every * rows) if are_groups else replace(layer, n=layer.n // every * rows)
+            shape = self.graph.tensor[operator.outputs[0]].shape or ()
+            every = shape[-2]
+            if layer.has_weight:
+                are_groups = layer.n == 1 or self._weight_has_rows(operator, every)
+            else:
+                are_groups = len(shape) > min(MATRIX_RANKS)
+            if are_groups:
+                part = replace(layer, g=layer.g // every * rows)
+            else:
+                part = replace(layer, n=layer.n // every * rows)
             self._tiles[key] = (part,)
         return self._tiles[key]
 

@@ -11,8 +11,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import RIGHT, SEEN_SHAPES, WEIGHT_FACTOR, Operator
 from onchip.ir.operator_kinds import nests_of_plugin
-from onchip.ops.derive.layers_of import Precision, shapes_of
 from onchip.ops.contractions.products import MATRIX_KINDS
+from onchip.ops.derive.layers_of import Precision, shapes_of
 from onchip.ops.registry.entries import ENTRIES
 from onchip.ops.windows.sliding_windows import NoLayerError
 

@@ -15,6 +15,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
+from onchip.ops.derive.fusable import pixels_in_tiles
 from onchip.scheduling.fronts.stack_front import (
     Operators,
     StackDemand,
@@ -185,19 +186,18 @@ class Grouper:
 
         The first is the largest whose share of every operator's maps fits on chip.
         """
-        network = self.maker.question.network
-        shape = network.tensor[network.operator[operators[-1]].outputs[0]].shape
-        if shape is None or len(shape) < 2:
-            return
-        *_, rows, columns = shape
+        rows, columns = pixels_in_tiles(self.maker.question.network, operators)
         most = self._largest_share(operators) * rows * columns
-        width, height = columns, rows
+        width, height, strips = columns, rows, 1
         while True:
             if width * height <= most or width * height == 1:
                 yield Tiling(width, height, OverlapMode.FULLY_CACHED).within(columns, rows)
             if width * height == 1:
                 return
-            if height > 1:
+            if height > 1 and columns == 1:
+                strips += max(1, strips // 2)
+                height = -(-rows // strips)
+            elif height > 1:
                 height = -(-height // 2)
             else:
                 width = -(-width // 2)

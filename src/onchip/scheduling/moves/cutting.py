@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
 from onchip.ir.layer import Layer
+from onchip.ops.derive.fusable import pixels_in_tiles
 from onchip.scheduling.fronts.stack_front import (
     Operators,
     StackDemand,
@@ -148,11 +149,10 @@ class Cutter:
 
     def _tilings_of(self, stack: ScheduledStack) -> Iterator[Tiling]:
         """Yield the stack's tiling, then strips of several times as many pixels: fewer tiles share less halo."""
-        shape = self._shape_of(stack)
-        if stack.tiling is None or shape is None:
+        if stack.tiling is None:
             return
         yield stack.tiling
-        own, (*_, rows, columns) = stack.tiling, shape
+        own, (rows, columns) = stack.tiling, self._pixels_of(stack)
         for times, parts in product(TIMES_AS_MANY_PIXELS, PARTS_OF_A_ROW):
             across = -(-columns // parts)
             down = own.columns * own.rows * times // across
@@ -160,11 +160,9 @@ class Cutter:
             if _tiles(strip, rows, columns) < _tiles(own, rows, columns):
                 yield strip
 
-    def _shape_of(self, stack: ScheduledStack) -> tuple[int, ...] | None:
-        """Return the shape of the stack's output; None if the output has no known rows and columns."""
-        network = self.maker.question.network
-        shape = network.tensor[network.operator[stack.operators[-1]].outputs[0]].shape
-        return shape if shape is not None and len(shape) > 1 else None
+    def _pixels_of(self, stack: ScheduledStack) -> tuple[int, int]:
+        """Return the rows and columns of the stack's output."""
+        return pixels_in_tiles(self.maker.question.network, stack.operators)
 
     def _look_at_whole(self, name: str, sources: Sequence[ScheduleAttempt], run: Run) -> None:
         stack = ScheduledStack((name,))
@@ -178,8 +176,7 @@ class Cutter:
 
     def _is_over_pixels(self, stack: ScheduledStack, layer: Layer) -> bool:
         """Return True if the P and Q loops of the layer are the rows and columns of the stack's output."""
-        shape = self._shape_of(stack)
-        return shape is not None and shape[-2:] == (layer.p, layer.q)
+        return self._pixels_of(stack) == (layer.p, layer.q)
 
     def _look(self, hope: _Hope, run: Run) -> None:
         """Compute the front of the stack, which gets none if it has no mapping when it runs alone."""
@@ -215,11 +212,11 @@ class Cutter:
 
         None if it is invalid, has no mapping, or time is short.
         """
-        maker, heard, shape = self.maker, list[FoundSchedule](), self._shape_of(stack)
+        maker, heard = self.maker, list[FoundSchedule]()
         if maker.question.views.issuperset(stack.operators):
             return StackDemand({}, 0, 0, 0)
-        if stack.tiling is not None and shape is not None:
-            count = len(stack.operators) * _tiles(stack.tiling, shape[-2], shape[-1])
+        if stack.tiling is not None:
+            count = len(stack.operators) * _tiles(stack.tiling, *self._pixels_of(stack))
             if count * SECONDS_TO_COMPOSE_AN_OPERATOR > run.seconds_left:
                 return None
         part = replace(maker.question, network=part_of_network(maker.question.network, stack.operators), lower_bound=0)

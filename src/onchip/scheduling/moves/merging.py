@@ -9,6 +9,7 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import Operand
 from onchip.ir.graph import Graph
+from onchip.ops.derive.fusable import pixels_in_tiles
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
 from onchip.scheduling.program.places import Places, StackMap
@@ -138,14 +139,10 @@ class Merger:
 
     def _tilings(self, operators: Sequence[str]) -> Iterator[Tiling]:
         """Yield tilings of the last operator's output: whole rows first, then parts of rows, in every overlap mode."""
-        network = self.maker.question.network
-        shape = network.tensor[network.operator[operators[-1]].outputs[0]].shape
-        if shape is None or len(shape) < 2:
-            return
-        *_, rows, columns = shape
+        rows, columns = pixels_in_tiles(self.maker.question.network, operators)
         found: dict[Tiling, None] = {}
         for width in _parts(columns):
-            for height in _parts(rows):
+            for height in _parts(rows) if columns > 1 else _strips(rows):
                 tiles = -(-columns // width) * -(-rows // height)
                 if tiles <= self.most_tiles and (tiles > 1 or len(operators) > 1):
                     for mode in OverlapMode if len(operators) > 1 else (OverlapMode.RECOMPUTE,):
@@ -158,4 +155,13 @@ def _parts(size: int) -> Iterator[int]:
     while size > 1:
         yield size
         size = -(-size // 2)
+    yield 1
+
+
+def _strips(rows: int) -> Iterator[int]:
+    """Yield the heights of 1, 2, 3, 4, 6, 9, ... strips, down to one row."""
+    count = 1
+    while count < rows:
+        yield -(-rows // count)
+        count += max(1, count // 2)
     yield 1

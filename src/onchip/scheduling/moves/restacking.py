@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.ops.derive.fusable import pixels_in_tiles
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
 from onchip.scheduling.program.places import Places
@@ -104,7 +105,8 @@ class Restacker:
     def _in_place_of(self, stack: ScheduledStack) -> Iterator[_Stacks]:
         """Yield replacements of a stack in tiles.
 
-        These are every operator alone, tiles of twice or half the width or height, and other overlap modes. If a tile
+        These are every operator alone, tiles of twice or half the width or height, one strip of rows more or less, and
+        other overlap modes. If a tile
         spans a whole axis, the overlap modes are equivalent along it. So half of it is tried in each mode.
         """
         if stack.tiling is None:
@@ -115,12 +117,10 @@ class Restacker:
             yield (replace(stack, tiling=tiling),)
 
     def _tilings(self, operators: Sequence[str], tiling: Tiling) -> Iterator[Tiling]:
-        network = self.maker.question.network
-        shape = network.tensor[network.operator[operators[-1]].outputs[0]].shape
-        if shape is None:
-            return
-        *_, rows, columns = shape
+        rows, columns = pixels_in_tiles(self.maker.question.network, operators)
+        strips = -(-rows // tiling.rows)
         others = (
+            *(Tiling(tiling.columns, -(-rows // count), tiling.mode) for count in (strips + 1, strips - 1) if count),
             *(Tiling(tiling.columns, tiling.rows, mode) for mode in OverlapMode),
             Tiling(2 * tiling.columns, tiling.rows, tiling.mode),
             Tiling(tiling.columns, 2 * tiling.rows, tiling.mode),

@@ -16,7 +16,7 @@ from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.model.group.cost import StackCost
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.derive.fusable import MATRIX_RANKS, FusableNetwork
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.scheduling.candidates.given_stacks import GivenStacks
@@ -119,12 +119,19 @@ class FusionSearch:
         """Yield runs of consecutive operators that can be fused; runs of one layer are left out."""
         names: list[str] = []
         for operator in self.network.operators:
-            if operator.kind not in VIEWS and not self._may_be_fused(operator):
+            if not self._is_view_inside(operator) and not self._may_be_fused(operator):
                 yield from self._cut(names)
                 names = []
             else:
                 names.append(operator.name)
         yield from self._cut(names)
+
+    def _is_view_inside(self, operator: Operator) -> bool:
+        """Return True if the operator is a view through which groups may see: not one that reshapes a matrix."""
+        if operator.kind not in VIEWS:
+            return False
+        shapes = {self.network.tensor[name].shape or () for name in (*operator.inputs[:1], *operator.outputs)}
+        return len(shapes) == 1 or not any(len(one) in MATRIX_RANKS and one[-2] > 1 for one in shapes)
 
     def _may_be_fused(self, operator: Operator) -> bool:
         """Return True if the operator can be fused; a concatenation or sum is tested together with its readers."""

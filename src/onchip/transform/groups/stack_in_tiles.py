@@ -66,9 +66,7 @@ class StackInTiles:
         rows = lines_inside(self.stack, self.rows, cached=self.tiling.mode.caches_rows)
         columns = lines_inside(self.stack, self.columns, cached=self.tiling.mode.caches_columns)
         layout = self.stack.output.layout
-        return {
-            name: MapBands(graph.tensor[name], lines, columns[name], layout=layout) for name, lines in rows.items()
-        }
+        return {name: MapBands(graph.tensor[name], lines, columns[name], layout=layout) for name, lines in rows.items()}
 
     def lines_outside(
         self, graph: Graph, layouts: Mapping[str, Layout]
@@ -135,13 +133,13 @@ class StackInTiles:
         """
         shape, layout = views.parts.graph.tensor[name].shape or (), views.bands[read.source].layout
         is_repeated = max(read.rows.repeat, read.columns.repeat) > 1
-        wanted = (
+        rows, columns = (
             own if size == map_size and not is_repeated else other
             for size, map_size, own, other in zip(
                 pixels_of(shape, layout), views.bands[read.source].pixels, *ranges, strict=True
             )
         )
-        return region_of_pixels(whole_region(shape), *wanted, layout)
+        return region_of_pixels(whole_region(shape), rows, columns, layout)
 
     def _seen_of_view(
         self, name: str, use: tuple[Read, ReadUse, ReadUse], computed: tuple[Range, Range], views: ViewEmission

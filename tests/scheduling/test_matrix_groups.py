@@ -1,0 +1,130 @@
+"""Groups of matrices: products with weights and operators element by element, tiled by rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.api.check_schedule import check_schedule_document
+from onchip.api.kernels import RunValues
+from onchip.api.run_schedule import execution_of
+from onchip.api.schedule import ScheduleRequest, schedule_network
+from onchip.bounds.network.relaxation import relaxation
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.ops.derive.fusable import pixels_in_tiles
+from onchip.ops.derive.layers_of import Precision
+from onchip.ops.derive.operands import multiplies_rows
+from onchip.transform.groups.tiled import tile_graph
+from onchip.verify.schedule.products import multiplies_rows as verifier_finds_rows
+from oracles.every_schedule import EverySchedule
+from oracles.packing import TooLargeError
+from oracles.schedule import Work
+from support.random_schedules import matrix_case
+from support.scheduled_stacks import all_whole
+from support.series import series
+from support.small_schedules import chip
+from transform.test_tile_graph_verified import assert_both_agree
+
+
+def product(
+    kind: str, source: tuple[int, ...], weight: tuple[int, ...], written: tuple[int, ...], **stated: str
+) -> Graph:
+    """Return a network of one product of an input with a parameter."""
+    shapes = {"x": (source, Role.INPUT), "w": (weight, Role.PARAMETER), "y": (written, Role.OUTPUT)}
+    tensors = tuple(Tensor.of_shape(name, shape, 8, role) for name, (shape, role) in shapes.items())
+    return Graph("one", tensors, (Operator("f", kind, ("x",), ("y",), ("w",), dict(stated)),))
+
+
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        (product("MatMul", (4, 3), (3, 5), (4, 5)), True),
+        (product("MatMul", (2, 4, 3), (3, 5), (2, 4, 5)), True),
+        (product("MatMul", (3, 5), (4, 3), (4, 5)), False),
+        (product("MatMul", (3, 3), (3, 3), (3, 3)), False),
+        (product("MatMul", (3, 3), (3, 3), (3, 3), weight_factor="right"), True),
+        (product("FULLY_CONNECTED", (3, 3), (3, 3), (3, 3)), True),
+        (product("Gemm", (4, 3), (5, 3), (4, 5), transB="1"), True),
+    ],
+)
+def test_a_product_is_cut_by_rows_only_if_its_input_is_the_left_factor(graph: Graph, expected: bool) -> None:
+    (operator,) = graph.operators
+    shapes = {tensor.name: tensor.shape or () for tensor in graph.tensors}
+    assert multiplies_rows(graph, operator) is expected
+    assert verifier_finds_rows(operator, shapes) is expected
+
+
+def random_groups(network: Graph, chance: Random) -> tuple[ScheduledStack, ...]:
+    """Return runs of operators in their order, each in tiles or whole."""
+    names, stacks = [one.name for one in network.operators], list[ScheduledStack]()
+    while names:
+        count = chance.randint(1, len(names))
+        group, names = names[:count], names[count:]
+        rows, columns = pixels_in_tiles(network, group)
+        if count == 1 and chance.random() < 0.5:
+            stacks.append(ScheduledStack(tuple(group)))
+        else:
+            tiling = Tiling(chance.randint(1, columns), chance.randint(1, rows), chance.choice(list(OverlapMode)))
+            stacks.append(ScheduledStack(tuple(group), tiling.within(columns, rows)))
+    return tuple(stacks)
+
+
+@pytest.mark.parametrize("seed", series(range(400), 24))
+def test_tiles_of_matrices_are_what_the_verifier_derives(seed: int) -> None:
+    network, chance = matrix_case(seed).network, Random(seed)
+    for _ in range(4):
+        stacks = random_groups(network, chance)
+        try:
+            tiles = tile_graph(network, stacks, Precision(8))
+        except ScheduleError:
+            continue
+        assert_both_agree(network, stacks, tiles, 24)
+
+
+@pytest.mark.parametrize("objective", ["traffic", "energy"])
+@pytest.mark.parametrize("seed", series(range(120), 4))
+def test_no_schedule_of_matrices_is_below_the_bound(seed: int, objective: str) -> None:
+    case = matrix_case(seed)
+    precision = Precision(8, None).on(case.machine)
+    try:
+        best = EverySchedule(case.network, case.machine, precision).best(objective, Work(5_000))
+    except TooLargeError:
+        pytest.skip("too large for the oracle")
+    whole = tile_graph(case.network, all_whole(case.network), precision)
+    found = relaxation(whole.graph, whole.nests, case.machine, every_memory_keeps=True, operands=whole.nest_operands)
+    assert (found.traffic_bytes if objective == "traffic" else found.energy_fj) <= best.cost
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_group_of_matrices_in_tiles_gives_the_values_of_the_network(rows: int, tmp_path: Path) -> None:
+    shapes = {"x": (2, 5, 4), "a": (2, 5, 6), "b": (2, 5, 6), "c": (2, 5, 3), "v": (4, 6), "w": (6, 3)}
+    roles = {"x": "input", "c": "output", "v": "parameter", "w": "parameter"}
+    steps = (("a", "MatMul", "x", ["v"]), ("b", "Relu", "a", []), ("c", "MatMul", "b", ["w"]))
+    network = {
+        "format": "onchip-graph", "version": 1, "name": "rows",
+        "tensors": [
+            {"name": name, "shape": shape, "bits": 8, "role": roles.get(name, "activation")} for name, shape in shapes.items()
+        ],
+        "operators": [
+            {"name": name, "kind": kind, "inputs": [source], "outputs": [name], "parameters": [*parameters]}
+            for name, kind, source, parameters in steps
+        ],
+    }  # fmt: skip
+    (tmp_path / "rows.json").write_text(json.dumps(network))
+    source = str(tmp_path / "rows.json")
+    options = ScheduleOptions("one", (1, rows), OverlapMode.RECOMPUTE)
+    found = schedule_network(ScheduleRequest(source, chip(), options=options, uses_cache=False)).document
+    assert found is not None
+    (stack,) = found.answer.stacks
+    assert stack.tiling == Tiling(1, rows, OverlapMode.RECOMPUTE)
+    run = execution_of(check_schedule_document(found, source), source, RunValues(7))
+    assert run.is_right
+    assert run.relative_difference == 0
