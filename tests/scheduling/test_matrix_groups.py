@@ -107,11 +107,16 @@ def test_no_schedule_of_matrices_is_below_the_bound(seed: int, objective: str) -
 def test_a_group_of_matrices_in_tiles_gives_the_values_of_the_network(rows: int, tmp_path: Path) -> None:
     shapes = {"x": (2, 5, 4), "a": (2, 5, 6), "b": (2, 5, 6), "c": (2, 5, 3), "v": (4, 6), "w": (6, 3)}
     roles = {"x": "input", "c": "output", "v": "parameter", "w": "parameter"}
-    steps = (("a", "MatMul", "x", ["v"]), ("b", "Relu", "a", []), ("c", "MatMul", "b", ["w"]))
+    steps: list[tuple[str, str, str, list[str]]] = [
+        ("a", "MatMul", "x", ["v"]),
+        ("b", "Relu", "a", []),
+        ("c", "MatMul", "b", ["w"]),
+    ]
     network = {
         "format": "onchip-graph", "version": 1, "name": "rows",
         "tensors": [
-            {"name": name, "shape": shape, "bits": 8, "role": roles.get(name, "activation")} for name, shape in shapes.items()
+            {"name": name, "shape": shape, "bits": 8, "role": roles.get(name, "activation")}
+            for name, shape in shapes.items()
         ],
         "operators": [
             {"name": name, "kind": kind, "inputs": [source], "outputs": [name], "parameters": [*parameters]}
