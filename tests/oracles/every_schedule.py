@@ -129,19 +129,21 @@ class EverySchedule:
         for order in permutations(group):
             shape = self.network.tensor[self.network.operator[order[-1]].outputs[0]].shape or ()
             rows, columns = shape[2:] if len(shape) == 4 else (1, 1)
-            if all(len(self.network.tensor[name].shape or ()) in (2, 3) for name in self._maps(group)):
-                rows = shape[-2]
+            if self._are_matrices(group):
+                rows, columns = shape[-2], shape[-3] if len(shape) == 4 else 1
             sizes = [one for one in product(range(1, columns + 1), range(1, rows + 1)) if one != (columns, rows)]
             modes = OverlapMode if len(group) > 1 else (OverlapMode.RECOMPUTE,)
             tilings = dict.fromkeys(Tiling(*size, mode).within(columns, rows) for size in sizes for mode in modes)
             found += [ScheduledStack(order, tiling) for tiling in tilings]
         return found
 
-    def _maps(self, group: Sequence[str]) -> Iterator[str]:
-        """Yield the inputs and the outputs of the operators of a group."""
-        for name in group:
-            operator = self.network.operator[name]
-            yield from (*operator.inputs, *operator.outputs)
+    def _are_matrices(self, group: Sequence[str]) -> bool:
+        """Return True if a group of this oracle's networks, without windows, is tiled by rows and heads."""
+        operators = [self.network.operator[name] for name in group]
+        names = {name for one in operators for name in (*one.inputs, *one.outputs)}
+        ranks = {len(self.network.tensor[name].shape or ()) for name in names}
+        kinds = {one.kind for one in operators}
+        return ranks <= {2, 3} or (ranks <= {2, 3, 4} and bool(kinds & {"MatMul", "Softmax"}) and "Conv" not in kinds)
 
 
 def _partitions(names: list[str]) -> Iterator[list[list[str]]]:

@@ -75,11 +75,12 @@ def joining_case(seed: int) -> Case:
 def matrix_case(seed: int) -> Case:
     """Return 2 to 4 operators on tiny matrices, mostly rows times weights, that branch and join occasionally."""
     chance = Random(f"matrix {seed}")
-    batch = chance.choice(((), (), (1,), (2,)))
+    batch = chance.choice(((), (), (1,), (2,), (1, 2), (2, 1)))
     made = _Matrices(chance, (*batch, chance.randint(1, 3), chance.randint(1, 3)))
     count = chance.choice((2, 2, 3, 3, 4))
+    kinds = ("MatMul", "MatMul", "Product", "Product", "Gemm", "Exp", "Add", "Scaled", "Softmax", "Softmax")
     while len(made.operators) < count:
-        made.add(chance.choice(("MatMul", "MatMul", "Gemm", "Exp", "Add", "Scaled", "Softmax")), (1, 2, 3), ())
+        made.add(chance.choice(kinds), (1, 2, 3), ())
     registers = [_register(chance, ("weight",), (4,)), _register(chance, ("output",), (4, 8)), None, None]
     one, capacity = chance.choice(registers), chance.choice((6, 8, 12, 16, 20, 24))
     array = {chance.choice("KC"): 2}
@@ -157,7 +158,8 @@ class _Made:
     def fields(self, name: str) -> Fields:
         """Return the graph file: maps that no operator reads are outputs."""
         read = {one for operator in self.operators for one in operator["inputs"]}
-        roles = {name: "activation" if name in read else "output" for name in self.shapes} | {"x": "input"}
+        made = {one for operator in self.operators for one in operator["outputs"]}
+        roles = {one: "input" if one not in made else "activation" if one in read else "output" for one in self.shapes}
         roles |= dict.fromkeys(self.weights, "parameter")
         shapes = self.shapes | self.weights
         tensors = [{"name": one, "shape": list(shapes[one]), "bits": 8, "role": roles[one]} for one in shapes]
@@ -177,6 +179,9 @@ class _Matrices(_Made):
         beside = [one for one, own in self.shapes.items() if one != source and own == self.shapes[source]]
         if (kind == "Add" and not beside) or (kind == "Gemm" and len(rows) > 1):
             kind = "MatMul"
+        if kind == "Product":
+            self._multiply(source)
+            return
         at, width = len(self.operators), self.chance.choice(channels)
         operator: Fields = {
             "name": f"op{at}",
@@ -204,6 +209,18 @@ class _Matrices(_Made):
             operator["attributes"] = {"axis": -1}
         self.operators.append(operator)
         self.shapes[f"t{at}"] = made
+
+    def _multiply(self, source: str) -> None:
+        """Append a product with another matrix, or with a new input of the network."""
+        *batch, _, columns = self.shapes[source]
+        at = len(self.operators)
+        right = [one for one, own in self.shapes.items() if one != source and own[:-1] == (*batch, columns)]
+        name = self.chance.choice(right) if right and self.chance.random() < 0.5 else f"y{at}"
+        self.shapes.setdefault(name, (*batch, columns, self.chance.randint(1, 3)))
+        self.operators.append(
+            {"name": f"op{at}", "kind": "MatMul", "inputs": [source, name], "outputs": [f"t{at}"], "attributes": {}}
+        )
+        self.shapes[f"t{at}"] = (*self.shapes[source][:-1], self.shapes[name][-1])
 
 
 def _fit_together(kind: str, one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -23,8 +23,8 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Shape, integers
 from onchip.ops.derive.banded_operands import LOOKUPS
-from onchip.ops.derive.fusable import MATRIX_RANKS, Layout, pixels_of
-from onchip.ops.derive.operands import multiplies_rows
+from onchip.ops.derive.fusable import MATRIX_RANKS, OF_ROWS, Layout, pixels_of
+from onchip.ops.derive.operands import multiplies_matrices, multiplies_rows
 from onchip.ops.derive.without_nest import WITHOUT_NEST
 from onchip.ops.views.fusable_views import SAME_ELEMENTS
 from onchip.ops.views.views import RESIZES, Pace, paces_of
@@ -137,12 +137,23 @@ def runs_whole(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bo
     if operator.kind in SAME_ELEMENTS:
         return any(graph.tensor[name].shape not in (None, written) for name in operator.inputs[:1])
     is_view = operator.kind in VIEWS | JOINS
-    return runs_alone(graph, operator, nests) or (not is_view and pixels_cut(written) == (1, 1))
+    return runs_alone(graph, operator, nests) or (not is_view and set(pixels_cut(graph, operator)) <= {(1, 1), None})
 
 
-def pixels_cut(shape: Shape) -> tuple[int, int]:
-    """Return the rows and columns along which tiles cut a map: of a matrix its rows, of an image of one row none."""
-    return pixels_of(shape, Layout.MATRIX if len(shape) in MATRIX_RANKS else Layout.IMAGE)
+def pixels_cut(graph: Graph, operator: Operator) -> tuple[tuple[int, int], tuple[int, int] | None]:
+    """Return the rows and columns along which tiles cut the output of an operator: of a matrix, its rows.
+
+    A tensor of four dimensions may be cut as an image or, if the network has products or normalisations of such
+    tensors, as matrices, along the rows and heads that are returned last.
+    """
+    shape = graph.tensor[operator.outputs[0]].shape or ()
+    if len(shape) in MATRIX_RANKS:
+        return pixels_of(shape, Layout.MATRIX), None
+    has_heads = len(shape) == _MAP_RANK and any(
+        one.kind in OF_ROWS | {"MatMul"} and len(graph.tensor[one.outputs[0]].shape or ()) == _MAP_RANK
+        for one in graph.operators
+    )
+    return pixels_of(shape), pixels_of(shape, Layout.MATRIX) if has_heads else None
 
 
 def runs_alone(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bool:
@@ -150,7 +161,7 @@ def runs_alone(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bo
     written = graph.tensor[operator.outputs[0]].shape
     if written is None or len(operator.outputs) > 1 or operator.kind in VIEWS:
         return False
-    is_layer = operator.kind in JOINS or bool(nests) or operator.kind not in WITHOUT_NEST
+    is_layer = operator.kind in JOINS | OF_ROWS or bool(nests) or operator.kind not in WITHOUT_NEST
     return len(written) not in (*MATRIX_RANKS, _MAP_RANK) or not is_layer
 
 
@@ -158,14 +169,17 @@ def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: s
     """Return the reach of an operator's first outputs into an input, along rows and columns, or None if unknown."""
     tensor, output = graph.tensor[name], graph.tensor[operator.outputs[0]]
     source, written = tensor.shape or (), output.shape or ()
-    if not nests:
+    if operator.kind in OF_ROWS:
+        alike = source == written
+    elif not nests:
         is_seen_alike = operator.kind in JOINS or (operator.kind in SAME_ELEMENTS and source == written)
         alike = is_seen_alike and len(source) == len(written) == _MAP_RANK and source[-2:] == written[-2:]
     else:
         alike = all(layer.is_element_by_element for layer in nests) and _are_alike(tensor, output)
-    if alike or (bool(nests) and multiplies_rows(graph, operator)):
-        rows, columns = pixels_cut(written)
-        return Reach(1, 1, rows), Reach(1, 1, columns)
+    is_left = name == operator.inputs[0] and multiplies_matrices(graph, operator)
+    if alike or is_left or multiplies_rows(graph, operator):
+        pixels, heads = pixels_cut(graph, operator)
+        return Reach(1, 1, pixels[0]), Reach(1, 1, max(pixels[1], heads[1] if heads else 1))
     if len(nests) != 1 or len(operator.inputs) != 1 or not _lies_over(nests[0], tensor, output):
         return None
     found = []

@@ -36,6 +36,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.rates import MemoryRates
 from onchip.ops.derive.banded_operands import LOOKUPS
+from onchip.ops.derive.fusable import pixels_of
 from onchip.ops.derive.operands import multiplies_rows
 from onchip.ops.views.joined_maps import JoinedMaps, parts_of
 
@@ -136,7 +137,7 @@ class CrowdedNetwork:
                     operator.outputs,
                     self._map_bits(operator),
                     {name: each for name, each in reaches.items() if each is not None},
-                    pixels_cut(outputs[0].shape or ()),
+                    *pixels_cut(self.graph, operator),
                     weight,
                     is_whole=runs_whole(self.graph, operator, nests),
                     is_lone=runs_alone(self.graph, operator, nests),
@@ -187,7 +188,7 @@ class CrowdedNetwork:
         shape = self.graph.tensor[operator.outputs[0]].shape
         if not nests[0].has_weight or shape is None:
             return False
-        return pixels_cut(shape) == (nests[0].p, nests[0].q) or multiplies_rows(self.graph, operator)
+        return pixels_of(shape) == (nests[0].p, nests[0].q) or multiplies_rows(self.graph, operator)
 
     @property
     def _operators(self) -> Iterator[Operator]:

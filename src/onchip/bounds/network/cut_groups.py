@@ -50,6 +50,8 @@ class CutOperator:
         Map from input to its reach. The view of an absent input is unknown.
     pixels
         Rows and columns of the output.
+    heads
+        Rows and heads of the output, if it may be cut as matrices, too.
     weight_bits
         Bits of weights that each Compute reads and that no memory keeps between Computes.
     is_whole
@@ -70,6 +72,7 @@ class CutOperator:
     map_bits: Mapping[str, int]
     reaches: Mapping[str, Reaches] = field(default_factory=dict)
     pixels: tuple[int, int] = (1, 1)
+    heads: tuple[int, int] | None = None
     weight_bits: int = 0
     is_whole: bool = False
     is_lone: bool = False
@@ -149,10 +152,15 @@ class CutNetwork:
     def groups_in_tiles(self, at: int, most_bits: int) -> Iterator[TiledGroup]:
         """Yield the tiled groups that end with operator `at` and read at most `most_bits` of weights again."""
         last = self.operators[at]
-        if last.is_lone or not last.ends_tiles or last.pixels == (1, 1):
-            return
-        tiles = TileCounts.of(last.pixels)
-        coverage: dict[int, tuple[Counts, ...]] = {at: tuple(np.arange(size + 1) for size in last.pixels)}
+        if not last.is_lone and last.ends_tiles:
+            for pixels in dict.fromkeys((last.pixels, last.heads or last.pixels)):
+                if pixels != (1, 1):
+                    yield from self._groups_over(at, pixels, most_bits)
+
+    def _groups_over(self, at: int, pixels: tuple[int, int], most_bits: int) -> Iterator[TiledGroup]:
+        """Yield the groups whose last operator `at` is cut along these rows and columns."""
+        last, tiles = self.operators[at], TileCounts.of(pixels)
+        coverage: dict[int, tuple[Counts, ...]] = {at: tuple(np.arange(size + 1) for size in pixels)}
         computes = {at: tiles.count}
         waiting, seen = [(1 << at, last.weight_bits * (tiles.count - 1), tiles.count)], {1 << at}
         while waiting:

@@ -12,15 +12,19 @@ from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.region import Range, Region
-from onchip.ir.tensor import Role
 from onchip.ir.window import Window
 
 ROW_AXES: Final = 3
 """Number of dimensions from which an image has columns; with more dimensions it also has rows."""
 SLIDING: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool"})
 """Kinds whose windows slide over rows and columns."""
+_OF_IMAGES: Final = SLIDING | {"ConvTranspose", "GlobalMaxPool", "GlobalAveragePool", "Resize", "Upsample"}
+OF_ROWS: Final = frozenset({"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"})
+"""Kinds without a loop nest that compute each row of a matrix from that row, if their axis is the last."""
+_OF_MATRICES: Final = OF_ROWS | {"MatMul"}
 MATRIX_RANKS: Final = (2, 3)
 """Numbers of dimensions of a matrix, possibly with a batch before it."""
+_HEADS_RANK: Final = 4
 
 
 class Layout(Enum):
@@ -29,20 +33,30 @@ class Layout(Enum):
     IMAGE = "image"
     """Rows and columns are the last two dimensions, behind batch and channels; of three dimensions, one row."""
     MATRIX = "matrix"
-    """Rows are the rows of a matrix, the last dimension but one; there is one column."""
+    """Rows are the rows of a matrix, the last dimension but one; columns are the heads before them, or one."""
 
 
 def layout_of(graph: Graph) -> Layout:
-    """Return the layout of a network's maps.
+    """Return the layout of a network's maps: matrices if they have several rows, and no window slides over them."""
+    return Layout.MATRIX if are_matrices(graph, [operator.name for operator in graph.operators]) else Layout.IMAGE
 
-    They are matrices if every tensor that an operator writes or reads as a map has two or three dimensions, one of them
-    has several rows, and no window slides over them.
+
+def are_matrices(graph: Graph, operators: Sequence[str]) -> bool:
+    """Return True if the maps of operators are matrices.
+
+    They have two or three dimensions, or, if there is a product of matrices or a kind of `OF_ROWS`, a fourth one of
+    heads. One of them has several rows.
     """
-    shapes = [tensor.shape for tensor in graph.tensors if tensor.role is not Role.PARAMETER]
-    are_matrices = all(shape is not None and len(shape) in MATRIX_RANKS for shape in shapes)
-    has_rows = are_matrices and any(shape is not None and shape[-2] > 1 for shape in shapes)
-    has_windows = any(operator.kind in SLIDING for operator in graph.operators)
-    return Layout.MATRIX if has_rows and not has_windows else Layout.IMAGE
+    every = [graph.operator[name] for name in operators]
+    names = dict.fromkeys(name for one in every for name in (*one.inputs, *one.outputs))
+    shapes = [graph.tensor[name].shape or () for name in names]
+    kinds = {one.kind for one in every}
+    ranks = MATRIX_RANKS if kinds.isdisjoint(_OF_MATRICES) else (*MATRIX_RANKS, _HEADS_RANK)
+    return (
+        kinds.isdisjoint(_OF_IMAGES)
+        and all(len(shape) in ranks for shape in shapes)
+        and any(shape[-2] > 1 for shape in shapes)
+    )
 
 
 def pixels_of(shape: tuple[int, ...], layout: Layout = Layout.IMAGE) -> tuple[int, int]:
@@ -51,7 +65,7 @@ def pixels_of(shape: tuple[int, ...], layout: Layout = Layout.IMAGE) -> tuple[in
     In an image of more than four dimensions, all dimensions before the rows are channels.
     """
     if layout is Layout.MATRIX:
-        return shape[-2], 1
+        return shape[-2], shape[-3] if len(shape) == _HEADS_RANK else 1
     rows = shape[-2] if len(shape) > ROW_AXES else 1
     return rows, shape[-1] if len(shape) >= ROW_AXES else 1
 
@@ -59,8 +73,7 @@ def pixels_of(shape: tuple[int, ...], layout: Layout = Layout.IMAGE) -> tuple[in
 def pixels_in_tiles(graph: Graph, operators: Sequence[str]) -> tuple[int, int]:
     """Return the rows and columns along which tiles cut the last output of operators that run as one group."""
     shape = graph.tensor[graph.operator[operators[-1]].outputs[0]].shape or ()
-    names = (name for one in operators for name in (*graph.operator[one].inputs, *graph.operator[one].outputs))
-    if all(len(graph.tensor[name].shape or ()) in MATRIX_RANKS for name in names):
+    if are_matrices(graph, operators):
         return pixels_of(shape, Layout.MATRIX)
     return (shape[-2], shape[-1]) if len(shape) > ROW_AXES else (1, 1)
 
@@ -68,7 +81,7 @@ def pixels_in_tiles(graph: Graph, operators: Sequence[str]) -> tuple[int, int]:
 def ranges_of_pixels(region: Region, layout: Layout = Layout.IMAGE) -> tuple[Range, Range]:
     """Return the row and column ranges of a region of a tensor, (0, 1) for missing dimensions."""
     if layout is Layout.MATRIX:
-        return region[-2], (0, 1)
+        return region[-2], region[-3] if len(region) == _HEADS_RANK else (0, 1)
     rows = region[-2] if len(region) > ROW_AXES else (0, 1)
     return rows, region[-1] if len(region) >= ROW_AXES else (0, 1)
 
@@ -76,7 +89,7 @@ def ranges_of_pixels(region: Region, layout: Layout = Layout.IMAGE) -> tuple[Ran
 def region_of_pixels(whole: Region, rows: Range, columns: Range, layout: Layout = Layout.IMAGE) -> Region:
     """Return these rows and columns in all channels of a tensor; `whole` is its region, which may lack both."""
     if layout is Layout.MATRIX:
-        return (*whole[:-2], rows, whole[-1])
+        return (whole[0], columns, rows, whole[-1]) if len(whole) == _HEADS_RANK else (*whole[:-2], rows, whole[-1])
     if len(whole) < ROW_AXES:
         return whole
     return (*whole[:-2], rows, columns) if len(whole) > ROW_AXES else (*whole[:-1], columns)

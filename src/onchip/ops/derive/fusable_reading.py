@@ -14,9 +14,17 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.ir.window import Window, begins_inside, integers
 from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT
-from onchip.ops.derive.fusable import SLIDING, FeatureMap, FusableLayer, Layout, Read
+from onchip.ops.derive.fusable import OF_ROWS, SLIDING, FeatureMap, FusableLayer, Layout, Read
 from onchip.ops.derive.layers_of import LeftOut, Precision, shapes_of
-from onchip.ops.derive.operands import largest_first, multiplies_rows, nest_operands, precise
+from onchip.ops.derive.operands import (
+    largest_first,
+    multiplies_matrices,
+    multiplies_rows,
+    nest_operands,
+    precise,
+    works_on_rows,
+)
+from onchip.ops.derive.without_nest import why_without_nest
 from onchip.ops.views.fusable_views import (
     Sight,
     all_of,
@@ -124,6 +132,8 @@ class FusableReading:
             return None
         if operator.kind == "ConvTranspose":
             return self._transposed(operator)
+        if operator.kind in OF_ROWS:
+            return self._of_each_row(operator)
         layer, output = self._nest(operator, operator.name), self.shown.map(operator.outputs[0])
         if self.shown.layout is Layout.MATRIX:
             return self._row_by_row(operator, layer, output)
@@ -144,23 +154,48 @@ class FusableReading:
         return self._element_by_element(operator, layer, output)
 
     def _row_by_row(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
-        """Return a layer that reads the rows of matrices that it writes.
+        """Return a layer that computes rows of matrices from the same rows.
 
-        It is a product with a matrix of weights, or an operator element by element on maps of one shape.
+        It is a product with a matrix of weights, or with another matrix, of which it reads all rows, or an operator
+        element by element on matrices of one shape.
         """
         sights = [self.shown.seen[name] for name in operator.inputs]
+        reads = [one.read(one.rows, one.columns) for one in sights]
         if operator.kind in ELEMENT_BY_ELEMENT:
-            if any(sight.size != Sight.of(output).size for sight in sights):
-                raise NoLayerError("it reads matrices of other shapes than it writes")
+            if any(sight.size[1:] != Sight.of(output).size[1:] for sight in sights):
+                raise NoLayerError("it reads matrices of other rows than it writes")
+            if len(sights) > 1 and prod(sights[0].size) != prod(sights[1].size):
+                raise NoLayerError("it reads matrices of different shapes")
+        elif multiplies_matrices(self.graph, operator):
+            reads[1] = replace(reads[1], rows=all_of(sights[1].whole.rows))
         elif not multiplies_rows(self.graph, operator):
-            raise NoLayerError("it is no product of rows with a matrix of weights")
-        if len(sights) == 1 or not layer.has_weight:
-            rest = prod(layer.bounds.values()) // (layer.k * layer.c * output.rows)
-            if layer.k == layer.c == 1:
-                layer = replace(layer, n=1, g=rest, p=output.rows, q=1)
-            else:
-                layer = replace(layer, n=rest, g=1, p=output.rows)
-        return self._finished(operator, layer, output, tuple(one.read(one.rows, one.columns) for one in sights))
+            raise NoLayerError("it is no product of rows")
+        if operator.kind not in ELEMENT_BY_ELEMENT or not layer.has_weight or len(sights) == 1:
+            rest = layer.macs // (layer.k * layer.c * output.rows * output.columns)
+            n, g = (1, rest) if layer.k == layer.c == 1 else (rest, 1)
+            layer = replace(layer, n=n, g=g, p=output.rows, q=output.columns)
+        return self._finished(operator, layer, output, tuple(reads))
+
+    def _of_each_row(self, operator: Operator) -> FusableLayer:
+        """Return an operator without a loop nest that computes each row from that row.
+
+        Its costs are estimated as those of an operator element by element.
+        """
+        output = self.shown.map(operator.outputs[0])
+        if self.shown.layout is not Layout.MATRIX or not self.all_in_tiles or not works_on_rows(self.graph, operator):
+            raise NoLayerError(why_without_nest(operator.kind))
+        (source,) = (self.shown.seen[name] for name in operator.inputs)
+        layer = Layer(
+            g=output.channels,
+            p=output.rows,
+            q=output.columns,
+            input_bits=source.whole.bits,
+            weight_bits=source.whole.bits,
+            output_bits=output.bits,
+            partial_bits=max(self.precision.sum_bits, output.bits),
+            has_weight=False,
+        )
+        return FusableLayer(operator.name, layer, output, (source.read(source.rows, source.columns),))
 
     def _through_windows(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
         """Return a layer with the loop nest's own windows, if these match the map."""

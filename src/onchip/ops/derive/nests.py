@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Final
 
 from onchip.errors import InputError
@@ -12,8 +13,8 @@ from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ops.contractions.attention import ATTENTION
 from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT
-from onchip.ops.contractions.products import PACKED_PRODUCT
-from onchip.ops.derive.fusable import MATRIX_RANKS
+from onchip.ops.contractions.products import MATRIX_KINDS, PACKED_PRODUCT
+from onchip.ops.derive.fusable import MATRIX_RANKS, Layout, pixels_of
 from onchip.ops.derive.layers_of import Precision, layers_of_operator, shapes_of
 from onchip.ops.derive.operands import NestOperands, nest_operands, precise
 from onchip.ops.derive.tile_layer import Pixels, Sides, layer_of_tile
@@ -53,8 +54,9 @@ class NestsOfNetwork:
         whole = self.whole(operator)
         if not whole or region == whole_region(shape):
             return whole
-        if len(region) in MATRIX_RANKS:
-            return self._of_rows(operator, region[-2][1] - region[-2][0])
+        has_whole_rows = region[-1] == (0, shape[-1]) and operator.kind in ELEMENT_BY_ELEMENT | MATRIX_KINDS
+        if len(region) in MATRIX_RANKS or has_whole_rows:
+            return self._of_part(operator, region)
         rows, columns = region[2:]
         if operator.kind == "ConvTranspose":
             shapes = shapes_of(self.graph, operator)
@@ -70,26 +72,32 @@ class NestsOfNetwork:
             self._tiles[key] = (layer_of_tile(layer, sizes, *key[1:], pixels_are_groups=are_groups),)
         return self._tiles[key]
 
-    def _of_rows(self, operator: Operator, rows: int) -> tuple[Layer, ...]:
-        """Return the nest over some rows of a matrix, which are in N or in G.
+    def _of_part(self, operator: Operator, region: Region) -> tuple[Layer, ...]:
+        """Return the nest over some rows of some heads of a matrix.
 
-        They are in G if the nest has no batch, if the second operand has an element for each row, and if an operator
-        element by element takes the batch of its only matrix as N.
+        Of a product, rows are in N, and heads in G if both factors have them. Element by element, both are in N with an
+        operand that all rows share, in G with one that has the output's rows, and else as in the whole nest.
         """
-        key = operator.name, (rows, 1), (0, 0, 0, 0)
+        shape = self.graph.tensor[operator.outputs[0]].shape or ()
+        extents = tuple([stop - start for start, stop in region])
+        part, whole = pixels_of(extents, Layout.MATRIX), pixels_of(shape, Layout.MATRIX)
+        key = operator.name, part, (0, 0, 0, 0)
         if key not in self._tiles:
             (layer,) = self.whole(operator)
-            shape = self.graph.tensor[operator.outputs[0]].shape or ()
-            every = shape[-2]
-            if layer.has_weight:
-                are_groups = layer.n == 1 or self._weight_has_rows(operator, every)
+            rows, heads = Fraction(part[0], whole[0]), Fraction(part[1], whole[1])
+            if operator.kind not in ELEMENT_BY_ELEMENT:
+                has_heads = layer.g > 1
+                found = replace(layer, n=_whole(layer.n * rows * (1 if has_heads else heads)))
+                found = replace(found, g=_whole(layer.g * heads)) if has_heads else found
+            elif layer.has_weight and layer.n > 1 and not self._weight_has_rows(operator, whole[0]):
+                found = replace(layer, n=_whole(layer.n * rows * heads))
+            elif layer.has_weight or len(shape) == max(MATRIX_RANKS):
+                found = replace(layer, g=_whole(layer.g * rows * heads))
+            elif len(shape) < max(MATRIX_RANKS):
+                found = replace(layer, n=_whole(layer.n * rows))
             else:
-                are_groups = len(shape) > min(MATRIX_RANKS)
-            if are_groups:
-                part = replace(layer, g=layer.g // every * rows)
-            else:
-                part = replace(layer, n=layer.n // every * rows)
-            self._tiles[key] = (part,)
+                found = replace(layer, p=part[0], g=_whole(layer.g * heads))
+            self._tiles[key] = (found,)
         return self._tiles[key]
 
     def _weight_has_rows(self, operator: Operator, rows: int) -> bool:
@@ -97,7 +105,7 @@ class NestsOfNetwork:
         operands = self.operands(operator)
         weight = operands.weight if operands else None
         shape = self.graph.tensor[weight].shape or () if weight is not None else ()
-        return operator.kind in ELEMENT_BY_ELEMENT and len(shape) > 1 and shape[-2] == rows > 1
+        return len(shape) > 1 and shape[-2] == rows > 1
 
     def operands(self, operator: Operator) -> NestOperands | None:
         """Return the operands of the operator's loop nests, or None without loop nests."""
@@ -130,3 +138,10 @@ def _zeros(axis: Axis, taps: int, outputs: Range) -> Range:
     first = outputs[0] * axis.stride - axis.padding
     behind = (outputs[1] - 1) * axis.stride - axis.padding + (taps - 1) * axis.dilation + 1
     return max(-first, 0), max(behind - axis.size, 0)
+
+
+def _whole(number: Fraction) -> int:
+    """Return a number that is whole. Raises NoLayerError for another one: the part is none of the nest's loops."""
+    if number.denominator > 1:
+        raise NoLayerError("its parts have no loop nest of whole extents")
+    return int(number)

@@ -11,7 +11,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import RIGHT, SEEN_SHAPES, WEIGHT_FACTOR, Operator
 from onchip.ir.operator_kinds import nests_of_plugin
+from onchip.ir.window import stated_factors
 from onchip.ops.contractions.products import MATRIX_KINDS
+from onchip.ops.derive.fusable import OF_ROWS
 from onchip.ops.derive.layers_of import Precision, shapes_of
 from onchip.ops.registry.entries import ENTRIES
 from onchip.ops.windows.sliding_windows import NoLayerError
@@ -79,3 +81,24 @@ def multiplies_rows(graph: Graph, operator: Operator) -> bool:
     return sorted(weight) == sorted((source[-1], written[-1])) and (
         not is_left or operator.kind == "FULLY_CONNECTED" or operator.attributes.get(WEIGHT_FACTOR) == RIGHT
     )
+
+
+def multiplies_matrices(graph: Graph, operator: Operator) -> bool:
+    """Return True if the operator multiplies its two inputs, matrices with the same batch and heads, if any."""
+    if operator.kind != "MatMul" or operator.parameters or SEEN_SHAPES in operator.attributes:
+        return False
+    if len(set(operator.inputs)) != 2 or stated_factors(operator):
+        return False
+    left, right, written = (graph.tensor[name].shape or () for name in (*operator.inputs, operator.outputs[0]))
+    return len(left) > 1 and right[:-1] == (*left[:-2], left[-1]) and written == (*left[:-1], right[-1])
+
+
+def works_on_rows(graph: Graph, operator: Operator) -> bool:
+    """Return True if the operator normalises along the last dimension of its only input."""
+    if operator.kind not in OF_ROWS or len(operator.inputs) != 1 or SEEN_SHAPES in operator.attributes:
+        return False
+    source, written = (graph.tensor[name].shape for name in (operator.inputs[0], operator.outputs[0]))
+    axis = operator.attributes.get("axis", -1)
+    if source is None or source != written or len(operator.outputs) > 1:
+        return False
+    return isinstance(axis, int) and axis in (-1, len(source) - 1)

@@ -109,7 +109,9 @@ class StackInTiles:
         place, graph = views.place, views.parts.graph
         computed = self.computed(layer.output.name, place)
         found: list[Tensor] = []
-        names = largest_first(graph, graph.operator[layer.name].inputs)
+        operator = graph.operator[layer.name]
+        is_at_pixels = operator.kind in ELEMENT_BY_ELEMENT
+        names = largest_first(graph, operator.inputs) if is_at_pixels else operator.inputs
         every = zip(layer.reads, self.rows.reads[at], self.columns.reads[at], strict=True)
         uses = zip(names, every, strict=not layer.joins)  # parts that are joined are seen alike, as one operand
         for name, (read, down, across) in uses:
@@ -117,7 +119,6 @@ class StackInTiles:
             if name == read.source:
                 found += views.bands[name].within(place, *seen)
                 continue
-            is_at_pixels = graph.operator[layer.name].kind in ELEMENT_BY_ELEMENT
             others = computed if is_at_pixels else self._seen_of_view(name, (read, down, across), computed, views)
             region = self._region(name, read, (seen, others), views)
             found += views.view(name, region)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onchip.answer.program import Compute
@@ -93,7 +93,7 @@ def emitted(
     Concatenations that are `joined` are not materialised. Raises ScheduleError for an operator that cannot run in
     parts.
     """
-    emission = _Emission(nests, _bands_outside(nests.graph, tiled.values(), joined), joined)
+    emission = _Emission(nests, _bands_outside(nests.graph, tuple(tiled.values()), joined), joined)
     for number, stack in enumerate(stacks):
         if number not in tiled:
             for operator in map(nests.graph.operator.__getitem__, stack.operators):
@@ -108,23 +108,25 @@ def emitted(
     return emission.finished()
 
 
-def _bands_outside(graph: Graph, tiled: Iterable[StackInTiles], joined: JoinedMaps) -> Mapping[str, MapBands]:
-    """Return the bands of each map between stacks, or from the network's input, that some stack cuts."""
-    layouts = {one.name: layout_outside(one) for one in graph.tensors}
+def _bands_outside(graph: Graph, tiled: Sequence[StackInTiles], joined: JoinedMaps) -> Mapping[str, MapBands]:
+    """Return the bands of each map between stacks, or from the network's input, that some stack cuts.
+
+    Raises ScheduleError if one stack cuts a map as an image, and another one as matrices.
+    """
+    layouts: dict[str, Layout] = {}
+    for one in tiled:
+        for name in one.maps_outside:
+            own = Layout.MATRIX if len(graph.tensor[name].shape or ()) in MATRIX_RANKS else one.stack.output.layout
+            if layouts.setdefault(name, own) is not own:
+                what, expected = "one stack cuts it as an image, another as matrices", "one of them whole"
+                raise ScheduleError(what, file=graph.name, place=f"tensor {name!r}", expected=expected)
+    layouts |= {part: layouts[name] for name in tuple(layouts) for part in parts_of(joined, (name,))}
     cut = (each for one in tiled for each in one.lines_outside(graph, layouts))
     found = [(part, each) for name, each in cut for part in parts_of(joined, (name,))]
     lines = OutsideLines(graph, {name: layouts[name] for name, _ in found})
     for name, (rows, columns) in found:
         lines.cut(name, rows, columns)
     return {name: lines.bands(name) for name, _ in found}
-
-
-def layout_outside(tensor: Tensor) -> Layout:
-    """Return the layout in which stacks cut a tensor between them: of two or three dimensions, that of a matrix.
-
-    A stack of images sees the rows of a matrix as one pixel.
-    """
-    return Layout.MATRIX if len(tensor.shape or ()) in MATRIX_RANKS else Layout.IMAGE
 
 
 @dataclass

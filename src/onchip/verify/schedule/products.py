@@ -274,7 +274,8 @@ def multiplies_rows(operator: Operator, shapes: Mapping[str, Shape]) -> bool:
     source, written = shapes[operator.inputs[0]], shapes[operator.outputs[0]]
     matrices = [shape for name in operator.parameters if len(shape := shapes[name]) == 2 and min(shape) > 1]
     others = [prod(shapes[name]) for name in operator.parameters if shapes[name] not in matrices]
-    if len(matrices) != 1 or len(source) != len(written) or source[:-1] != written[:-1] or len(written) not in (2, 3):
+    has_rows = len(source) == len(written) in (2, 3, 4) and source[:-1] == written[:-1]
+    if len(matrices) != 1 or not has_rows:
         return False
     (matrix,) = matrices
     if sorted(matrix) != sorted((source[-1], written[-1])) or any(size not in (1, written[-1]) for size in others):
@@ -284,19 +285,49 @@ def multiplies_rows(operator: Operator, shapes: Mapping[str, Shape]) -> bool:
     return not fits_exchanged or is_stated or operator.kind == "FULLY_CONNECTED"
 
 
-def rows_multiplied(source: Shape, output: Shape, region: Region) -> tuple[Region]:
-    """Return the rows of the input on which rows of the output depend. Raises LookupError for a part of a row."""
+def multiplies_matrices(operator: Operator, shapes: Mapping[str, Shape]) -> bool:
+    """Return True if the output is the product of both inputs, in this order, head by head."""
+    if operator.kind != "MatMul" or operator.parameters or stated_factors(operator):
+        return False
+    if len(operator.inputs) != 2 or operator.inputs[0] == operator.inputs[1]:
+        return False
+    left, right, written = (shapes[name] for name in (*operator.inputs, operator.outputs[0]))
+    if not len(left) == len(right) == len(written) in (2, 3, 4):
+        return False
+    fits = left[-1] == right[-2] and (left[-2], right[-1]) == written[-2:]
+    return fits and left[:-2] == right[:-2] == written[:-2]
+
+
+def rows_multiplied(inputs: Sequence[Shape], output: Shape, region: Region) -> tuple[Region, ...]:
+    """Return what rows of the output depend on: the same rows of the left input, and all rows of a right one.
+
+    Raises LookupError for a part of a row.
+    """
     if region[-1] != (0, output[-1]):
         raise LookupError("columns")
-    return ((*region[:-1], (0, source[-1])),)
+    left = (*region[:-1], (0, inputs[0][-1]))
+    return left, *((*region[:-2], (0, shape[-2]), (0, shape[-1])) for shape in inputs[1:])
 
 
 def of_rows(layers: tuple[Layer, ...], output: Shape, region: Region) -> tuple[Layer, ...]:
-    """Return the nest of a product for some rows of its output, which are in N. Raises NoNest."""
+    """Return the nest of a product for some rows of its output, in N, and some heads, in G or also in N.
+
+    Heads are in G if both factors have them. Raises NoNest.
+    """
     if region == whole_region(output):
         return layers
     (layer,) = layers
     rows, every = region[-2][1] - region[-2][0], output[-2]
-    if layer.n % every or region[-1] != (0, output[-1]) or len(output) not in (2, 3):
+    heads, all_heads = (region[1][1] - region[1][0], output[1]) if len(output) == 4 else (1, 1)
+    if region[-1] != (0, output[-1]) or len(output) not in (2, 3, 4):
+        raise NoNest("columns")
+    n, g = layer.n * rows, layer.g
+    if layer.g > 1:
+        g *= heads
+        all_of_n, all_of_g = every, all_heads
+    else:
+        n *= heads
+        all_of_n, all_of_g = every * all_heads, 1
+    if n % all_of_n or g % all_of_g:
         raise NoNest("rows")
-    return (replace(layer, n=layer.n // every * rows),)
+    return (replace(layer, n=n // all_of_n, g=g // all_of_g),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
+from typing import Final
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.ir.graph import Graph
@@ -13,6 +14,10 @@ from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tensor import Role
 from onchip.ir.window import integers
 from onchip.verify.rules import Rule, Violation
+from onchip.verify.schedule.windows import CONVOLUTIONS, GLOBAL_POOLS, POOLS, ROW_BY_ROW
+
+OVER_IMAGES: Final = CONVOLUTIONS | POOLS | GLOBAL_POOLS | {"ConvTranspose", "Resize", "Upsample"}
+"""Kinds that see rows and columns of images."""
 
 
 def verify_stacks(network: Graph, stacks: Sequence[ScheduledStack]) -> tuple[Violation, ...]:
@@ -27,13 +32,18 @@ def tile_regions(network: Graph, stack: ScheduledStack) -> list[Region]:
     """Return the region of the stack's last output that each tile computes: left to right, then down.
 
     If the tile size does not divide an axis, the first tile along it is smaller. Stacks of matrices are tiled by rows,
-    the last dimension but one.
+    the last dimension but one, and by heads, the one before it.
     """
     operator = network.operator[stack.operators[-1]]
     shape = network.tensor[operator.outputs[0]].shape or ()
     if stack.tiling is not None and are_matrices(network, stack):
         rest = whole_region(shape)
-        return [(*rest[:-2], rows, rest[-1]) for rows in _ranges(shape[-2], stack.tiling.rows, 1)]
+        heads = _ranges(shape[-3], stack.tiling.columns, 1) if len(shape) == 4 else [()]
+        return [
+            (*rest[:-2], rows, rest[-1]) if not some else (rest[0], some, rows, rest[-1])
+            for rows in _ranges(shape[-2], stack.tiling.rows, 1)
+            for some in heads
+        ]
     if stack.tiling is None or len(shape) != 4:
         return [whole_region(shape)]
     unit = pixel_of(operator)
@@ -44,10 +54,18 @@ def tile_regions(network: Graph, stack: ScheduledStack) -> list[Region]:
 
 
 def are_matrices(network: Graph, stack: ScheduledStack) -> bool:
-    """Return True if every input and output of the stack's operators has two or three dimensions."""
+    """Return True if tiles of the stack are rows of matrices.
+
+    Its inputs and outputs have two or three dimensions; four if a product of matrices or a normalisation of rows is
+    among its operators. One of them has several rows, and nothing is a convolution, a pool, or a resize.
+    """
     operators = [network.operator[name] for name in stack.operators]
-    names = (name for operator in operators for name in (*operator.inputs, *operator.outputs))
-    return all(len(network.tensor[name].shape or ()) in (2, 3) for name in names)
+    kinds = {operator.kind for operator in operators}
+    names = {name for operator in operators for name in (*operator.inputs, *operator.outputs)}
+    shapes = [network.tensor[name].shape or () for name in names]
+    ranks = (2, 3, 4) if kinds & (ROW_BY_ROW | {"MatMul"}) else (2, 3)
+    has_rows = all(len(shape) in ranks for shape in shapes) and any(shape[-2] > 1 for shape in shapes)
+    return has_rows and not kinds & OVER_IMAGES
 
 
 def pixel_of(operator: Operator) -> tuple[int, int]:
@@ -123,7 +141,7 @@ def _tilings(network: Graph, stacks: Sequence[ScheduledStack]) -> Iterator[Viola
         unit = pixel_of(last)
         rows, columns = (-(-shape[2] // unit[0]), -(-shape[3] // unit[1])) if len(shape) == 4 else (1, 1)
         if are_matrices(network, stack):
-            rows, columns = shape[-2], 1
+            rows, columns = shape[-2], shape[-3] if len(shape) == 4 else 1
         if stack.tiling.columns > columns or stack.tiling.rows > rows:
             detail = f"tiles of {stack.tiling.columns} x {stack.tiling.rows} in a map of {columns} x {rows}"
             yield Violation(Rule.TILE_EXCEEDS_MAP, f"stack {number}", detail)

@@ -17,7 +17,7 @@ from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.boxes import cover, partition
 from onchip.verify.schedule.joins import PartsOf, joins_left_out
 from onchip.verify.schedule.nests import NestDerivation
-from onchip.verify.schedule.products import multiplies_rows, rows_multiplied
+from onchip.verify.schedule.products import multiplies_matrices, multiplies_rows, rows_multiplied
 from onchip.verify.schedule.stacks import tile_regions
 from onchip.verify.schedule.windows import Needs, seen
 
@@ -226,8 +226,9 @@ class _Original:
         operator = self.operator
         inputs = [self.shapes[name] for name in operator.inputs]
         output = self.shapes[operator.outputs[0]]
-        if region != whole_region(output) and multiplies_rows(operator, self.shapes):
-            return rows_multiplied(inputs[0], output, region)
+        is_product = multiplies_rows(operator, self.shapes) or multiplies_matrices(operator, self.shapes)
+        if is_product and region != whole_region(output):
+            return rows_multiplied(inputs, output, region)
         weights = [shape for name in operator.parameters if len(shape := self.shapes[name]) == len(output)]
         return seen(operator, inputs, weights[0] if weights else None, output, region)
 

@@ -32,6 +32,8 @@ _OWN_PART: Final = (
     ("asymmetric", "floor"),
 )
 """Coordinate and rounding modes of a nearest Resize that map each output element to the input element it lies in."""
+ROW_BY_ROW: Final = frozenset({"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"})
+"""Kinds that normalise along one dimension."""
 _RESHAPES: Final = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 
 
@@ -60,6 +62,8 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return (tuple(region[:2]) + whole_region(first[2:]),)
         case kind if kind in ELEMENTWISE | _PER_CHANNEL and all(_is_broadcast(shape, output) for shape in inputs):
             return tuple(_broadcast(shape, region) for shape in inputs)
+        case kind if kind in ROW_BY_ROW and first == output and len(inputs) == 1:
+            return (_normalised(operator, output, region),)
         case "Slice" if SEEN_SHAPES not in operator.attributes and len(first) == len(output):
             return (_sliced(operator, first, region),)
         case "Pad" if operator.attributes.get("mode", "constant") == "constant" and len(first) == len(output):
@@ -184,6 +188,13 @@ def _broadcast(shape: Shape, region: Region) -> Region:
     """Dimensions are the last ones of the output; along one of a single element that is seen everywhere."""
     along = region[len(region) - len(shape) :]
     return tuple((0, 1) if size == 1 else each for size, each in zip(shape, along, strict=True))
+
+
+def _normalised(operator: Operator, output: Shape, region: Region) -> Region:
+    """Return the region itself, whose rows are whole. Raises LookupError for parts of rows, and for another axis."""
+    if operator.attributes.get("axis", -1) not in (-1, len(output) - 1) or region[-1] != (0, output[-1]):
+        raise LookupError("axis")
+    return region
 
 
 def _sliced(operator: Operator, source: Shape, region: Region) -> Region | None:
