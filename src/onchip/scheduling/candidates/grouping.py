@@ -16,6 +16,7 @@ from onchip.arch.memory import Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.ops.derive.fusable import pixels_in_tiles
+from onchip.ops.derive.operands import multiplies_matrices
 from onchip.scheduling.fronts.stack_front import (
     Operators,
     StackDemand,
@@ -132,30 +133,32 @@ class Grouper:
         for tiling in self._tilings(operators):
             if run.stop is not None:
                 break
-            found = self._alone(ScheduledStack(operators, tiling), run)
-            if found is None:
-                continue
-            front = front.with_option(found)
-            price = prices.of(found.figures)
-            if best is not None and price >= best:
+            stack = ScheduledStack(operators, tiling)
+            found = [one for places in self._inside(stack) if (one := self._alone(stack, places, run)) is not None]
+            for one in found:
+                front = front.with_option(one)
+            price = min((prices.of(one.figures) for one in found), default=None)
+            if price is not None and best is not None and price >= best:
                 break
-            best = price
+            best = best if price is None else price
         if front.options:
             self.fronts[operators] = front
 
-    def _alone(self, stack: ScheduledStack, run: Run) -> StackOption | None:
+    def _alone(self, stack: ScheduledStack, places: Places, run: Run) -> StackOption | None:
         """Return the group's cost as a separate network; None if it is illegal or has no mappings."""
         maker = self.maker
         part = replace(maker.question, network=part_of_network(maker.question.network, stack.operators), lower_bound=0)
-        places = self._inside(stack)
         try:
             found = AttemptMaker(part, maker.mappings, maker.mapper, run).without_offsets((stack,), places)
         except (NoMappingError, ScheduleError):
             return None
         return StackOption(stack, places, StackDemand({}, found.traffic_bytes, found.cycles, found.energy_fj))
 
-    def _inside(self, stack: ScheduledStack) -> Places:
-        """Return placements that keep all feature maps of a group on chip except its output."""
+    def _inside(self, stack: ScheduledStack) -> Iterator[Places]:
+        """Yield placements that keep all feature maps of a group on chip except its output.
+
+        Matrices that every tile reads whole, as the right factor of a product, stay there or are streamed by each tile.
+        """
         network: Graph = self.maker.question.network
         read: dict[StackMap, str] = {}
         written: dict[StackMap, str] = {}
@@ -168,7 +171,11 @@ class Grouper:
         for name in inside:
             if self._memory is not None:
                 written[0, name] = waiting[0, name] = self._memory
-        return Places(read, written, waiting)
+        yield Places(read, written, waiting)
+        products = (one for name in stack.operators if multiplies_matrices(network, one := network.operator[name]))
+        right = {one.inputs[1] for one in products} - inside
+        if right:
+            yield Places({key: home for key, home in read.items() if key[1] not in right}, written, waiting)
 
     def _may_be_one(self, operators: Operators) -> bool:
         """Return True if only the last operator's output leaves the group."""
