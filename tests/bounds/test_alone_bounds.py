@@ -46,12 +46,11 @@ def graph_of(
 
 @st.composite
 def alone(draw: st.DrawFn) -> Graph:
-    """A product of two maps or of one by itself, a reduction over channels."""
+    """A product of two maps, a reduction over channels."""
     batch, rows, depth, columns = (draw(st.integers(2, 4)) for _ in range(4))
     made = {
         "product": graph_of("MatMul", (batch, rows, columns), (batch, rows, depth), (batch, depth, columns)),
         "reduction": graph_of("ReduceSum", (1, 1, rows, columns), (1, batch, rows, columns)),
-        "vectors": graph_of("MatMul", (1, batch, rows, columns), (1, batch, rows, depth), weight=(depth, columns)),
     }
     return made[draw(st.sampled_from(sorted(made)))]
 

@@ -321,7 +321,9 @@ TWICE: dict[str, AttributeValue] = {"kernel_shape": [2, 2], "strides": [2, 2]}
 IMAGE = (1, 4, 6, 6)
 REFUSED = {
     "Concat 'op': it cannot be fused: its kind is no loop nest": [step("op", "Concat", "x x", (1, 8, 6, 6))],
-    "Softmax 'op': it cannot be fused: its kind is no loop nest": [step("op", "Softmax", "x", IMAGE)],
+    "Softmax 'op': it cannot be fused: its kind is no loop nest": [
+        step("op", "Softmax", "x", IMAGE, attributes={"axis": 1})
+    ],
     "Sum 'op': it cannot be fused: its operands are not one or two": [step("op", "Sum", "x x x", IMAGE)],
     "Mul 'op': it cannot be fused: its parameter is neither one element nor 4": [
         step("op", "Mul", "x", IMAGE, (1, 1, 1, 6))
@@ -388,7 +390,7 @@ def test_a_map_of_three_dimensions_is_a_matrix_unless_others_have_four() -> None
     [
         (step("op", "Reshape", "x", (20, 3)), "it changes the shape of a matrix"),
         (step("op", "MatMul", "x", (3, 20), (20, 20), attributes={"transA": 1}), "it is no product of rows"),
-        (step("op", "Softmax", "x", (3, 20)), "its kind is no loop nest"),
+        (step("op", "Softmax", "x", (3, 20), attributes={"axis": 0}), "its kind is no loop nest"),
     ],
 )
 def test_what_does_not_run_row_by_row_is_refused(operator: Step, why: str) -> None:
@@ -398,7 +400,7 @@ def test_what_does_not_run_row_by_row_is_refused(operator: Step, why: str) -> No
 
 def test_a_network_without_layers_is_refused() -> None:
     with pytest.raises(InputError, match="made: Softmax 'op': it cannot be fused: its kind is no loop nest"):
-        fusable_of(graph_of(IMAGE, step("op", "Softmax", "x", IMAGE)))
+        fusable_of(graph_of(IMAGE, step("op", "Softmax", "x", IMAGE, attributes={"axis": 1})))
     with pytest.raises(InputError, match="made: no operator is a layer; expected at least one beside views"):
         fusable_of(graph_of(IMAGE, step("op", "Identity", "x", IMAGE)))
 

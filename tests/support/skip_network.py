@@ -23,7 +23,7 @@ def skip_chip(near_bytes: int = 40, far_bytes: int = 90) -> Accelerator:
 
 
 def skip_network(rows: int = 4, columns: int = 4) -> Graph:
-    """Return convolutions with a skip connection over one, then a softmax, which has no nest."""
+    """Return convolutions with a skip connection over one, then a softmax over the channels, which has no tiles."""
 
     def activation(name: str, role: Role = Role.ACTIVATION) -> Tensor:
         return Tensor.of_shape(name, (1, 2, rows, columns), 8, role)
@@ -43,6 +43,6 @@ def skip_network(rows: int = 4, columns: int = 4) -> Graph:
             Operator("first", "Conv", ("x",), ("a",), ("w0",), attributes),
             Operator("second", "Conv", ("a",), ("b",), ("w1",), attributes),
             Operator("add", "Add", ("a", "b"), ("c",)),
-            Operator("soft", "Softmax", ("c",), ("y",)),
+            Operator("soft", "Softmax", ("c",), ("y",), attributes={"axis": 1}),
         ),
     )

@@ -23,8 +23,8 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Shape, integers
 from onchip.ops.derive.banded_operands import LOOKUPS
-from onchip.ops.derive.fusable import MATRIX_RANKS, OF_ROWS, Layout, pixels_of
-from onchip.ops.derive.operands import multiplies_matrices, multiplies_rows
+from onchip.ops.derive.fusable import MATRIX_RANKS, Layout, pixels_of
+from onchip.ops.derive.operands import multiplies_matrices, multiplies_rows, works_on_rows
 from onchip.ops.derive.without_nest import WITHOUT_NEST
 from onchip.ops.views.fusable_views import SAME_ELEMENTS
 from onchip.ops.views.views import RESIZES, Pace, paces_of
@@ -150,7 +150,8 @@ def pixels_cut(graph: Graph, operator: Operator) -> tuple[tuple[int, int], tuple
     if len(shape) in MATRIX_RANKS:
         return pixels_of(shape, Layout.MATRIX), None
     has_heads = len(shape) == _MAP_RANK and any(
-        one.kind in OF_ROWS | {"MatMul"} and len(graph.tensor[one.outputs[0]].shape or ()) == _MAP_RANK
+        (one.kind == "MatMul" or works_on_rows(graph, one))
+        and len(graph.tensor[one.outputs[0]].shape or ()) == _MAP_RANK
         for one in graph.operators
     )
     return pixels_of(shape), pixels_of(shape, Layout.MATRIX) if has_heads else None
@@ -161,7 +162,8 @@ def runs_alone(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bo
     written = graph.tensor[operator.outputs[0]].shape
     if written is None or len(operator.outputs) > 1 or operator.kind in VIEWS:
         return False
-    is_layer = operator.kind in JOINS | OF_ROWS or bool(nests) or operator.kind not in WITHOUT_NEST
+    is_layer = operator.kind in JOINS or bool(nests) or operator.kind not in WITHOUT_NEST
+    is_layer = is_layer or works_on_rows(graph, operator)
     return len(written) not in (*MATRIX_RANKS, _MAP_RANK) or not is_layer
 
 
@@ -169,8 +171,8 @@ def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: s
     """Return the reach of an operator's first outputs into an input, along rows and columns, or None if unknown."""
     tensor, output = graph.tensor[name], graph.tensor[operator.outputs[0]]
     source, written = tensor.shape or (), output.shape or ()
-    if operator.kind in OF_ROWS:
-        alike = source == written
+    if works_on_rows(graph, operator):
+        alike = True
     elif not nests:
         is_seen_alike = operator.kind in JOINS or (operator.kind in SAME_ELEMENTS and source == written)
         alike = is_seen_alike and len(source) == len(written) == _MAP_RANK and source[-2:] == written[-2:]

@@ -166,7 +166,7 @@ class FusableReading:
                 raise NoLayerError("it reads matrices of other rows than it writes")
             if len(sights) > 1 and prod(sights[0].size) != prod(sights[1].size):
                 raise NoLayerError("it reads matrices of different shapes")
-        elif multiplies_matrices(self.graph, operator):
+        elif self.all_in_tiles and multiplies_matrices(self.graph, operator):
             reads[1] = replace(reads[1], rows=all_of(sights[1].whole.rows))
         elif not multiplies_rows(self.graph, operator):
             raise NoLayerError("it is no product of rows")
