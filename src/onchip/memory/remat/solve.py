@@ -27,7 +27,7 @@ from onchip.memory.effort import STEP
 from onchip.memory.remat.replay import NEVER, FirstRuns, Guide, GuidedReplay, Replayed
 from onchip.memory.remat.search import RecomputationSearch
 from onchip.memory.remat.stages import Moment, StageModel, StagesAnswer, moment_of_any_order, moments_of_order
-from onchip.memory.spill.exact import solve_exactly, solve_in_components
+from onchip.memory.spill.exact import solve_exactly
 from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.capacity.fitting import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
@@ -82,9 +82,6 @@ def solve_with_recomputation(problem: Problem, run: Run) -> Result[Plan]:
     """
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
-    apart = solve_in_components(problem, run, solve_with_recomputation, METHOD)
-    if apart is not None:
-        return apart
     indexed = IndexedProblem.of(with_order_settled(problem, run))
     planner = _Planner(indexed, run)
     planner.plan()

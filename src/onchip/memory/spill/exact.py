@@ -5,19 +5,16 @@ Belady's evictions for the given order and for one of least peak are legal plans
 * the least cost z in bytes (`search.py`), a lower bound for plans with addresses;
 * where z is far, large graphs are bounded by their parts and improved window by window, small ones by one order;
 * addresses: a packed schedule of cost z is optimal. Otherwise other optima, plans with slack, conflicts, and one model.
-
-Independent components are planned alone; docs/search.md, *Independent components*, proves the value and bound of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from onchip.answer.problem import Objective, Placement, Problem
-from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.program import Compute, Plan
+from onchip.answer.result import Result, Status
 from onchip.memory.allocate.repair import QUICK_WORK, place_or_cut, place_or_cut_by_time
 from onchip.memory.allocate.residencies import has_countable_layouts
 from onchip.memory.baselines.belady import belady_moves
@@ -31,102 +28,11 @@ from onchip.memory.spill.peak import solve_peak
 from onchip.memory.spill.scratchpads import ScratchpadsPlanner
 from onchip.memory.spill.search import BestFirstSearch, LeastBytes, LeastBytesParams
 from onchip.model.capacity.fitting import operators_that_do_not_fit
-from onchip.model.lifetimes.components import IndependentPart, components_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.budget import Budget
-from onchip.search.budget.limits import Progress, Run
+from onchip.search.budget.limits import Run
 from onchip.search.strategy.portfolio import Portfolio, Stepped
 from onchip.search.strategy.stage import without_bound
-
-Solve: TypeAlias = Callable[[Problem, Run], Result[Plan]]
-
-
-def solve_in_components(problem: Problem, run: Run, solve: Solve, method: str) -> Result[Plan] | None:
-    """Plan each component by `solve`; return None if there is only one, or if their arenas do not simply compare."""
-    if problem.objective is Objective.PEAK and len(problem.memories) > 1:
-        return None
-    components = components_of(problem)
-    if len(components) == 1 and len(components[0].tensor_names) == 1:
-        return None
-    return _ComponentsPlanner(problem, components, run, solve, method).result()
-
-
-class _ComponentsPlanner:
-    """Plans the small components first, so that all the time that they leave is the large ones'."""
-
-    def __init__(
-        self, problem: Problem, components: Iterable[IndependentPart], run: Run, solve: Solve, method: str
-    ) -> None:
-        self._components = sorted(components, key=lambda one: len(one.problem.graph.operators))
-        self._incumbent = PlanIncumbent(IndexedProblem.of(problem), run)
-        self._run = run
-        self._solve = solve
-        self._method = method
-        self._total = max if problem.objective is Objective.PEAK else sum
-        self._bounds: list[int] = []
-        self._values: list[int] = []
-        self._instructions: list[Instruction] = []
-
-    def result(self) -> Result[Plan]:
-        """Plan all components and return what is known of the whole."""
-        for number, component in enumerate(self._components):
-            result = self._planned(component, len(self._components) - number)
-            self._bounds += [result.lower_bound] * len(component.tensor_names)
-            if result.stopped_by is not Stop.COMPLETED:
-                self._incumbent.stopped_by = result.stopped_by
-            if result.status is Status.INFEASIBLE:
-                return replace(result, lower_bound=0, method=self._method)
-            if result.answer is not None and result.objective_value is not None:
-                self._values += [result.objective_value] * len(component.tensor_names)
-                self._take(component, result.answer)
-        self._incumbent.raise_bound(self._total(self._bounds))
-        if len(self._values) == len(self._bounds):
-            plan = Plan(self._incumbent.indexed.problem.memories, tuple(self._instructions))
-            self._incumbent.keep(plan, self._total(self._values), "all components")
-        return self._incumbent.result(self._method)
-
-    def _planned(self, component: IndependentPart, components_left: int) -> Result[Plan]:
-        """Plan a component in its share of the time."""
-        copies = len(component.tensor_names)
-
-        def tell(heard: Progress) -> None:
-            best = None
-            if components_left == 1 and heard.best is not None and len(self._values) == len(self._bounds):
-                best = self._total([*self._values, *[heard.best] * copies])
-            bound = self._total([*self._bounds, *[heard.lower_bound] * copies])
-            known = self._incumbent.value
-            best = known if best is None or (known is not None and known < best) else best
-            self._run.report(best, max(bound, self._incumbent.lower_bound), heard.phase)
-
-        share = self._run.within(self._run.seconds_left / components_left)
-        return self._solve(component.problem, replace(share, listener=tell, warm_start=None))
-
-    def _take(self, component: IndependentPart, plan: Plan) -> None:
-        """Append the component's program once for each copy; all that is left on chip afterwards is freed."""
-        program = [*plan.instructions, *_frees_of_leftovers(plan.instructions)]
-        for operators, tensors in zip(component.operator_names, component.tensor_names, strict=True):
-            self._instructions += [_renamed(one, operators, tensors) for one in program]
-
-
-def _frees_of_leftovers(instructions: Iterable[Instruction]) -> list[Instruction]:
-    resident: dict[tuple[str, str], None] = {}
-    for one in instructions:
-        if isinstance(one, Allocate):
-            resident[one.tensor, one.memory] = None
-        elif isinstance(one, Free):
-            del resident[one.tensor, one.memory]
-    return [Free(tensor, memory) for tensor, memory in resident]
-
-
-def _renamed(one: Instruction, operators: Mapping[str, str], tensors: Mapping[str, str]) -> Instruction:
-    if isinstance(one, Compute):
-        return Compute(operators[one.operator])
-    if isinstance(one, Allocate):
-        return Allocate(tensors[one.tensor], one.memory, one.offset_bytes, one.is_state)
-    if isinstance(one, Copy):
-        return Copy(tensors[one.tensor], one.source, one.target)
-    return Free(tensors[one.tensor], one.memory)
-
 
 METHOD = "exact"
 
@@ -155,9 +61,6 @@ def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
     if not any(indexed.operand_lists):  # all tensors are states on the chip
         computes = tuple(Compute(operator.name) for operator in problem.graph.operators)
         return Result(Status.OPTIMAL, Plan(problem.memories, computes), 0, 0, run.seconds, METHOD)
-    apart = solve_in_components(problem, run, solve_exactly, METHOD)
-    if apart is not None:
-        return apart
     settled = with_order_settled(problem, run)
     incumbent = PlanIncumbent(indexed if settled is problem else IndexedProblem.of(settled), run)
     if problem.objective is Objective.PEAK:

@@ -11,9 +11,8 @@ from itertools import accumulate, count
 from typing import Final
 
 from onchip.answer.problem import Order, Problem
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import Result, Stop
 from onchip.memory.effort import STEP
-from onchip.model.lifetimes.components import IndependentPart, components_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.sure_needs import sure_needs_bytes
 from onchip.native import PeakOperator, PeakOutcome, PeakSearch, StopToken, peak_needs
@@ -186,39 +185,9 @@ PARAMS: Final = MinPeakParams()
 def min_peak_bytes(problem: Problem, run: Run) -> Result[tuple[int, ...]]:
     """Return M_P in bytes as the objective, and an order of operator indices that attains it.
 
-    Stopped early, the answer is the best order found with the bound proven so far. Independent components are ordered
-    alone, since the least peak of the whole is the greatest of theirs (docs/search.md, *Independent components*).
+    Stopped early, the answer is the best order found with the bound proven so far.
     """
-    components = components_of(problem)
-    parts = list(_least_peaks(components, run))
-    order = tuple(_joined(problem, components, parts))
-    peak, bound = max(one.objective_value or 0 for one in parts), max(one.lower_bound for one in parts)
-    stops = (one.stopped_by for one in parts if one.stopped_by is not Stop.COMPLETED)
-    status, stop = Status.FEASIBLE, next(stops, Stop.COMPLETED)
-    if bound >= peak:
-        status, stop = Status.OPTIMAL, Stop.COMPLETED
-    return Result(status, order, peak, bound, run.seconds, "min-peak", stop)
-
-
-def _least_peaks(components: Sequence[IndependentPart], run: Run) -> Iterator[Result[tuple[int, ...]]]:
-    """Order each component; none is looked at further than until it needs no more than another surely does."""
-    bound = 0
-    for number, component in enumerate(components):
-        share = run.within(run.seconds_left / (len(components) - number))
-        found = MinPeakSearch(IndexedProblem.of(component.problem), share, enough_bytes=bound).solve()
-        bound = max(bound, found.lower_bound)
-        yield found
-
-
-def _joined(
-    problem: Problem, components: Sequence[IndependentPart], parts: Sequence[Result[tuple[int, ...]]]
-) -> Iterator[int]:
-    """Return the operators of the components, and of their copies, one component after another."""
-    number = {operator.name: index for index, operator in enumerate(problem.graph.operators)}
-    for component, found in zip(components, parts, strict=True):
-        listed = component.problem.graph.operators
-        for names in component.operator_names:
-            yield from (number[names[listed[at].name]] for at in found.answer or range(len(listed)))
+    return MinPeakSearch(IndexedProblem.of(problem), run).solve()
 
 
 def peak_of_order(indexed: IndexedProblem, order: Sequence[int]) -> int:
@@ -230,31 +199,24 @@ class MinPeakSearch(Incumbent[tuple[int, ...]]):
     """Two strategies for an order of least peak: a search of all operators, and rounds from both sides.
 
     Each round has more states. From above: for a peak halfway to the bound, any order below it will do. From below: no
-    order needs less than the best order of some of its operators that follow one another. A peak of `enough_bytes` is
-    not improved.
+    order needs less than the best order of some of its operators that follow one another.
     """
 
-    def __init__(self, indexed: IndexedProblem, run: Run, enough_bytes: int = 0) -> None:
+    def __init__(self, indexed: IndexedProblem, run: Run) -> None:
         given = tuple(range(indexed.operator_count))
         told = replace(run, listener=lambda heard: run.listener(replace(heard, best=None)))
         super().__init__(told, max(map(indexed.required_bytes, given)))
         self.whole = PeakProgram.of(indexed)
         self._indexed = indexed
-        self._enough_bytes = enough_bytes
         self.rounds = 0
         self.keep_order(given, "given order")
-
-    @property
-    def is_settled(self) -> bool:
-        """True if the best peak is proven or low enough."""
-        return self.value is not None and self.value <= max(self.lower_bound, self._enough_bytes)
 
     def keep_order(self, order: tuple[int, ...], phase: str) -> None:
         """Keep an order if its peak is lower than the best."""
         self.keep(order, max(self.whole.needs_bytes(order)), phase)
 
     def solve(self) -> Result[tuple[int, ...]]:
-        """Search until an order is proven or low enough, or the run has to stop."""
+        """Search until an order is proven, or the run has to stop."""
         whole = _AllOperators(self)
         rounds = Stepped(
             "least peak from both sides",
