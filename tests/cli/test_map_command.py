@@ -308,7 +308,6 @@ def test_what_another_tool_counts_is_proven_least_and_no_more_than_loma_finds(
     [
         (("--method", "uneven"), "--method uneven needs another; expected zigzag or defines"),
         (("--accounting", "zigzag"), "--method exact has its own; expected --method loma or uneven"),
-        (("--method", "loma", "--accounting", "zigzag", "--padding", "10"), "--method loma pads nothing"),
     ],
 )
 def test_an_accounting_goes_with_the_methods_that_search_by_it(

@@ -9,7 +9,6 @@ import pytest
 from onnx import helper
 
 from onchip.formats.own.graph_json import write_graph
-from onchip.formats.own.mapping_yaml import read_mappings
 from support.diamond import Program
 from support.onnx_networks import model, value, weight
 from support.series import series
@@ -90,30 +89,6 @@ def test_the_layers_of_a_zigzag_file_are_a_network(onchip: Program, tmp_path: Pa
     assert [one["layer"] for one in ended.json["layers"]] == ["first", "second"]
     one = onchip("map", f"{layers}:second", "--accelerator", chip, "--json")
     assert (one.json["layer"], one.json["macs"]) == ("second", 64)
-
-
-@pytest.mark.slow
-def test_padding_lets_a_prime_bound_split_and_says_so(onchip: Program, tmp_path: Path) -> None:
-    (chip,) = written(tmp_path, chip=CHIP)
-    out = tmp_path / "mapping.yaml"
-    arguments = ("map", "gemm:m13n31k17", "--accelerator", chip, "--objective", "latency", "--json")
-    plain, padded = onchip(*arguments), onchip(*arguments, "--padding", "8", "-o", out)
-    assert padded.json["status"] == "OPTIMAL"
-    assert plain.json["latency_cycles"] < padded.json["latency_cycles"]  # ragged loops need no padding
-    assert plain.json["mapping"]["ragged"]
-    assert plain.json["space"] == "mappings without bypass"
-    assert padded.json["space"] == "even mappings with up to 8 % padding"
-    assert padded.json["macs"] == 13 * 31 * 17
-    assert "at most 8 % longer" in padded.json["mapspace"]
-    assert "8 %" not in plain.json["mapspace"]
-    assert read_mappings(out).answer[0].layer.macs > 13 * 31 * 17
-
-
-def test_only_exact_pads(onchip: Program, tmp_path: Path) -> None:
-    (chip,) = written(tmp_path, chip=CHIP)
-    ended = onchip("map", "gemm:m13n31k17", "--accelerator", chip, "--method", "cosa", "--padding", "5")
-    assert ended.code == 2
-    assert "--padding: --method cosa pads nothing; expected --method exact" in ended.err
 
 
 @pytest.mark.slow

@@ -23,7 +23,6 @@ QUESTIONS = {
     "conflicts": ("plan", "free.json", "--sram", "m_r", "-o", "{}.json"),
     "given": ("plan", "given.json", "--sram", "m_r", "--order", "given", "-o", "{}.json"),
     "peak": ("plan", "given.json", "--objective", "peak", "-o", "{}.json"),
-    "padded": ("map", "conv:k7c5p5q5r3s3", "--accelerator", "simba", "--padding", "20", "-o", "{}.yaml"),
     "map": ("map", "conv:k6c4p5q5r3s3", "--accelerator", "simba", "-o", "{}.yaml"),
     "fuse": ("fuse", "three.json", "--accelerator", "chip.yaml", "-o", "{}.json"),
     "schedule": ("schedule", "three.json", "--accelerator", "chip.yaml", "-o", "{}.json"),

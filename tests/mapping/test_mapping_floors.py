@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, product
@@ -23,15 +23,16 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
+from onchip.bounds.layer.floors import compulsory_cost
 from onchip.errors import InputError
-from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
-from onchip.ir.layer import LOOPS, Layer
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
+from onchip.ir.layer import INPUT, LOOPS, Layer
 from onchip.mapping.tile_search.exact import OBJECTIVES, mapping_of
 from onchip.mapping.tile_search.space import space_of, ways_of
 from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.limits import array_of
 from onchip.native import ExactWay
-from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy, units_of
+from oracles.mapspace import all_mappings, homed_toy, lean_toy, least_values, toy, units_of
 from support.series import series
 
 MOST_MAPPINGS = 1200
@@ -186,3 +187,19 @@ def test_chains_and_orders_that_are_left_out_have_no_better_mapping(
             least = min(objective.of(*one) for one in bench.costs[way]) / objective.of(1.0, 1.0)
             assert values
             assert min(values) == pytest.approx(least, rel=1e-9)
+
+
+@pytest.mark.parametrize("make", [toy, lean_toy, homed_toy])
+@pytest.mark.parametrize("seed", series(range(60), 5))
+def test_no_mapping_is_below_the_compulsory_cost(make: Callable[[int], LayerProblem], seed: int) -> None:
+    problem = make(seed)
+    least = least_values(problem, 500) or {}
+    for objective, value in least.items():
+        assert objective.of(*compulsory_cost(problem)) <= value * (1 + 1e-9)
+
+
+def test_rows_that_a_stride_skips_are_not_compulsory() -> None:
+    accelerator = load_accelerator("simba")
+    strided, dense = Layer(c=8, p=9, q=9, stride=(2, 2)), Layer(c=8, p=9, q=9)
+    assert strided.elements(INPUT) > dense.elements(INPUT)
+    assert compulsory_cost(LayerProblem(strided, accelerator)) == compulsory_cost(LayerProblem(dense, accelerator))

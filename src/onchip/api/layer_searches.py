@@ -14,7 +14,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.errors import InputError, UsageError
 from onchip.mapping.methods.cache import MappingCache
-from onchip.mapping.methods.registry import MappingMethod, method_named
+from onchip.mapping.methods.registry import method_named
 from onchip.model.accounting.accounting import AccountingName
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, Progress, Run
@@ -37,7 +37,6 @@ class LayerSearch:
     method: str
     objective: MappingObjective
     use_cache: bool = True
-    padding_percent: int = 0
     accounting: AccountingName = AccountingName.INTERPRETER
 
     def __call__(self, question: tuple[LayerProblem, Run | Limits]) -> SearchedLayer:
@@ -60,8 +59,6 @@ class LayerSearch:
         if self.method == UNEVEN or self.accounting is not AccountingName.INTERPRETER:
             return self._accounted_solver()
         method = method_named(self.method)
-        if self.padding_percent:
-            return _padded_solver(method, self.padding_percent)
         if method.name == COSA:
             return method.solve  # its own capacity model may admit illegal mappings
         cache = MappingCache.opened() if self.use_cache else None
@@ -74,22 +71,11 @@ class LayerSearch:
             raise UsageError(f"--method {self.method} has its own", place="--accounting", expected=expected)
         if self.accounting is AccountingName.INTERPRETER:
             raise UsageError(f"--method {UNEVEN} needs another", place="--accounting", expected="zigzag or defines")
-        if self.padding_percent:
-            raise UsageError(f"--method {self.method} pads nothing", place="--padding", expected=f"--method {EXACT}")
         from onchip.mapping.baselines.loma import solve_as_loma
         from onchip.mapping.tile_search.uneven import solve_uneven
 
         solve = solve_as_loma if self.method == LOMA else solve_uneven
         return partial(solve, accounting=self.accounting.accounting, has_stored_room=True)
-
-
-def _padded_solver(method: MappingMethod, percent: int) -> Solver:
-    """Return a method with padding, without caching; raises UsageError if it does not pad."""
-    if method.name != EXACT:
-        raise UsageError(f"--method {method.name} pads nothing", place="--padding", expected=f"--method {EXACT}")
-    from onchip.mapping.space.padding import solve_padded
-
-    return partial(solve_padded, percent=percent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from onchip.errors import AcceleratorError, InputError, InternalError, errors_in
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml import accelerator_source
 from onchip.ir.layer import Layer
-from onchip.mapping.space.spaces import SPACES, MapSpace, padded_mappings
+from onchip.mapping.space.spaces import SPACES, MapSpace
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of, check_memories
@@ -50,9 +50,8 @@ class MappingRequest:
 
     The layers share a time limit. `bits` is the element width of every operand, `partial_bits` that of a partial sum
     (None: limited by the machine's memories). `accounting` defines how energy and cycles are counted, also in the
-    searches of `loma` and `uneven`. `padding_percent` is the maximum by which `exact` may lengthen a loop. `mapspace`
-    is a file that accompanies a Timeloop architecture. Several layers are searched in parallel with several workers, or
-    with a Dask scheduler at `dask_address`.
+    searches of `loma` and `uneven`. `mapspace` is a file that accompanies a Timeloop architecture. Several layers are
+    searched in parallel with several workers, or with a Dask scheduler at `dask_address`.
     """
 
     source: str
@@ -64,7 +63,6 @@ class MappingRequest:
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)
     use_cache: bool = True
-    padding_percent: int = 0
     mapspace: str | None = None
     partial_bits: int | None = None
     accounting: AccountingName = AccountingName.INTERPRETER
@@ -73,12 +71,12 @@ class MappingRequest:
     @property
     def search(self) -> LayerSearch:
         """Return the search of each layer."""
-        return LayerSearch(self.method, self.objective, self.use_cache, self.padding_percent, self.accounting)
+        return LayerSearch(self.method, self.objective, self.use_cache, self.accounting)
 
     @property
     def may_pad(self) -> bool:
         """Return True if a mapping's loops may be longer than the layer's."""
-        return self.padding_percent > 0 or self.accounting is not AccountingName.INTERPRETER
+        return self.accounting is not AccountingName.INTERPRETER
 
 
 @phase("mapping")
@@ -254,8 +252,7 @@ def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple
 
 def _mapspace(request: MappingRequest, accelerator: Accelerator) -> MapSpace | None:
     """Return the mappings for which the method's status and bound hold; None if it proves nothing."""
-    percent, without = request.padding_percent, accelerator.restriction
-    space = padded_mappings(percent) if percent else SPACES.get(request.method)
+    space, without = SPACES.get(request.method), accelerator.restriction
     if space is None or without is None:
         return space
     return MapSpace(f"{space.name}, accelerator {without}", "; ".join((space.definition, *accelerator.notes)))

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from onchip.api.map import MappingRequest
     from onchip.reports.mapping.outcome import MappingOutcome
 
-GREATEST_PADDING = 100
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOptions:
@@ -61,15 +59,6 @@ class MapOptions:
     accounting: Annotated[
         AccountingName, typer.Option(help="Count as the interpreter does, as ZigZag or as DeFiNES.")
     ] = AccountingName.INTERPRETER
-    padding: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=GREATEST_PADDING,
-            metavar="PERCENT",
-            help="How much longer --method exact may make a loop whose bound has awkward factors.",
-        ),
-    ] = 0
     time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds in all; else until proven.")] = None
     workers: Workers = 1
     dask: Dask = None
@@ -101,7 +90,6 @@ class MapOptions:
             granularity=self.read_as.granularity,
             bindings=self.read_as.open_sizes.bindings,
             use_cache=self.cache,
-            padding_percent=self.padding,
             mapspace=self.mapspace,
             accounting=self.accounting,
             dask_address=self.dask,

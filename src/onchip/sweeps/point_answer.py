@@ -173,7 +173,6 @@ def _mapped(point: SweepPoint, options: Options) -> PointAnswer:
                 _bindings(options),
                 Granularity(options["granularity"]),
                 _limits(options),
-                padding_percent=options["padding"],
                 partial_bits=options["partial_bits"],
                 accounting=AccountingName(options["accounting"]),
             )

@@ -193,7 +193,6 @@ VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
             **_COUNTED,
             "method": Option("exact", _text),
             "bits": Option(8, _BITS),
-            "padding": Option(0, _whole(least=0, most=100)),
         },
     ),
     SweptVerb.FUSE: VerbOptions(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf, isclose
 
 from adversary.frame import Ended, Facts, Json, Program, Verdict
-from adversary.levels.baselines_cases import machine_of, padded_layers, random_facts, renamed
+from adversary.levels.baselines_cases import machine_of, random_facts, renamed
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
@@ -89,8 +89,6 @@ def _asked(facts: Facts, program: Program, *more: object) -> Ended:
     arguments += ["--partial-bits", facts["partial_bits"], "--objective", facts["objective"]]
     arguments += ["--accounting", facts["accounting"], "--seed", facts["seed"]]
     arguments += [] if facts["time_limit"] is None else ["--time-limit", facts["time_limit"]]
-    if question == "padding":
-        arguments += ["--padding", facts["percent"]]
     if question in ("uneven", "loma", "cosa", "random", "hybrid"):
         arguments += ["--method", question]
     if question == "mapspace":
@@ -189,16 +187,6 @@ def _judged_cosa(case: Case) -> str | None:
     return None
 
 
-def _judged_padding(case: Case) -> str | None:
-    least, left = inf, MOST_MAPPINGS
-    for one in padded_layers(case.layer, case.facts["percent"]):
-        values = least_values(LayerProblem(one, case.accelerator), left)
-        if values is None:
-            return None
-        least = min(least, values[case.objective])
-    return _fault_against(case, least)
-
-
 def _judged_mapspace(case: Case) -> str | None:
     problem = LayerProblem(case.layer, case.accelerator)
     for operand in ("input", "weight", "output"):
@@ -227,7 +215,6 @@ _JUDGES: dict[str, Callable[[Case], str | None]] = {
     "uneven": _judged_uneven,
     "loma": _judged_loma,
     "cosa": _judged_cosa,
-    "padding": _judged_padding,
     "mapspace": _judged_mapspace,
     "random": _judged_random,
     "hybrid": _judged_random,

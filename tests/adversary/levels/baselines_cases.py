@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from copy import deepcopy
-from itertools import product
 from math import sqrt
 
 from adversary.frame import Facts, Json, Program
@@ -13,9 +11,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.ir.layer import LOOPS, Layer
 
-QUESTIONS = {"uneven": 6, "loma": 5, "cosa": 4, "padding": 2, "mapspace": 3, "random": 1, "hybrid": 0.05}
+QUESTIONS = {"uneven": 6, "loma": 5, "cosa": 4, "mapspace": 3, "random": 1, "hybrid": 0.05}
 """Relative frequency of each question; `hybrid` takes two seconds."""
 OPERANDS = ("input", "weight", "output")
 LETTERS = {"input": "Inputs", "weight": "Weights", "output": "Outputs"}
@@ -27,7 +24,7 @@ def random_facts(chance: random.Random) -> Facts:
     If hardly anything fits, `random` and `hybrid` draw for minutes, so they have a time limit.
     """
     question = chance.choices(list(QUESTIONS), list(QUESTIONS.values()))[0]
-    most = {"uneven": 3, "loma": 4, "cosa": 4, "padding": 2, "mapspace": 3}.get(question, 4)
+    most = {"uneven": 3, "loma": 4, "cosa": 4, "mapspace": 3}.get(question, 4)
     widths = {"bits": chance.choice((8, 8, 8, 4, 1)), "partial_bits": chance.choice((8, 8, 16, 24))}
     if question == "mapspace":
         machine = _timeloop_machine(chance, widths)
@@ -41,20 +38,19 @@ def random_facts(chance: random.Random) -> Facts:
         )
     return {
         "question": question,
-        "layer": _layer(chance, chance.randint(1, most), is_whole=question == "padding"),
+        "layer": _layer(chance, chance.randint(1, most)),
         "machine": machine,
         "objective": objective,
         "accounting": accounting,
         **widths,
-        "percent": chance.choice((20, 35, 50, 100)),
         "seed": chance.randint(0, 3),
         "time_limit": 0.5 if question in ("random", "hybrid") else chance.choice((None, None, None, None, 0.001, 0.02)),
         "variant": chance.choice((None, None, None, None, None, "again", "renamed")),
     }
 
 
-def _layer(chance: random.Random, factors: int, *, is_whole: bool) -> str:
-    """Return the text of a layer; layers to be padded have no padded zeros, because they grow beyond their factors."""
+def _layer(chance: random.Random, factors: int) -> str:
+    """Return the text of a layer."""
     sizes = dict.fromkeys("nkcpqrs", 1)
     groups = chance.choice((1, 1, 1, 1, 2))
     for loop in chance.choices("nkcpqrskcp", k=factors):
@@ -67,7 +63,7 @@ def _layer(chance: random.Random, factors: int, *, is_whole: bool) -> str:
         for axis, (output, taps) in enumerate((("p", "r"), ("q", "s")))
     ]
     top, left, bottom, right = chance.choice(((0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 0, 1), (0, 1, 1, 0)))
-    if top + bottom < spans[0] and left + right < spans[1] and not is_whole:
+    if top + bottom < spans[0] and left + right < spans[1]:
         options.append(f"pad{top}x{left}x{bottom}x{right}")
     return ":".join(("conv", bounds, *options))
 
@@ -224,20 +220,3 @@ def renamed(facts: Facts) -> Facts:
 
 def _other(name: str) -> str:
     return f"z{name}" if name in ("lane", "pe") else name
-
-
-def padded_layers(layer: Layer, percent: int) -> Iterator[Layer]:
-    """Yield the layer, and all layers with loops up to `percent` longer whose prime factors are at most 7."""
-    choices = []
-    for bound in layer.bounds.values():
-        longer = range(bound + 1, bound + bound * percent // 100 + 1) if bound > 1 else ()
-        choices.append([bound, *(one for one in longer if _is_smooth(one))])
-    for bounds in product(*choices):
-        yield layer.padded_to(dict(zip(LOOPS, bounds, strict=True)))
-
-
-def _is_smooth(bound: int) -> bool:
-    for prime in (2, 3, 5, 7):
-        while bound % prime == 0:
-            bound //= prime
-    return bound == 1

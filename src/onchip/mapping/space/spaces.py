@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-LARGEST_PRIME: Final = 7
-"""Largest prime factor of a padded loop bound."""
-
 
 @dataclass(frozen=True, slots=True)
 class MapSpace:
@@ -40,16 +37,6 @@ ONE_UNROLLING: Final = MapSpace(
     "of partial ones wherever they arrive incomplete, tiles of the input room from their first row to their last",
 )
 COSA_PROGRAM: Final = MapSpace("CoSA's program", "the schedules of CoSA's program, by its own objective and capacities")
-
-
-def padded_mappings(percent: int) -> MapSpace:
-    """Return the even mappings of a layer and of the layers whose loops are up to `percent` % longer."""
-    rule = f"at most {percent} % longer and without a prime factor above {LARGEST_PRIME}"
-    return MapSpace(
-        f"even mappings with up to {percent} % padding",
-        f"bounds as they are, or {rule}, the added iterations costing as much as others; of these "
-        f"{EVEN_MAPPINGS.definition}",
-    )
 
 
 SPACES: Final[Mapping[str, MapSpace]] = {
