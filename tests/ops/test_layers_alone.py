@@ -16,7 +16,7 @@ from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Window
 from onchip.ops.derive.back_calculation import AxisName, back_calculation
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Layout, Stack
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Stack
 from onchip.ops.derive.fusable_of import PartlyFusable, fusable_of, partly_fusable_of
 from onchip.ops.derive.tile_layer import layer_of_tile
 from onchip.transform.groups.stacks import greedy_stacks, legal_spans, one_stack
@@ -72,7 +72,7 @@ def test_a_product_of_two_maps_runs_alone_and_its_second_stands_for_weights() ->
     assert layer.runs_alone
     assert [read.source for read in layer.reads] == ["a", "b"]
     assert layer.layer.macs == 2 * 4 * 3 * 5
-    assert layer.output == FeatureMap("m", 10, 4, 1, layout=Layout.MATRIX)
+    assert layer.output == FeatureMap("m", 8, 1, 5)
 
 
 def test_what_reads_a_part_of_a_map_or_a_parameter_as_its_input_stays_outside() -> None:
@@ -187,9 +187,9 @@ def test_a_view_through_which_a_convolution_cannot_look_is_outside() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "pixels"),
-    [((4,), (1, 1)), ((1, 4), (1, 1)), ((2, 4), (2, 1)), ((2, 4, 5), (4, 1)), ((2, 3, 4, 5, 6), (5, 6))],
+    [((4,), (1, 1)), ((2, 4), (1, 1)), ((2, 4, 5), (1, 5)), ((2, 3, 4, 5, 6), (5, 6))],
 )
-def test_images_have_rows_and_columns_last_and_matrices_rows_last_but_one(shape: Shape, pixels: Shape) -> None:
+def test_the_last_two_dimensions_behind_the_channels_are_rows_and_columns(shape: Shape, pixels: Shape) -> None:
     found = partly_fusable_of(graph_of({"x": shape}, step("a", "Exp", "x", shape), step("b", "Neg", "a", shape)))
     assert ("a", "b") in spans(found)
     for layer in found.network.layers:

@@ -59,6 +59,13 @@ def are_matrices(graph: Graph, operators: Sequence[str]) -> bool:
     )
 
 
+def layout_needed(graph: Graph, operator: str) -> Layout | None:
+    """Return the layout that an operator gives to its group, or None if it takes the layout of the others."""
+    if graph.operator[operator].kind in _OF_IMAGES:
+        return Layout.IMAGE
+    return Layout.MATRIX if are_matrices(graph, [operator]) else None
+
+
 def pixels_of(shape: tuple[int, ...], layout: Layout = Layout.IMAGE) -> tuple[int, int]:
     """Return the rows and columns of a tensor, or 1 for missing dimensions.
 

@@ -166,7 +166,7 @@ class FusableReading:
                 raise NoLayerError("it reads matrices of other rows than it writes")
             if len(sights) > 1 and prod(sights[0].size) != prod(sights[1].size):
                 raise NoLayerError("it reads matrices of different shapes")
-        elif self.all_in_tiles and multiplies_matrices(self.graph, operator):
+        elif multiplies_matrices(self.graph, operator):
             reads[1] = replace(reads[1], rows=all_of(sights[1].whole.rows))
         elif not multiplies_rows(self.graph, operator):
             raise NoLayerError("it is no product of rows")
@@ -182,7 +182,7 @@ class FusableReading:
         Its costs are estimated as those of an operator element by element.
         """
         output = self.shown.map(operator.outputs[0])
-        if self.shown.layout is not Layout.MATRIX or not self.all_in_tiles or not works_on_rows(self.graph, operator):
+        if self.shown.layout is not Layout.MATRIX or not works_on_rows(self.graph, operator):
             raise NoLayerError(why_without_nest(operator.kind))
         (source,) = (self.shown.seen[name] for name in operator.inputs)
         layer = Layer(

@@ -26,7 +26,7 @@ class ShownMaps:
     """Views of feature maps: `seen` maps each tensor so far to its view, `joined` each concatenation to its parts.
 
     Views in `apart` are not passed through. With `are_all_in_tiles` maps have zero or two dimensions behind the
-    channels.
+    channels, or are matrices.
     """
 
     graph: Graph
@@ -39,7 +39,7 @@ class ShownMaps:
     _views: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.layout = layout_of(self.graph)
+        self.layout = layout_of(self.graph) if self.are_all_in_tiles else Layout.IMAGE
 
     def look_at(self, operator: Operator) -> None:
         """Enter inputs that no earlier operator has written or read as maps; raises NoLayerError as `map` does."""

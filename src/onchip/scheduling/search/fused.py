@@ -16,7 +16,7 @@ from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.model.group.cost import StackCost
-from onchip.ops.derive.fusable import MATRIX_RANKS, FusableNetwork
+from onchip.ops.derive.fusable import MATRIX_RANKS, FusableNetwork, Layout, layout_needed
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.scheduling.candidates.given_stacks import GivenStacks
@@ -118,12 +118,16 @@ class FusionSearch:
     def _runs(self) -> Iterator[FusableRun]:
         """Yield runs of consecutive operators that can be fused; runs of one layer are left out."""
         names: list[str] = []
+        layout: Layout | None = None
         for operator in self.network.operators:
-            if not self._is_view_inside(operator) and not self._may_be_fused(operator):
+            is_inside = self._is_view_inside(operator) or self._may_be_fused(operator)
+            own = layout_needed(self.network, operator.name) if is_inside else None
+            if not is_inside or (own is not None and layout not in (None, own)):
                 yield from self._cut(names)
-                names = []
-            else:
+                names, layout = [], None
+            if is_inside:
                 names.append(operator.name)
+                layout = layout or own
         yield from self._cut(names)
 
     def _is_view_inside(self, operator: Operator) -> bool:
