@@ -1,6 +1,6 @@
 """Chains of matrix products and attention on one buffer, as products and as 1x1 convolutions.
 
-    PYTHONPATH=benchmarks python -m fusing.products [--seconds S] [--counts 2 4 8] [--buffers 4 8 16 32 64] [--json FILE]
+    PYTHONPATH=benchmarks python -m fusing.products [--seconds S] [--counts 2 4 8] [--buffers 4 8 16] [--json FILE]
 
 One lane, one buffer and DRAM: the figures are bytes from and to DRAM, and the processor seconds of the search. The
 buffer holds every operand. All elements and partial sums have 8 bits. `python -m fusing` runs AccelForge beside other
