@@ -37,7 +37,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import layer_table, layer_tables
+from onchip.formats.own.graph_json import layer_table, layer_tables
 from onchip.ir.layer import Layer
 from onchip.mapping.cosa.cheapest import solve_as_cosa_by_cost
 from onchip.mapping.cosa.machine import CosaWeights

@@ -27,8 +27,7 @@ from onchip.api.budgets import CapacityBudget, budgets_of, roomy_problem
 from onchip.memory.methods import METHODS
 from onchip.reports.execution import GREATEST_RELATIVE_DIFFERENCE
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
-from onchip.simulate.machine import run_plan_on_machine
-from onchip.simulate.reference import Reference, run_in_given_order
+from onchip.simulate.machine import Reference, run_in_given_order, run_plan_on_machine
 from onchip.verify.verifier import verify
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))

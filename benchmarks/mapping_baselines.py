@@ -34,7 +34,7 @@ from onchip.formats.own.accelerator_yaml import bundled_accelerators, load_accel
 from onchip.ir.layer import Layer
 from onchip.mapping.methods.registry import method_named
 from onchip.model.layer.cost import layer_cost
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
 
 BASELINES: Final = ("loma", "cosa", "hybrid", "random")

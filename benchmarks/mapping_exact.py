@@ -18,7 +18,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import layer_table
+from onchip.formats.own.graph_json import layer_table
 from onchip.ir.layer import Layer
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.search.budget.limits import Limits, Run

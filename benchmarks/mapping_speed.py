@@ -19,9 +19,8 @@ from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
-from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.cost import layer_cost
-from onchip.model.layer.tables import Chosen, CostStatus
+from onchip.model.layer.tables import Chosen, CostStatus, LayerCosts
 
 SIMBA_LIKE = """\
 format: onchip-accelerator

@@ -21,10 +21,17 @@ from shared.results import write_results
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.backends.noc.mesh import COSA_DRAM, COSA_NETWORK, TaskKind, TrafficTask, run_tasks
-from onchip.backends.noc.rounds import element_rounds, tasks_of
+from onchip.backends.noc.layer import (
+    COSA_DRAM,
+    COSA_NETWORK,
+    TaskKind,
+    TrafficTask,
+    element_rounds,
+    run_tasks,
+    tasks_of,
+)
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import layer_table
+from onchip.formats.own.graph_json import layer_table
 from onchip.mapping.methods.registry import METHODS
 from onchip.search.budget.limits import Limits, Run
 

@@ -27,7 +27,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from shared.results import write_results
 
-from onchip.backends.noc.mesh import MeshEndpoint, MeshNetwork, TaskKind, TrafficTask, run_tasks
+from onchip.backends.noc.layer import MeshEndpoint, MeshNetwork, TaskKind, TrafficTask, run_tasks
 
 LOADS = {
     4: {

@@ -26,7 +26,7 @@ from onchip.ir.layer import Layer
 from onchip.mapping.baselines.loma import solve_as_loma
 from onchip.mapping.tile_search.uneven import solve_uneven
 from onchip.model.accounting.accounting import ZIGZAG
-from onchip.model.accounting.zigzag_batch import ZigzagCosts
+from onchip.model.layer.tables import ZigzagCosts
 from onchip.search.budget.limits import Run
 
 HARDWARE: Final = Path(__file__).parents[1] / "tests" / "data" / "zigzag-systolic.yaml"

@@ -37,7 +37,7 @@ from onchip.answer.result import Status
 from onchip.api.plan import Request, plan_network
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.api.target import Target
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.search.budget.limits import Limits
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))

@@ -39,7 +39,7 @@ from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import layer_table, layer_tables
+from onchip.formats.own.graph_json import layer_table, layer_tables
 from onchip.ir.layer import Layer
 from onchip.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
 from onchip.mapping.methods.registry import METHODS

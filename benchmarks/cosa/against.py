@@ -18,7 +18,7 @@ from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import layer_table
+from onchip.formats.own.graph_json import layer_table
 from onchip.ir.layer import RELEVANT, Layer
 from onchip.mapping.methods.registry import METHODS
 from onchip.model.layer.cost import layer_cost

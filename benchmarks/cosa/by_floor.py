@@ -17,7 +17,7 @@ from cosa.neighbours import neighbours
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
-from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.tables import LayerCosts
 
 ValueOfMapping: TypeAlias = Callable[[LayerMapping], float]
 WORTH_A_STEP: Final = 0.999

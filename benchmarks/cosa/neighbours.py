@@ -14,7 +14,7 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.model.layer.limits import array_of
-from onchip.model.unrolling.factors import prime_counts
+from onchip.model.unrolling.unrolling import prime_counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,15 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Dram, MemoryLevel
-from onchip.backends.noc.layer import layer_on_network
-from onchip.backends.noc.mesh import COSA_DRAM, COSA_ELEMENTS, COSA_NETWORK
-from onchip.backends.noc.rounds import ElementRounds, element_rounds, floor_of_rounds
+from onchip.backends.noc.layer import (
+    COSA_DRAM,
+    COSA_ELEMENTS,
+    COSA_NETWORK,
+    ElementRounds,
+    element_rounds,
+    floor_of_rounds,
+    layer_on_network,
+)
 from onchip.errors import InputError
 
 NEVER = float("inf")

@@ -11,7 +11,7 @@ from onchip.ir.layer import Layer
 from onchip.mapping.cosa.machine import CosaMachine, Place
 from onchip.mapping.cosa.objective import CosaObjective, fits, objective_of
 from onchip.mapping.cosa.placement import GIVEN_ORDER, Factor, FactorPlacement, factors_of
-from onchip.model.unrolling.factors import prime_counts
+from onchip.model.unrolling.unrolling import prime_counts
 
 
 def cosa_objective(

@@ -17,7 +17,7 @@ from cosma.rows import Case, problem_of
 from onchip import Count, Limits, Order, plan_problem
 from onchip.memory.published.paper import METHOD, MOST_PAIR_STEPS, PaperModel, pair_steps
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.model.lifetimes.windows import Windows
+from onchip.model.lifetimes.precedence import Windows
 from onchip.search.budget.limits import MipSolver, Run
 
 SOLVER = MipSolver.HIGHS

@@ -21,9 +21,9 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.accounting.conventions import Conventions
 from onchip.model.group.cost import stack_cost
 from onchip.model.group.sums import FusedLatency, FusedSums
-from onchip.ops.derive.fusable import FusableNetwork, Stack
-from onchip.ops.derive.fusable_of import fusable_of
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.fusable import FusableNetwork, Stack
+from onchip.ops.fusable_reading import fusable_of
+from onchip.ops.layers_of import Precision
 from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.limits import Limits, Run

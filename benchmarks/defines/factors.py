@@ -19,8 +19,7 @@ from onchip.arch.energies import stated, summed
 from onchip.arch.memory import DRAM
 from onchip.model.accounting.conventions import Conventions
 from onchip.model.group.cost import StackCost, stack_cost
-from onchip.transform.groups.stacks import LayerSpan, single_layers, stack_of
-from onchip.transform.groups.tilings import whole
+from onchip.transform.groups.stacks import LayerSpan, single_layers, stack_of, whole
 
 MACHINES: Final = ("meta-prototype-df", "edge-tpu-like-df")
 NETWORKS: Final = ("fsrcnn-defines", "mc-cnn-defines", "dmcnn-vd-defines")

@@ -21,12 +21,11 @@ from onchip.arch.memory import DRAM
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.mapper import Mapper
-from onchip.ops.derive.fusable import Stack
+from onchip.ops.fusable import Stack
 from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.stacks import LayerSpan, stack_of
-from onchip.transform.groups.tilings import whole
+from onchip.transform.groups.stacks import LayerSpan, stack_of, whole
 
 NETWORK: Final = "fsrcnn-defines"
 CAUSES: Final = (EnergyCause.COPY, EnergyCause.ACTIVATION, EnergyCause.WEIGHT)

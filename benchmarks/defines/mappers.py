@@ -31,9 +31,9 @@ from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.group.mapper import Mapper
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.model.layer.latency import Latency
-from onchip.ops.derive.fusable import FusableNetwork
-from onchip.ops.derive.fusable_of import fusable_of
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.fusable import FusableNetwork
+from onchip.ops.fusable_reading import fusable_of
+from onchip.ops.layers_of import Precision
 from onchip.search.budget.limits import Run
 
 MAPPERS: Final = ("loma", "uneven", "exact")

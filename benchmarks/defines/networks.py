@@ -20,12 +20,18 @@ from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
 from onchip.model.accounting.conventions import Conventions
 from onchip.model.group.cost import stack_cost
-from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.ops.fusable import FusableNetwork, Stack
 from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.limits import Limits, Run
-from onchip.transform.groups.stacks import greedy_stacks, one_stack, single_layers, stack_of, weight_capacity_bits
-from onchip.transform.groups.tilings import whole
+from onchip.transform.groups.stacks import (
+    greedy_stacks,
+    one_stack,
+    single_layers,
+    stack_of,
+    weight_capacity_bits,
+    whole,
+)
 
 SINGLE: Final = "single layers"
 LAYER_BY_LAYER: Final = "layer by layer"

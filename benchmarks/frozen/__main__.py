@@ -38,11 +38,11 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.problem import Order
 from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import layer_table
+from onchip.formats.own.graph_json import layer_table
 from onchip.ir.layer import Layer
 from onchip.mapping.cosa.cosa import solve_as_cosa
 from onchip.mapping.methods.registry import METHODS
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
 
 FOLDER: Final = Path(__file__).parent

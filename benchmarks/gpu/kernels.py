@@ -24,7 +24,7 @@ from onchip.api.map import MappingRequest, map_layers
 from onchip.backends.nests.gpu_source import CUDA, GpuKernel, gpu_kernel
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import layer_table
+from onchip.formats.own.graph_json import layer_table
 from onchip.search.budget.limits import Limits
 
 ARCHITECTURES: Final = {"h100-like": "sm_90", "k80-like": None}

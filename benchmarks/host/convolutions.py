@@ -16,7 +16,7 @@ from typing import Final
 from host.rows import mapped, run
 from shared.results import write_results
 
-from onchip.formats.own.bundled import layer_table
+from onchip.formats.own.graph_json import layer_table
 
 LEAST_EACH: Final = 0.6
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from onchip import Graph, Operator, Role, Tensor
-from onchip.ir.stated_cost import StatedCost
+from onchip.ir.operator import StatedCost
 
 
 @dataclass(slots=True)

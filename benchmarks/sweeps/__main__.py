@@ -27,7 +27,7 @@ from shared.results import write_results
 from sweeps.figure import figure_of_splits
 
 from onchip.errors import InputError
-from onchip.sweeps.store_rows import rows_of_store
+from onchip.sweeps.store import rows_of_store
 
 Json: TypeAlias = dict[str, Any]
 

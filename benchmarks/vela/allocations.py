@@ -29,7 +29,7 @@ from onchip.api.target import Target
 from onchip.backends.vela.check_vela import ALIGNMENT_BYTES
 from onchip.errors import NetworkWarning, OnchipError
 from onchip.ir.tensor import Role
-from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.reports.program.outcome import AnswerCheck
 from onchip.search.budget.limits import Limits
 
 STRATEGIES = ("Size", "Performance")

@@ -16,9 +16,9 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.group.cost import stack_cost
-from onchip.ops.derive.fusable import FusableNetwork, Stack
-from onchip.ops.derive.fusable_of import partly_fusable_of
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.fusable import FusableNetwork, Stack
+from onchip.ops.fusable_reading import partly_fusable_of
+from onchip.ops.layers_of import Precision
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
 from oracles.fusion import Costs, Placed

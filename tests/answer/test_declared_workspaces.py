@@ -20,16 +20,15 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Por
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.nest_cost import nest_cost
-from onchip.ops.derive.fusable_of import partly_fusable_of
-from onchip.ops.derive.layers_of import Precision
+from onchip.model.program.compute_cost import nest_cost
+from onchip.ops.fusable_reading import partly_fusable_of
+from onchip.ops.layers_of import Precision
 from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.rules import Rule
-from onchip.verify.schedule.setting import ScheduleSetting
-from onchip.verify.schedule.verdict import ScheduleVerdict
+from onchip.verify.schedule.machine import ScheduleSetting, ScheduleVerdict
 from onchip.verify.schedule.verifier import verify_schedule
 from oracles.schedule import LeastSchedule
 from oracles.schedule_costs import Toy

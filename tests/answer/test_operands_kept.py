@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
-from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.operands_kept import operands_kept
+from onchip.answer.layer_problem import LayerProblem, operands_kept
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory, MemoryLevel, Operand

@@ -13,10 +13,9 @@ from onchip.api.library import Elements
 from onchip.errors import OpenDimensionsError
 from onchip.ir.tensor import Role
 from onchip.reports.program.explanation import Explanation
-from onchip.reports.program.outcome import Check
+from onchip.reports.program.outcome import AnswerCheck, Check
 from onchip.reports.schedule.explanation import ScheduleExplanation
 from onchip.reports.schedule.outcome import ScheduleCheck, ScheduleOutcome
-from onchip.reports.shared.answer_check import AnswerCheck
 from support.onnx_networks import model, value, weight
 from support.reports import facts_of
 from support.small_schedules import IN_TILES, LAYER_BY_LAYER, chip, outcome, schedule_text, three

@@ -17,7 +17,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.schedule import CHECKING_TO_READING, SECONDS_TO_CHECK, SECONDS_TO_CHECK_AN_OPERATOR, seconds_to_check
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.scheduling.mappings.mapped_nest import MappedNest
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.runs import NestPlace

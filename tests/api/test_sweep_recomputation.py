@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import onchip
-from onchip.answer.problem import Objective, Order, Problem
-from onchip.answer.recomputation import Recomputation
+from onchip.answer.problem import Objective, Order, Problem, Recomputation
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.formats.own.graph_json import read_graph

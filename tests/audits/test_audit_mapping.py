@@ -16,11 +16,8 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.arch.memory import Operand
 from onchip.audits.finding import Ruling
-from onchip.audits.mapping import audit_mapping, mappings_of
-from onchip.audits.mapping_chains import Chains
-from onchip.audits.mapping_terms import NEVER, NestTiling, Terms
-from onchip.audits.mapping_tiles import grid_of
-from onchip.audits.mapping_ways import Ways
+from onchip.audits.mapping import Chains, Ways, audit_mapping, mappings_of
+from onchip.audits.mapping_terms import NEVER, NestTiling, Terms, grid_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.tile_search.exact import solve_exactly

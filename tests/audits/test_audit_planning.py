@@ -10,13 +10,10 @@ import pytest
 from onchip.answer.problem import Objective, Order, Placement, Problem, Rate, Transfers
 from onchip.answer.program import Plan
 from onchip.arch.memory import Memory, Operand
-from onchip.audits.crossings import CrossingsModel
-from onchip.audits.facts import ProblemFacts
-from onchip.audits.finding import Ruling
-from onchip.audits.moments import MomentsModel
-from onchip.audits.moments_variables import MomentModel
+from onchip.audits.crossings import CrossingsModel, ProblemFacts
+from onchip.audits.finding import Answered, OutOfTimeError, Ruling, searched
+from onchip.audits.moments import MomentModel, MomentsModel
 from onchip.audits.planning import audit_plan
-from onchip.audits.search import Answered, OutOfTimeError, searched
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

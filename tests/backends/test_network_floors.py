@@ -7,8 +7,7 @@ from cosa.layer_floor import floor_of_layer
 
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
-from onchip.backends.noc.layer import layer_on_network
-from onchip.backends.noc.rounds import element_rounds, floor_of_rounds
+from onchip.backends.noc.layer import element_rounds, floor_of_rounds, layer_on_network
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer

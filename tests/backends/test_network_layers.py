@@ -9,9 +9,19 @@ import pytest
 from onchip.answer.layer_mapping import LayerMapping, Loop, Move, even
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM
-from onchip.backends.noc.layer import layer_on_network
-from onchip.backends.noc.mesh import COSA_BUFFER, COSA_DRAM, COSA_NETWORK, TaskKind, TrafficTask, run_tasks
-from onchip.backends.noc.rounds import ElementRounds, element_rounds, reduction_chain, tasks_of
+from onchip.backends.noc.layer import (
+    COSA_BUFFER,
+    COSA_DRAM,
+    COSA_NETWORK,
+    ElementRounds,
+    TaskKind,
+    TrafficTask,
+    element_rounds,
+    layer_on_network,
+    reduction_chain,
+    run_tasks,
+    tasks_of,
+)
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer

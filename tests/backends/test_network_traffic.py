@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from onchip import native
-from onchip.backends.noc.mesh import (
+from onchip.backends.noc.layer import (
     COSA_DRAM,
     COSA_NETWORK,
     MeshEndpoint,

@@ -6,9 +6,9 @@ import pytest
 
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import load_network
+from onchip.formats.own.graph_json import load_network
 from onchip.ir.layer import OTHER_NAMES
-from onchip.ops.derive.fusable_of import fusable_of
+from onchip.ops.fusable_reading import fusable_of
 from oracles.unrollings import ARCHITECTURES, NETWORKS, unrolling_of
 from support.defines_files import published_networks
 

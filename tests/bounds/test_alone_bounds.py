@@ -15,13 +15,11 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.fusable_of import partly_fusable_of
+from onchip.ops.fusable_reading import partly_fusable_of
 from onchip.scheduling.fronts.costs import criteria_of
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan
-from onchip.transform.groups.tilings import whole
+from onchip.transform.groups.stacks import LayerSpan, StackChoice, whole
 from support.fused_files import CHIP
 
 Shape = tuple[int, ...]

@@ -12,8 +12,7 @@ from onchip.bounds.latency.band_orders import BandOrders, last_of_several
 from onchip.bounds.latency.latency_bounds import LatencyBounds
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.stated_cost import StatedCost
+from onchip.ir.operator import Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from support.timed_problems import timed_graph, timed_problem
 

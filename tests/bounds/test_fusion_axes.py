@@ -16,8 +16,7 @@ from onchip.bounds.group.size_tiles import SizeTiles
 from onchip.bounds.group.tile_ranges import SizeRange, paced_alike, range_totals
 from onchip.bounds.group.tile_totals import AxisTotals, LayerTotals, axis_totals
 from onchip.errors import InputError
-from onchip.ops.derive.back_calculation import AxisName
-from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.ops.fusable import AxisName, FusableNetwork, Stack
 from onchip.transform.groups.stacks import legal_spans, stack_of
 from oracles.fused_pixels import computed
 from support.replayed import random_network

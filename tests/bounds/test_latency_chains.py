@@ -16,8 +16,7 @@ from onchip.bounds.latency.latency_bounds import LatencyBounds
 from onchip.bounds.latency.latency_chains import NEVER, LatencyChains
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.stated_cost import ChannelSplits, StatedCost
+from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.transform.slices.channel_bands import ChannelBands
 from oracles.byte_clock import ByteClock

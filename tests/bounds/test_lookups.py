@@ -17,9 +17,9 @@ from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.banded_operands import operands_of
-from onchip.ops.derive.layers_of import Precision, layers_of
-from onchip.ops.derive.moved_operators import moved_operators as moved_outside
+from onchip.ops.layers_of import Precision, layers_of
+from onchip.ops.nests import moved_operators as moved_outside
+from onchip.ops.nests import operands_of
 from onchip.transform.groups.tiled import tile_graph
 
 ROWS, WIDTH, LOOKED_UP = 400, 24, 5

@@ -13,10 +13,10 @@ from onchip.answer.schedule import ScheduleError
 from onchip.bounds.layer.needed import ALL, needed_pixels
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
-from onchip.verify.schedule.joins import joins_left_out
+from onchip.verify.schedule.tiles import joins_left_out
 from support.fusable_graphs import conv, crop
 from support.scheduled_stacks import all_whole, stacks_of, tile_graphs
 from support.tiled import Attributes, Network

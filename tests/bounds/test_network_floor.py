@@ -24,14 +24,13 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.window import Window
 from onchip.mapping.methods.registry import METHODS
 from onchip.model.group.mapper import Memoized
-from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.ops.fusable import FusableNetwork, Stack
 from onchip.scheduling.candidates.space import StackSpace
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import LayerMapper
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
+from onchip.transform.groups.stacks import LayerSpan, StackChoice, legal_spans, stack_of
 from support import fused_files
 from support.series import series
 from support.stacks import chain, random_stack, tilings_of

@@ -24,8 +24,8 @@ from onchip.bounds.network.cut_paths import CutPaths, RoomPricing
 from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.ops.derive.layers_of import Precision
-from onchip.ops.views.joined_maps import JoinedMaps, joined_maps, views_that_join
+from onchip.ops.layers_of import Precision
+from onchip.ops.views import JoinedMaps, joined_maps, views_that_join
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 from oracles.every_schedule import EverySchedule

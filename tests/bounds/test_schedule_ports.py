@@ -20,8 +20,7 @@ from onchip.bounds.layer.nest_work import work_of
 from onchip.bounds.layer.port_floor import MovedOperand, PortFloors, least_cycles_to_move
 from onchip.ir.layer import Layer
 from onchip.model.layer.cost import layer_cost
-from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
-from onchip.model.program.rates import MemoryRates
+from onchip.model.program.compute_cost import MemoryRates, OperandAtHome, cost_without_nest
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support.nest_tiles import holding, machine_of, tiles_of, whole_map
 from support.nests import random_layer

@@ -24,11 +24,17 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.compute_cost import ComputeCost, NestCost, OperandAtHome, cost_of_nests, cost_without_nest
+from onchip.model.program.compute_cost import (
+    ComputeCost,
+    NestCost,
+    OperandAtHome,
+    cost_of_nests,
+    cost_without_nest,
+    nest_cost,
+)
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
-from onchip.model.program.nest_cost import nest_cost
-from onchip.ops.derive.banded_operands import BandedOperand, operands_of
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
+from onchip.ops.nests import BandedOperand, operands_of
 from onchip.scheduling.program.runs import step_of
 from onchip.transform.groups.tile_graph import TileGraph, TileOperator
 from onchip.transform.groups.tiled import tile_graph

@@ -22,7 +22,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
-from onchip.ops.views.joined_maps import joined_maps
+from onchip.ops.views import joined_maps
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.composition import Composer, NoMappingError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onchip.reports.explain.difference import AnswerDifference, difference_lines
-from onchip.sweeps.store_schema import SQLITE
+from onchip.sweeps.store import SQLITE
 from support.diamond import Program
 from support.fused_files import CHIP
 from support.series import series

@@ -29,8 +29,8 @@ from onchip.mapping.baselines.fixed_unrolling import (
 from onchip.model.accounting import conventions
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.group.mapper import Memoized
-from onchip.ops.derive.fusable_of import fusable_of
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.fusable_reading import fusable_of
+from onchip.ops.layers_of import Precision
 from onchip.scheduling.choice.solve import FusionResult, solve_fusion
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.clock import Deadline

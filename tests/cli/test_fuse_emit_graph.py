@@ -15,7 +15,7 @@ from onchip.formats.own.graph_json import read_graph
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.transform.slices.untiled import untiled
+from onchip.transform.slices.bands import untiled
 from support.diamond import Ended, Program
 from support.fused_files import CHIP, three_convolutions
 from support.onnx_networks import make_node, model, value, weight

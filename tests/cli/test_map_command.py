@@ -19,7 +19,7 @@ from onchip.mapping.methods.registry import METHODS
 from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import layer_cost
-from onchip.ops.derive.layers_of import NetworkLayers
+from onchip.ops.layers_of import NetworkLayers
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, claim_words
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run

@@ -17,9 +17,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
-from onchip.ops.derive.banded_operands import operands_of
-from onchip.ops.derive.layers_of import Precision, layers_of
-from onchip.ops.derive.precise import with_elements_of
+from onchip.ops.layers_of import Precision, layers_of, with_elements_of
+from onchip.ops.nests import operands_of
 from onchip.reports.mapping.outcome import Way, coverage
 from onchip.transform.groups.tiled import tile_graph
 from support.diamond import Program

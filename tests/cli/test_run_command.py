@@ -57,7 +57,7 @@ def test_an_illegal_plan_is_not_run(onchip: Program, diamond: Path, planned: Pat
 
 
 def test_values_that_differ_end_with_1(onchip: Program, diamond: Path, planned: Path) -> None:
-    from onchip.simulate.reference import Reference, run_in_given_order
+    from onchip.simulate.machine import Reference, run_in_given_order
 
     def wrong(*arguments: object) -> Reference:
         reference = run_in_given_order(*arguments)  # type: ignore[arg-type]

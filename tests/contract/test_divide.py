@@ -10,7 +10,7 @@ import onchip.memory.baselines.divide as divide
 from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.formats.own.bundled import load_network
+from onchip.formats.own.graph_json import load_network
 from onchip.memory.baselines.divide import crossing_bytes, regions
 from onchip.memory.methods import method_named
 from onchip.model.capacity.bounds import greatest_need

@@ -12,8 +12,7 @@ from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
 from onchip.ir.tensor import Role
 from onchip.memory.spill.search import BestFirstSearch
-from onchip.model.lifetimes.bit_masks import bits, mask_of
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.search.budget.limits import Run
 from oracles import joint_evictions
 from oracles.joint_evictions import Choice, Evictions

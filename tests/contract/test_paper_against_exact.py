@@ -13,7 +13,7 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
-from onchip.formats.own.bundled import load_network
+from onchip.formats.own.graph_json import load_network
 from onchip.memory.published.paper import solve_as_paper
 from onchip.memory.spill.exact import solve_exactly
 from onchip.memory.spill.min_peak import min_peak_bytes

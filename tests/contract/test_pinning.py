@@ -13,16 +13,15 @@ from onchip.answer.problem import Count, Objective, Order, Problem, Rate, Transf
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import DRAM, Memory, Operand
-from onchip.formats.own.bundled import load_network
+from onchip.formats.own.graph_json import load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.published.pinning import PinningModel, schedule_of, solve_as_thesis
 from onchip.memory.spill.exact import solve_exactly
 from onchip.model.capacity.bounds import greatest_need
-from onchip.model.capacity.fitting import operators_that_do_not_fit
-from onchip.model.lifetimes.bit_masks import bits
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.lifetimes.indexed import IndexedProblem, bits
 from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.search.mip import solve_mip
 from onchip.verify.verifier import verify

@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from onchip.answer.document import Claim
-from onchip.answer.problem import Objective, Order, Problem
-from onchip.answer.recomputation import Recomputation
+from onchip.answer.problem import Objective, Order, Problem, Recomputation
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError

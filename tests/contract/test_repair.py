@@ -9,7 +9,7 @@ from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
 from onchip.api.budgets import roomy_problem
 from onchip.arch.memory import Memory
-from onchip.formats.own.bundled import load_network
+from onchip.formats.own.graph_json import load_network
 from onchip.memory.allocate.pack import pack, pack_schedule
 from onchip.memory.allocate.repair import place_or_cut, place_or_cut_by_time
 from onchip.memory.allocate.residencies import packing_problem

@@ -12,14 +12,13 @@ from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
-from onchip.formats.own.bundled import load_network
+from onchip.formats.own.graph_json import load_network
 from onchip.memory.allocate.construct import order_by_size, place_by_size
 from onchip.memory.baselines.belady import Eviction, cheapest_eviction
 from onchip.memory.methods import method_named
 from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.capacity.bounds import greatest_need
-from onchip.model.lifetimes.bit_masks import bits, mask_of
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.search.budget.limits import Run
 from onchip.transform.rewrite.activations import fuse
 from onchip.verify.verifier import verify

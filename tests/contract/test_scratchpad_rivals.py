@@ -22,9 +22,8 @@ from onchip.memory.baselines.colouring import Colouring, LiveRange, Register, Re
 from onchip.memory.baselines.pinned import WEIGHTS, Pins, by_rank, pin_where_it_fits_best
 from onchip.memory.methods import method_named
 from onchip.memory.spill.exact import solve_exactly
-from onchip.model.capacity.fitting import operators_that_do_not_fit, places_of_operands
-from onchip.model.lifetimes.bit_masks import bits, mask_of
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit, places_of_operands
+from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import long_lived_graph, random_graph

@@ -14,8 +14,7 @@ from onchip.ir.graph import Graph
 from onchip.memory.decisions import SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.memory.spill.search import BestFirstSearch, SearchOutcome
 from onchip.model.capacity.bounds import greatest_need
-from onchip.model.lifetimes.bit_masks import bits, mask_of
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.search.budget.limits import Run
 from oracles.joint_evictions import Choice, Listing
 from oracles.joint_search import PlainSearch

@@ -13,8 +13,7 @@ from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.search.budget.limits import Limits
-from onchip.simulate.machine import run_plan_on_machine
-from onchip.simulate.reference import run_in_given_order
+from onchip.simulate.machine import run_in_given_order, run_plan_on_machine
 from support.series import with_slow
 
 NETWORKS = (

@@ -23,14 +23,13 @@ from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError
 from onchip.formats.own.graph_json import graph_from_json, graph_to_json, write_graph
 from onchip.formats.own.plan_json import write_plan
-from onchip.ir.graph import Graph
+from onchip.ir.graph import Graph, State
 from onchip.ir.operator import Operator
-from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.methods import METHODS
 from onchip.model.capacity.bounds import StateLayout, greatest_need
 from onchip.search.budget.limits import Limits
-from onchip.transform.rewrite.states import with_states
+from onchip.transform.rewrite.shared_bytes import with_states
 from oracles.states import least_arena_with_states, least_traffic_with_states, random_graph_with_states
 from support.series import series
 

@@ -12,15 +12,13 @@ from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.result import Status
 from onchip.api.budgets import budgets_of
 from onchip.arch.memory import Memory
-from onchip.ir.graph import Graph
+from onchip.ir.graph import Graph, State
 from onchip.ir.operator import Operator
-from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.methods import METHODS
 from onchip.model.capacity import bounds
-from onchip.model.capacity.bounds import greatest_need, greatest_needs, operator_need
+from onchip.model.capacity.bounds import greatest_need, greatest_needs, memories_of_state, operator_need
 from onchip.model.capacity.infeasible_operator import infeasible_operator
-from onchip.model.capacity.states import memories_of_state
 from onchip.search.budget.limits import Limits
 from oracles.packing import TooLargeError
 from oracles.shared_bytes import subsets

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.packing import Buffer
+from onchip.answer.packing import Buffer, StaticMemory, StaticPacking, StaticPackingProblem, StaticPlace
 from onchip.answer.result import Status
-from onchip.answer.static_packing import StaticMemory, StaticPacking, StaticPackingProblem, StaticPlace
 from onchip.errors import InputError
 from onchip.memory.allocate.overflow import least_outside, least_static_arena
 from onchip.search.budget.limits import Limits, Run
+from onchip.verify.packing import verify_static_packing
 from onchip.verify.rules import Rule
-from onchip.verify.static_packing import verify_static_packing
 from oracles.packing import least_capacity
 from oracles.static_packing import fewest_bytes_outside
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onchip.formats.own.accelerator_yaml import bundled_accelerators
-from onchip.formats.own.bundled import bundled_networks, load_network
+from onchip.formats.own.graph_json import bundled_networks, load_network
 from onchip.transform.rewrite.activations import fuse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bundled.md").read_text(encoding="utf-8")

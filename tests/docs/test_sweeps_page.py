@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from onchip.formats.own.study_yaml import StudyFields
-from onchip.sweeps.study_of_fields import read_study
+from onchip.sweeps.point import VERBS, SweptVerb
+from onchip.sweeps.study import read_study
 from onchip.sweeps.sweep import PointResolver
-from onchip.sweeps.verbs import VERBS, SweptVerb
 from support.diamond import Program
 
 DOCS = Path(__file__).parents[2] / "docs"

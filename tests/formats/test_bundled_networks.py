@@ -11,8 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from onchip.errors import UsageError
-from onchip.formats.own.bundled import bundled_networks, load_network
-from onchip.formats.own.graph_json import graph_from_json, graph_to_json
+from onchip.formats.own.graph_json import bundled_networks, graph_from_json, graph_to_json, load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role

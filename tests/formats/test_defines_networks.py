@@ -12,12 +12,12 @@ import pytest
 from onchip.answer.problem import Problem
 from onchip.api.plan import plan_problem
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import bundled_networks, load_network
+from onchip.formats.own.graph_json import bundled_networks, load_network
 from onchip.ir.layer import WEIGHT
 from onchip.ir.tensor import Role
 from onchip.ir.window import Window
-from onchip.ops.derive.fusable import FusableLayer, FusableNetwork
-from onchip.ops.derive.fusable_of import fusable_of
+from onchip.ops.fusable import FusableLayer, FusableNetwork
+from onchip.ops.fusable_reading import fusable_of
 from onchip.search.budget.limits import Limits
 from onchip.transform.rewrite.activations import fuse
 from onchip.verify.verifier import verify

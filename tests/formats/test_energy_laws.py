@@ -27,7 +27,7 @@ from onchip.ir.layer import Layer
 from onchip.mapping.methods.registry import method_named
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Run
-from onchip.sweeps.machine import changed
+from onchip.sweeps.study import changed
 from support.answer_files import accelerators
 from support.diamond import Program
 

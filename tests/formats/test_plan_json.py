@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Source, Split
-from onchip.answer.problem import Count, Objective, Placement, Problem, Rate, Transfers
+from onchip.answer.problem import Count, Objective, Placement, Problem, Rate, Recomputation, Recompute, Transfers
 from onchip.answer.program import Copy, Plan
-from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import InputError, PlanError

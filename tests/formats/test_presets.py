@@ -16,7 +16,7 @@ from onchip.formats.own.accelerator_yaml import (
     bundled_accelerators,
     load_accelerator,
 )
-from onchip.formats.own.bundled import load_network
+from onchip.formats.own.graph_json import load_network
 from onchip.model.timeline.mac_count import MacCount, SimpleCost
 from onchip.model.timeline.plan_timeline import time_plan
 from onchip.transform.rewrite.activations import fuse

@@ -47,7 +47,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.layer.cost import layer_cost
-from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.answer_files import ANY_TEXT, INSTRUCTIONS, NAMES, accelerators, mapped_layers
 from support.schedule_files import TEXT, Json, changed

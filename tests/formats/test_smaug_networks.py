@@ -13,7 +13,7 @@ import pytest
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import bundled_networks, load_network
+from onchip.formats.own.graph_json import bundled_networks, load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role

@@ -14,7 +14,7 @@ from onchip.arch.memory import Memory
 from onchip.errors import GraphError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import graph_from_json, graph_to_json
-from onchip.ir.stated_cost import ChannelSplits, StatedCost
+from onchip.ir.operator import ChannelSplits, StatedCost
 from onchip.transform.rewrite.activations import fuse
 from support.programs import graph
 

@@ -8,8 +8,7 @@ import pytest
 
 from onchip.errors import InputError
 from onchip.sweeps.point import Number
-from onchip.sweeps.study import Study
-from onchip.sweeps.study_of_fields import read_study
+from onchip.sweeps.study import Study, read_study
 
 WHOLE = """\
 format: onchip-study

@@ -11,9 +11,8 @@ import pytest
 from onchip.api.kernels import RunValues
 from onchip.errors import InputError, NetworkWarning
 from onchip.formats.networks import read_tflite
-from onchip.ir.graph import Graph
+from onchip.ir.graph import Graph, State
 from onchip.ir.operator import Operator
-from onchip.ir.state import State
 from onchip.ir.tensor import Role
 from simulate.test_tflite_runs import executed
 from support.tflite_control_flow import SIZE, branching, floats, looping, with_variables

@@ -10,7 +10,7 @@ import pytest
 from onchip.api.networks import read_network
 from onchip.errors import InputError
 from onchip.formats.networks import read_tflite
-from onchip.ops.derive.layers_of import layers_and_left_out
+from onchip.ops.layers_of import layers_and_left_out
 from support.tflite_control_flow import branching, looping, with_variables
 from support.tflite_models import TfliteModel, TfliteOperator, TfliteSubgraph, TfliteTensor, network
 

@@ -10,7 +10,7 @@ import pytest
 
 from onchip.formats.networks import read_tflite
 from onchip.ir.graph import Graph
-from onchip.ops.derive.layers_of import layers_and_left_out
+from onchip.ops.layers_of import layers_and_left_out
 from support.onnx_networks import make_node, model, read, value, weight
 from support.tflite_models import TfliteOperator, TfliteTensor, network
 

@@ -23,8 +23,8 @@ from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.bounds.group.network_floor import least_macs
 from onchip.errors import InputError, InternalError
 from onchip.model.accounting.accounting import AccountingName
-from onchip.ops.derive.fusable_of import partly_fusable_of
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.fusable_reading import partly_fusable_of
+from onchip.ops.layers_of import Precision
 from onchip.reports.stack.outcome import FusionOutcome
 from onchip.search.budget.limits import Limits
 from support.diamond import Program

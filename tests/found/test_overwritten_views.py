@@ -14,9 +14,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, InPlace, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.simulate.kernel_protocol import Bytes
-from onchip.simulate.machine import run_plan_on_machine
-from onchip.simulate.machine_run import WrongBytes
-from onchip.simulate.reference import run_in_given_order
+from onchip.simulate.machine import WrongBytes, run_in_given_order, run_plan_on_machine
 from onchip.transform.rewrite.shared_bytes import SharedBytes
 from onchip.verify.rules import Rule
 from onchip.verify.verifier import verify

@@ -15,13 +15,12 @@ from onchip.api.durations import MAPPING, durations_of
 from onchip.api.plan import bound_of_all_splits, plan_problem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
-from onchip.ir.operator import AttributeValue, Operator
-from onchip.ir.stated_cost import StatedCost
+from onchip.ir.operator import AttributeValue, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.transfer import transfers_of
-from onchip.model.timeline.operator_cycles import MACS
-from onchip.ops.derive.geometry import tile_sizes
-from onchip.ops.registry.kinds import geometry_of
+from onchip.model.program.recomputation import transfers_of
+from onchip.model.timeline.mac_count import MACS
+from onchip.ops.entries import geometry_of
+from onchip.ops.slicing import tile_sizes
 from onchip.scheduling.candidates.split import graph_in_tiles
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.slices.tile_choice import TileChoice

@@ -21,7 +21,7 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
 from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import layer_table
+from onchip.formats.own.graph_json import layer_table
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, WEIGHT, Layer
 from onchip.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
 from onchip.mapping.cosa.machine import RELATED

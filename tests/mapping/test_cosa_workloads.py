@@ -9,7 +9,7 @@ import pytest
 
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import layer_table, layer_tables
+from onchip.formats.own.graph_json import layer_table, layer_tables
 from onchip.ir.layer import Layer
 
 KIB = 1024

@@ -13,7 +13,7 @@ from onchip.arch.energies import stated
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import load_network
+from onchip.formats.own.graph_json import load_network
 from onchip.ir.layer import Layer
 from onchip.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
@@ -23,8 +23,8 @@ from onchip.mapping.baselines.fixed_unrolling import (
 )
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
 from onchip.model.unrolling.unrolling import Unrolling, unrolled_as_asked
-from onchip.ops.derive.fusable import FusableLayer
-from onchip.ops.derive.fusable_of import fusable_of
+from onchip.ops.fusable import FusableLayer
+from onchip.ops.fusable_reading import fusable_of
 from oracles.unrollings import ARCHITECTURES, NETWORKS, unrolling_of
 
 LAYER = Layer(k=12, c=12, p=9, q=14, r=3, s=3, partial_bits=16)

@@ -25,12 +25,11 @@ from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Layer
 from onchip.mapping.baselines.loma import ORDER_OF_DEFINES, joined, solve_as_loma
 from onchip.mapping.tile_search.uneven import solve_uneven
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
-from onchip.model.accounting.zigzag_batch import ZigzagCosts
-from onchip.model.layer.chains import boundaries
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import needed_bits
-from onchip.model.unrolling.factors import prime_counts
-from onchip.model.unrolling.unrolling import unrolled_as_asked
+from onchip.model.layer.ragged import boundaries
+from onchip.model.layer.tables import ZigzagCosts
+from onchip.model.unrolling.unrolling import prime_counts, unrolled_as_asked
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from oracles import mapping_unrolled as oracle

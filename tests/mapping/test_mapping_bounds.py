@@ -27,7 +27,7 @@ from onchip.mapping.prove.wide import solve_widely
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of
 from onchip.native import least_chain
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
 from oracles.chains import least_of_all_chains
 from support.nests import random_case

@@ -21,7 +21,7 @@ from onchip.mapping.prove import wide
 from onchip.mapping.prove.bounds import WayBounds
 from onchip.mapping.prove.wide import solve_widely
 from onchip.model.layer.cost import layer_cost
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.search.budget.limits import Run
 from support.nests import random_case
 from support.own_chains import places_of

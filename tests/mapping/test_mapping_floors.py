@@ -29,8 +29,8 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_acce
 from onchip.ir.layer import INPUT, LOOPS, Layer
 from onchip.mapping.tile_search.exact import OBJECTIVES, mapping_of
 from onchip.mapping.tile_search.space import space_of, ways_of
-from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.limits import array_of
+from onchip.model.layer.tables import LayerCosts
 from onchip.native import ExactWay
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, least_values, toy, units_of
 from support.series import series

@@ -18,8 +18,8 @@ from onchip.mapping.local_search.greedy import greedy_mapping
 from onchip.mapping.local_search.one_by_one import one_by_one
 from onchip.mapping.methods.layer_at import map_layer_at
 from onchip.model.layer.limits import array_of
-from onchip.model.program.nest_cost import nest_cost
-from onchip.ops.derive.layers_of import Precision
+from onchip.model.program.compute_cost import nest_cost
+from onchip.ops.layers_of import Precision
 from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy

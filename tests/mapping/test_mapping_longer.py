@@ -11,8 +11,8 @@ from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.prove.wide import MOST_LENGTHENED, SMALL_PRIMES, WideMapper, longer_layers
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import layer_cost
-from onchip.model.unrolling.factors import prime_counts
-from onchip.ops.derive.layers_of import Precision
+from onchip.model.unrolling.unrolling import prime_counts
+from onchip.ops.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.portfolio import Stepped
 from onchip.verify.mapping import verify_mapping

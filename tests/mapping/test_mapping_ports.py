@@ -15,7 +15,7 @@ from onchip.mapping.chains.chain_time import ChainTime, Place
 from onchip.mapping.prove.together import ChainsTogether
 from onchip.model.layer.accesses import layer_accesses
 from onchip.model.layer.limits import checked_boundaries
-from onchip.model.layer.ragged_time import PortMove, RaggedTime, TileFilling
+from onchip.model.layer.ragged import PortMove, RaggedTime, TileFilling
 from oracles.chains import without_window
 from support.asked_chains import asked_of
 from support.nests import random_case

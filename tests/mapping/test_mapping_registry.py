@@ -12,7 +12,7 @@ from onchip.answer.result import Status
 from onchip.arch.energies import with_assumed_energies
 from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import layer_table
+from onchip.formats.own.graph_json import layer_table
 from onchip.ir.layer import Layer
 from onchip.mapping.methods.registry import method_named
 from onchip.model.layer.cost import layer_cost

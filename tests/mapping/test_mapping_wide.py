@@ -28,10 +28,10 @@ from onchip.mapping.prove.remainders import ended_short
 from onchip.mapping.prove.wide import refined, solve_widely
 from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.mapping.tile_search.exact import solve_exactly
-from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of
-from onchip.model.unrolling.ways import all_ways, some_ways
+from onchip.model.layer.tables import LayerCosts
+from onchip.model.unrolling.unrolling import all_ways, some_ways
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, toy

@@ -26,7 +26,7 @@ from onchip.mapping.methods.registry import METHODS
 from onchip.mapping.space.tilings import random_orders, random_tiling
 from onchip.mapping.tile_search.uneven import solve_uneven
 from onchip.model.accounting.accounting import DEFINES, ZIGZAG, Accounting
-from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.tables import LayerCosts
 from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
 from oracles.kept_operands import levels_with_room

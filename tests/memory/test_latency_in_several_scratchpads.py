@@ -13,12 +13,11 @@ from onchip.answer.problem import Problem, Rate
 from onchip.bounds.latency.merged_latency import least_latency_bound, no_slower
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.stated_cost import ChannelSplits, StatedCost
+from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.timed.homes import HomesOfOperands
 from onchip.memory.timed.solve import solve_for_latency
-from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
 from oracles.least_latency import TooManyProgramsError, ends_before

@@ -15,8 +15,7 @@ from onchip.arch.memory import Memory
 from onchip.bounds.latency.latency_bounds import LatencyBounds
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.stated_cost import ChannelSplits, StatedCost
+from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.timed.homes import Homes, latency_bands
 from onchip.memory.timed.placing import PackingEffort, PlacedOrder, packed_as_timed, packed_then_placed

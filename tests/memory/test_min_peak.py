@@ -16,7 +16,7 @@ from onchip.memory.spill import min_peak
 from onchip.memory.spill.min_peak import MinPeakParams, MovableOrder, PeakProgram, min_peak_bytes, peak_of_order
 from onchip.memory.spill.peak import flattened
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.model.lifetimes.sure_needs import sure_needs_bytes
+from onchip.model.lifetimes.precedence import sure_needs_bytes
 from onchip.native import PeakOperator, PeakOutcome, PeakSearch, StopToken
 from onchip.search.budget.limits import Limits, Run
 from oracles.one_scratchpad import random_graph
@@ -262,5 +262,5 @@ def test_of_very_many_operators_only_what_they_use_is_sure() -> None:
     indexed = indexed_of(many_in_one_step(3))
     needs = tuple(map(indexed.required_bytes, range(6)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("onchip.model.lifetimes.sure_needs.MOST_OPERATORS", 5)
+        patch.setattr("onchip.model.lifetimes.precedence.MOST_OPERATORS", 5)
         assert sure_needs_bytes(indexed) == needs

@@ -10,8 +10,16 @@ import pytest
 
 from onchip.arch.memory import DRAM
 from onchip.memory.methods import method_named
-from onchip.model.timeline.activity import Activity, ActivityKind, PlaceUse, Wait, most_bytes_at_once
-from onchip.model.timeline.array_waits import LatencyParts, array_waits, latency_parts
+from onchip.model.timeline.activity import (
+    Activity,
+    ActivityKind,
+    LatencyParts,
+    PlaceUse,
+    Wait,
+    array_waits,
+    latency_parts,
+    most_bytes_at_once,
+)
 from onchip.model.timeline.plan_timeline import PlanClock, latency_of_plan
 from onchip.model.timeline.schedule_timeline import ScheduleTimeline, time_schedule
 from onchip.search.budget.limits import Limits, Run

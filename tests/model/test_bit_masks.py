@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from onchip.model.lifetimes.bit_masks import LONG_MASK, bits, mask_of
+from onchip.model.lifetimes.indexed import LONG_MASK, bits, mask_of
 
 
 @pytest.mark.parametrize("greatest", [1, 63, LONG_MASK - 1, LONG_MASK, LONG_MASK + 1, 50_000])

@@ -7,7 +7,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onchip.model.unrolling.factors import padded_bound, prime_counts
+from onchip.model.unrolling.unrolling import padded_bound, prime_counts
 
 
 @given(st.integers(1, 100_000))

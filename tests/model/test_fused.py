@@ -21,8 +21,7 @@ from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.mapper import Memoized
 from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.latency import Latency
-from onchip.ops.derive.back_calculation import AxisName, back_calculation
-from onchip.ops.derive.fusable import FeatureMap, Stack
+from onchip.ops.fusable import AxisName, FeatureMap, Stack, back_calculation
 from oracles.network import homes_between, network_cost
 from support.fused import Noting, plain, small_machine
 from support.series import series

@@ -18,9 +18,7 @@ from onchip.model.accounting.conventions import DEFINES, Conventions
 from onchip.model.group.cost import StackCost, TileTypeCost, stack_cost
 from onchip.model.group.levels import peak_bits
 from onchip.model.group.tiles import stack_tile
-from onchip.ops.derive.back_calculation import AxisName
-from onchip.ops.derive.back_calculation_classes import tiled_axis
-from onchip.ops.derive.fusable import FeatureMap, Stack
+from onchip.ops.fusable import AxisName, FeatureMap, Stack, tiled_axis
 from support.fused import Noting, fitting, level, machine, small_machine, with_capacity
 from support.stacks import ONE, addition, chain, convolution, fsrcnn
 

@@ -6,8 +6,7 @@ import pytest
 
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
-from onchip.model.lifetimes.bit_masks import mask_of
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem, mask_of
 from oracles.one_scratchpad import random_graph
 
 

@@ -16,8 +16,8 @@ from onchip.errors import AcceleratorError
 from onchip.ir.layer import INPUT, OUTPUT, Layer
 from onchip.model.accounting.accounting import INTERPRETER, ZIGZAG
 from onchip.model.layer.accesses import Accesses, layer_accesses
-from onchip.model.layer.chains import boundaries
 from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.ragged import boundaries
 from onchip.model.layer.tiles import MACS
 from oracles.loop_nest import run_nest
 from support.nests import random_case

@@ -19,10 +19,10 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.zigzag import read_zigzag_hardware
 from onchip.ir.layer import Layer
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, OF_BOUNDS, ZIGZAG, Accounting, settled
-from onchip.model.layer.chains import boundaries
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.model.layer.latency import Visit, covered_cycles
 from onchip.model.layer.limits import needed_bits
+from onchip.model.layer.ragged import boundaries
 
 SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
 ACCESS = Access(8, 1.0, 1.0)

@@ -14,9 +14,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
-from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.cost import layer_cost
-from onchip.model.layer.tables import CostStatus
+from onchip.model.layer.tables import CostStatus, LayerCosts
 from support.nests import Case, random_accelerator, random_case, random_layer, random_mapping, random_problem
 from support.series import series
 

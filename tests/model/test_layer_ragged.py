@@ -16,10 +16,10 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Por
 from onchip.ir.layer import OUTPUT, WEIGHT, Layer
 from onchip.model.accounting.accounting import ZIGZAG
 from onchip.model.layer.accesses import layer_accesses
-from onchip.model.layer.batch import LayerCosts
-from onchip.model.layer.chains import boundaries
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import needed_bits
+from onchip.model.layer.ragged import boundaries
+from onchip.model.layer.tables import LayerCosts
 from onchip.verify.mapping import tile_bits
 from oracles.loop_nest import run_nest
 from oracles.mapping import energy_and_cycles

@@ -19,11 +19,10 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.zigzag import read_zigzag_hardware
 from onchip.ir.layer import Layer
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
-from onchip.model.accounting.zigzag_batch import ZigzagCosts
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import check_array
-from onchip.model.layer.tables import CostStatus
-from onchip.model.unrolling.factors import prime_counts
+from onchip.model.layer.tables import CostStatus, ZigzagCosts
+from onchip.model.unrolling.unrolling import prime_counts
 from support.nests import Case, random_accelerator, random_layer, random_mapping, random_problem
 from support.series import series
 

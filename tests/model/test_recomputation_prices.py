@@ -4,15 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from onchip.answer.problem import Objective
-from onchip.answer.recomputation import Recomputation
+from onchip.answer.problem import Objective, Recomputation
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Direction, Dram, Memory, Port
 from onchip.errors import AcceleratorError, UsageError
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.stated_cost import StatedCost
+from onchip.ir.operator import Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.recomputation import recomputation_on
 

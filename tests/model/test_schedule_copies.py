@@ -14,9 +14,15 @@ from onchip.errors import AcceleratorError, UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.compute_cost import ComputeCost, NestCost, OperandAtHome, cost_of_nests, cost_without_nest
-from onchip.model.program.copies import CopyPrices
-from onchip.ops.derive.banded_operands import BandedOperand, operands_of
+from onchip.model.program.compute_cost import (
+    ComputeCost,
+    CopyPrices,
+    NestCost,
+    OperandAtHome,
+    cost_of_nests,
+    cost_without_nest,
+)
+from onchip.ops.nests import BandedOperand, operands_of
 
 MAPS = (Operand.INPUT, Operand.OUTPUT)
 

@@ -8,7 +8,7 @@ from onchip.answer.program import Allocate, Compute, Copy, Free
 from onchip.arch.energies import stated
 from onchip.arch.memory import DRAM
 from onchip.ir.tensor import Role
-from onchip.model.program.copies import CopyPrices
+from onchip.model.program.compute_cost import CopyPrices
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.model.timeline.schedule_timeline import time_schedule
 from support.schedule_programs import ProgramCase, random_program

@@ -17,8 +17,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import ComputeCost
-from onchip.model.timeline.activity import Wait
-from onchip.model.timeline.array_waits import LatencyParts
+from onchip.model.timeline.activity import LatencyParts, Wait
 from onchip.model.timeline.schedule_timeline import FreedPlaces, ScheduleTimeline, time_schedule
 from oracles.schedule_timeline import OperatorFacts, OracleTimeline
 from support.schedule_programs import ProgramCase, random_program

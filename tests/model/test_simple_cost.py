@@ -23,7 +23,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.mac_count import MacCount, SimpleCost
-from onchip.ops.derive.layers_of import layers_of_operator
+from onchip.ops.layers_of import layers_of_operator
 from onchip.scheduling.candidates.split import split_operators
 from support.tiled import Network, convolution, gemm, networks, problem_of
 from support.tiled_values import split_to_share

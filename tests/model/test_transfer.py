@@ -14,9 +14,8 @@ from onchip.arch.memory import DRAM, Access, Direction, Dma, Dram, Link, Memory,
 from onchip.errors import AcceleratorError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.energy import accesses
-from onchip.model.program.links import Links
-from onchip.model.program.transfer import transfers_of
+from onchip.model.program.recomputation import transfers_of
+from onchip.model.timeline.plan_timeline import Links, accesses
 
 TWO_WAYS = (Port(Direction.READ, 32), Port(Direction.WRITE, 16))
 CHIP = Accelerator(

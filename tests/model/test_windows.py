@@ -9,7 +9,7 @@ import pytest
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.model.lifetimes.windows import Windows
+from onchip.model.lifetimes.precedence import Windows
 from oracles.one_scratchpad import orders, random_graph
 
 

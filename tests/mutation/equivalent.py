@@ -16,58 +16,40 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "mapping": {
         "_array: accelerator.array is None or loop.along not in units -> loop.along not in units": _ARRAY,
     },
-    "schedule/stacks": {
-        "_order: places[writer] > place -> places[writer] >= place": "no operator reads what it writes",
-    },
-    "schedule/verifier": {
-        "_RunningSchedule._expenses_of_program: if key not in copies: -> if True:": _FASTER,
-        "_RunningSchedule._expense_of_compute: if key not in self._expenses: -> if True:": _FASTER,
-    },
-    "schedule/boxes": {
+    "schedule/tiles": {
+        "_stack_order: places[writer] > place -> places[writer] >= place": "no operator reads what it writes",
         "cover: if wanted in parts: -> if False:": _FASTER,
         "_common: first >= behind -> first > behind": "a part without elements has no cells",
         "_common: start > start_other -> start >= start_other": _EQUAL,
         "_common: stop < stop_other -> stop <= stop_other": _EQUAL,
-    },
-    "schedule/costs": {
-        "_row_bits: not band.shape or band.bits is None -> not band.shape": _BITS,
-    },
-    "schedule/machine": {
-        "AddressedMachine.hops: first < last -> first <= last": "a copy has two ends",
-    },
-    "schedule/mappings": {
-        "MappingsInUse.unused: is_input=False -> is_input=True": "what is printed does not say it",
-    },
-    "schedule/operands": {
-        (
-            "homes_of_nests: None if nests.weight is None else homes.get(nests.weight)"
-            " -> None if False else homes.get(nests.weight)"
-        ): "no tensor is called None",
-    },
-    "schedule/products": {
-        "matrix_product: second is None or not first -> second is None": "a number has no rows, which ends alike",
-        "element_by_element: max(len(extents), 2) -> max(len(extents), 3)": "a row of one element is no row",
-    },
-    "schedule/windows": {
-        "kernel_of: default=0 -> default=1": "without dimensions there is no axis",
-    },
-    "schedule/tiles": {
         "_order: -1 -> -2": "both are below the first place",
         (
             "_order: stacks[run.stack].tiling is not None and nests.of(run.original) is None"
             " -> nests.of(run.original) is None"
         ): "what runs whole is one operator, once",
     },
-    "schedule/timeline": {
+    "schedule/verifier": {
+        "_RunningSchedule._expenses_of_program: if key not in copies: -> if True:": _FASTER,
+        "_RunningSchedule._expense_of_compute: if key not in self._expenses: -> if True:": _FASTER,
+    },
+    "schedule/costs": {
+        "_row_bits: not band.shape or band.bits is None -> not band.shape": _BITS,
         "module: written_at: int = 0 -> written_at: int = 1": "what is read has been written, which says when",
         "module: _copies: int = 0 -> _copies: int = 1": "queues are alike, whichever takes the first copy",
     },
-    "used_bytes": {
+    "schedule/machine": {
+        "AddressedMachine.hops: first < last -> first <= last": "a copy has two ends",
+        "MappingsInUse.unused: is_input=False -> is_input=True": "what is printed does not say it",
+    },
+    "schedule/streaming": {
         (
-            "UsedBytes._begin_at: if place == len(self.starts) or self.starts[place] != address: -> if True:"
-        ): "an empty range more changes no maximum",
+            "homes_of_nests: None if nests.weight is None else homes.get(nests.weight)"
+            " -> None if False else homes.get(nests.weight)"
+        ): "no tensor is called None",
     },
     "schedule/nests": {
+        "matrix_product: second is None or not first -> second is None": "a number has no rows, which ends alike",
+        "element_by_element: max(len(extents), 2) -> max(len(extents), 3)": "a row of one element is no row",
         "module: compare=False -> compare=True": _UNCOMPARED,
         "module: compare=False -> compare=True (2)": _UNCOMPARED,
         "NestDerivation.of: if region is not None: -> if True:": _FASTER,
@@ -77,6 +59,14 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "NestDerivation._with_bits: self.network.tensor[name].bits or 8 -> self.network.tensor[name].bits": _BITS,
         "_phase: not places or not taps -> not places": "outputs without taps make no nest, whatever else is said",
         "_as_seen: output[0] -> output[1]": "the batch of a nest is that of the region",
+    },
+    "schedule/windows": {
+        "kernel_of: default=0 -> default=1": "without dimensions there is no axis",
+    },
+    "latency": {
+        (
+            "UsedBytes._begin_at: if place == len(self.starts) or self.starts[place] != address: -> if True:"
+        ): "an empty range more changes no maximum",
     },
     "stack/tile_run": {
         "TileRunByMappings._brought: if cache is not None: -> if True:": _NO_CACHE,

@@ -16,9 +16,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.compute import ComputeArray
 from onchip.ir.layer import Layer
 from onchip.model.accounting.accounting import DEFINES, ZIGZAG
-from onchip.model.accounting.zigzag_batch import ZigzagCosts
-from onchip.model.layer.batch import LayerCosts
-from onchip.model.layer.tables import Chosen, CostStatus
+from onchip.model.layer.tables import Chosen, CostStatus, LayerCosts, ZigzagCosts
 from support.nests import random_case
 from support.series import series
 

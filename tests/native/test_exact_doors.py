@@ -10,8 +10,7 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.model.layer.batch import LayerCosts
-from onchip.model.layer.native_layer import native_layer, native_machine
+from onchip.model.layer.tables import LayerCosts, native_layer, native_machine
 
 LEVELS = 5
 DIMENSIONS = 3

@@ -11,9 +11,7 @@ import pytest
 
 from onchip.errors import InputError
 from onchip.ir.window import Window
-from onchip.ops.derive.back_calculation import AxisName, BackCalculation, back_calculation
-from onchip.ops.derive.back_calculation_classes import tiled_axis
-from onchip.ops.derive.fusable import FeatureMap, Stack
+from onchip.ops.fusable import AxisName, BackCalculation, FeatureMap, Stack, back_calculation, tiled_axis
 from support.stacks import ONE, addition, chain, convolution, random_stack
 
 SEEDS = range(300)

@@ -15,8 +15,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.layers_of import layers_and_left_out
-from onchip.ops.derive.operands import nest_operands
+from onchip.ops.layers_of import layers_and_left_out, nest_operands
 from onchip.verify.schedule.nests import NestDerivation
 from oracles.plain_nest import PlainNest
 

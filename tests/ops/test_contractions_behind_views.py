@@ -18,8 +18,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.mac_count import MacCount
-from onchip.ops.derive.layers_of import layers_of
-from onchip.ops.derive.operands import nest_operands
+from onchip.ops.layers_of import layers_of, nest_operands
 from onchip.reports.mapping.outcome import coverage
 from onchip.verify.schedule.nests import NestDerivation
 from support.onnx_networks import model, read, value

@@ -16,17 +16,15 @@ from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Axis
 from onchip.ir.operator import AttributeValue, Operator
-from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Range, Region
 from onchip.model.timeline.mac_count import MacCount
-from onchip.ops.derive.layers_of import layers_of_operator
-from onchip.ops.pointwise.placed_kinds import JOINED, PLACED
-from onchip.ops.registry.entries import ENTRIES
-from onchip.ops.registry.entry import AffineDimension, OperatorEntry
-from onchip.ops.registry.kinds import geometry_of
-from onchip.ops.registry.outline import Outline
-from onchip.ops.sequences.sequence_kinds import SEQUENCES
-from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, loop_nests
+from onchip.ops.entries import ENTRIES, geometry_of
+from onchip.ops.layers_of import layers_of_operator
+from onchip.ops.pointwise import JOINED, PLACED
+from onchip.ops.sequences import SEQUENCES
+from onchip.ops.slicing import AffineDimension, OperatorEntry, Outline
+from onchip.ops.windows import WINDOWS, NoLayerError, loop_nests
 from oracles.window_reads import Index, WindowReads
 from support.one_node_models import RULES, one_node
 from support.onnx_networks import read

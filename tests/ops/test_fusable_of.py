@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.errors import InputError
-from onchip.formats.own.bundled import load_network
+from onchip.formats.own.graph_json import load_network
 from onchip.ir.graph import Graph
 from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Window
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork, Layout, Read
-from onchip.ops.derive.fusable_of import fusable_of
-from onchip.ops.derive.layers_of import Precision, layers_of
+from onchip.ops.fusable import FeatureMap, FusableLayer, FusableNetwork, Layout, Read
+from onchip.ops.fusable_reading import fusable_of
+from onchip.ops.layers_of import Precision, layers_of
 from onchip.transform.rewrite.activations import fuse
 
 Shape = tuple[int, ...]

@@ -15,10 +15,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Window
-from onchip.ops.derive.back_calculation import AxisName, back_calculation
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Stack
-from onchip.ops.derive.fusable_of import PartlyFusable, fusable_of, partly_fusable_of
-from onchip.ops.derive.tile_layer import layer_of_tile
+from onchip.ops.fusable import AxisName, FeatureMap, FusableLayer, Stack, back_calculation
+from onchip.ops.fusable_reading import PartlyFusable, fusable_of, partly_fusable_of
+from onchip.ops.nests import layer_of_tile
 from onchip.transform.groups.stacks import greedy_stacks, legal_spans, one_stack
 
 Shape = tuple[int, ...]

@@ -9,12 +9,12 @@ from onchip.answer.document import Reading
 from onchip.api.layers import layers_named
 from onchip.errors import InputError, UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import bundled_networks, layer_table, layer_tables
+from onchip.formats.own.graph_json import bundled_networks, layer_table, layer_tables
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Axis, Layer
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.layers_of import NetworkLayers, Precision, layers_of
+from onchip.ops.layers_of import NetworkLayers, Precision, layers_of
 from onchip.verify.schedule.nests import NestDerivation
 
 Shape = tuple[int, ...]

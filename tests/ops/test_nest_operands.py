@@ -7,8 +7,7 @@ import pytest
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.layers_of import layers_of_operator
-from onchip.ops.derive.operands import nest_operands
+from onchip.ops.layers_of import layers_of_operator, nest_operands
 
 Shape = tuple[int, ...]
 WINDOW: dict[str, AttributeValue] = {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [1, 1, 1, 1]}

@@ -13,8 +13,8 @@ from onnx import TensorProto, numpy_helper
 from onchip.api.networks import read_network
 from onchip.ir.graph import Graph
 from onchip.ir.tile import SumPart
-from onchip.ops.pointwise.partial_sums import AFFINE, COMPARED, MULTIPLIED, SUMMED, has_partial_results
-from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.entries import geometry_of
+from onchip.ops.slicing import AFFINE, COMPARED, MULTIPLIED, SUMMED, has_partial_results
 from support.onnx_networks import integers, make_node, model, value
 from support.tiled_values import difference_in_tiles, split_to_share, whole_tensor_differences
 

@@ -6,12 +6,12 @@ import pytest
 
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
-from onchip.formats.own.bundled import load_network
+from onchip.formats.own.graph_json import load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.fusable_of import PartlyFusable, fusable_of, partly_fusable_of
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.fusable_reading import PartlyFusable, fusable_of, partly_fusable_of
+from onchip.ops.layers_of import Precision
 from onchip.transform.groups.stacks import legal_spans
 from onchip.transform.rewrite.activations import fuse
 from support.tiled import Network

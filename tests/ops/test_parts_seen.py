@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_PARTS, SEEN_SHAPES, Operator
-from onchip.ir.region import Range
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.geometry import Geometry, Span
-from onchip.ops.registry.kinds import geometry_of
-from onchip.ops.views.view_spans import spans_of_part
+from onchip.ir.tile import Range
+from onchip.ops.entries import geometry_of
+from onchip.ops.slicing import Geometry, Span, spans_of_part
 from support.tiled import Attributes, Shape
 
 Elements = np.ndarray[tuple[int, ...], np.dtype[np.int64]]

@@ -16,16 +16,16 @@ from onchip.answer.problem import Problem
 from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
-from onchip.ir.region import Region
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Region
 from onchip.model.capacity.bounds import greatest_need
-from onchip.ops.pointwise.placed_kinds import PLACED
-from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.entries import geometry_of
+from onchip.ops.pointwise import PLACED
 from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
-from onchip.simulate.reference import run_in_given_order
-from onchip.transform.slices.tile_bytes import Bytes, bytes_of_region
+from onchip.simulate.machine import run_in_given_order
+from onchip.transform.slices.bands import Bytes, bytes_of_region
 from support.onnx_networks import integers, make_node, model, value
 from support.tiled_values import whole_tensor_differences
 

@@ -10,7 +10,7 @@ import pytest
 
 from onchip.ir.operator import SEEN_SHAPES, AttributeValue, Operator
 from onchip.ir.window import Window
-from onchip.ops.views.views import Pace, paces_of
+from onchip.ops.views import Pace, paces_of
 
 ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 PLACES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")

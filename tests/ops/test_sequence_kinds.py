@@ -11,9 +11,9 @@ from onnx import TensorProto, numpy_helper
 
 from onchip.api.networks import read_network
 from onchip.ir.graph import Graph
-from onchip.ops.pointwise.placed_kinds import JOINED
-from onchip.ops.registry.kinds import geometry_of
-from onchip.ops.sequences.sequence_kinds import SEQUENCES
+from onchip.ops.entries import geometry_of
+from onchip.ops.pointwise import JOINED
+from onchip.ops.sequences import SEQUENCES
 from support.onnx_networks import integers, make_node, model, value
 from support.tiled_values import (
     difference_in_tiles,

@@ -10,10 +10,10 @@ import pytest
 
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.geometry import Geometry
-from onchip.ops.registry.kinds import geometry_of
+from onchip.ir.tile import Range, Region
+from onchip.ops.entries import geometry_of
+from onchip.ops.slicing import Geometry
 
 Shape = tuple[int, ...]
 Array = npt.NDArray[np.float64]

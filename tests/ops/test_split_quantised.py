@@ -7,8 +7,8 @@ import pytest
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.geometry import Geometry
-from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.entries import geometry_of
+from onchip.ops.slicing import Geometry
 
 Shapes = tuple[tuple[int, ...], ...]
 CONVOLUTION = ("Conv", (1, 4, 9, 9), (6, 4, 3, 3), (1, 6, 7, 7))

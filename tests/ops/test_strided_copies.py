@@ -10,10 +10,10 @@ import pytest
 
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.region import Range
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.geometry import Geometry
-from onchip.ops.registry.kinds import geometry_of
+from onchip.ir.tile import Range
+from onchip.ops.entries import geometry_of
+from onchip.ops.slicing import Geometry
 from support.tiled import Attributes
 
 HEADS = ((1, 5, 36), (1, 3, 5, 4), (180, 4, 36, 1), 12)

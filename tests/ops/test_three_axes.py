@@ -18,7 +18,7 @@ from onnx.helper import make_node
 from onchip.answer.document import Reading
 from onchip.api.networks import read_network
 from onchip.ir.layer import Layer
-from onchip.ops.derive.layers_of import Precision, layers_of
+from onchip.ops.layers_of import Precision, layers_of
 from onchip.verify.schedule.nests import NestDerivation
 from oracles.plain_nest import PlainNest
 from support.onnx_networks import model, value

@@ -13,10 +13,9 @@ from onchip.api.networks import read_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_ORDERS
 from onchip.ir.tensor import Role
-from onchip.ops.registry.kinds import geometry_of
-from onchip.simulate.kernels.tflite_kernels import TfliteKernels
-from onchip.simulate.kernels.tflite_tiles import TfliteTileKernels
-from onchip.simulate.reference import run_in_given_order
+from onchip.ops.entries import geometry_of
+from onchip.simulate.kernels.tflite_kernels import TfliteKernels, TfliteTileKernels
+from onchip.simulate.machine import run_in_given_order
 from support.tflite_layers import TfliteLayers
 from support.tiled_values import ROOMY, split_to_share, whole_tensor_differences
 

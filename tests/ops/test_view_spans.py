@@ -9,8 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onchip.ops.derive.geometry import Span
-from onchip.ops.views.view_spans import spans_as_stored
+from onchip.ops.slicing import Span, spans_as_stored
 
 SIZES = st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4)
 

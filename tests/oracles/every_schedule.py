@@ -16,10 +16,10 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
-from onchip.model.program.nest_cost import nest_cost
-from onchip.ops.derive.layers_of import Precision
+from onchip.model.program.compute_cost import nest_cost
+from onchip.ops.layers_of import Precision
 from onchip.transform.groups.tiled import tile_graph_of_schedule
-from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from oracles.packing import TooLargeError
 from oracles.schedule import LeastSchedule, Work

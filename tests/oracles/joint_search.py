@@ -12,8 +12,7 @@ from collections import deque
 from onchip.answer.result import Stop
 from onchip.memory.decisions import SearchMove
 from onchip.memory.spill.search import UNLIMITED, SearchOutcome
-from onchip.model.lifetimes.bit_masks import bits, mask_of
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from oracles.joint_evictions import Choice, Evictions, Listing
 from oracles.joint_state import SearchState
 

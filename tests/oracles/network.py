@@ -13,7 +13,7 @@ from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.machine import FusedMachine
 from onchip.model.group.mapper import Mapper
 from onchip.model.group.sums import FusedSums, total
-from onchip.ops.derive.fusable import FeatureMap, Stack
+from onchip.ops.fusable import FeatureMap, Stack
 
 
 @dataclass(frozen=True, slots=True)

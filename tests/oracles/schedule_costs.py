@@ -23,11 +23,10 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.model.layer.batch import LayerCosts
-from onchip.model.layer.tables import CostStatus
-from onchip.model.program.nest_cost import nest_cost
-from onchip.ops.derive.layers_of import Precision
-from onchip.ops.views.joined_maps import views_that_join
+from onchip.model.layer.tables import CostStatus, LayerCosts
+from onchip.model.program.compute_cost import nest_cost
+from onchip.ops.layers_of import Precision
+from onchip.ops.views import views_that_join
 from onchip.transform.groups.tiled import tile_graph
 from oracles.mapspace import all_mappings
 from oracles.packing import TooLargeError

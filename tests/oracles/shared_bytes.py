@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from onchip.answer.problem import Order, Problem
 from onchip.ir.graph import Graph
+from onchip.ir.graph import State as Kept
 from onchip.ir.operator import InPlace, Operator
-from onchip.ir.state import State as Kept
 from onchip.ir.tensor import Role, Tensor
 from oracles.packing import TooLargeError
 

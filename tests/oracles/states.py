@@ -8,9 +8,8 @@ from dataclasses import replace
 from itertools import combinations, product
 
 from onchip.answer.problem import Problem
-from onchip.ir.graph import Graph
+from onchip.ir.graph import Graph, State
 from onchip.ir.operator import InPlace
-from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 from oracles.shared_bytes import Patience, TinyMachine, random_sharing_graph, subsets
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled import load_network
-from onchip.ops.derive.fusable import FusableLayer
-from onchip.ops.derive.fusable_of import fusable_of
+from onchip.formats.own.graph_json import load_network
+from onchip.ops.fusable import FusableLayer
+from onchip.ops.fusable_reading import fusable_of
 
 NETWORKS: Final = ("fsrcnn-defines", "dmcnn-vd-defines", "mc-cnn-defines", "mobilenetv1-defines", "resnet18-defines")
 ARCHITECTURES: Final = (

@@ -8,12 +8,11 @@ from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.result import Status
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.window import Window
-from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.ops.fusable import FusableNetwork, Stack
 from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan
+from onchip.transform.groups.stacks import LayerSpan, StackChoice
 from support.stacks import chain, tilings_of
 
 CHIP = """\

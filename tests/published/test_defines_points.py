@@ -20,9 +20,9 @@ from onchip.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMet
 from onchip.model.accounting.conventions import DEFINES
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.mapper import Memoized
-from onchip.ops.derive.fusable import Stack
-from onchip.ops.derive.fusable_of import fusable_of
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.fusable import Stack
+from onchip.ops.fusable_reading import fusable_of
+from onchip.ops.layers_of import Precision
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 from support.stacks import fsrcnn
 

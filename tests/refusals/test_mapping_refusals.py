@@ -14,8 +14,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
 from onchip.ir.layer import Layer
-from onchip.model.layer.chains import boundaries
 from onchip.model.layer.limits import checked_boundaries, needed_bits
+from onchip.model.layer.ragged import boundaries
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule
 from support.nests import random_case

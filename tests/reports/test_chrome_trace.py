@@ -13,8 +13,8 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.api.time_plan import timeline_of
 from onchip.errors import PlanError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.model.timeline.array_waits import array_waits
-from onchip.reports.trace import (
+from onchip.model.timeline.activity import array_waits
+from onchip.reports.exports import (
     TraceSpan,
     spans_in_steps,
     spans_of_activities,

@@ -7,7 +7,7 @@ import pytest
 from onchip.answer.document import PlanDocument, Reading, Source
 from onchip.reports.execution import Execution, execution_object
 from onchip.reports.program.outcome import Check
-from onchip.simulate.machine_run import MachineRun
+from onchip.simulate.machine import MachineRun
 from onchip.verify.verifier import verify
 from support.programs import HELD
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from onchip.answer.result import Stop
-from onchip.reports.schedule.front import FrontOutcome, ShownPoint, front_html
+from onchip.reports.schedule.outcome import FrontOutcome, ShownPoint, front_html
 from onchip.scheduling.search.front import FrontAxis
 from support.browser import needs_chromium, no_error, open_page, script, started
 from support.small_schedules import outcome

@@ -10,15 +10,16 @@ from onchip.api.map import MappingRequest, map_layers
 from onchip.arch.memory import DRAM
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.reports.mapping.html import (
+from onchip.reports.mapping.outcome import (
+    MappingOutcome,
     costed_layers,
     energy_by_memory,
     energy_by_operand,
+    loop_nest,
     mapping_html,
     roofline,
     utilisation,
 )
-from onchip.reports.mapping.outcome import MappingOutcome, loop_nest
 from onchip.reports.shared.page import Json
 
 SIMBA = load_accelerator("simba")

@@ -15,9 +15,8 @@ from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.energy import Energy
 from onchip.model.timeline.activity import Activity
-from onchip.model.timeline.plan_timeline import Timeline
+from onchip.model.timeline.plan_timeline import Energy, Timeline
 from onchip.reports.program.html import cards, most_expensive, report_html, summary_rows
 from onchip.reports.program.outcome import BaselinePlan, Findings
 from support.diamond import Json

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
-from onchip.answer.residencies import Began
+from onchip.answer.program import Allocate, Began, Compute, Copy, Free, Plan
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import DRAM
@@ -19,7 +18,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.timeline.schedule_timeline import time_schedule
 from onchip.reports.explain.schedule_history import ScheduleHistory
-from onchip.reports.schedule.figures import OperatorFigures, figures_of_stacks
+from onchip.reports.schedule.explanation import OperatorFigures, figures_of_stacks
 from onchip.reports.schedule.html import DrawnResidencies, network_figure
 from onchip.transform.groups.tile_graph import TileGraph, TileOperator
 from support.fused_files import CHIP

@@ -15,10 +15,10 @@ from onchip.answer.schedule import WORKSPACE
 from onchip.errors import InternalError
 from onchip.reports.mapping.outcome import loop_nest
 from onchip.reports.schedule import html
-from onchip.reports.schedule.figures import figures_of_operators, mapped_nests
+from onchip.reports.schedule.explanation import figures_of_operators, mapped_nests
 from onchip.reports.schedule.html import KIND_PAINTS, DrawnResidencies, coarse_map, footprint, memory_map, schedule_html
 from onchip.reports.schedule.outcome import ScheduleOutcome, schedule_object
-from onchip.reports.shared.latency import PART_WORDS
+from onchip.reports.shared.words import PART_WORDS
 from support.diamond import Json
 from support.reports import facts_of
 from support.schedule_outcomes import history_of, long_outcome, three_in_tiles, three_streamed

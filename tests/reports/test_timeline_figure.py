@@ -8,10 +8,9 @@ from random import Random
 import pytest
 
 from onchip.arch.memory import Memory
-from onchip.model.timeline.activity import PlaceUse
-from onchip.model.timeline.array_waits import array_waits
+from onchip.model.timeline.activity import PlaceUse, array_waits
 from onchip.model.timeline.schedule_timeline import ScheduleTimeline
-from onchip.reports.shared.figures import (
+from onchip.reports.shared.page import (
     HEIGHT,
     PERIODS,
     PLACE_PAINTS,

@@ -14,7 +14,7 @@ from onchip.arch.memory import Memory
 from onchip.errors import UnsplitError
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import operator_need
-from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.entries import geometry_of
 from onchip.scheduling.candidates.split import split_operators
 from support.onnx_networks import make_node, model, value
 from support.tiled_values import difference_in_tiles

@@ -12,13 +12,13 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.graph import Graph
-from onchip.model.program.nest_cost import nest_cost
+from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.moves.cutting import Cutter, TiledRun
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
 from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Limits, Run
-from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.skip_network import skip_network
 from support.skip_schedules import ALONE, FULLY, TILED, grid_chip, maker

@@ -15,7 +15,7 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.mapping.methods.layer_at import map_layer_at
-from onchip.model.program.nest_cost import nest_cost
+from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
@@ -26,7 +26,7 @@ from onchip.scheduling.program.tiled_network import TiledNetwork
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
-from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.series import series
 from support.skip_network import PRECISION, skip_chip, skip_network

@@ -12,7 +12,7 @@ from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.memory import Access
-from onchip.model.program.nest_cost import nest_cost
+from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.nest_mapper import PICOJOULES_OF_A_DRAM_BIT, BestMapper, dram_first
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run

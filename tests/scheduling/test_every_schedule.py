@@ -16,7 +16,7 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Por
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from oracles.every_schedule import EverySchedule
 from oracles.packing import TooLargeError
 from oracles.schedule import LeastSchedule, Work

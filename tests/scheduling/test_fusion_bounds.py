@@ -30,14 +30,12 @@ from onchip.mapping.baselines.fixed_unrolling import (
 from onchip.mapping.methods.registry import METHODS
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.mapper import Mapper, Memoized
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.candidates.space import StackSpace
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import LayerMapper
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
-from onchip.transform.groups.tilings import TileBox, boxes_of
+from onchip.transform.groups.stacks import LayerSpan, StackChoice, TileBox, boxes_of, legal_spans, stack_of
 from support import fused_files
 from support.series import with_slow
 from support.stacks import chain, fsrcnn, random_stack, tilings_of

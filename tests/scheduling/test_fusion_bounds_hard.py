@@ -23,12 +23,11 @@ from onchip.mapping.baselines.fixed_unrolling import (
 )
 from onchip.mapping.methods.registry import METHODS
 from onchip.model.group.mapper import Mapper, Memoized
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork
+from onchip.ops.fusable import FeatureMap, FusableLayer, FusableNetwork
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import LayerMapper
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan
+from onchip.transform.groups.stacks import LayerSpan, StackChoice
 from support.series import series, with_slow
 from support.stacks import ONE, convolution, pool
 

@@ -28,14 +28,12 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import Layer
 from onchip.model.group.cost import stack_cost
 from onchip.model.layer.cost import LayerCost, layer_cost
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.candidates.space import StackSpace
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
-from onchip.transform.groups.tilings import TileBox, boxes_of
+from onchip.transform.groups.stacks import LayerSpan, StackChoice, TileBox, boxes_of, legal_spans, stack_of
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support.nests import random_accelerator, random_layer, random_mapping, random_problem
 from support.series import series

@@ -21,17 +21,16 @@ from onchip.mapping.methods.registry import METHODS, MappingMethod, Solve
 from onchip.mapping.tile_search.exact import solve_by_dive
 from onchip.model.group.mapper import Mapper, Memoized
 from onchip.model.layer.cost import LayerCost
-from onchip.ops.derive.fusable import FusableNetwork
-from onchip.ops.derive.fusable_of import fusable_of
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.fusable import FusableNetwork
+from onchip.ops.fusable_reading import fusable_of
+from onchip.ops.layers_of import Precision
 from onchip.scheduling.choice.anytime import FoundInTime, solve_in_time
 from onchip.scheduling.fronts.cost_table import CostingStoppedError
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import LayerMapper, MapperInTime
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan
+from onchip.transform.groups.stacks import LayerSpan, StackChoice
 from onchip.verify.mapping import verify_mapping
 from support.fusable_networks import chain, network_of
 from support.fused_files import CHIP, three_convolutions

@@ -27,15 +27,14 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import Layer
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import LayerCost, layer_cost
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.candidates.space import StackSpace
 from onchip.scheduling.fronts.cost_table import UnsureError
 from onchip.scheduling.fronts.costs import Rehearsal, StackCosts
 from onchip.scheduling.fronts.roomier import Roomier, RoomierFirst
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
+from onchip.transform.groups.stacks import LayerSpan, StackChoice, legal_spans, stack_of
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support import fused_files

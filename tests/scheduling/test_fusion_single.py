@@ -10,7 +10,7 @@ from onchip.answer.options.fusion_options import Combination, FusionOptions
 from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.candidates.space import StackSpace
 from onchip.scheduling.candidates.spaces import shared_spaces, space_of
 from onchip.scheduling.choice.search import FoundWay
@@ -18,9 +18,7 @@ from onchip.scheduling.choice.solve import Solver
 from onchip.scheduling.choice.ways import Arc
 from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.search.budget.limits import Limits, Run
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import legal_spans, stack_of
-from onchip.transform.groups.tilings import whole
+from onchip.transform.groups.stacks import StackChoice, legal_spans, stack_of, whole
 from support.fusable_networks import chain
 from support.fusion_spaces import CHIP, RandomCosts, ways_through
 

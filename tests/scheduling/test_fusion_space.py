@@ -15,16 +15,14 @@ from onchip.answer.stacks import LayerInNetwork, OverlapMode, Tiling
 from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.candidates.space import StackSpace, waiting_longest
 from onchip.scheduling.choice.search import LazySearch, best_of
 from onchip.scheduling.choice.solve import choices_of, strategy_of
 from onchip.scheduling.choice.ways import Arc
 from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan, legal_spans, spans_of, stack_of
-from onchip.transform.groups.tilings import whole
+from onchip.transform.groups.stacks import LayerSpan, StackChoice, legal_spans, spans_of, stack_of, whole
 from onchip.verify.rules import Rule
 from onchip.verify.strategy import verify_strategy
 from support.fusable_networks import RESIDUAL, chain, network_of, networks

@@ -16,11 +16,10 @@ from onchip.mapping.baselines.fixed_unrolling import (
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.accounting.conventions import DEFINES
 from onchip.model.group.cost import stack_cost
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.fronts.workers import Costing, costs_of
 from onchip.search.budget.limits import Limits, Run
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan, stack_of
+from onchip.transform.groups.stacks import LayerSpan, StackChoice, stack_of
 from support.series import series
 from support.stacks import fsrcnn
 

@@ -18,13 +18,13 @@ from onchip.arch.accelerator import Accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.nest_cost import nest_cost
-from onchip.ops.derive.layers_of import Precision
-from onchip.ops.views.joined_maps import views_that_join
+from onchip.model.program.compute_cost import nest_cost
+from onchip.ops.layers_of import Precision
+from onchip.ops.views import views_that_join
 from onchip.scheduling.search.solve import ScheduleSearch
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.groups.tiled import tile_graph_of_schedule
-from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from oracles.schedule import LeastSchedule, Work
 from oracles.schedule_costs import Toy

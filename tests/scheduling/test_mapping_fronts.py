@@ -23,10 +23,8 @@ from onchip.mapping.baselines.loma import LIMIT, filled_orders, unrolled_for
 from onchip.mapping.methods.layer_at import map_layer_at, mappings_of_front_at
 from onchip.model.accounting.accounting import INTERPRETER
 from onchip.model.layer.cost import layer_cost
-from onchip.model.program.compute_cost import NestCost
+from onchip.model.program.compute_cost import MemoryRates, NestCost, nest_cost
 from onchip.model.program.figures import schedule_figures
-from onchip.model.program.nest_cost import nest_cost
-from onchip.model.program.rates import MemoryRates
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
 from onchip.scheduling.mappings.mapping_front import MappingFront, OptionPrices

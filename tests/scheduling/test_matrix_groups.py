@@ -19,11 +19,10 @@ from onchip.bounds.network.relaxation import relaxation
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.fusable import pixels_in_tiles
-from onchip.ops.derive.layers_of import Precision
-from onchip.ops.derive.operands import multiplies_rows
+from onchip.ops.fusable import pixels_in_tiles
+from onchip.ops.layers_of import Precision, multiplies_rows
 from onchip.transform.groups.tiled import tile_graph
-from onchip.verify.schedule.products import multiplies_rows as verifier_finds_rows
+from onchip.verify.schedule.nests import multiplies_rows as verifier_finds_rows
 from oracles.every_schedule import EverySchedule
 from oracles.packing import TooLargeError
 from oracles.schedule import Work

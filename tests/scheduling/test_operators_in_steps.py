@@ -22,19 +22,16 @@ from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.errors import UnsplitError
 from onchip.ir.graph import Graph
-from onchip.ir.operator import AttributeValue, Operator
-from onchip.ir.stated_cost import StatedCost
+from onchip.ir.operator import AttributeValue, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart
-from onchip.ops.pointwise.step_kinds import ATTENTION_SCORES, STATISTICS_OF, STEPS
+from onchip.ops.pointwise import ATTENTION_SCORES, STATISTICS_OF, STEPS
 from onchip.scheduling.candidates.in_steps import steps_of
 from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
-from onchip.simulate.kernels.onnx_step_kernels import StepKernels
-from onchip.simulate.kernels.onnx_step_tiles import OnnxStepTileKernels
-from onchip.simulate.reference import run_in_given_order
-from onchip.transform.slices.tile_bytes import Bytes, bytes_put_together
-from onchip.transform.slices.untiled import untiled
+from onchip.simulate.kernels.onnx_tiles import OnnxStepTileKernels, StepKernels
+from onchip.simulate.machine import run_in_given_order
+from onchip.transform.slices.bands import Bytes, bytes_put_together, untiled
 from support.onnx_networks import integers, make_node, model, value
 from support.series import with_slow
 from support.tiled_values import whole_tensor_differences

@@ -20,8 +20,8 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory, Operand
 from onchip.mapping.methods.layer_at import map_layer_at
+from onchip.model.program.compute_cost import nest_cost
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
-from onchip.model.program.nest_cost import nest_cost
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
 from onchip.scheduling.moves.improvement import residencies_in
@@ -36,7 +36,7 @@ from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
-from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.series import series, with_slow
 from support.skip_network import PRECISION, skip_chip, skip_network

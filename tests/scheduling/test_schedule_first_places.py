@@ -15,7 +15,7 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Ope
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.first_places import FirstPlaces
 from onchip.scheduling.program.question import ScheduleQuestion

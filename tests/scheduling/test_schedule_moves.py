@@ -16,7 +16,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.nest_cost import nest_cost
+from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.moves.merging import Merger
@@ -25,7 +25,7 @@ from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.series import series
 from support.skip_network import PRECISION, skip_chip, skip_network

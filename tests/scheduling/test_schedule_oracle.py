@@ -14,10 +14,9 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Por
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.nest_cost import nest_cost
-from onchip.ops.derive.layers_of import Precision
-from onchip.verify.schedule.setting import ScheduleSetting
-from onchip.verify.schedule.verdict import VerifiedFigures
+from onchip.model.program.compute_cost import nest_cost
+from onchip.ops.layers_of import Precision
+from onchip.verify.schedule.machine import ScheduleSetting, VerifiedFigures
 from onchip.verify.schedule.verifier import verify_schedule
 from oracles.schedule import LeastSchedule
 from oracles.schedule_costs import Toy

@@ -14,7 +14,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.nest_cost import nest_cost
+from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.moves.restacking import Restacker
@@ -22,7 +22,7 @@ from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.search.budget.limits import Limits, Run
-from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.skip_network import PRECISION, skip_chip, skip_network
 

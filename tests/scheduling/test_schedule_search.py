@@ -14,13 +14,13 @@ from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode
 from onchip.api.schedule import ScheduleRequest, schedule_network
-from onchip.model.program.nest_cost import nest_cost
+from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.search.solve import ScheduleParams, ScheduleSearch, solve_schedule
 from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.series import series
 from support.skip_network import PRECISION, skip_chip, skip_network

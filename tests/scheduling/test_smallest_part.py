@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from onchip.answer.problem import Problem
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import operator_need, packed_bytes
-from onchip.ops.derive.geometry import Geometry, tile_sizes
-from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.entries import geometry_of
+from onchip.ops.slicing import Geometry, tile_sizes
 from onchip.scheduling.candidates.split import smallest_part_bytes
 from onchip.transform.slices.emission import operands_of_tiles
 from onchip.transform.slices.tile_choice import TileChoice, cut

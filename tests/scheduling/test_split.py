@@ -17,9 +17,8 @@ from onchip.api.networks import read_network
 from onchip.errors import UnsplitError
 from onchip.formats.own.graph_json import graph_from_json, graph_sha256, graph_to_json
 from onchip.ir.graph import Graph
-from onchip.ir.region import size_of
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import SumPart
+from onchip.ir.tile import SumPart, size_of
 from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
 from onchip.model.capacity.room import SplitRoom, items_of
 from onchip.scheduling.candidates import search

@@ -17,8 +17,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.capacity.room import SplitRoom, items_of
-from onchip.ops.derive.geometry import Geometry
-from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.entries import geometry_of
+from onchip.ops.slicing import Geometry
 from onchip.scheduling.candidates.split import graph_in_tiles, split_operators
 from onchip.scheduling.candidates.traffic import Splits
 from onchip.transform.slices.emission import operands_of_tiles

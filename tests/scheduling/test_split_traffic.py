@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.arch.memory import Memory, Operand
-from onchip.ir.region import Region, size_of
+from onchip.ir.tile import Region, size_of
 from onchip.model.capacity.room import Item, SplitRoom
-from onchip.ops.derive.geometry import Geometry, OperandAccess, tile_sizes, tiles_in_order
-from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.entries import geometry_of
+from onchip.ops.slicing import Geometry, OperandAccess, tile_sizes, tiles_in_order
 from onchip.scheduling.candidates.choice import Chooser
 from onchip.scheduling.candidates.traffic import Splits
 from support.series import HALVES

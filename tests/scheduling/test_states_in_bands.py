@@ -15,9 +15,8 @@ from onchip.api.networks import fitted_to_scratchpads
 from onchip.arch.memory import Memory
 from onchip.cli import app
 from onchip.errors import UsageError
-from onchip.ir.graph import Graph
+from onchip.ir.graph import Graph, State
 from onchip.ir.operator import AttributeValue, Operator
-from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.capacity.bounds import greatest_need
 from onchip.scheduling.candidates.split import split_operators

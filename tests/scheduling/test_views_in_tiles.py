@@ -21,7 +21,7 @@ from onchip.model.capacity.bounds import greatest_need
 from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
-from onchip.simulate.reference import run_in_given_order
+from onchip.simulate.machine import run_in_given_order
 from support.onnx_networks import integers, make_node, model, value
 from support.tiled_values import whole_tensor_differences
 

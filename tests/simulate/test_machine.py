@@ -17,11 +17,8 @@ from onchip.errors import OnchipError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.model.capacity.bounds import greatest_need
-from onchip.simulate.kernel_protocol import Bytes
-from onchip.simulate.machine import MachineError, run_plan_on_machine
-from onchip.simulate.machine_run import WrongBytes
-from onchip.simulate.reference import run_in_given_order
-from onchip.simulate.seeded_kernels import SeededKernels
+from onchip.simulate.kernel_protocol import Bytes, SeededKernels
+from onchip.simulate.machine import MachineError, WrongBytes, run_in_given_order, run_plan_on_machine
 from onchip.verify.verifier import verify
 from support.programs import (
     CHAIN,

@@ -21,8 +21,7 @@ from onchip.errors import GraphError, InputError
 from onchip.formats.onnx.program import aligned
 from onchip.ir.tensor import Role
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels, relative_difference
-from onchip.simulate.machine import run_plan_on_machine
-from onchip.simulate.reference import run_in_given_order
+from onchip.simulate.machine import run_in_given_order, run_plan_on_machine
 from support.onnx_networks import LIGHT_MODELS, integers, model, value
 from support.onnx_runs import run_model, saved
 from support.series import series

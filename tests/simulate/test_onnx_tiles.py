@@ -19,7 +19,7 @@ from onchip.ir.tensor import Role
 from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
-from onchip.simulate.reference import run_in_given_order
+from onchip.simulate.machine import run_in_given_order
 from support.onnx_networks import model, value
 
 

@@ -21,9 +21,7 @@ from onchip.arch.memory import DRAM, Memory
 from onchip.ir.tensor import Role
 from onchip.model.capacity.bounds import greatest_need
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
-from onchip.simulate.machine import MachineError, run_plan_on_machine
-from onchip.simulate.machine_run import MachineRun
-from onchip.simulate.reference import run_in_given_order
+from onchip.simulate.machine import MachineError, MachineRun, run_in_given_order, run_plan_on_machine
 from onchip.verify.verifier import verify
 from support.onnx_networks import LIGHT_MODELS
 

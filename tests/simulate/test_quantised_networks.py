@@ -15,11 +15,9 @@ from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.model.capacity.bounds import greatest_need
-from onchip.ops.derive.layers_of import layers_and_left_out
-from onchip.ops.derive.operands import nest_operands
+from onchip.ops.layers_of import layers_and_left_out, nest_operands
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
-from onchip.simulate.machine import run_plan_on_machine
-from onchip.simulate.reference import run_in_given_order
+from onchip.simulate.machine import run_in_given_order, run_plan_on_machine
 from onchip.verify.schedule.nests import NestDerivation
 from support.onnx_networks import make_node, model, value
 from support.quantised import CHANNELS, PIXELS, random_quantised

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from onchip.answer.problem import Placement, Problem
-from onchip.answer.program import Copy, Plan
-from onchip.answer.residencies import Began, TransferKind, residencies_of, transfers_of
+from onchip.answer.program import Began, Copy, Plan, TransferKind, residencies_of, transfers_of
 from onchip.arch.memory import DRAM
 from onchip.simulate.machine import MachineError
 from onchip.verify.rules import Rule

@@ -16,11 +16,15 @@ from onchip.api.check_schedule import check_schedule_document
 from onchip.api.kernels import RunValues, kernels_of_schedule, network_inputs
 from onchip.api.run_schedule import execution_of
 from onchip.api.schedule_figures import priced_schedule
-from onchip.simulate.machine import MachineError
-from onchip.simulate.machine_run import MachineRun, WrongBytes
-from onchip.simulate.reference import run_in_given_order
-from onchip.simulate.schedule_machine import ScheduledProgram, run_schedule_on_machine
-from onchip.transform.groups.all_parameters import with_all_parameters
+from onchip.simulate.machine import (
+    MachineError,
+    MachineRun,
+    ScheduledProgram,
+    WrongBytes,
+    run_in_given_order,
+    run_schedule_on_machine,
+)
+from onchip.transform.groups.tile_graph import with_all_parameters
 from support.small_schedules import document, three
 
 ENOUGH = 4

@@ -13,14 +13,13 @@ from onchip.api.networks import read_network
 from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import InputError
-from onchip.formats.own.bundled import bundled_networks
+from onchip.formats.own.graph_json import bundled_networks
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits
-from onchip.simulate.kernel_protocol import Bytes
-from onchip.simulate.seeded_kernels import SeededKernels
+from onchip.simulate.kernel_protocol import Bytes, SeededKernels
 from onchip.verify.verifier import verify
 from support.runs import run_seeded
 

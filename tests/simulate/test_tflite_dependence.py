@@ -13,7 +13,7 @@ import pytest
 from onchip.formats.networks import read_tflite
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.region import Region
+from onchip.ir.tile import Region
 from onchip.simulate.kernels.tflite_kernels import TfliteKernels
 from onchip.verify.schedule.windows import seen
 from support.tflite_layers import a_network_of_many_kinds, a_network_of_what_moves_elements

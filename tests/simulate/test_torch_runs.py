@@ -16,7 +16,7 @@ from onchip.api.networks import read_network
 from onchip.errors import InputError
 from onchip.ir.operator import SEEN_PARTS
 from onchip.ir.tensor import Role
-from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.entries import geometry_of
 from simulate.test_tflite_runs import executed
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")

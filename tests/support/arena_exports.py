@@ -18,7 +18,7 @@ from onchip.backends.tflm.export_arena import ArenaExport, export_arena
 from onchip.errors import InputError
 from onchip.formats.own.plan_json import plan_to_json
 from onchip.formats.tflite.arena import ALIGNMENT_BYTES
-from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.reports.program.outcome import AnswerCheck
 from support.micro_models import int8
 from support.tflite_models import TfliteOperator, network
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import AttributeValue, Operator
-from onchip.ir.region import Region
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Region
 from onchip.verify.schedule.nests import NestDerivation, Nests
 from onchip.verify.schedule.windows import Shape
 

@@ -12,11 +12,11 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.ops.derive.fusable import FusableNetwork, Stack
-from onchip.ops.derive.fusable_of import fusable_of
-from onchip.transform.groups.group_emission import graph_in_tiles
+from onchip.ops.fusable import FusableNetwork, Stack
+from onchip.ops.fusable_reading import fusable_of
+from onchip.transform.groups.stack_in_tiles import graph_in_tiles
 from onchip.transform.groups.stacks import legal_spans, stack_of
-from onchip.transform.rewrite.splits_apart import SplitsApart
+from onchip.transform.rewrite.attention_apart import SplitsApart
 from support.tiled import Attributes, Network, convolution, pool
 
 _KINDS = (

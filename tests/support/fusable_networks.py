@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
+from onchip.ops.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
 
 POINT = Window(1, 1, 1, 0)
 

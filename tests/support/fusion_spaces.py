@@ -10,7 +10,7 @@ from onchip.answer.options.fusion_objective import Criteria
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.scheduling.choice.ways import Arc
 from onchip.scheduling.fronts.cost_table import UnsureError
-from onchip.transform.groups.stack_choice import StackChoice
+from onchip.transform.groups.stacks import StackChoice
 
 MEMORIES = """\
 format: onchip-accelerator

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory
-from onchip.ir.state import State
+from onchip.ir.graph import State
 from support.programs import Case, graph, sram
 
 _APART = graph("x:input:4 s:input:4 y:activation:4 n:output:4 z:output:4", f="x s -> y", g="y -> n", h="n y -> z")

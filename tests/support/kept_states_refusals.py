@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onchip.ir.state import State
+from onchip.ir.graph import State
 from onchip.verify.rules import Rule
 from support.kept_states import BESIDE, KEPT, LOADED, UPDATED
 from support.programs import Case, sram

@@ -18,11 +18,8 @@ from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.baselines.loma import filled_orders, unrolled_for
 from onchip.mapping.tile_search.space import space_of, ways_of
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG
-from onchip.model.accounting.zigzag_batch import ZigzagCosts
-from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.limits import array_of
-from onchip.model.layer.native_layer import native_layer, native_machine
-from onchip.model.layer.tables import CostStatus
+from onchip.model.layer.tables import CostStatus, LayerCosts, ZigzagCosts, native_layer, native_machine
 from oracles.chains import Table
 from support.answered import Answered
 from support.nests import Case, random_case, random_mapping

@@ -8,7 +8,7 @@ from random import Random
 
 from onchip import native
 from onchip.answer.packing import Buffer
-from onchip.backends.noc.mesh import KINDS, TaskKind, TrafficTask
+from onchip.backends.noc.layer import KINDS, TaskKind, TrafficTask
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.memory.allocate.sections import sections_of
 from onchip.memory.timed.homes import HomesOfOperands, latency_bands

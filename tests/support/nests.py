@@ -14,7 +14,7 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.ir.layer import LOOPS, Layer
 from onchip.model.layer.limits import checked_boundaries, needed_bits
-from onchip.model.program.nest_cost import workspace_bytes
+from onchip.model.program.compute_cost import workspace_bytes
 
 ROOMY = 1 << 20
 PORTS = (

@@ -16,9 +16,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.model.capacity.bounds import greatest_need
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
-from onchip.simulate.machine import run_plan_on_machine
-from onchip.simulate.machine_run import MachineRun
-from onchip.simulate.reference import run_in_given_order
+from onchip.simulate.machine import MachineRun, run_in_given_order, run_plan_on_machine
 from onchip.verify.verifier import verify
 
 AS_IT_IS = Reading()

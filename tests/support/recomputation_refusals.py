@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onchip.answer.problem import Objective, Order
-from onchip.ir.state import State
+from onchip.ir.graph import State
 from onchip.verify.rules import Rule
 from support.programs import SPILLED, Case
 from support.recomputed import PRICES, RECOMPUTED, ROOMY, UNSPILLED, of_kind

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onchip.answer.problem import Objective
-from onchip.answer.recomputation import Recomputation
+from onchip.answer.problem import Objective, Recomputation
 from onchip.ir.graph import Graph
 from support.programs import SPILLED, Case, sram
 

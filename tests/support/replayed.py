@@ -23,12 +23,11 @@ from onchip.model.group.peaks import peak_bytes_of
 from onchip.model.group.sums import total
 from onchip.model.group.tile_price import tile_prices_by
 from onchip.model.layer.cost import LayerCost
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.choice.solve import choices_of, strategy_of
 from onchip.scheduling.fronts.costs import StackCosts, dram_bits_of
-from onchip.transform.groups.replayed_network import layers_in_network, network_to_replay
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan, legal_spans
+from onchip.transform.groups.stacks import LayerSpan, StackChoice, legal_spans
+from onchip.transform.groups.tile_graph import layers_in_network, network_to_replay
 from onchip.verify.stack.verifier import ReplayedStrategy, StrategySetting, replay_strategy
 from onchip.verify.strategy import verify_strategy
 from support.fused import READ_AND_WRITE, level, machine, plain

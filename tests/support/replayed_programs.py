@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from onchip.answer.program import Instruction
 from onchip.ir.graph import Graph
 from onchip.verify.schedule.machine import AddressedMachine
-from onchip.verify.schedule.operands import TileOperand, tile_operands
-from onchip.verify.schedule.streaming import StreamingReplay, tile_problem
+from onchip.verify.schedule.streaming import StreamingReplay, TileOperand, tile_operands, tile_problem
 from onchip.verify.schedule.tiles import TileOfNetwork
 from support.schedule_programs import ProgramCase
 

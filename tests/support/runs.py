@@ -8,11 +8,8 @@ from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.simulate.kernel_protocol import Bytes
-from onchip.simulate.machine import run_plan_on_machine
-from onchip.simulate.machine_run import MachineRun
-from onchip.simulate.reference import run_in_given_order
-from onchip.simulate.seeded_kernels import SeededKernels
+from onchip.simulate.kernel_protocol import Bytes, SeededKernels
+from onchip.simulate.machine import MachineRun, run_in_given_order, run_plan_on_machine
 
 
 def inputs_of(graph: Graph, kernels: SeededKernels) -> Mapping[str, Bytes]:

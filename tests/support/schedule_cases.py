@@ -23,10 +23,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.transform.groups.tiled import tile_graph
-from onchip.verify.schedule.setting import NestPrices, ScheduleSetting
-from onchip.verify.schedule.verdict import ScheduleVerdict
+from onchip.verify.schedule.machine import NestPrices, ScheduleSetting, ScheduleVerdict
 from onchip.verify.schedule.verifier import verify_schedule
 from support.programs import instructions
 

@@ -11,7 +11,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.ir.tile import JoinedPart
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.rules import Rule
 from support.schedule_cases import (

@@ -11,8 +11,8 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.ops.derive.layers_of import Precision
-from onchip.ops.views.joined_maps import views_that_join
+from onchip.ops.layers_of import Precision
+from onchip.ops.views import views_that_join
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 from support.fusable_graphs import graphs

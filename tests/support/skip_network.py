@@ -8,7 +8,7 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Por
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 
 PRECISION = Precision(8, 16)
 PORTS = (Port(Direction.READ_WRITE, 16),)

@@ -18,7 +18,7 @@ from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.part_of_network import part_of_network
+from onchip.transform.groups.tile_graph import part_of_network
 from support.skip_network import PRECISION, skip_chip
 
 ALONE = tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft"))

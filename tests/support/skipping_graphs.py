@@ -8,8 +8,7 @@ from random import Random
 from onchip.answer.problem import Order, Problem
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.stated_cost import ChannelSplits, StatedCost
+from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from support.timed_problems import problem_of_several, timed_problem
 

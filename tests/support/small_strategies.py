@@ -15,10 +15,10 @@ from onchip.ir.window import Window
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.accounting.conventions import conventions_of
 from onchip.model.group.tile_price import tile_prices_by
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.choice.solve import choices_of
-from onchip.transform.groups.replayed_network import network_to_replay
 from onchip.transform.groups.stacks import spans_of
+from onchip.transform.groups.tile_graph import network_to_replay
 from onchip.verify.stack.verifier import ReplayedStrategy, StrategySetting, replay_strategy
 from support.fused import level, machine
 from support.replayed import costed

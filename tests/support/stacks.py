@@ -9,8 +9,8 @@ from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import Tiling
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Read, Stack
-from onchip.transform.groups.tilings import boxes_of
+from onchip.ops.fusable import FeatureMap, FusableLayer, Read, Stack
+from onchip.transform.groups.stacks import boxes_of
 
 ONE = Window(1, 1, 1, 0)
 

@@ -8,9 +8,7 @@ import time
 import zlib
 from collections.abc import Mapping
 
-from onchip.sweeps.point import PointAnswer, PointFigures, PointStatus, SweepPoint, SweptMachine
-from onchip.sweeps.values import Scalar
-from onchip.sweeps.verbs import SweptVerb
+from onchip.sweeps.point import PointAnswer, PointFigures, PointStatus, Scalar, SweepPoint, SweptMachine, SweptVerb
 
 
 def point_of(key: str, parameters: Mapping[str, Scalar] | None = None, network: str = "net") -> SweepPoint:

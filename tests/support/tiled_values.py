@@ -13,17 +13,17 @@ from onchip.answer.document import Split
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
-from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Range, Region
 from onchip.model.capacity.bounds import operator_need
-from onchip.ops.derive.geometry import Geometry, OperandAccess
-from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.entries import geometry_of
+from onchip.ops.slicing import Geometry, OperandAccess
 from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
-from onchip.simulate.reference import run_in_given_order
-from onchip.transform.slices.tile_bytes import Bytes, bytes_of_region, place_of
+from onchip.simulate.machine import run_in_given_order
+from onchip.transform.slices.bands import Bytes, bytes_of_region, place_of
 
 OPERATOR = "op"
 ROOMY = (Memory("sram", 2**40),)

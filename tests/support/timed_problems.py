@@ -9,8 +9,7 @@ from random import Random
 from onchip.answer.problem import Count, Durations, Objective, Order, Problem, Rate, Transfers
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.stated_cost import ChannelSplits, StatedCost
+from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from support.programs import CHAIN, Case
 

@@ -12,7 +12,7 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 
 Place: TypeAlias = tuple[str, str]

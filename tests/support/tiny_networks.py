@@ -8,8 +8,8 @@ from random import Random
 from adversary.fusing import KINDS, graph_file, random_network
 from onchip.errors import InputError
 from onchip.formats.own.graph_json import graph_from_json
-from onchip.ops.derive.fusable import FusableNetwork
-from onchip.ops.derive.fusable_of import fusable_of
+from onchip.ops.fusable import FusableNetwork
+from onchip.ops.fusable_reading import fusable_of
 
 
 def tiny(seed: int, kinds: tuple[str, ...] = KINDS) -> tuple[dict[str, object], FusableNetwork]:

@@ -24,11 +24,11 @@ from onchip.mapping.baselines.best_of_random import solve_at_random
 from onchip.mapping.methods.registry import MappingMethod
 from onchip.memory.baselines.pinned import solve_naively
 from onchip.memory.methods import Method
+from onchip.reports.program.outcome import AnswerCheck
 from onchip.reports.schedule.outcome import ScheduleOutcome
-from onchip.reports.shared.answer_check import AnswerCheck
-from onchip.reports.shared.figures import PartedBars
+from onchip.reports.shared.page import PartedBars
 from onchip.search.budget.limits import Run
-from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.machine import ScheduleSetting
 from support.fused_files import CHIP
 
 

@@ -6,9 +6,8 @@ from random import Random
 
 from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import Memory
-from onchip.ir.graph import Graph
+from onchip.ir.graph import Graph, State
 from onchip.ir.operator import Operator
-from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 
 

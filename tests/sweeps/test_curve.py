@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onchip.sweeps.curve import Curve
+from onchip.sweeps.capacity import Curve
 
 FIRST = 10
 LEAST = st.lists(st.integers(0, 5), min_size=1, max_size=80).map(lambda values: [*sorted(values, reverse=True), 0])

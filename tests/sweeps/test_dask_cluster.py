@@ -15,9 +15,8 @@ import pytest
 from onchip.errors import InputError
 from onchip.search.strategy import dask_pool
 from onchip.search.strategy.start import NoAnswerError
-from onchip.sweeps.dask_cluster import DaskCluster
 from onchip.sweeps.point import PointAnswer, PointStatus
-from onchip.sweeps.processes import answer_in_own_process
+from onchip.sweeps.processes import DaskCluster, answer_in_own_process
 from onchip.sweeps.study import PointLimits
 from support.diamond import Program
 from support.series import series

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onchip.sweeps.bisection import Bisection
-from onchip.sweeps.engine import Sweep, SweepProgress
+from onchip.sweeps.engine import Bisection, Sweep, SweepProgress
 from onchip.sweeps.point import NeighbourAnswers, PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.store import Store
 from support.swept_points import point_of

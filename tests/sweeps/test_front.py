@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.errors import UsageError
-from onchip.sweeps.bisection import Bisection
+from onchip.sweeps.engine import Bisection, SoughtFront, front_of, names_of_front
 from onchip.sweeps.expression import Value
-from onchip.sweeps.front import SoughtFront, front_of, names_of_front
 from onchip.sweeps.point import PointAnswer, PointStatus
 from support.swept_points import point_of
 

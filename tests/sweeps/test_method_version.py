@@ -9,7 +9,7 @@ import pytest
 
 import onchip
 from onchip.errors import InternalError
-from onchip.sweeps.method_version import NOT_HASHED, method_version, sources_of, version_of
+from onchip.sweeps.store import NOT_HASHED, method_version, sources_of, version_of
 
 PACKAGE = Path(onchip.__file__).parent
 HASHED = sorted({path.relative_to(PACKAGE).parts[0] for path in sources_of(PACKAGE)})

@@ -11,9 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
-from onchip.sweeps.processes import LocalProcesses
+from onchip.sweeps.processes import OUT_OF_MEMORY, LocalProcesses
 from onchip.sweeps.study import PointLimits
-from onchip.sweeps.worker import OUT_OF_MEMORY
 from support.swept_points import after_a_while, as_its_key_says, at_once, point_of
 
 MEMORY_BYTES = 2**31

@@ -14,8 +14,7 @@ from onchip.api.networks import network_to_plan
 from onchip.errors import UsageError
 from onchip.formats.own.study_yaml import study_of_value
 from onchip.search.budget.limits import Limits
-from onchip.sweeps.study import Study
-from onchip.sweeps.study_of_fields import study_of
+from onchip.sweeps.study import Study, study_of
 from onchip.sweeps.sweep import PointResolver
 
 NETWORKS = ("densenet121", "lenet5")

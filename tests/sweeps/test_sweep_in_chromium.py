@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from onchip.sweeps.pages.page import sweep_html
 from onchip.sweeps.serve_store import StorePages, StoreServer
-from onchip.sweeps.store_rows import shown_store
+from onchip.sweeps.store import shown_store
+from onchip.sweeps.stored_row import sweep_html
 from support.browser import logged, needs_chromium, no_error, open_page, script, started, wait_for
 from support.diamond import Program, diamond_fields
 from support.swept_stores import hostile, many_points, write_store

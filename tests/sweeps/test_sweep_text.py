@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onchip.sweeps.engine import SweepProgress
-from onchip.sweeps.pages.text import progress_text
+from onchip.sweeps.stored_row import progress_text
 
 
 def test_the_line_counts_what_is_done_failed_saved_and_in_flight() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import accelerator_fields, accelerator_from_yaml, load_accelerator
-from onchip.sweeps.machine import changed, is_capacity, machine_of
-from onchip.sweeps.values import Scalar
+from onchip.sweeps.point import Scalar
+from onchip.sweeps.study import changed, is_capacity, machine_of
 
 CHIP = load_accelerator("meta-prototype-df")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.errors import InputError
-from onchip.sweeps.values import Scalar, doubling, number_of, range_of_text, stepped
+from onchip.sweeps.point import Scalar, doubling, number_of, range_of_text, stepped
 
 
 @pytest.mark.parametrize(

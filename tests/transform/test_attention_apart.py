@@ -8,8 +8,7 @@ from onchip.api.networks import read_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.layers_of import Precision, layers_of
-from onchip.ops.derive.operands import nest_operands
+from onchip.ops.layers_of import Precision, layers_of, nest_operands
 from onchip.transform.groups.tiled import tile_graph
 from onchip.transform.rewrite.attention_apart import HEAD_PRODUCTS, AttentionApart
 

@@ -23,7 +23,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.layers_of import Precision, layers_of
+from onchip.ops.layers_of import Precision, layers_of
 from onchip.transform.groups.tiled import tile_graph
 from onchip.transform.rewrite.attention_apart import APPENDED, HEAD_PRODUCTS, AttentionApart
 from onchip.verify.schedule.nests import NestDerivation

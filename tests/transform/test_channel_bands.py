@@ -9,8 +9,7 @@ import pytest
 
 from onchip.errors import GraphError
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.stated_cost import ChannelSplits, StatedCost
+from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.transform.slices.channel_bands import ChannelBands
 

@@ -10,8 +10,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_SHAPES, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.transform.rewrite.activations import fuse
-from onchip.transform.rewrite.quantisation import PLAIN_KINDS, QuantisationFold
-from onchip.transform.rewrite.same_scale import DEQUANTISE, QUANTISE
+from onchip.transform.rewrite.quantisation import DEQUANTISE, PLAIN_KINDS, QUANTISE, QuantisationFold
 
 SHAPE = (1, 4, 6, 6)
 fold = QuantisationFold()

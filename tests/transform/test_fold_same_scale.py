@@ -10,8 +10,7 @@ import pytest
 from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_SHAPES, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.transform.rewrite.quantisation import QuantisationFold
-from onchip.transform.rewrite.same_scale import SameScaleFold
+from onchip.transform.rewrite.quantisation import QuantisationFold, SameScaleFold
 
 fold = SameScaleFold()
 MAP, FLAT = (1, 4, 1, 1), (1, 4)

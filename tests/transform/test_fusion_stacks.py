@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from onchip.errors import InputError, UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.transform.groups.stacks import (
     LayerSpan,
     given_stacks,

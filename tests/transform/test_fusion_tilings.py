@@ -4,7 +4,7 @@ import pytest
 
 from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode
-from onchip.ops.derive.fusable import FeatureMap
+from onchip.ops.fusable import FeatureMap
 from support.stacks import tilings_of
 
 

@@ -13,18 +13,16 @@ from onchip.answer.program import Compute, Plan
 from onchip.answer.schedule import Schedule, ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode
 from onchip.ir.graph import Graph
-from onchip.ir.operator import SEEN_SHAPES
-from onchip.ir.stated_cost import StatedCost
+from onchip.ir.operator import SEEN_SHAPES, StatedCost
 from onchip.ir.tensor import Role
-from onchip.ops.derive.banded_operands import operands_of
-from onchip.ops.derive.layers_of import Precision
-from onchip.ops.views.joined_maps import may_be_views, views_that_join
-from onchip.transform.groups.all_parameters import with_all_parameters
+from onchip.ops.layers_of import Precision
+from onchip.ops.nests import operands_of
+from onchip.ops.views import may_be_views, views_that_join
+from onchip.transform.groups.tile_graph import with_all_parameters
 from onchip.transform.groups.tiled import tile_graph, tile_graph_of_schedule
-from onchip.transform.slices.untiled import untiled
-from onchip.verify.schedule.joins import joins_left_out
+from onchip.transform.slices.bands import untiled
 from onchip.verify.schedule.nests import NestDerivation
-from onchip.verify.schedule.tiles import verify_tiles
+from onchip.verify.schedule.tiles import joins_left_out, verify_tiles
 from support.fusable_graphs import conv
 from support.scheduled_stacks import all_whole, stacks_of, tiled
 from support.tiled import Network

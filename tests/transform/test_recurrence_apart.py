@@ -14,10 +14,16 @@ from onchip.api.networks import read_network
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.ops.derive.layers_of import Precision, layers_of
+from onchip.ops.layers_of import Precision, layers_of
 from onchip.transform.groups.tiled import tile_graph
-from onchip.transform.rewrite.attention_apart import APPENDED, HEAD_PRODUCTS
-from onchip.transform.rewrite.recurrence_apart import GATES_OF_STEP, MOST_STEPS, STEPS, RecurrenceApart
+from onchip.transform.rewrite.attention_apart import (
+    APPENDED,
+    GATES_OF_STEP,
+    HEAD_PRODUCTS,
+    MOST_STEPS,
+    STEPS,
+    RecurrenceApart,
+)
 from onchip.verify.schedule.nests import NestDerivation
 from support.recurrent_cells import Case, cases
 from support.series import series

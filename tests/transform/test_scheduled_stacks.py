@@ -12,10 +12,10 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.layers_of import Precision, layers_of
-from onchip.transform.groups.all_parameters import with_all_parameters
+from onchip.ops.layers_of import Precision, layers_of
+from onchip.transform.groups.tile_graph import with_all_parameters
 from onchip.transform.groups.tiled import tile_graph
-from onchip.transform.slices.tile_bytes import place_of
+from onchip.transform.slices.bands import place_of
 from support.fusable_graphs import classifier, conv, crop, in_one_stack, residual, transposed, unpadded
 from support.onnx_networks import LIGHT_MODELS
 from support.scheduled_stacks import all_whole, tiled, whole

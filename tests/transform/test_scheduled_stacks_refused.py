@@ -8,7 +8,7 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.transform.groups import tiled as transform
 from onchip.transform.groups.tiled import tile_graph
 from support.fusable_graphs import conv, crop, leaving, residual, unpadded

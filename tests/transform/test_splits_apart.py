@@ -9,8 +9,8 @@ import pytest
 from onchip.answer.stacks import OverlapMode
 from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_SHAPES
-from onchip.ops.derive.fusable_of import fusable_of, partly_fusable_of
-from onchip.transform.rewrite.splits_apart import SplitsApart
+from onchip.ops.fusable_reading import fusable_of, partly_fusable_of
+from onchip.transform.rewrite.attention_apart import SplitsApart
 from support.fusable_graphs import conv, in_one_stack
 from support.tiled import Network, Shape
 from support.tiled_values import whole_tensor_differences

@@ -26,23 +26,18 @@ from onchip.errors import GraphError
 from onchip.formats.own.graph_json import read_graph, write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.region import Region, size_of, whole_region
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Region, size_of, whole_region
 from onchip.ir.window import integers, windows_of
 from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
 from onchip.model.group.cost import stack_cost
-from onchip.ops.derive.back_calculation import AxisName
-from onchip.ops.derive.back_calculation_classes import TileClass, tiled_axis
-from onchip.ops.derive.fusable import Stack
-from onchip.ops.derive.fusable_of import fusable_of
+from onchip.ops.fusable import AxisName, Stack, TileClass, tiled_axis
+from onchip.ops.fusable_reading import fusable_of
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
-from onchip.simulate.machine import run_plan_on_machine
-from onchip.simulate.machine_run import MachineRun
-from onchip.simulate.reference import run_in_given_order
-from onchip.transform.groups.group_emission import graph_in_tiles
+from onchip.simulate.machine import MachineRun, run_in_given_order, run_plan_on_machine
+from onchip.transform.groups.stack_in_tiles import graph_in_tiles
 from onchip.transform.groups.stacks import LayerSpan, stack_of
-from onchip.transform.slices.tile_bytes import place_of
-from onchip.transform.slices.untiled import untiled
+from onchip.transform.slices.bands import place_of, untiled
 from support.fusable_graphs import (
     Cut,
     classifier,

@@ -15,15 +15,14 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.region import Region, whole_region
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Region, whole_region
 from onchip.ir.window import integers, windows_of
-from onchip.ops.derive.layers_of import Precision, layers_of
-from onchip.transform.groups.all_parameters import with_all_parameters
-from onchip.transform.groups.tile_graph import TileGraph
+from onchip.ops.layers_of import Precision, layers_of
+from onchip.transform.groups.tile_graph import TileGraph, with_all_parameters
 from onchip.transform.groups.tiled import tile_graph
-from onchip.transform.slices.tile_bytes import place_of
-from onchip.verify.schedule.joins import joins_left_out
+from onchip.transform.slices.bands import place_of
+from onchip.verify.schedule.tiles import joins_left_out
 from support.fusable_graphs import Cut, tiled_graphs
 from support.scheduled_stacks import VIEWS, all_whole, tile_graphs
 from support.tiled_values import whole_tensor_differences

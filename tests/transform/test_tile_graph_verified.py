@@ -11,12 +11,11 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode
 from onchip.api.networks import read_network
 from onchip.ir.graph import Graph
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.nests import NestDerivation
-from onchip.verify.schedule.stacks import verify_stacks
-from onchip.verify.schedule.tiles import verify_tiles
+from onchip.verify.schedule.tiles import verify_stacks, verify_tiles
 from support.fusable_graphs import conv, crop, transposed
 from support.onnx_networks import LIGHT_MODELS
 from support.scheduled_stacks import all_whole, tile_graphs, tiled

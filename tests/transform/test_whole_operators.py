@@ -16,10 +16,10 @@ from onchip.formats.own.graph_json import graph_from_json
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.fusable_of import partly_fusable_of
-from onchip.transform.groups.group_emission import graph_in_tiles
+from onchip.ops.fusable_reading import partly_fusable_of
+from onchip.transform.groups.stack_in_tiles import graph_in_tiles
 from onchip.transform.groups.stacks import legal_spans, stack_of
-from onchip.transform.slices.untiled import untiled
+from onchip.transform.slices.bands import untiled
 from support.tiled_values import whole_tensor_differences
 
 MODES = tuple(OverlapMode)

@@ -13,8 +13,7 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.answer.schedule import Homes, Schedule, ScheduledMapping, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.layer import LOOPS
-from onchip.verify.schedule.setting import ScheduleSetting
-from onchip.verify.schedule.verdict import ScheduleVerdict
+from onchip.verify.schedule.machine import ScheduleSetting, ScheduleVerdict
 from onchip.verify.schedule.verifier import verify_schedule
 from support.programs import instructions
 from support.schedule_cases import CONV1, CONV2, HALF, NEAR_AND_FAR, PAIR, RESIDENT, TILED, ScheduleCase, price

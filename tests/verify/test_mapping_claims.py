@@ -8,7 +8,7 @@ import pytest
 
 from onchip.answer.document import Claim
 from onchip.answer.result import Status
-from onchip.verify.mapping_claim import is_value_of, mapping_claim_violations
+from onchip.verify.mapping import is_value_of, mapping_claim_violations
 from onchip.verify.rules import Rule
 
 CLAIM = Claim("exact", Status.OPTIMAL, "energy", 1000, 1000, {})

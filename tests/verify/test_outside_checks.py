@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-import onchip.verify.outside_checks
+import onchip.verify.schedule.machine
 from onchip.answer.program import Plan
 from onchip.answer.schedule import Schedule
-from onchip.verify.outside_checks import outside_violations
 from onchip.verify.rules import Rule
-from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.machine import ScheduleSetting, outside_violations
 from support.schedule_cases import NEAR_AND_FAR, PAIR, RESIDENT
 
 Check = Callable[[ScheduleSetting, Schedule], Mapping[str, str]]
@@ -36,10 +35,10 @@ def test_each_finding_of_each_check_is_a_violation(
 ) -> None:
     setting = ScheduleSetting(PAIR, NEAR_AND_FAR, PAIR, 24)
     schedule = Schedule(RESIDENT.stacks, RESIDENT.mappings, Plan((), ()))
-    monkeypatch.setattr(onchip.verify.outside_checks, "OUTSIDE_CHECKS", InstalledChecks(**others))
+    monkeypatch.setattr(onchip.verify.schedule.machine, "OUTSIDE_CHECKS", InstalledChecks(**others))
     assert outside_violations(setting, schedule) == ()
     checks = InstalledChecks(**others, strict=too_many_stacks)
-    monkeypatch.setattr(onchip.verify.outside_checks, "OUTSIDE_CHECKS", checks)
+    monkeypatch.setattr(onchip.verify.schedule.machine, "OUTSIDE_CHECKS", checks)
     assert [(one.rule, one.subject, one.detail) for one in outside_violations(setting, schedule)] == [
         (Rule.OUTSIDE_CHECK_FAILED, "pair", "strict: 2 stacks"),
         (Rule.OUTSIDE_CHECK_FAILED, "y", "strict: odd"),

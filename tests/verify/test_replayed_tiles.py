@@ -16,10 +16,8 @@ from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.levels import CacheLevels, TiledStack, placement
 from onchip.model.group.machine import FusedMachine
 from onchip.model.group.tiles import StackTile
-from onchip.ops.derive.back_calculation import AxisName
-from onchip.ops.derive.back_calculation_classes import TileClass, tiled_axis
-from onchip.ops.derive.fusable import FusableNetwork, Stack
-from onchip.transform.groups.replayed_network import network_to_replay
+from onchip.ops.fusable import AxisName, FusableNetwork, Stack, TileClass, tiled_axis
+from onchip.transform.groups.tile_graph import network_to_replay
 from onchip.verify.stack.caches import CachePlaces, TiledStackOnChip
 from onchip.verify.stack.chip import ChipInUse
 from onchip.verify.stack.parts import StackPart

@@ -8,9 +8,8 @@ import pytest
 
 from onchip.answer.program import Compute, Copy
 from onchip.arch.memory import Dma, Operand
-from onchip.verify.schedule.costs import Expense
-from onchip.verify.schedule.operands import TileOperand
-from onchip.verify.schedule.timeline import Clock
+from onchip.verify.schedule.costs import Clock, Expense
+from onchip.verify.schedule.streaming import TileOperand
 from support.programs import instructions
 
 READS_X = (TileOperand("x", Operand.INPUT, ("x",)), TileOperand("y", Operand.OUTPUT, ("y",)))

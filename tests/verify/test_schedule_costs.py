@@ -19,10 +19,8 @@ from onchip.verify.schedule.costs import (
     in_bytes,
     with_own_workspace,
 )
-from onchip.verify.schedule.machine import AddressedMachine
-from onchip.verify.schedule.mappings import PricedNest
-from onchip.verify.schedule.operands import tile_operands
-from onchip.verify.schedule.streaming import HomeOf
+from onchip.verify.schedule.machine import AddressedMachine, PricedNest
+from onchip.verify.schedule.streaming import HomeOf, tile_operands
 from onchip.verify.schedule.tiles import TileOfNetwork
 from support.schedule_cases import ACTIVATIONS, NEAR_AND_FAR, NestFigures, level, machine, tensor
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
-from onchip.verify.schedule.homes import HomesOfProgram
+from onchip.verify.schedule.streaming import HomesOfProgram
 from support.replayed_programs import operands_of, replayed
 from support.schedule_programs import ProgramCase, random_program
 

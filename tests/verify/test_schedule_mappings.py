@@ -11,7 +11,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes, ScheduledMapping
 from onchip.ir.layer import Layer
 from onchip.verify.rules import Rule
-from onchip.verify.schedule.mappings import MappingsInUse, NestAtHomes
+from onchip.verify.schedule.machine import MappingsInUse, NestAtHomes
 from support.schedule_cases import CONV2, NEAR_AND_FAR, NestFigures, mapped, one_by_one, price
 
 AT_HOMES = Homes("near", "far", None)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from onchip.ir.layer import Layer
-from onchip.ir.region import Region
+from onchip.ir.tile import Region
 from onchip.verify.schedule.nests import Nests
 from support.derived_nests import LoneOperator, conv, pool, reads
 

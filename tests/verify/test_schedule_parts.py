@@ -12,11 +12,11 @@ import pytest
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Direction, Dram, Operand, Port
 from onchip.errors import AcceleratorError
-from onchip.ir.region import Region
 from onchip.ir.tensor import Role
-from onchip.verify.schedule.boxes import cover, partition
+from onchip.ir.tile import Region
+from onchip.verify.latency import UsedBytes
 from onchip.verify.schedule.machine import AddressedMachine
-from onchip.verify.used_bytes import UsedBytes
+from onchip.verify.schedule.tiles import cover, partition
 from support.schedule_cases import ACTIVATIONS, NEAR_AND_FAR, level, machine, tensor
 from support.series import series
 

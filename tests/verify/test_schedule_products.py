@@ -10,8 +10,8 @@ import onchip.verify.schedule.nests
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
-from onchip.ir.region import Region
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Region
 from onchip.verify.schedule.nests import NestDerivation
 from support.derived_nests import LoneOperator, reads
 from support.toy_plugins import mix_channels

@@ -12,9 +12,8 @@ from onchip.arch.energies import stated
 from onchip.ir.tensor import Role
 from onchip.model.program.figures import schedule_figures
 from onchip.verify.rules import Rule
-from onchip.verify.schedule.costs import Expense, expense_of_copy, turn_at_dram
+from onchip.verify.schedule.costs import Clock, Expense, expense_of_copy, turn_at_dram
 from onchip.verify.schedule.machine import AddressedMachine
-from onchip.verify.schedule.timeline import Clock
 from support.replayed_programs import operands_of, replayed
 from support.schedule_programs import ProgramCase, random_program
 

@@ -10,10 +10,10 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.region import Region
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Region
 from onchip.verify.rules import Rule
-from onchip.verify.schedule.stacks import pixel_of, tile_regions, verify_stacks
+from onchip.verify.schedule.tiles import pixel_of, tile_regions, verify_stacks
 from support.schedule_cases import FORK, tensor
 
 RELU = Operator("f", "Relu", ("x",), ("y",))

@@ -10,9 +10,8 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.region import Region
 from onchip.ir.tensor import Role, Tensor, size_in_bytes
-from onchip.ir.tile import SumPart, Tile
+from onchip.ir.tile import Region, SumPart, Tile
 from onchip.verify.rules import Rule
 from onchip.verify.schedule.nests import NestDerivation
 from onchip.verify.schedule.tiles import tiles_of_network, verify_tiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onchip.ir.operator import AttributeValue, Operator
-from onchip.ir.region import Range, Region
+from onchip.ir.tile import Range, Region
 from onchip.verify.schedule.windows import Shape, seen
 
 

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from onchip.ir.operator import AttributeValue, Operator
-from onchip.ir.region import Region
+from onchip.ir.tile import Region
 from onchip.verify.schedule.windows import Shape, seen
 from support.series import series
 

@@ -12,7 +12,7 @@ from onchip.answer.strategy import FusionStrategy
 from onchip.ir.layer import Layer
 from onchip.model.accounting.accounting import INTERPRETER
 from onchip.model.group.tile_price import tile_prices_by
-from onchip.transform.groups.replayed_network import network_to_replay
+from onchip.transform.groups.tile_graph import network_to_replay
 from onchip.verify.rules import Rule
 from onchip.verify.stack.mappings import TilePrice
 from onchip.verify.stack.parts import stack_part

@@ -6,7 +6,7 @@ from onchip.answer.stacks import OverlapMode, StackStrategy, Tiling
 from onchip.answer.strategy import EnergyCause, FusionStrategy
 from onchip.arch.memory import Operand
 from onchip.ir.window import Window
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.choice.solve import choices_of
 from onchip.transform.groups.stacks import spans_of
 from support.fused import level, machine

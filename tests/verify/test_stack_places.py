@@ -17,8 +17,8 @@ from onchip.answer.strategy import FusionStrategy
 from onchip.arch.memory import Operand
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
-from onchip.ops.derive.fusable import FusableLayer, FusableNetwork
-from onchip.transform.groups.replayed_network import network_to_replay
+from onchip.ops.fusable import FusableLayer, FusableNetwork
+from onchip.transform.groups.tile_graph import network_to_replay
 from onchip.verify.stack.caches import TiledStackOnChip, most_alive_bits
 from onchip.verify.stack.chip import ChipInUse
 from onchip.verify.stack.parts import ComputedPart, LayerPart, SeenPart, StackPart

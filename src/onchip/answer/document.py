@@ -9,9 +9,8 @@ from typing import Generic, TypeAlias, TypeVar
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.layer_mapping import LayerMapping
-from onchip.answer.problem import Count, Durations, Order, Placement, Transfers
+from onchip.answer.problem import Count, Durations, Order, Placement, Recomputation, Recompute, Transfers
 from onchip.answer.program import Plan
-from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule
 from onchip.answer.strategy import FusionStrategy

@@ -1,4 +1,4 @@
-"""The planning problem: a graph, its scratchpads, and the objective."""
+"""The question of a plan: a graph, scratchpads, an objective, and the costs of transfers and repeated runs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,48 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
-from onchip.answer.recomputation import DRAWING_KINDS, Recomputation
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import UsageError
-from onchip.ir.graph import Graph
+from onchip.ir.graph import Graph, State
 from onchip.ir.operator import Operator
-from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
+
+DRAWING_KINDS: Final = frozenset(
+    {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+    | {"bernoulli", "exponential", "multinomial", "native_dropout", "normal", "normal_functional", "rand", "rand_like"}
+    | {"randint", "randint_like", "randn", "randn_like", "randperm", "uniform"}
+    | {"MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"}
+)
+"""Operator kinds that draw random numbers, in ONNX, ATen and TFLite: a repeated run would write other values."""
+
+
+class Recompute(StrEnum):
+    """The option that allows or forbids running an operator more than once."""
+
+    NEVER = "never"
+    ALLOWED = "allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputation:
+    """The permission to run operators again; `costs` maps an operator's name to the cost of each additional run.
+
+    Costs are in the objective's unit; an operator without a cost runs again for free. Raises UsageError for a negative
+    cost.
+    """
+
+    costs: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        for name, cost in self.costs.items():
+            if cost < 0:
+                raise UsageError(f"it is {cost}", place=f"costs.{name}", expected="at least 0")
+
+    def cost(self, operator: Operator) -> int:
+        """Return the cost of one more run of an operator, in the objective's unit."""
+        return self.costs.get(operator.name, 0)
 
 
 class Objective(StrEnum):

@@ -15,9 +15,8 @@ from onchip.formats.files import ONNX_SUFFIX, AnswerFormat, format_of_answer
 from onchip.plugins import PluginGroup
 
 if TYPE_CHECKING:
-    from onchip.reports.program.outcome import Check
+    from onchip.reports.program.outcome import AnswerCheck, Check
     from onchip.reports.schedule.outcome import ScheduleCheck
-    from onchip.reports.shared.answer_check import AnswerCheck
 
 Checked: TypeAlias = "Check | ScheduleCheck | AnswerCheck"
 
@@ -91,7 +90,7 @@ def _ensure_not_partial(request: CheckRequest) -> None:
 
 def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
     """Check a plan that another tool wrote, such as a TFLite file or the allocation that Vela printed."""
-    from onchip.reports.shared.answer_check import AnswerCheck
+    from onchip.reports.program.outcome import AnswerCheck
 
     if request.insisted:
         what = "the plan in a TFLite file says none of it"

@@ -20,10 +20,9 @@ from onchip.formats.own.accelerator_yaml import accelerator_sha256, bundled_acce
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
 from onchip.model.layer.cost import LayerCost, layer_cost
-from onchip.ops.derive.layers_of import NetworkLayers, Precision
-from onchip.reports.shared.answer_check import AnswerCheck
-from onchip.verify.mapping import verify_mapping
-from onchip.verify.mapping_claim import is_value_of, mapping_claim_violations
+from onchip.ops.layers_of import NetworkLayers, Precision
+from onchip.reports.program.outcome import AnswerCheck
+from onchip.verify.mapping import is_value_of, mapping_claim_violations, verify_mapping
 from onchip.verify.rules import Rule, Violation
 
 COUNT_OTHERWISE = ("loma", "uneven")

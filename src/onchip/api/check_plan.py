@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from onchip.answer.problem import Count, Objective, Problem
+from onchip.answer.problem import Count, Objective, Problem, Recompute
 from onchip.answer.program import Compute, Plan
-from onchip.answer.recomputation import Recompute
 from onchip.api.insisted import ensure_reading_is
 from onchip.api.networks import fitted_to_scratchpads, network_to_plan
 from onchip.api.phases import phase
@@ -16,7 +15,7 @@ from onchip.api.target import Target, TargetFinder
 from onchip.errors import InputError
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
-from onchip.model.timeline.durations import durations_on
+from onchip.model.timeline.mac_count import durations_on
 from onchip.reports.program.outcome import Check
 from onchip.verify.verifier import verify
 

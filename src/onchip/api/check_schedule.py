@@ -18,17 +18,15 @@ from onchip.formats.own.accelerator_yaml import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.ir.graph import Graph
-from onchip.model.program.nest_cost import nest_cost
-from onchip.ops.derive.layers_of import Precision
+from onchip.model.program.compute_cost import nest_cost
+from onchip.ops.layers_of import Precision
 from onchip.reports.schedule.outcome import ScheduleCheck
 from onchip.scheduling.program.usable import ensure_usable
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph_of_schedule
-from onchip.verify.outside_checks import outside_violations
 from onchip.verify.rules import Rule, Violation
-from onchip.verify.schedule.setting import ScheduleSetting
-from onchip.verify.schedule.stacks import verify_stacks
-from onchip.verify.schedule.verdict import ScheduleVerdict
+from onchip.verify.schedule.machine import ScheduleSetting, ScheduleVerdict, outside_violations
+from onchip.verify.schedule.tiles import verify_stacks
 from onchip.verify.schedule.verifier import verify_schedule
 from onchip.without_collecting import without_collecting
 

@@ -25,11 +25,11 @@ from onchip.model.accounting.accounting import AccountingName
 from onchip.model.accounting.conventions import conventions_of
 from onchip.model.group.machine import ensure_tiles_can_be_costed
 from onchip.model.group.tile_price import tile_prices_by
-from onchip.ops.derive.fusable import FusableNetwork
-from onchip.ops.derive.fusable_of import partly_fusable_of
-from onchip.ops.derive.layers_of import Precision
-from onchip.reports.shared.answer_check import AnswerCheck
-from onchip.transform.groups.replayed_network import layers_in_network, network_to_replay
+from onchip.ops.fusable import FusableNetwork
+from onchip.ops.fusable_reading import partly_fusable_of
+from onchip.ops.layers_of import Precision
+from onchip.reports.program.outcome import AnswerCheck
+from onchip.transform.groups.tile_graph import layers_in_network, network_to_replay
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.stack.objective import ObjectiveRange
 from onchip.verify.stack.verifier import StrategySetting, replay_strategy

@@ -20,16 +20,12 @@ from onchip.errors import AcceleratorError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
-from onchip.ir.region import size_of
+from onchip.ir.tile import size_of
 from onchip.mapping.methods.layer_at import best_mapping_at
-from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
-from onchip.model.program.nest_cost import nest_cost
-from onchip.model.timeline.durations import durations_on
-from onchip.model.timeline.mac_count import MacCount
-from onchip.model.timeline.operator_cycles import cycles_by_model
-from onchip.ops.derive.banded_operands import operands_of
-from onchip.ops.derive.layers_of import Precision
-from onchip.ops.derive.nests_of_operator import nests_of_operator
+from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest, nest_cost
+from onchip.model.timeline.mac_count import MacCount, cycles_by_model, durations_on
+from onchip.ops.layers_of import Precision
+from onchip.ops.nests import nests_of_operator, operands_of
 from onchip.search.budget.limits import Run
 
 MAPPING: Final = "mapping"

@@ -43,14 +43,13 @@ from onchip.model.group.moved import moved_sums
 from onchip.model.group.peaks import peak_bytes_of
 from onchip.model.group.sums import total
 from onchip.model.layer.limits import array_of
-from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE
+from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE
 from onchip.model.timeline.mac_count import MacCount
-from onchip.ops.derive.fusable import FusableNetwork
-from onchip.ops.derive.fusable_of import PartlyFusable, partly_fusable_of
-from onchip.ops.derive.layers_of import Precision
-from onchip.ops.derive.moved_operators import macs_of_nests
-from onchip.ops.derive.nests import NestsOfNetwork
-from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.ops.fusable import FusableNetwork
+from onchip.ops.fusable_reading import PartlyFusable, partly_fusable_of
+from onchip.ops.layers_of import Precision
+from onchip.ops.nests import NestsOfNetwork, macs_of_nests
+from onchip.reports.program.outcome import AnswerCheck
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator, TilingValue
 from onchip.scheduling.choice.anytime import solve_in_time
 from onchip.scheduling.choice.solve import FusionResult, choices_of
@@ -63,8 +62,8 @@ from onchip.search.budget.limits import Limits
 from onchip.search.strategy.dask_pool import dask_pool
 from onchip.search.strategy.stage import with_bound, without_bound
 from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run
-from onchip.transform.groups.replayed_network import layers_in_network
 from onchip.transform.groups.stacks import spans_of, stack_of
+from onchip.transform.groups.tile_graph import layers_in_network
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 NONE_OF_THESE: Final = "no strategy of these stacks and tiles fits; another may"

@@ -19,7 +19,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.simulate.kernel_protocol import Bytes, NetworkKernels
-from onchip.transform.slices.untiled import untiled
+from onchip.transform.slices.bands import untiled
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -47,7 +47,7 @@ def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) 
         raise UsageError("it has no weights to replace", file=network, place="--random-weights", expected="--seed")
     untiled_network = untiled(whole) or (None if graph == whole else _in_steps(graph, whole))
     if untiled_network is None:
-        from onchip.simulate.seeded_kernels import SeededKernels
+        from onchip.simulate.kernel_protocol import SeededKernels
 
         return SeededKernels(graph, values.seed)
     from onchip.simulate.arithmetic_kernels import ArithmeticKernels
@@ -86,8 +86,7 @@ def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph,
     """Return kernels that run a model's operators in its runtime, in tiles if `graph` is not `whole`."""
     path, seed = Path(network), values.seed
     if network.endswith(".tflite"):
-        from onchip.simulate.kernels.tflite_kernels import TfliteKernels
-        from onchip.simulate.kernels.tflite_tiles import TfliteTileKernels
+        from onchip.simulate.kernels.tflite_kernels import TfliteKernels, TfliteTileKernels
 
         if values.random_weights is not None:
             what = "a TFLite model runs on its own weights"
@@ -100,8 +99,7 @@ def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph,
     kernels = OnnxKernels(whole, path, reading.bindings, seed=seed, random_weights=values.random_weights)
     in_steps = _in_steps(graph, whole)
     if in_steps is not whole:
-        from onchip.simulate.kernels.onnx_step_kernels import StepKernels
-        from onchip.simulate.kernels.onnx_step_tiles import OnnxStepTileKernels
+        from onchip.simulate.kernels.onnx_tiles import OnnxStepTileKernels, StepKernels
 
         return OnnxStepTileKernels(graph, in_steps, StepKernels(in_steps, whole, kernels))
     return kernels if graph == whole else OnnxTileKernels(graph, whole, kernels)
@@ -141,7 +139,7 @@ def _ensure_shapes_of_runtime(network: str, reading: Reading, seed: int) -> None
 
     Returns silently if the runtime is not installed, or rejects the model.
     """
-    from onchip.simulate.reference import run_in_given_order
+    from onchip.simulate.machine import run_in_given_order
 
     graph = read_network(network, reading)
     problem = Problem(graph, (Memory("unused", 1),))

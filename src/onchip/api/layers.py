@@ -8,10 +8,9 @@ from typing import Final
 from onchip.answer.document import Reading
 from onchip.api.networks import NETWORK_READERS, NETWORK_SUFFIXES, read_network
 from onchip.errors import InputError
-from onchip.formats.own.bundled import bundled_networks, layer_table
+from onchip.formats.own.graph_json import bundled_networks, layer_table
 from onchip.ir.layer import Layer
-from onchip.ops.derive.layers_of import NetworkLayers, Precision, layers_of
-from onchip.ops.derive.precise import with_elements_of
+from onchip.ops.layers_of import NetworkLayers, Precision, layers_of, with_elements_of
 
 TABLE: Final = "cosa:"
 """Prefix of the name of a layer table."""

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from onchip.reports.mapping.outcome import MappingOutcome
     from onchip.reports.packing import PackingOutcome
     from onchip.reports.program.outcome import Outcome
-    from onchip.reports.schedule.front import FrontOutcome
-    from onchip.reports.schedule.outcome import ScheduleOutcome
+    from onchip.reports.schedule.outcome import FrontOutcome, ScheduleOutcome
     from onchip.reports.stack.outcome import FusionOutcome
 
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)

@@ -25,12 +25,10 @@ from onchip.mapping.space.spaces import SPACES, MapSpace
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of, check_memories
-from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
-from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE
+from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, OperandAtHome, cost_without_nest
 from onchip.model.timeline.mac_count import MacCount
-from onchip.ops.derive.banded_operands import operands_of
-from onchip.ops.derive.layers_of import NetworkLayers, Precision
-from onchip.ops.derive.visited_elements import elements_visited
+from onchip.ops.layers_of import NetworkLayers, Precision
+from onchip.ops.nests import elements_visited, operands_of
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, MovedOperator
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run

@@ -12,22 +12,16 @@ from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Problem
 from onchip.api.phases import phase
 from onchip.errors import GraphError, InputError, UnsplitError, UsageError
-from onchip.formats.own.bundled import bundled_networks, load_network
-from onchip.formats.own.graph_json import read_graph
+from onchip.formats.own.graph_json import bundled_networks, load_network, read_graph
 from onchip.formats.sizes import GREATEST_TOTAL_BYTES
 from onchip.ir.graph import Graph
 from onchip.model.capacity.infeasible_operator import infeasible_operator
 from onchip.plugins import PluginGroup
 from onchip.scheduling.candidates.split import cap_tensors, split_operators
 from onchip.transform.rewrite.activations import fuse
-from onchip.transform.rewrite.attention_apart import AttentionApart
-from onchip.transform.rewrite.quantisation import QuantisationFold
-from onchip.transform.rewrite.recurrence_apart import RecurrenceApart
-from onchip.transform.rewrite.same_scale import DEQUANTISE
-from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in
-from onchip.transform.rewrite.splits_apart import SplitsApart
-from onchip.transform.rewrite.states import with_states
-from onchip.transform.rewrite.workspaces import with_workspaces
+from onchip.transform.rewrite.attention_apart import AttentionApart, RecurrenceApart, SplitsApart
+from onchip.transform.rewrite.quantisation import DEQUANTISE, QuantisationFold
+from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in, with_states, with_workspaces
 from onchip.transform.slices.channel_bands import ChannelBands
 from onchip.without_collecting import without_collecting
 

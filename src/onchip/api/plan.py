@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from onchip.answer.document import Claim, PlanDocument, Reading, Source, Split
-from onchip.answer.problem import Durations, Objective, Order, Placement, Problem
+from onchip.answer.problem import Durations, Objective, Order, Placement, Problem, Recomputation, Recompute
 from onchip.answer.program import Plan
-from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.answer.result import Result, Status
 from onchip.api.budgets import budgets_of, roomy_problem
 from onchip.api.durations import MAPPING, durations_of
@@ -30,11 +29,10 @@ from onchip.ir.tensor import Role
 from onchip.memory.methods import method_named
 from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
 from onchip.model.program.recomputation import recomputation_on
-from onchip.model.timeline.mac_count import MacCount
-from onchip.model.timeline.operator_cycles import MACS
-from onchip.ops.derive.layers_of import Precision
-from onchip.ops.derive.nests_of_operator import nests_of_operator
-from onchip.ops.registry.kinds import geometry_of
+from onchip.model.timeline.mac_count import MACS, MacCount
+from onchip.ops.entries import geometry_of
+from onchip.ops.layers_of import Precision
+from onchip.ops.nests import nests_of_operator
 from onchip.reports.program.outcome import Description, Outcome, Seconds, SharedNeed
 from onchip.scheduling.candidates.in_steps import steps_of
 from onchip.scheduling.candidates.split import can_split

@@ -9,9 +9,8 @@ from onchip.api.phases import phase
 from onchip.api.schedule_figures import priced_schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.operator import Operator
-from onchip.model.program.links import Links
-from onchip.model.timeline.operator_cycles import cycles_of_plan
-from onchip.model.timeline.plan_timeline import PlanClock
+from onchip.model.timeline.mac_count import cycles_of_plan
+from onchip.model.timeline.plan_timeline import Links, PlanClock
 from onchip.model.timeline.schedule_timeline import time_schedule
 from onchip.reports.explain.machine_changes import (
     ChangeKind,

@@ -16,9 +16,7 @@ from onchip.reports.execution import Execution
 from onchip.reports.program.outcome import Check
 from onchip.search.budget.clock import Stopwatch
 from onchip.simulate.kernel_protocol import Bytes, NetworkKernels
-from onchip.simulate.machine import run_plan_on_machine
-from onchip.simulate.machine_run import MachineRun
-from onchip.simulate.reference import run_in_given_order
+from onchip.simulate.machine import MachineRun, run_in_given_order, run_plan_on_machine
 
 
 @phase("executing")

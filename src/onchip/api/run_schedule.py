@@ -6,12 +6,11 @@ from onchip.api.check_schedule import ScheduleFile, check_schedule_file
 from onchip.api.kernels import RunValues, kernels_of_schedule, network_inputs
 from onchip.api.phases import phase
 from onchip.api.schedule_figures import priced_schedule
-from onchip.ops.derive.precise import with_elements_of
-from onchip.reports.execution import ScheduleExecution
+from onchip.ops.layers_of import with_elements_of
+from onchip.reports.execution import ScheduleExecution, ScheduleTiming
 from onchip.reports.schedule.outcome import ScheduleCheck
-from onchip.reports.timing import ScheduleTiming
 from onchip.search.budget.clock import Stopwatch
-from onchip.transform.groups.all_parameters import with_all_parameters
+from onchip.transform.groups.tile_graph import with_all_parameters
 
 
 def run_schedule(file: ScheduleFile, values: RunValues) -> ScheduleExecution:
@@ -29,8 +28,7 @@ def execution_of(check: ScheduleCheck, source: str, values: RunValues) -> Schedu
     if check.tiles is None or not check.is_legal:
         return ScheduleExecution(check)
     from onchip.formats.networks import read_arrays
-    from onchip.simulate.reference import run_in_given_order
-    from onchip.simulate.schedule_machine import ScheduledProgram, run_schedule_on_machine
+    from onchip.simulate.machine import ScheduledProgram, run_in_given_order, run_schedule_on_machine
 
     watch = Stopwatch()
     priced = priced_schedule(check.document, check.tiles)

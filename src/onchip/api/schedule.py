@@ -33,10 +33,10 @@ from onchip.errors import AcceleratorError, InternalError, errors_in_file
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
+from onchip.model.program.compute_cost import nest_cost
 from onchip.model.program.figures import ScheduleFigures
-from onchip.model.program.nest_cost import nest_cost
-from onchip.ops.derive.layers_of import Precision
-from onchip.ops.views.joined_maps import views_that_join
+from onchip.ops.layers_of import Precision
+from onchip.ops.views import views_that_join
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.usable import ensure_usable
@@ -46,7 +46,7 @@ from onchip.search.budget.limits import Limits
 from onchip.search.strategy.dask_pool import dask_pool
 from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.transform.groups.tiled import tile_graph
-from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 
 

@@ -17,11 +17,10 @@ from onchip.model.program.compute_cost import (
     OperandAtHome,
     cost_of_nests,
     cost_without_nest,
+    nest_cost,
     with_declared,
 )
-from onchip.model.program.figures import ScheduleFigures, schedule_figures
-from onchip.model.program.homes import homes_of_computes
-from onchip.model.program.nest_cost import nest_cost
+from onchip.model.program.figures import ScheduleFigures, homes_of_computes, schedule_figures
 from onchip.scheduling.program.runs import NestPlace, Step, step_of
 from onchip.transform.groups.tile_graph import TileGraph
 

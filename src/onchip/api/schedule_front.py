@@ -17,7 +17,7 @@ from onchip.api.schedule import (
     with_verified_schedule,
 )
 from onchip.errors import UsageError
-from onchip.reports.schedule.front import FrontOutcome, ShownPoint
+from onchip.reports.schedule.outcome import FrontOutcome, ShownPoint
 from onchip.scheduling.search.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
 from onchip.scheduling.search.solve import METHOD
 from onchip.search.budget.clock import Deadline, Stopwatch

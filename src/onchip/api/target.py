@@ -15,7 +15,7 @@ from onchip.arch.memory import Memory, Operand
 from onchip.errors import AcceleratorError, InputError, OnchipError, UsageError
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import greatest_need
-from onchip.model.program.transfer import TIMED_OR_POWERED, transfers_of
+from onchip.model.program.recomputation import TIMED_OR_POWERED, transfers_of
 from onchip.reports.shared.words import exact_bytes, short_bytes
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits

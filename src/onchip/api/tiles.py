@@ -8,8 +8,8 @@ from onchip.api.networks import read_network
 from onchip.api.phases import phase
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
-from onchip.ops.derive.fusable_of import partly_fusable_of
-from onchip.transform.groups.group_emission import graph_in_tiles
+from onchip.ops.fusable_reading import partly_fusable_of
+from onchip.transform.groups.stack_in_tiles import graph_in_tiles
 from onchip.transform.groups.stacks import spans_of, stack_of
 
 WIDTHS_THAT_RUN = (8, 16, 32, 64)

@@ -12,7 +12,7 @@ from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.operator import Operator
-from onchip.reports.timing import Timing
+from onchip.reports.execution import Timing
 
 if TYPE_CHECKING:
     from onchip.model.timeline.plan_timeline import Timeline
@@ -37,8 +37,7 @@ def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str | Non
 
     Raises AcceleratorError if the accelerator, and UsageError if `cost`, lacks information.
     """
-    from onchip.model.timeline.mac_count import MacCount
-    from onchip.model.timeline.operator_cycles import cycles_of_plan
+    from onchip.model.timeline.mac_count import MacCount, cycles_of_plan
     from onchip.model.timeline.plan_timeline import time_plan
 
     cycles = cycles_of_plan(problem, chip, cost)

@@ -1,5 +1,10 @@
 """Audit of a mapping's bound: search all spatial mappings, and for each all tile hierarchies, for a better mapping.
 
+A nest is built from the MACs outwards, loop by loop, with the level boundaries of the memories between the loops. The
+tiles of a new level boundary are reused until a loop changes them; then they move and are paid for. The next loop
+leaves at most one operand unchanged, so that all other operands are paid for at once: a state is the unpaid operand and
+its boundaries. `least` is the least cost of the rest of the nest from each tile in each state.
+
 Tile hierarchies whose lower bound by `mapping_terms` is above the claimed bound are pruned. The others become mappings
 in every loop order, priced by the cost model. docs/mapping.md proves that no better mapping is lost.
 """
@@ -7,26 +12,204 @@ in every loop order, priced by the cost model. docs/mapping.md proves that no be
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise, permutations, product
 from math import ceil
 
 import numpy as np
 
 from onchip.answer.document import Claim
-from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
+from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Operand
 from onchip.audits.finding import Finding, Ruling
-from onchip.audits.mapping_chains import Chains
-from onchip.audits.mapping_terms import FEMTO, NEVER, NestTiling, Terms
-from onchip.audits.mapping_tiles import CHANGES, grid_of
-from onchip.audits.mapping_ways import Ways
-from onchip.ir.layer import LOOPS
+from onchip.audits.mapping_terms import CHANGES, FEMTO, NEVER, Grid, NestTiling, Sizes, Terms, Whole, divisors, grid_of
+from onchip.ir.layer import LOOPS, Layer
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.clock import Deadline
 from onchip.verify.mapping import verify_mapping
+
+Unpaid = tuple[str, tuple[int, ...]] | None
+"""An operand with the indices of its unpaid boundaries, or None."""
+
+
+@dataclass(slots=True)
+class Chains:
+    """The tile hierarchies of one spatial mapping; energies are in the terms' unit, without `fixed`."""
+
+    terms: Terms
+    grid: Grid
+    tiling: NestTiling
+    _paid: dict[tuple[str, int], Whole] = field(default_factory=dict)
+    _fits: list[tuple[Whole, Whole]] = field(default_factory=list)
+    _least: dict[tuple[int, Unpaid], Whole] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for operand, chain in self.terms.chains.items():
+            for number in range(1, len(chain) + 1):
+                found = self.terms.boundary(operand, number, self.tiling)
+                self._paid[operand, number] = np.broadcast_to(found, (self.grid.number,))
+        for level in range(len(self.terms.problem.levels)):
+            self._fits.append((self._fitting(level, sums_go_on=False), self._fitting(level, sums_go_on=True)))
+
+    def _fitting(self, level: int, *, sums_go_on: bool) -> Whole:
+        """Return 0 for tiles whose operands fit in a memory together, NEVER for others."""
+        bits = np.full(self.grid.number, self.terms.room_at_home(level))
+        for operand, chain in self.terms.chains.items():
+            if level in chain:
+                bits = bits + self.terms.room(level, operand, self.tiling, goes_on=sums_go_on)
+        return np.where(bits > self.terms.usable_bits(level), NEVER, 0)
+
+    def fixed(self) -> int:
+        """Return the energy at the MACs, which is independent of tiles."""
+        one = {loop: np.ones(1, np.int64) for loop in LOOPS}
+        turns = {loop: size[-1:] for loop, size in self.grid.sizes.items()}
+        tiling = NestTiling(one, turns, self.tiling.beside)
+        return sum(int(self.terms.boundary(operand, 0, tiling)[0]) for operand in self.terms.chains)
+
+    def floor(self) -> int:
+        """Return the sum of the least energy of each boundary."""
+        return sum(int(found.min()) for found in self._paid.values())
+
+    def least(self) -> int:
+        """Return the least energy of all fitting tile hierarchies; NEVER or more if none fits."""
+        return int(self._from(0, None)[0])
+
+    def below(self, limit: int) -> Iterator[tuple[int, ...]]:
+        """Yield each tile hierarchy, one tile per memory, that some loop order may bring below the limit."""
+        yield from dict.fromkeys(self._chains(0, None, 0, 0, limit))
+
+    def _from(self, level: int, unpaid: Unpaid) -> Whole:
+        """Return the least cost of the rest with the boundaries of `level` memories set, the last at each tile."""
+        key = level, unpaid
+        if key not in self._least:
+            if unpaid is None:
+                last = level == len(self._fits)
+                found = np.zeros(self.grid.number, np.int64) if last else self._laid(level, None)
+                self._least[key] = self.grid.least_of_larger(found, "".join(LOOPS))
+            else:
+                found = self._due(unpaid) + self._from(level, None)
+                if level < len(self._fits):
+                    found = np.minimum(found, self._laid(level, unpaid))
+                self._least[key] = self.grid.least_of_larger(np.minimum(found, NEVER), _same(unpaid[0]))
+        return self._least[key]
+
+    def _laid(self, level: int, unpaid: Unpaid) -> Whole:
+        """Return that cost if the next memory's boundary is at this same tile."""
+        options = [due + self._from(level + 1, after) for due, after in self._options(level, unpaid)]
+        return np.asarray(np.minimum(np.min(np.stack(options), axis=0), NEVER))
+
+    def _options(self, level: int, unpaid: Unpaid) -> Iterator[tuple[Whole, Unpaid]]:
+        """Yield the possible unpaid operands after the next memory's boundary, with the cost of the others."""
+        held = {operand: chain.index(level) + 1 for operand, chain in self.terms.chains.items() if level in chain}
+        for operand in (None, *held) if unpaid is None else (unpaid[0],):
+            due = self._fits[level][operand == Operand.OUTPUT]
+            for other, number in held.items():
+                due = due + (self._paid[other, number] if other != operand else 0)
+            if operand is None:
+                yield due, None
+            else:
+                before = () if unpaid is None else unpaid[1]
+                own = (held[operand],) if operand in held else ()
+                yield due, (operand, (*before, *own))
+
+    def _due(self, unpaid: tuple[str, tuple[int, ...]]) -> Whole:
+        operand, numbers = unpaid
+        return np.asarray(np.sum([self._paid[operand, number] for number in numbers], axis=0))
+
+    def _chains(self, level: int, unpaid: Unpaid, tile: int, spent: int, limit: int) -> Iterator[tuple[int, ...]]:
+        if level == len(self._fits):
+            yield ()
+            return
+        loops = "".join(LOOPS) if unpaid is None else _same(unpaid[0])
+        for larger in self.grid.larger(tile, loops).tolist():
+            if unpaid is not None and spent + int(self._due(unpaid)[larger] + self._from(level, None)[larger]) < limit:
+                yield from self._chains(level, None, larger, spent + int(self._due(unpaid)[larger]), limit)
+            for due, after in self._options(level, unpaid):
+                total = spent + int(due[larger])
+                if total + int(self._from(level + 1, after)[larger]) < limit:
+                    for rest in self._chains(level + 1, after, larger, total, limit):
+                        yield (larger, *rest)
+
+
+def _same(operand: str) -> str:
+    """Return the loops that are irrelevant for an operand."""
+    return "".join(loop for loop in LOOPS if loop not in CHANGES[operand])
+
+
+MOST_WAYS = 2_000_000
+Way = tuple[tuple[int, ...], ...]
+"""Spatial iterations by array dimension and loop, in the order of LOOPS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The spatial mappings of one layer; `sizes` is indexed by mapping, dimension, loop."""
+
+    dimensions: tuple[str, ...]
+    sizes: Whole
+    turns: Whole
+
+    @classmethod
+    def of(cls, layer: Layer, array: ComputeArray) -> Ways | None:
+        """Return all spatial mappings, or None for more than MOST_WAYS."""
+        bounds = tuple(layer.bounds[loop] for loop in LOOPS)
+        found: list[Way] = []
+        for way in _listed(array, tuple(array.sizes), bounds):
+            found.append(way)
+            if len(found) > MOST_WAYS:
+                return None
+        sizes = np.array(found, np.int64)
+        return cls(tuple(array.sizes), sizes, np.array(bounds) // sizes.prod(axis=1))
+
+    def floors(self, terms: Terms) -> Whole:
+        """Return a lower bound on the energy of each spatial mapping, in the terms' unit."""
+        turns: Sizes = {loop: self.turns[:, at] for at, loop in enumerate(LOOPS)}
+        nothing: Sizes = {loop: np.ones_like(size) for loop, size in turns.items()}
+        outputs: Sizes = {loop: turns[loop] if loop in CHANGES["output"] else nothing[loop] for loop in LOOPS}
+        beside = {
+            (dimension, loop): self.sizes[:, at, number]
+            for at, dimension in enumerate(self.dimensions)
+            for number, loop in enumerate(LOOPS)
+        }
+        total = np.full(len(self.sizes), terms.mac_energy + terms.constant())
+        for operand, chain in terms.chains.items():
+            total = total + terms.boundary(operand, 0, NestTiling(nothing, turns, beside))
+            for number in range(1, len(chain) + 1):
+                least = terms.boundary(operand, number, NestTiling(turns, turns, beside), is_floor=True)
+                if operand == Operand.OUTPUT:  # linear in the number of revisits: the minimum is at one end
+                    other = terms.boundary(operand, number, NestTiling(outputs, turns, beside), is_floor=True)
+                    least = np.minimum(least, other)
+                total = total + least
+        return total
+
+    def loops_in_time(self) -> Whole:
+        """Return the least cycles of the loops of each spatial mapping."""
+        return np.asarray(self.turns.prod(axis=1))
+
+
+def _listed(array: ComputeArray, names: tuple[str, ...], bounds: tuple[int, ...]) -> Iterator[Way]:
+    if not names:
+        yield ()
+        return
+    for along in _along(loops_along(array, names[0]), array.sizes[names[0]], bounds):
+        left = tuple(bound // size for bound, size in zip(bounds, along, strict=True))
+        for rest in _listed(array, names[1:], left):
+            yield (along, *rest)
+
+
+def _along(loops: tuple[str, ...], units: int, bounds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    if not bounds:
+        yield ()
+        return
+    loop = LOOPS[len(LOOPS) - len(bounds)]
+    for size in divisors(bounds[0]) if loop in loops else [1]:
+        if size <= units:
+            for rest in _along(loops, units // size, bounds[1:]):
+                yield (size, *rest)
+
 
 Bounds = dict[str, int]
 

@@ -9,8 +9,7 @@ from itertools import groupby
 from ortools.sat.python import cp_model
 
 from onchip.answer.packing import Overflow, Packing, PackingProblem
-from onchip.audits.finding import Finding, Ruling
-from onchip.audits.search import Answered, OutOfTimeError, in_time, searched
+from onchip.audits.finding import Answered, Finding, OutOfTimeError, Ruling, in_time, searched
 from onchip.search.budget.clock import Deadline
 from onchip.verify.packing import verify_overflow, verify_packing
 

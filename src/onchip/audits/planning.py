@@ -7,13 +7,9 @@ from functools import cached_property
 
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
-from onchip.audits.crossings import CrossingsModel
-from onchip.audits.facts import ProblemFacts
-from onchip.audits.finding import Finding, Ruling
-from onchip.audits.moments import MomentsModel
-from onchip.audits.moments_variables import MomentModel
-from onchip.audits.program import Solution
-from onchip.audits.search import Answered, OutOfTimeError, searched
+from onchip.audits.crossings import CrossingsModel, ProblemFacts
+from onchip.audits.finding import Answered, Finding, OutOfTimeError, Ruling, searched
+from onchip.audits.moments import MomentModel, MomentsModel, Solution
 from onchip.search.budget.clock import Deadline
 from onchip.verify.verifier import verify
 

@@ -19,8 +19,7 @@ from onchip.commands.show import show_tables
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from onchip.sweeps.capacity import CapacityRequest
-    from onchip.sweeps.pages.capacity import CapacityOutcome
+    from onchip.sweeps.capacity import CapacityOutcome, CapacityRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +66,7 @@ def capacity_command(options: CapacityOptions) -> int:
     the minimum latency, from a lower bound to a plan's. Ctrl-C ends with the curve so far. Exit code 3 if no capacity
     fits.
     """
-    from onchip.sweeps.capacity import capacity_curve
-    from onchip.sweeps.pages.capacity import capacity_object
+    from onchip.sweeps.capacity import capacity_curve, capacity_object
 
     outcome = capacity_curve(options.request, watched_run)
     show_tables(outcome, capacity_object, _tables, as_json=options.as_json)
@@ -76,6 +74,6 @@ def capacity_command(options: CapacityOptions) -> int:
 
 
 def _tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
-    from onchip.sweeps.pages.capacity import capacity_tables
+    from onchip.sweeps.capacity import capacity_tables
 
     return capacity_tables(outcome)

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from onchip.reports.explain.difference import GrowthLimit
-    from onchip.reports.program.outcome import Check
+    from onchip.reports.program.outcome import AnswerCheck, Check
     from onchip.reports.schedule.outcome import ScheduleCheck, ScheduleOutcome
-    from onchip.reports.shared.answer_check import AnswerCheck
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,12 +152,12 @@ def show_schedule_check(check: ScheduleCheck, *, as_json: bool) -> None:
 
 def show_answer_check(check: AnswerCheck, *, as_json: bool) -> None:
     """Print the verifier's result for a mapping file or a strategy file."""
-    from onchip.reports.shared.answer_check import answer_check_lines, answer_check_object
+    from onchip.reports.program.outcome import answer_check_lines, answer_check_object
 
     show_tables(check, answer_check_object, answer_check_lines, as_json=as_json)
 
 
 def _tables(check: Check) -> tuple[RenderableType, ...]:
-    from onchip.reports.program.terminal import check_report
+    from onchip.reports.program.outcome import check_report
 
     return check_report(check)

@@ -10,7 +10,7 @@ COMPLETION_VARIABLE: Final = "_ONCHIP_COMPLETE"
 
 def network_names(incomplete: str) -> list[str]:
     """Return the bundled networks whose names start with `incomplete`."""
-    from onchip.formats.own.bundled import bundled_networks
+    from onchip.formats.own.graph_json import bundled_networks
 
     return [name for name in bundled_networks() if name.startswith(incomplete)]
 

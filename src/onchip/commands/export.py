@@ -19,8 +19,8 @@ from onchip.formats.files import AnswerFormat, ensure_writable, format_of_answer
 from onchip.reports.exports import Export, ExportFormat, MappingFormat, files_of
 
 if TYPE_CHECKING:
+    from onchip.reports.exports import TracedWaits, TraceSpan
     from onchip.reports.program.outcome import Check
-    from onchip.reports.trace import TracedWaits, TraceSpan
 
 
 Traced: TypeAlias = "tuple[tuple[TraceSpan, ...], TracedWaits]"
@@ -192,7 +192,7 @@ def _export_arena(options: ExportOptions, source: str, files: tuple[Path, ...]) 
 
 def _export_mapping(options: ExportOptions) -> int:
     from onchip.backends.nests.mapping_files import export_mapping
-    from onchip.reports.shared.answer_check import answer_check_object
+    from onchip.reports.program.outcome import answer_check_object
 
     check, files = export_mapping(options.file, options.accelerator, options.output, MappingFormat(options.to))
     written = [str(file) for file in files]
@@ -210,7 +210,7 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
     The times are those on an accelerator, or the plan's own; None if neither is known.
     """
     from onchip.api.time_plan import own_timeline, time_network
-    from onchip.reports.trace import spans_of_activities, traced_activities, traced_waits
+    from onchip.reports.exports import spans_of_activities, traced_activities, traced_waits
 
     if accelerator is None:
         from onchip.api.check_plan import check_plan

@@ -43,7 +43,7 @@ def info_command(options: InfoOptions) -> int:
 
 
 def _description_tables(description: Description) -> tuple[RenderableType, ...]:
-    from onchip.reports.program.terminal import description_report
+    from onchip.reports.program.outcome import description_report
 
     return description_report(description)
 
@@ -57,7 +57,7 @@ class ListOptions:
 
 def networks_command(options: ListOptions) -> int:
     """List the names of the bundled networks, a line each."""
-    from onchip.formats.own.bundled import bundled_networks
+    from onchip.formats.own.graph_json import bundled_networks
 
     names = list(bundled_networks())
     show_words({"networks": names}, "\n".join(names), as_json=options.as_json)
@@ -80,6 +80,6 @@ def _accelerators_object(accelerators: Sequence[Accelerator]) -> dict[str, objec
 
 
 def _accelerators_tables(accelerators: Sequence[Accelerator]) -> tuple[RenderableType, ...]:
-    from onchip.reports.program.terminal import accelerators_table
+    from onchip.reports.program.outcome import accelerators_table
 
     return (accelerators_table(accelerators),)

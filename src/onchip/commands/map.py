@@ -133,7 +133,7 @@ def _write_mappings(outcome: MappingOutcome, path: Path) -> None:
 
 
 def _page(outcome: MappingOutcome, typed: str) -> str:
-    from onchip.reports.mapping.html import mapping_html
+    from onchip.reports.mapping.outcome import mapping_html
 
     return mapping_html(outcome, typed)
 

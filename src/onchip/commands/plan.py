@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.answer.document import PlanDocument, Reading, Split
-from onchip.answer.problem import Count, Objective, Order, Placement
-from onchip.answer.recomputation import Recompute
+from onchip.answer.problem import Count, Objective, Order, Placement, Recompute
 from onchip.api.phases import phase
 from onchip.arch.sharing import Share
 from onchip.commands.answer_files import AnswerFiles, command_line
@@ -175,7 +174,7 @@ def _write_plan(document: PlanDocument, path: Path) -> None:
 
 
 def _tables(outcome: Outcome) -> tuple[RenderableType, ...]:
-    from onchip.reports.program.terminal import outcome_table
+    from onchip.reports.program.outcome import outcome_table
 
     return (outcome_table(outcome),)
 

@@ -10,7 +10,7 @@ from onchip.formats.files import AnswerFormat, format_of_answer
 
 def bundled_network_of(answer: Path) -> str:
     """Return the bundled network that a plan or a schedule names; raises UsageError if it is not bundled."""
-    from onchip.formats.own.bundled import bundled_networks
+    from onchip.formats.own.graph_json import bundled_networks
     from onchip.formats.own.plan_json import read_plan
     from onchip.formats.own.schedule_json import read_schedule
 

@@ -18,7 +18,7 @@ from onchip.commands.planned_network import bundled_network_of
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
 from onchip.formats.files import AnswerFormat, format_of_answer
-from onchip.sweeps.store_schema import is_store
+from onchip.sweeps.store import is_store
 
 if TYPE_CHECKING:
     from onchip.answer.problem import Problem
@@ -85,8 +85,8 @@ def report_command(options: ReportOptions) -> int:
 
 def _report_store(options: ReportOptions) -> int:
     """Draw the rows of a store."""
-    from onchip.sweeps.pages.page import sweep_html
-    from onchip.sweeps.store_rows import shown_store
+    from onchip.sweeps.store import shown_store
+    from onchip.sweeps.stored_row import sweep_html
 
     if options.network is not None or options.compare or options.accelerator is not None:
         what = "a store is shown as it is"

@@ -108,7 +108,7 @@ def time_command(options: TimeOptions) -> int:
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _time_schedule(options)
     from onchip.api.time_plan import time_network
-    from onchip.reports.timing import timing_object, timing_report
+    from onchip.reports.execution import timing_object, timing_report
 
     if options.accelerator is None:
         raise UsageError("a plan is timed on one", place="--accelerator", expected="a name or a file")
@@ -129,7 +129,7 @@ def _time_on_network(options: TimeOptions) -> ExitCode:
 def _time_schedule(options: TimeOptions) -> ExitCode:
     from onchip.api.check_schedule import ScheduleFile
     from onchip.api.run_schedule import time_schedule_file
-    from onchip.reports.timing import schedule_timing_object, schedule_timing_tables
+    from onchip.reports.execution import schedule_timing_object, schedule_timing_tables
 
     timing = time_schedule_file(ScheduleFile(options.file, options.network, options.accelerator))
     show_tables(timing, schedule_timing_object, schedule_timing_tables, as_json=options.as_json)

@@ -32,8 +32,7 @@ from onchip.errors import UsageError
 
 if TYPE_CHECKING:
     from onchip.api.schedule import ScheduleRequest
-    from onchip.reports.schedule.front import FrontOutcome
-    from onchip.reports.schedule.outcome import ScheduleOutcome
+    from onchip.reports.schedule.outcome import FrontOutcome, ScheduleOutcome
 
 
 class HomesOption(StrEnum):
@@ -144,7 +143,7 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
 
 def _front_command(options: ScheduleVerbOptions, axes: str) -> int:
     from onchip.api.schedule_front import FrontRequest, axes_of, front_of_schedules
-    from onchip.reports.schedule.front import front_html, front_object, front_tables
+    from onchip.reports.schedule.outcome import front_html, front_object, front_tables
 
     if options.was_said("objective"):
         raise UsageError("it contradicts --pareto", place="--objective", expected="one of the two")
@@ -164,7 +163,7 @@ def _front_command(options: ScheduleVerbOptions, axes: str) -> int:
 def _write_front(front: FrontOutcome, folder: Path) -> None:
     """Write each point as a schedule file; existing files of the same names are overwritten."""
     from onchip.formats.files import make_folder
-    from onchip.reports.schedule.front import name_of_point
+    from onchip.reports.schedule.outcome import name_of_point
 
     make_folder(folder)
     for number, point in enumerate(front.points, 1):

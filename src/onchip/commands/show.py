@@ -27,7 +27,7 @@ def show_tables(
             as_object = object_of(found)
         write_json(as_object)
         return
-    from onchip.reports.program.terminal import show
+    from onchip.reports.program.outcome import show
 
     with phase("writing"):
         tables = show(*tables_of(found))

@@ -10,7 +10,7 @@ import typer
 
 from onchip.commands.completion import accelerator_names
 from onchip.errors import InputError, UsageError
-from onchip.sweeps.verbs import SweptVerb
+from onchip.sweeps.point import SweptVerb
 
 if TYPE_CHECKING:
     from onchip.formats.own.study_yaml import ParameterFields, StudyFields
@@ -56,7 +56,7 @@ class StudyFlags:
 
     def study(self, networks: tuple[str, ...]) -> Study:
         """Return the study that the options define; raises UsageError that names an invalid option."""
-        from onchip.sweeps.study_of_fields import study_of
+        from onchip.sweeps.study import study_of
 
         asked: StudyFields = {"format": "onchip-study", "version": 1, "networks": [*networks]}
         if self.verb is not None:

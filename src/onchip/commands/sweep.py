@@ -18,7 +18,7 @@ from onchip.commands.study_flags import StudyFlags
 from onchip.errors import UsageError
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
-from onchip.sweeps.exported import RowFormat, ensure_exportable
+from onchip.sweeps.stored_row import RowFormat, ensure_exportable
 
 if TYPE_CHECKING:
     from onchip.sweeps.engine import SweepProgress
@@ -78,8 +78,7 @@ class SweepOptions:
         """Return the requested study; None if only a store is inspected. Raises InputError for invalid options."""
         from dataclasses import replace
 
-        from onchip.sweeps.study import PointLimits
-        from onchip.sweeps.study_of_fields import read_study
+        from onchip.sweeps.study import PointLimits, read_study
 
         sources = self.sources or []
         if not sources:
@@ -119,10 +118,9 @@ def sweep_command(options: SweepOptions) -> int:
     --option. Points in the store are never computed again; a sweep that was stopped or killed continues. Points that
     others settle (more capacity never costs more) are not computed. Ctrl-C leaves a store that can be continued.
     """
-    from onchip.sweeps.front import ensure_columns, front_of, names_of_front
-    from onchip.sweeps.pages.text import sweep_object, sweep_tables
-    from onchip.sweeps.store_rows import export_rows, query_of, rows_of_store
-    from onchip.sweeps.stored_row import columns_of
+    from onchip.sweeps.engine import ensure_columns, front_of, names_of_front
+    from onchip.sweeps.store import export_rows, query_of, rows_of_store
+    from onchip.sweeps.stored_row import columns_of, sweep_object, sweep_tables
 
     options.ensure_output_can_be_written()
     if options.answer is not None and options.output is not None:
@@ -156,7 +154,7 @@ def _code_of(outcome: SweepOutcome) -> ExitCode:
 def _answer_written(key: str, store: Path, output: Path, *, as_json: bool) -> int:
     """Write the answer file of one point."""
     from onchip.formats.files import write_file
-    from onchip.sweeps.store_rows import answer_file
+    from onchip.sweeps.store import answer_file
 
     content = answer_file(store, key)
     write_file(output, content)
@@ -165,7 +163,7 @@ def _answer_written(key: str, store: Path, output: Path, *, as_json: bool) -> in
 
 
 def _swept(options: SweepOptions, study: Study, front: Sequence[str]) -> SweepOutcome:
-    from onchip.sweeps.front import VALUE
+    from onchip.sweeps.engine import VALUE
     from onchip.sweeps.sweep import SweepRequest, run_sweep
 
     costs = [name for name in front if name != VALUE]
@@ -177,6 +175,6 @@ def _swept(options: SweepOptions, study: Study, front: Sequence[str]) -> SweepOu
 
 
 def _tell(progress: SweepProgress) -> None:
-    from onchip.sweeps.pages.text import progress_text
+    from onchip.sweeps.stored_row import progress_text
 
     say(progress_text(progress))

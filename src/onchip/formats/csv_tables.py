@@ -6,8 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from onchip.answer.program import Plan
-from onchip.answer.residencies import Residency, Transfer, residencies_of, transfers_of
+from onchip.answer.program import Plan, Residency, Transfer, residencies_of, transfers_of
 from onchip.ir.graph import Graph
 
 RESIDENCY_COLUMNS = (

@@ -20,8 +20,8 @@ from onchip.formats.files import read_file
 from onchip.formats.validation import Format, validate
 from onchip.formats.yaml_documents import Dialect, yaml_parts
 from onchip.ir.layer import LOOPS, OTHER_NAMES, RELEVANT, WEIGHT, Layer
-from onchip.ops.contractions.contractions import MetAxis, contraction
-from onchip.ops.windows.sliding_windows import NoLayerError
+from onchip.ops.contractions import MetAxis, contraction
+from onchip.ops.windows import NoLayerError
 
 ZIGZAG: Final = Dialect(repeated_fields=True)
 ShapeT = TypeVar("ShapeT", bound=Hashable)

@@ -1,4 +1,4 @@
-"""The network: a directed acyclic graph of operators over tensors."""
+"""A network as a graph of operators and tensors, with states."""
 
 from __future__ import annotations
 
@@ -11,8 +11,23 @@ from itertools import combinations
 
 from onchip.errors import GraphError
 from onchip.ir.operator import InPlace, Operator
-from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A network input `old` whose next value is the network output `new`, of the same size.
+
+    `alias` is the name under which a file lists `new` as an output if that output is a view; it is no additional
+    output. With `in_place` the operator that reads `old` and writes `new` may overwrite `old`: its kernel updates the
+    state.
+    """
+
+    old: str
+    new: str
+    in_place: bool = False
+    alias: str = ""
+
 
 RESERVED_NAME = "dram"
 

@@ -1,14 +1,28 @@
-"""A tile: the part of an operator that another operator computes, relative to whole tensors."""
+"""Regions of tensors, and the tiles that operators compute."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import prod
+from typing import TypeAlias
 
 from onchip.errors import GraphError
-from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tensor import Tensor
+
+Range: TypeAlias = tuple[int, int]
+Region: TypeAlias = tuple[Range, ...]
+
+
+def whole_region(shape: Sequence[int]) -> Region:
+    """Return the region that covers a whole tensor of that shape."""
+    return tuple((0, size) for size in shape)
+
+
+def size_of(region: Region) -> int:
+    """Return the number of elements in a region."""
+    return prod(stop - start for start, stop in region)
 
 
 class SumPart(StrEnum):

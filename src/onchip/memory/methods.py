@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from onchip.answer.problem import Objective, Order, Placement, Problem
+from onchip.answer.problem import Objective, Order, Placement, Problem, Recompute
 from onchip.answer.program import Plan
-from onchip.answer.recomputation import Recompute
 from onchip.answer.result import Result
 from onchip.errors import UsageError
 from onchip.memory.baselines.belady import solve_by_belady, solve_greedily

@@ -1,19 +1,301 @@
-"""Formats of exported plans, and the files of each format."""
+"""Formats of exported plans, the files of each format, and Chrome traces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
+from math import inf, nextafter
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from onchip.answer.document import PlanDocument
 from onchip.answer.problem import Problem
-from onchip.errors import UsageError
-from onchip.formats.files import write_files
+from onchip.answer.program import Allocate, Compute, Copy, Free, Plan, Residency, residencies_of, transfers_of
+from onchip.arch.memory import DRAM
+from onchip.errors import PlanError, UsageError
+from onchip.formats.files import to_json, write_files
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Tensor
+from onchip.model.timeline.activity import Activity, array_waits, latency_parts
 from onchip.plugins import PluginGroup
-from onchip.reports.trace import TracedWaits, TraceSpan
+from onchip.reports.shared.words import PART_WORDS, picked, wait_lines, wait_object
+
+Place: TypeAlias = tuple[str, str]
+"""A tensor in a scratchpad, by their names."""
+STEP_MICROSECONDS = 1000.0
+"""Without a clock: viewers show one step as one millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSpan:
+    """The interval [start, stop) of an instruction in microseconds; on the usual lane if `lane` is None."""
+
+    start: float
+    stop: float
+    lane: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceWait:
+    """A gap of the array, named by its reason; `facts` have the details."""
+
+    name: str
+    span: TraceSpan
+    facts: Mapping[str, object] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedWaits:
+    """The gaps of the array, and the `parts` of the latency by name, in cycles."""
+
+    parts: Mapping[str, int] = field(hash=False)
+    waits: tuple[TraceWait, ...]
+
+
+def spans_in_steps(plan: Plan) -> tuple[TraceSpan, ...]:
+    """Return spans in which step k begins at k milliseconds; a last step follows the last operator.
+
+    Transfers before an operator share the first half of its millisecond, in their order, and the operator has the
+    second half; Allocate and Free take no time.
+    """
+    spans: list[TraceSpan] = []
+    waiting: list[bool] = []
+    step = 0
+    for instruction in plan.instructions:
+        if isinstance(instruction, Compute):
+            spans += _spans_before_operator(step, waiting)
+            start = step + 0.5 if any(waiting) else step
+            step += 1
+            spans.append(TraceSpan(start * STEP_MICROSECONDS, step * STEP_MICROSECONDS))
+            waiting = []
+        else:
+            waiting.append(isinstance(instruction, Copy))
+    return (*spans, *_spans_before_operator(step, waiting))
+
+
+def _spans_before_operator(step: int, is_transfer: list[bool]) -> Iterator[TraceSpan]:
+    start, share = step * STEP_MICROSECONDS, STEP_MICROSECONDS / 2 / max(1, sum(is_transfer))
+    moved = 0
+    for takes_time in is_transfer:
+        begun, moved = moved, moved + takes_time
+        yield TraceSpan(start + begun * share, start + moved * share)
+
+
+def spans_of_activities(problem: Problem, plan: Plan, activities: Mapping[int, TraceSpan]) -> tuple[TraceSpan, ...]:
+    """Return a span for each instruction, from the spans of Computes and Copies by index.
+
+    A place is taken when its first activity begins and freed when its last one ends. An operator uses one place of each
+    tensor that it reads, and every place of a tensor that it writes.
+    """
+    spans = dict(activities)
+    begun: dict[Place, int] = {}
+    used: dict[Place, list[TraceSpan]] = {}
+    written: set[Place] = set()
+    for index, instruction in enumerate(plan.instructions):
+        match instruction:
+            case Allocate(tensor, memory, _, is_state):
+                begun[tensor, memory], used[tensor, memory] = index, []
+                if is_state:
+                    written.add((tensor, memory))
+            case Copy(tensor, source, target):
+                for memory in {source, target} - {DRAM}:
+                    used[tensor, memory].append(activities[index])
+                written.add((tensor, target))
+            case Compute(name):
+                operator = problem.graph.operator[name]
+                for place in _places_read(problem, operator, written):
+                    used[place].append(activities[index])
+                for place in _places_written(problem, operator, used.keys()):
+                    used[place].append(activities[index])
+                    written.add(place)
+            case Free(tensor, memory):
+                written.discard((tensor, memory))
+                uses = used.pop((tensor, memory))
+                spans[begun[tensor, memory]] = _first_moment(uses)
+                stop = max((use.stop for use in uses), default=0.0)
+                spans[index] = TraceSpan(stop, stop)
+    spans |= {begun[place]: _first_moment(uses) for place, uses in used.items()}
+    return tuple(spans[index] for index in range(len(plan.instructions)))
+
+
+def _places_read(problem: Problem, operator: Operator, written: AbstractSet[Place]) -> Iterator[Place]:
+    """Yield the first scratchpad that may hold each read tensor and has its bytes; without one it streams."""
+    for tensor in problem.operands(operator):
+        if tensor.name not in operator.outputs:
+            yield from islice((place for place in _places(problem, operator, tensor) if place in written), 1)
+
+
+def _places_written(problem: Problem, operator: Operator, taken: AbstractSet[Place]) -> Iterator[Place]:
+    for tensor in problem.operands(operator):
+        if tensor.name in operator.outputs:
+            yield from (place for place in _places(problem, operator, tensor) if place in taken)
+
+
+def _places(problem: Problem, operator: Operator, tensor: Tensor) -> Iterator[Place]:
+    operand = problem.operand(operator, tensor)
+    return ((tensor.name, memory.name) for memory in problem.memories if operand in memory.holds)
+
+
+def _first_moment(uses: list[TraceSpan]) -> TraceSpan:
+    start = min((use.start for use in uses), default=0.0)
+    return TraceSpan(start, start)
+
+
+def traced_activities(activities: Sequence[Activity], clock_mhz: float | None) -> dict[int, TraceSpan]:
+    """Map each Compute and Copy to its span in microseconds; without a clock, a cycle is a microsecond."""
+    microseconds = 1 / (clock_mhz or 1.0)
+    lanes = {one.queue: None if one.queue is None else f"DMA queue {one.queue}" for one in activities}
+    return {one.instruction: _span(one.start, one.stop, microseconds, lanes[one.queue]) for one in activities}
+
+
+def traced_waits(activities: Sequence[Activity], clock_mhz: float | None) -> TracedWaits:
+    """Return every gap of the array with its reason, and the parts of the latency."""
+    microseconds = 1 / (clock_mhz or 1.0)
+    found = tuple(
+        TraceWait(
+            PART_WORDS[one.greatest_part],
+            _span(one.start, one.stop, microseconds),
+            {**wait_object(one, activities), "why": list(wait_lines(one, activities))},
+        )
+        for one in array_waits(activities)
+    )
+    return TracedWaits(latency_parts(activities).by_name, found)
+
+
+def _span(start: int, stop: int, microseconds: float, lane: str | None = None) -> TraceSpan:
+    return TraceSpan(start * microseconds, stop * microseconds, lane)
+
+
+Event: TypeAlias = dict[str, object]
+
+PROGRAM_PROCESS = 1
+WAITS_LANE = 1000
+
+
+def trace_to_json(
+    problem: Problem, plan: Plan, spans: Sequence[TraceSpan] | None = None, waits: TracedWaits | None = None
+) -> str:
+    """Return the trace of a legal plan, in steps without `spans`; raises PlanError if an instruction has no span."""
+    times = spans_in_steps(plan) if spans is None else spans
+    if len(times) != len(plan.instructions):
+        raise PlanError(f"{len(times)} spans for {len(plan.instructions)} instructions", expected="one for each")
+    events = list(_program(problem, plan, times))
+    if waits is not None:
+        events.append(_name("thread_name", PROGRAM_PROCESS, WAITS_LANE, "the array waits"))
+        place = (PROGRAM_PROCESS, WAITS_LANE)
+        events += (_slice(one.name, "wait", place, one.span, dict(one.facts)) for one in waits.waits)
+    for process, memory in enumerate(problem.memories, start=PROGRAM_PROCESS + 1):
+        residencies = [one for one in residencies_of(plan, problem.graph) if one.memory == memory.name]
+        events += _scratchpad(process, memory.name, problem, residencies, times)
+    about: Event = {
+        "network": problem.graph.name,
+        "time": "steps" if spans is None else "microseconds",
+        "instructions": len(plan.instructions),
+    }
+    if waits is not None:
+        about["latency_parts"] = dict(waits.parts)
+    lines = ",\n  ".join(to_json(event, PlanError) for event in events)
+    return f'{{"displayTimeUnit": "ms", "otherData": {to_json(about, PlanError)}, "traceEvents": [\n  {lines}]}}\n'
+
+
+def _program(problem: Problem, plan: Plan, times: Sequence[TraceSpan]) -> Iterator[Event]:
+    yield _name("process_name", PROGRAM_PROCESS, 0, problem.graph.name)
+    transfers = {transfer.instruction: transfer for transfer in transfers_of(plan, problem.graph)}
+    threads: dict[str, int] = {}
+    step = 0
+    for index, (instruction, span) in enumerate(zip(plan.instructions, times, strict=True)):
+        if not isinstance(instruction, Compute | Copy):
+            continue
+        if isinstance(instruction, Compute):
+            usual = "operators"
+        else:
+            usual = f"to {DRAM}" if instruction.target == DRAM else f"from {instruction.source}"
+        lane = span.lane or usual
+        if lane not in threads:
+            threads[lane] = len(threads) + 1
+            yield _name("thread_name", PROGRAM_PROCESS, threads[lane], lane)
+        if isinstance(instruction, Compute):
+            operator = problem.graph.operator[instruction.operator]
+            facts: Event = {"instruction": index, "step": step, "kind": operator.kind}
+            facts |= {"reads": list(operator.reads), "writes": list(operator.outputs)}
+            yield _slice(operator.name, "operator", (PROGRAM_PROCESS, threads[lane]), span, facts)
+            step += 1
+        else:
+            transfer = transfers[index]
+            facts = picked(transfer, "instruction", "step", "kind", "tensor", "source", "target")
+            facts["bytes"] = transfer.size_bytes
+            place = (PROGRAM_PROCESS, threads[lane])
+            yield _slice(f"{transfer.kind} {transfer.tensor}", "transfer", place, span, facts)
+
+
+def _scratchpad(
+    process: int, memory: str, problem: Problem, residencies: list[Residency], times: Sequence[TraceSpan]
+) -> Iterator[Event]:
+    yield _name("process_name", process, 0, f"scratchpad {memory}")
+    end = max((span.stop for span in times), default=0.0)
+    lives = [
+        (times[one.start_instruction].start, times[one.stop_instruction].stop)
+        if one.stop_instruction < len(times)
+        else (times[one.start_instruction].start, end)
+        for one in residencies
+    ]
+    yield from _footprint(process, residencies, times)
+    lanes = _lanes(lives)
+    for lane in sorted(set(lanes)):
+        yield _name("thread_name", process, lane, f"residencies {lane}")
+    for residency, (start, stop), lane in zip(residencies, lives, lanes, strict=True):
+        tensor = problem.graph.tensor[residency.tensor]
+        facts = {
+            **picked(residency, "offset_bytes", "end_bytes"),
+            "bytes": residency.size_bytes,
+            "role": tensor.role,
+            "shape": None if tensor.shape is None else list(tensor.shape),
+            "began": residency.began,
+            "spilled": residency.is_spilled,
+            "instructions": [residency.start_instruction, residency.stop_instruction],
+            "steps": [residency.start_step, residency.stop_step],
+        }
+        yield _slice(residency.tensor, "residency", (process, lane), TraceSpan(start, stop), facts)
+
+
+def _footprint(process: int, residencies: list[Residency], times: Sequence[TraceSpan]) -> Iterator[Event]:
+    changes = [(one.start_instruction, one.size_bytes) for one in residencies]
+    changes += [(one.stop_instruction, -one.size_bytes) for one in residencies if one.stop_instruction < len(times)]
+    resident_bytes = 0
+    for index, change in sorted(changes, key=lambda change: (times[change[0]].start, change[0])):
+        resident_bytes += change
+        time, counted = _microseconds(round(times[index].start * 1000)), {"bytes": resident_bytes}
+        yield {"ph": "C", "name": "footprint", "pid": process, "tid": 0, "ts": time, "args": counted}
+
+
+def _lanes(lives: list[tuple[float, float]]) -> list[int]:
+    """Return the lowest free lane for each slice, because slices of one lane must not overlap."""
+    free_from: list[float] = []
+    lanes = [0] * len(lives)
+    for index, (start, stop) in sorted(enumerate(lives), key=lambda item: item[1]):
+        lane = next((number for number, time in enumerate(free_from) if time <= start), len(free_from))
+        free_from[lane : lane + 1] = [stop]
+        lanes[index] = lane + 1
+    return lanes
+
+
+def _slice(name: str, category: str, place: tuple[int, int], span: TraceSpan, facts: Event) -> Event:
+    start, stop = (round(time * 1000) for time in (span.start, span.stop))
+    head = {"ph": "X", "name": name, "cat": category, "pid": place[0], "tid": place[1]}
+    return {**head, "ts": _microseconds(start), "dur": _microseconds(stop - start), "args": facts}
+
+
+def _microseconds(nanoseconds: int) -> float:
+    """Round up by a hair, because viewers truncate to whole nanoseconds and would show gaps or overlaps."""
+    microseconds = nanoseconds / 1000
+    return microseconds if int(microseconds * 1000) == nanoseconds else nextafter(microseconds, inf)
+
+
+def _name(what: str, process: int, lane: int, name: str) -> Event:
+    return {"ph": "M", "name": what, "pid": process, "tid": lane, "args": {"name": name}}
 
 
 class ExportFormat(StrEnum):
@@ -67,8 +349,6 @@ class Export:
         plan, graph = self.document.answer, self.problem.graph
         match self.form:
             case ExportFormat.TRACE:
-                from onchip.reports.trace import trace_to_json
-
                 return (trace_to_json(self.problem, plan, self.spans, self.waits).encode(),)
             case ExportFormat.CSV:
                 from onchip.formats.csv_tables import residencies_to_csv, transfers_to_csv

@@ -8,20 +8,211 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from onchip.ir.region import Range, Region, whole_region
+from onchip.errors import GraphError
+from onchip.ir.operator import VIEWS, Operator
+from onchip.ir.tensor import Tensor
+from onchip.ir.tile import Range, Region, Tile, whole_region
 from onchip.ir.window import Shape, integer, integers, product_of, windows_of
-from onchip.ops.derive.geometry import Geometry, Span
-from onchip.ops.pointwise.partial_sums import SUMS_OF_STEPS
-from onchip.ops.registry.entries import ELEMENTWISE
-from onchip.simulate.call import Call
-from onchip.simulate.parts import Integers, RegionValues
-from onchip.simulate.placed_values import placed_sum, ranges_of_axes, spread
+from onchip.ops.entries import ELEMENTWISE
+from onchip.ops.slicing import SUMS_OF_STEPS, Geometry, Span
+from onchip.simulate.kernel_protocol import Bytes
+from onchip.transform.slices.bands import place_of, slices
+
+Integers: TypeAlias = npt.NDArray[np.uint64]
+
+ELEMENTS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+"""The type of an element by its bits; other widths have no arithmetic."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionValues:
+    """The values of a region of the tensor `name` of whole shape `shape`, with `bits` per element."""
+
+    name: str
+    shape: tuple[int, ...]
+    bits: int
+    region: Region
+    values: Integers
+
+    @classmethod
+    def of_bands(cls, name: str, shape: tuple[int, ...], bands: Sequence[tuple[Tensor, Bytes]]) -> RegionValues:
+        """Return the smallest region around all tiles, zero between them."""
+        regions = [place_of(tensor)[1] for tensor, _ in bands]
+        region = tuple((min(r[0] for r in ranges), max(r[1] for r in ranges)) for ranges in zip(*regions, strict=True))
+        values = np.zeros([stop - start for start, stop in region], np.uint64)
+        for (tensor, content), each in zip(bands, regions, strict=True):
+            values[slices(each, region)] = elements(tensor, content)
+        return cls(name, shape, bands[0][0].bits or 0, region, values)
+
+    def window(self, wanted: Sequence[Range]) -> Integers:
+        """Return the values of a region, which are zero outside the tensor.
+
+        Raises GraphError if the region includes an unavailable part of the tensor.
+        """
+        inside = tuple(
+            (min(max(start, 0), size), max(0, min(stop, size)))
+            for (start, stop), size in zip(wanted, self.shape, strict=True)
+        )
+        found = np.zeros([stop - start for start, stop in wanted], np.uint64)
+        if any(start >= stop for start, stop in inside):
+            return found
+        if any(start < first or stop > last for (start, stop), (first, last) in zip(inside, self.region, strict=True)):
+            raise GraphError(
+                f"{list(inside)} is read, and only {list(self.region)} is there",
+                place=f"tensor {self.name!r}",
+                expected="bands of all that is read",
+            )
+        found[slices(inside, tuple(wanted))] = self.values[slices(inside, self.region)]
+        return found
+
+
+def elements(tensor: Tensor, content: Bytes) -> npt.NDArray[np.unsignedinteger]:
+    """Return a tensor's bytes as elements, in its shape."""
+    return content.view(ELEMENTS[tensor.bits or 0]).reshape(tensor.shape or ())
+
+
+def band_of(tensor: Tensor, region: Region, values: Integers) -> Bytes:
+    """Return the bytes of a tile, extracted from the values of a region."""
+    cut = values[slices(place_of(tensor)[1], region)]
+    return np.ascontiguousarray(cut.astype(ELEMENTS[tensor.bits or 0])).reshape(-1).view(np.uint8)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A region of an operator's output: the operator, the tile, and the available part of each operand.
+
+    `parts` has an entry for each operand in the operator's order, None for an operand that is not read.
+    """
+
+    operator: Operator
+    tile: Tile
+    parts: tuple[RegionValues | None, ...]
+    bits: int
+    geometry: Geometry | None = None
+
+    @property
+    def region(self) -> Region:
+        """Return the region of the first output that the call computes."""
+        return self.tile.regions[0]
+
+    @cached_property
+    def written(self) -> tuple[int, ...]:
+        """Return the whole shape of the first output."""
+        return self.tile.shape[self.tile.outputs[0]]
+
+    @property
+    def has_views(self) -> bool:
+        """Return True if an operand is read in another shape than its stored shape."""
+        return not VIEWS.isdisjoint(self.operator.attributes)
+
+    @property
+    def is_broadcast(self) -> bool:
+        """Return True if every operand broadcasts to the output by ONNX's rule."""
+        shapes = self.tile.shapes[: len(self.parts)]
+        aligned = (zip(shape[::-1], self.written[::-1], strict=False) for shape in shapes)
+        is_short = all(len(shape) <= len(self.written) for shape in shapes)
+        return not self.has_views and is_short and all(size in (1, of) for one in aligned for size, of in one)
+
+    def part(self, index: int) -> RegionValues:
+        """Return the values of an operand; an empty region, zero everywhere, if it is not read."""
+        found = self.parts[index]
+        if found is None:
+            shape = self.tile.shapes[index]
+            return RegionValues(
+                "", shape, self.bits, tuple((0, 0) for _ in shape), np.zeros([0] * len(shape), np.uint64)
+            )
+        return found
+
+    def along_output(self, index: int, *, channels: bool = False) -> Integers:
+        """Return an operand's values for the region, broadcast by ONNX's rule, or one element per channel."""
+        part = self.part(index)
+        if channels and len(self.written) > 1 and part.shape == (self.written[1],):
+            values = part.window(self.region[1:2])
+            return values.reshape(-1, *(1,) * (len(self.written) - 2))
+        missing = len(self.written) - len(part.shape)
+        ranges = [
+            self.region[at] if size == self.written[at] else (0, 1) for at, size in enumerate(part.shape, start=missing)
+        ]
+        return part.window(ranges)
+
+    def with_further_operands(self, values: Integers, first: int) -> Integers:
+        """Add a bias, or the operand of a fused activation; only to the first part of a sum."""
+        if self.tile.part.adds_to_a_sum:
+            return values
+        for index in range(first, len(self.parts)):
+            values = values + self.along_output(index, channels=True)
+        return values
+
+
+_ODD = np.uint64(0x9E37)
+
+
+def ranges_of_axes(axes: int, regions: Sequence[Region], writes: Sequence[Sequence[Span]]) -> Region:
+    """Return the range of each axis from the written regions; axes without a written dimension have one element."""
+    ranges = {
+        span.axis: each
+        for region, spans in zip(regions, writes, strict=True)
+        for each, span in zip(region, spans, strict=True)
+        if span.axis is not None
+    }
+    return tuple(ranges.get(axis, (0, 1)) for axis in range(axes))
+
+
+def spread(values: Integers, region: Region, spans: Sequence[Span]) -> Integers:
+    """Return the values of axes as a tensor, repeated along its dimensions without an axis."""
+    along = [span.axis for span in spans if span.axis is not None]
+    others = tuple(axis for axis in range(values.ndim) if axis not in along)
+    moved = values.squeeze(others).transpose([sorted(along).index(axis) for axis in along])
+    sizes = iter(moved.shape)
+    shaped = moved.reshape([1 if span.axis is None else next(sizes) for span in spans])
+    return np.broadcast_to(shaped, [stop - start for start, stop in region]).copy()
+
+
+def placed_sum(region: Region, operands: Sequence[tuple[RegionValues, Sequence[Span]]]) -> Integers:
+    """Return for each element of the region a sum of its inputs in every operand, located by the spans.
+
+    An element's sum does not depend on the region, because it uses only its own ranges.
+    """
+    total = np.zeros([stop - start for start, stop in region], np.uint64)
+    for part, spans in operands:
+        total = total * _ODD + _along_axes(_needed(region, part, spans), spans, len(region))
+    return total
+
+
+def _needed(region: Region, part: RegionValues, spans: Sequence[Span]) -> Integers:
+    """Return per dimension the sum of the inputs of each position along its axis; one element without an axis."""
+    ranges = [_span_ranges(span, region) for span in spans]
+    lows = [min(low for low, _ in each) for each in ranges]
+    values = part.window([(low, max(high for _, high in each)) for low, each in zip(lows, ranges, strict=True)])
+    for dimension, (first, each) in enumerate(zip(lows, ranges, strict=True)):
+        taken = [values.take(range(low - first, high - first), dimension) for low, high in each]
+        sums = [one.sum(axis=dimension, keepdims=True, dtype=np.uint64) for one in taken]
+        values = np.concatenate(sums, dimension)
+    return values
+
+
+def _span_ranges(span: Span, region: Region) -> list[Range]:
+    if span.axis is None:
+        return [(0, span.size)]
+    firsts = (at // span.per * span.step + span.offset for at in range(*region[span.axis]))
+    return [(first, first + span.extent) for first in firsts]
+
+
+def _along_axes(values: Integers, spans: Sequence[Span], axes: int) -> Integers:
+    """Return an operand with its dimensions in the order of the output's axes, without dimensions that have no axis."""
+    place = {span.axis: at for at, span in enumerate(spans) if span.axis is not None}
+    without = [at for at, span in enumerate(spans) if span.axis is None]
+    moved = values.transpose([*(place[axis] for axis in sorted(place)), *without])
+    return moved.reshape([values.shape[place[axis]] if axis in place else 1 for axis in range(axes)])
+
 
 Limbs: TypeAlias = Sequence[npt.NDArray[np.float64]]
 _LIMB_BITS = 16
@@ -31,7 +222,6 @@ _MOST_TERMS = 1024  # far below the 2^21 products of limbs that double precision
 _FACTOR = 0x9E3779B97F4A7C15
 
 CONTRACTIONS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-_ODD = np.uint64(0x9E37)
 
 
 def computed(call: Call) -> tuple[Integers, ...]:

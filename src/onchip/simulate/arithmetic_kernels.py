@@ -17,19 +17,26 @@ import numpy.typing as npt
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import VIEWS, Operator
-from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Tile
+from onchip.ir.tile import Range, Region, Tile, whole_region
 from onchip.ir.window import Shape, Window, integer, integers
-from onchip.ops.registry.kinds import geometry_of
-from onchip.ops.views.views import paces_of
-from onchip.simulate.arithmetic import computed, limbs, masked, mixed, product_of_limbs
-from onchip.simulate.call import Call
-from onchip.simulate.kernel_protocol import Bytes
-from onchip.simulate.parts import ELEMENTS, Integers, RegionValues, band_of, elements
-from onchip.simulate.seeded_kernels import SeededKernels
-from onchip.transform.slices.bands import tile_of
-from onchip.transform.slices.tile_bytes import bytes_of_region, bytes_put_together, place_of
+from onchip.ops.entries import geometry_of
+from onchip.ops.views import paces_of
+from onchip.simulate.arithmetic import (
+    ELEMENTS,
+    Call,
+    Integers,
+    RegionValues,
+    band_of,
+    computed,
+    elements,
+    limbs,
+    masked,
+    mixed,
+    product_of_limbs,
+)
+from onchip.simulate.kernel_protocol import Bytes, SeededKernels
+from onchip.transform.slices.bands import bytes_of_region, bytes_put_together, place_of, tile_of
 
 _Taken: TypeAlias = tuple[Range, slice] | None
 """The input pixels along one axis that meet a tap, and the positions of their products in the region."""

@@ -1,26 +1,106 @@
-"""A machine that executes a plan on real data: scratchpads of exact capacity, and DRAM as a store of tensors.
+"""A machine that executes plans and schedules on real data, and the reference run without a plan.
 
 The machine executes each instruction without any knowledge of the rules of plans; it uses only the bytes that are
 physically present. An illegal plan ends in a MachineError, or in bytes that differ from the tensor's.
+
+The Compute itself reads streamed operands from DRAM and writes them there. The bytes of a workspace are overwritten
+while its operator runs, before it reads and after it has written, so that any other data there is destroyed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from onchip.answer.problem import Problem
+from onchip.answer.problem import Count, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.arch.memory import DRAM, Memory
+from onchip.answer.schedule import WORKSPACE
+from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import OnchipError
+from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.ops.nests import BandedOperand, operands_of
 from onchip.simulate.kernel_protocol import Bytes, Kernels, fingerprint
-from onchip.simulate.machine_run import Difference, MachineRun, WrongBytes
-from onchip.simulate.reference import Reference
+
+
+class WrongBytes(StrEnum):
+    """The event at which wrong bytes of a tensor were found."""
+
+    READ = "read by an operator"
+    WRITTEN = "written by an operator"
+    AT_THE_END = "at the end"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first bytes that differ from the unplanned run; `step` is the number of operators run before."""
+
+    tensor: str
+    found: WrongBytes
+    step: int
+    instruction: int | None = None
+    operator: str | None = None
+
+    def __str__(self) -> str:
+        place = "" if self.instruction is None else f", instruction {self.instruction}"
+        who = "" if self.operator is None else f" {self.operator!r}"
+        return f"step {self.step}{place}: {self.tensor!r}, {self.found}{who}, differs from the unplanned run"
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRun:
+    """The result of a run: bytes moved, the number of tensors compared bit for bit, and the first difference.
+
+    `loads` and `write_backs` are from and to DRAM, `moved` between scratchpads, in bytes. The machine stops at a
+    difference, because everything after it differs too. `left` are the bytes of each scratchpad at the end.
+    """
+
+    loads: int
+    write_backs: int
+    moved: int
+    compared: int
+    difference: Difference | None
+    outputs: Mapping[str, Bytes]
+    left: Mapping[str, Bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The expected values: the fingerprint of each tensor, and the bytes of the network's outputs.
+
+    Fingerprints save memory, because all tensors of a network together are much larger than those of a plan.
+    """
+
+    fingerprints: Mapping[str, bytes]
+    outputs: Mapping[str, Bytes]
+
+
+def run_in_given_order(problem: Problem, kernels: Kernels, inputs: Mapping[str, Bytes]) -> Reference:
+    """Run the graph of `problem` without a plan; each tensor is dropped after its last reader."""
+    graph = problem.graph
+    last_reader = {name: readers[-1].name for name, readers in graph.readers.items() if readers}
+    held = dict(inputs)
+    fingerprints = {name: fingerprint(content) for name, content in inputs.items()}
+    for operator in graph.operators:
+        operands = [tensor for tensor in problem.operands(operator) if tensor.name not in operator.outputs]
+        for tensor in operands:
+            if tensor.role is Role.PARAMETER and tensor.name not in held:
+                held[tensor.name] = kernels.parameter(tensor)
+                fingerprints[tensor.name] = fingerprint(held[tensor.name])
+        written = kernels.run(operator, {tensor.name: held[tensor.name] for tensor in operands})
+        for name in operator.outputs:
+            held[name] = written[name]
+            fingerprints[name] = fingerprint(written[name])
+        for name in (*(tensor.name for tensor in operands), *operator.outputs):
+            if last_reader.get(name, operator.name) == operator.name and graph.tensor[name].role is not Role.OUTPUT:
+                del held[name]
+    return Reference(fingerprints, {tensor.name: held[tensor.name] for tensor in graph.with_role(Role.OUTPUT)})
+
 
 ALIGNMENT_BYTES: Final = 64
 FILL: Final = 0xFF
@@ -339,3 +419,141 @@ def filled(capacity_bytes: int) -> Bytes:
     room = np.full(capacity_bytes + ALIGNMENT_BYTES, FILL, np.uint8)
     start = -room.ctypes.data % ALIGNMENT_BYTES
     return room[start : start + capacity_bytes]
+
+
+TILE_BYTE = 0xA5
+"""Fill value of a workspace, different from zero and from the fill value of fresh memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledProgram:
+    """A program over the operators of `tiles`, with the bytes of each operator's workspaces by memory.
+
+    `executed` has the same operators with all their parameters, the ones that no schedule counts among them.
+    """
+
+    program: Plan
+    tiles: Graph
+    executed: Graph
+    workspaces: Mapping[str, Mapping[str, int]]
+
+    @property
+    def problem(self) -> Problem:
+        """Return the problem of the program, as for a run without a schedule."""
+        return Problem(self.executed, self.program.memories, count=Count.ALL)
+
+
+def run_schedule_on_machine(
+    scheduled: ScheduledProgram, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference
+) -> MachineRun:
+    """Execute a schedule's program; raises MachineError for what no machine can carry out."""
+    return run_on(_ScheduleMachine(scheduled, kernels, inputs, reference), scheduled.program)
+
+
+_Target: TypeAlias = "tuple[Tensor, tuple[str, BytePlace] | None]"
+"""A band that is written, with its memory and its place there; None: DRAM."""
+
+
+class _ScheduleMachine(ProgramMachine):
+    """The addressed memories and DRAM, with Copies between any two of them."""
+
+    def __init__(
+        self, scheduled: ScheduledProgram, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference
+    ) -> None:
+        super().__init__(scheduled.problem, kernels, inputs, reference)
+        self._tiles = scheduled.tiles
+        self._workspaces = scheduled.workspaces
+
+    def execute(self, index: int, instruction: Instruction) -> None:
+        """Do what an instruction says; a workspace is as large as its operator's mapping needs it in that memory."""
+        match instruction:
+            case Allocate(name, memory, offset_bytes) if self._is_workspace(name):
+                self._allocate(self._workspace(name, memory), self._memory(memory), offset_bytes, is_state=False)
+            case Free(name, memory) if self._is_workspace(name):
+                self._free(self._workspace(name, memory), self._memory(memory))
+            case _:
+                super().execute(index, instruction)
+
+    def _is_workspace(self, name: str) -> bool:
+        return name.endswith(WORKSPACE) and name not in self.problem.graph.tensor
+
+    def _workspace(self, name: str, memory: str) -> Tensor:
+        size_bytes = self._workspaces.get(name.removesuffix(WORKSPACE), {}).get(memory)
+        if size_bytes is None:
+            raise MachineError(f"no mapping needs {name!r} in {memory!r}")
+        return Tensor(name, size_bytes, Role.ACTIVATION)
+
+    def _is_a_way(self, source: str, target: str) -> bool:
+        return source != target
+
+    # Compute
+
+    def _compute(self, operator: Operator) -> None:
+        banded = operands_of(self._tiles, self._tiles.operator[operator.name])
+        self._overwrite_workspaces(operator)
+        operands: dict[str, Bytes] = {}
+        for operand in banded:
+            if operand.operand is not Operand.OUTPUT:
+                operands |= self._read_from_home(operator, operand)
+        if self.difference is not None:
+            return
+        written = self.kernels.run(operator, operands)
+        targets = [target for one in banded if one.operand is Operand.OUTPUT for target in self._targets(operator, one)]
+        for tensor, place in targets:
+            self._write(operator, tensor, place, written[tensor.name])
+        self._overwrite_workspaces(operator)
+        for tensor, place in targets:
+            content = self.dram[tensor.name] if place is None else self._bytes_at(*place)
+            self._compare(tensor, content, WrongBytes.WRITTEN, operator)
+        self.step += 1
+
+    def _overwrite_workspaces(self, operator: Operator) -> None:
+        for memory in self._workspaces.get(operator.name, {}):
+            place = self.places[memory].get(operator.name + WORKSPACE)
+            if place is None:
+                raise MachineError(f"{operator.name!r} has no workspace in {memory!r}")
+            self._bytes_at(memory, place)[:] = TILE_BYTE
+
+    def _read_from_home(self, operator: Operator, operand: BandedOperand) -> Iterator[tuple[str, Bytes]]:
+        """Yield each band's bytes, from the memory nearest the MACs that has them all, else from DRAM."""
+        for memory in self.problem.memories:
+            places = [self.places[memory.name].get(band.name) for band in operand.bands]
+            there = [place for place in places if place is not None and place.is_written]
+            if operand.operand in memory.holds and len(there) == len(operand.bands):
+                contents = [self._bytes_at(memory.name, place) for place in there]
+                break
+        else:
+            contents = [self._stored(band).view() for band in operand.bands]
+        for band, content in zip(operand.bands, contents, strict=True):
+            self._compare(band, content, WrongBytes.READ, operator)
+            content.flags.writeable = False
+            yield band.name, content
+
+    def _targets(self, operator: Operator, operand: BandedOperand) -> Iterator[_Target]:
+        """Yield each band with its place in the one memory in which all are; None: they are written to DRAM."""
+        found = {
+            memory.name: [band.name for band in operand.bands if band.name in self.places[memory.name]]
+            for memory in self.problem.memories
+        }
+        resident = {memory: names for memory, names in found.items() if names}
+        for band in operand.bands:
+            if not resident:
+                yield band, None
+                continue
+            (home, names), *others = resident.items()
+            if others or len(names) < len(operand.bands) or operand.operand not in self._memories[home].holds:
+                raise MachineError(
+                    f"{operator.name!r} writes {band.name!r}, of which there are bands in {', '.join(resident)}",
+                    expected="all of them in one memory that holds outputs, or none in any",
+                )
+            yield band, (home, self.places[home][band.name])
+
+    def _write(self, operator: Operator, tensor: Tensor, place: tuple[str, BytePlace] | None, content: Bytes) -> None:
+        if len(content) != tensor.size_bytes:
+            what = f"{operator.name!r} wrote {len(content)} bytes of {tensor.name!r}"
+            raise MachineError(what, expected=str(tensor.size_bytes))
+        if place is None:
+            self.dram[tensor.name] = content.copy()
+        else:
+            self._bytes_at(*place)[:] = content
+            place[1].is_written = True

@@ -1,11 +1,16 @@
-"""The cost-capacity curve of one network: the minimum cost at each scratchpad size, proven if the method proves it."""
+"""The cost-capacity curve of one network: the minimum cost at each scratchpad size, proven if the method proves it.
+
+A plan whose highest address is a costs the same in every memory of at least a bytes; a lower bound at a capacity holds
+at every smaller one. Where both are equal, the curve is known. Every proven answer closes the interval from its plan's
+highest address to its capacity, so finitely many answers determine the whole curve.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from onchip.answer.document import Reading, Split
 from onchip.answer.problem import Objective, Order, Problem
@@ -24,14 +29,267 @@ from onchip.errors import UsageError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import compulsory_bytes_without_states, greatest_need
-from onchip.model.capacity.infeasible_operator import infeasible_operator
+from onchip.model.capacity.infeasible_operator import InfeasibleOperator, infeasible_operator
+from onchip.reports.program.outcome import oversize_words
+from onchip.reports.shared.page import html_table
+from onchip.reports.shared.words import counted, exact_bytes, printable
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits
 from onchip.search.budget.warm_start import WarmStart
 from onchip.search.strategy.stage import started_as_stage
 from onchip.search.strategy.start import RunStarter, silent_run
-from onchip.sweeps.curve import Curve
-from onchip.sweeps.pages.capacity import CapacityOutcome
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True, slots=True)
+class CurveStep:
+    """A range of capacities from `first` to `last` bytes, both included, with bounds on the minimum cost.
+
+    A `last` of None is unbounded. The cost is at least `lower_bound` and at most `value`, which is None if no plan is
+    known.
+    """
+
+    first: int
+    last: int | None
+    value: int | None
+    lower_bound: int
+
+    @property
+    def is_proven(self) -> bool:
+        """Return True if the value is proven to be the minimum."""
+        return self.value == self.lower_bound
+
+
+@dataclass(slots=True)
+class Curve:
+    """The curve from `first` up to `last` bytes in steps of `unit`, constant beyond `last`.
+
+    No capacity between two multiples of the unit, counted from `first`, allows more than the lower of them. With a
+    `finest` ratio, intervals with a smaller ratio of their ends stay open, and the widest interval comes first: if
+    proofs are rare, each answer would leave another open interval.
+    """
+
+    first: int
+    last: int
+    unit: int = 1
+    finest: float | None = None
+    plans: dict[int, tuple[int, Plan | None]] = field(default_factory=dict)
+    bounds: dict[int, int] = field(default_factory=dict)
+    given_up: set[tuple[int, int | None]] = field(default_factory=set)
+    _looks_at_the_end: bool = True
+
+    def add(self, capacity: int, value: int | None, end: int | None, bound: int, plan: Plan | None = None) -> None:
+        """Add the result at a capacity: a bound, and a plan of that value up to the address `end` if one was found."""
+        if value is not None and end is not None:
+            reached = self._up(end)
+            if reached not in self.plans or value < self.plans[reached][0]:
+                self.plans[reached] = value, plan
+        self.bounds[capacity] = max(bound, self.bounds.get(capacity, bound))
+
+    def next_capacity(self) -> int | None:
+        """Return the capacity to be planned next; None once every interval is known or given up."""
+        waiting = [step for step in reversed(tuple(self.steps())) if self._is_open(step)]
+        if not waiting:
+            return None
+        step = waiting[0] if self.finest is None else max(waiting, key=lambda one: self._last_of(one) / one.first)
+        self._looks_at_the_end = not self._looks_at_the_end
+        if self._looks_at_the_end:
+            return self._down(self._last_of(step))
+        return self._down((step.first + self._last_of(step)) // 2)
+
+    def _is_open(self, step: CurveStep) -> bool:
+        if step.is_proven or (step.first, step.last) in self.given_up:
+            return False
+        return self.finest is None or self._last_of(step) >= self.finest * step.first
+
+    def _last_of(self, step: CurveStep) -> int:
+        return self.last if step.last is None else min(step.last, self.last)
+
+    def give_up(self, capacity: int) -> None:
+        """Mark the interval that holds a capacity as given up, after a result without proof."""
+        for step in self.steps():
+            if step.first <= capacity and (step.last is None or capacity <= step.last) and not step.is_proven:
+                self.given_up.add((step.first, step.last))
+
+    def steps(self) -> Iterator[CurveStep]:
+        """Yield the intervals of constant bounds, smallest capacity first, with equal neighbours merged."""
+        cuts = {self.first, *self.plans, *(capacity + self.unit for capacity in self.bounds)}
+        starts = sorted(cut for cut in cuts if self.first <= cut <= self.last)
+        before: CurveStep | None = None
+        for first, following in zip(starts, [*starts[1:], None], strict=True):
+            step = CurveStep(
+                first, None if following is None else following - 1, self._value(first), self._bound(first)
+            )
+            if before is not None and (before.value, before.lower_bound) == (step.value, step.lower_bound):
+                before = replace(before, last=step.last)
+                continue
+            if before is not None:
+                yield before
+            before = step
+        if before is not None:
+            yield before
+
+    def known_at(self, capacity: int) -> tuple[Plan | None, int | None, int]:
+        """Return the best plan that fits a capacity, its value, and the bound there."""
+        fitting = [(value, end) for end, (value, _) in self.plans.items() if end <= capacity]
+        value, end = min(fitting, default=(None, None))
+        return None if end is None else self.plans[end][1], value, self._bound(capacity)
+
+    def _value(self, capacity: int) -> int | None:
+        return min((value for end, (value, _) in self.plans.items() if end <= capacity), default=None)
+
+    def _bound(self, capacity: int) -> int:
+        return max((bound for at, bound in self.bounds.items() if at >= capacity), default=0)
+
+    def _up(self, capacity: int) -> int:
+        """Return the least capacity of the grid that is at least `capacity`."""
+        return max(self.first, self.first - (self.first - capacity) // self.unit * self.unit)
+
+    def _down(self, capacity: int) -> int:
+        """Return the greatest capacity of the grid that is at most `capacity`."""
+        return self.first + (capacity - self.first) // self.unit * self.unit
+
+
+OF_OBJECTIVES: Final = {
+    Objective.PEAK: "arena",
+    Objective.DMA_CYCLES: "non-compulsory transfers",
+    Objective.DMA_ENERGY: "non-compulsory transfers",
+    Objective.LATENCY: "latency",
+    Objective.RECOMPUTATION: "cycles of what runs again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityOutcome:
+    """The curve of `problem`: its steps, smallest capacity first.
+
+    Values are in the unit of the problem's objective; traffic is the non-compulsory traffic in bytes, which excludes
+    `compulsory_bytes`. The curve took `asked` plans. If an operator is `unfit` at every size there are no steps.
+    """
+
+    problem: Problem
+    budgets: Budgets
+    steps: tuple[CurveStep, ...]
+    compulsory_bytes: int
+    asked: int
+    seconds: float
+    unfit: InfeasibleOperator | None = None
+
+    @property
+    def is_proven(self) -> bool:
+        """Return True if every step of the curve is proven."""
+        return all(step.is_proven for step in self.steps)
+
+    @property
+    def of_traffic(self) -> bool:
+        """Return True if the values are bytes of non-compulsory traffic."""
+        return self.problem.objective is Objective.TRAFFIC
+
+    @property
+    def value_name(self) -> str:
+        """Return the name of the values, with their unit."""
+        objective = self.problem.objective
+        name = "non-compulsory traffic" if self.of_traffic else f"{OF_OBJECTIVES[objective]}, {objective.unit}"
+        return f"{name}, with state" if self.problem.graph.states and objective.counts_transfers else name
+
+    def _repr_html_(self) -> str:
+        """Return the HTML that a notebook shows."""
+        columns = ("from", "to", self.value_name, "at least", "")
+        rows = [(one.first, one.last, one.value, one.lower_bound, ", ".join(self.names_at(one))) for one in self.steps]
+        return html_table(columns, rows, self.problem.graph.name)
+
+    def names_at(self, step: CurveStep) -> tuple[str, ...]:
+        """Return the names of the COSMA budgets within a step."""
+        budgets = {"M_R": self.budgets.required_bytes, "M_P": self.budgets.min_peak_bytes}
+        return tuple(
+            name
+            for name, size in budgets.items()
+            if size is not None and step.first <= size and (step.last is None or size <= step.last)
+        )
+
+
+def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
+    """Return the curve as a JSON object."""
+    return {
+        "network": outcome.problem.graph.name,
+        "objective": outcome.problem.objective,
+        "unit": outcome.problem.objective.unit,
+        "order": outcome.problem.order,
+        "count": outcome.problem.count,
+        "alignment_bytes": outcome.problem.memories[0].alignment_bytes,
+        "required_bytes": outcome.budgets.required_bytes,
+        "required_by": outcome.budgets.required.operator.name,
+        "min_peak_bytes": outcome.budgets.min_peak_bytes,
+        "compulsory_bytes": outcome.compulsory_bytes,
+        "is_proven": outcome.is_proven,
+        "steps": [
+            {
+                "from_bytes": step.first,
+                "to_bytes": step.last,
+                "objective_value": step.value,
+                "lower_bound": step.lower_bound,
+                "traffic_bytes": _traffic(outcome, step),
+                "names": list(outcome.names_at(step)),
+            }
+            for step in outcome.steps
+        ],
+        "plans": outcome.asked,
+        "seconds": outcome.seconds,
+        **({} if outcome.unfit is None else _infeasible_object(outcome.unfit)),
+    }
+
+
+def _infeasible_object(unfit: InfeasibleOperator) -> dict[str, object]:
+    """Return the JSON fields of an infeasible curve."""
+    return {
+        "status": Status.INFEASIBLE,
+        "error": _unfit_words(unfit),
+        "operator": unfit.operator.name,
+        "need_bytes": unfit.need_bytes,
+        "capacity_bytes": unfit.capacity_bytes,
+        "excess_bytes": unfit.excess_bytes,
+    }
+
+
+def _unfit_words(unfit: InfeasibleOperator) -> str:
+    if unfit.oversize is None:
+        return f"the operands of operator {printable(unfit.operator.name)} have no places together, at any size"
+    return f"operator {printable(unfit.operator.name)} fits at no size: {oversize_words(unfit.oversize)}"
+
+
+def _traffic(outcome: CapacityOutcome, step: CurveStep) -> int | None:
+    """Return the total traffic in bytes, if traffic is the objective."""
+    return None if step.value is None or not outcome.of_traffic else step.value + outcome.compulsory_bytes
+
+
+def capacity_tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
+    """Yield the table of steps, and the note below it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    if outcome.unfit is not None:
+        yield Text(f"{Status.INFEASIBLE}: {_unfit_words(outcome.unfit)}")
+        return
+    table = Table(box=None, title=printable(outcome.problem.graph.name), title_justify="left")
+    of_total = ("total traffic",) if outcome.of_traffic else ()
+    for name in ("from", "to", outcome.value_name, *of_total, "at least"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for step in outcome.steps:
+        traffic = _traffic(outcome, step)
+        total = ("" if traffic is None else f"{traffic:,}",) if outcome.of_traffic else ()
+        notes = ", ".join((*outcome.names_at(step), *(() if step.is_proven else ("not proven",))))
+        value = "" if step.value is None else f"{step.value:,}"
+        last = "" if step.last is None else f"{step.last:,}"
+        table.add_row(f"{step.first:,}", last, value, *total, f"{step.lower_bound:,}", notes)
+    yield table
+    peak = outcome.budgets.min_peak_in_words
+    proof = "every step is proven" if outcome.is_proven else "not every step is proven: more time may do"
+    required = exact_bytes(outcome.budgets.required_bytes)
+    yield Text(f"M_R is {required}; {peak}; {counted(outcome.asked, 'plan')} in {outcome.seconds:.1f} s, {proof}")
+
 
 WITHOUT_A_MACHINE: Final = (Objective.TRAFFIC, Objective.PEAK)
 """Objectives whose cost does not depend on a machine."""

@@ -28,8 +28,7 @@ from onchip.reports.explain.difference import (
 )
 from onchip.reports.explain.history import History, ReloadCause, reload_causes
 from onchip.reports.program.outcome import Check
-from onchip.sweeps.store_rows import rows_of_store
-from onchip.sweeps.store_schema import is_store
+from onchip.sweeps.store import is_store, rows_of_store
 
 AnswerT = TypeVar("AnswerT")
 MachineT = TypeVar("MachineT")

@@ -1,15 +1,321 @@
-"""A point of a study and its answer."""
+"""A point of a study and its answer, with the values of parameters and the options of each verb."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from fractions import Fraction
+from typing import Final, TypeAlias, TypeVar
 
+from onchip.answer.document import Granularity, Split
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.fusion_options import Combination
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.problem import Count, Objective, Order, Placement, Recompute
 from onchip.answer.result import Status
-from onchip.sweeps.values import Scalar
-from onchip.sweeps.verbs import SweptVerb
+from onchip.answer.stacks import OverlapMode, tile_of_text
+from onchip.arch.sharing import Share
+from onchip.errors import InputError, UsageError
+from onchip.formats.sizes import parse_size
+from onchip.model.accounting.accounting import AccountingName
+
+Scalar: TypeAlias = "int | float | str | bool"
+ValueT = TypeVar("ValueT")
+
+GREATEST_VALUES: Final = 100_000
+RANGE: Final = ".."
+DEFAULT_STEPS: Final = 20
+
+
+def number_of(value: Scalar) -> int | float:
+    """Return the number, or the bytes of a size; raises UsageError for any other text."""
+    if isinstance(value, bool):
+        raise UsageError(f"it is {str(value).lower()}", expected="a number or a size")
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return parse_size(text)
+    except UsageError:
+        return _real(text, value)
+
+
+def _real(text: str, value: str) -> float:
+    try:
+        return float(text) if text.replace(".", "", 1).isdecimal() else _no_number(value)
+    except ValueError:
+        return _no_number(value)
+
+
+def _no_number(value: str) -> float:
+    raise UsageError(f"{value[:40]!r} is neither a number nor a size", expected="such as 64, 0.5 or 512KiB")
+
+
+def is_size(value: Scalar) -> bool:
+    """Return True if a value is written with a unit of bytes."""
+    return isinstance(value, str) and value.strip()[-1:] == "B"
+
+
+def range_of_text(text: str) -> tuple[str, str] | None:
+    """Return the two ends of `256KiB..8MiB`; None for a text that is no range."""
+    first, dots, last = text.partition(RANGE)
+    return (first.strip(), last.strip()) if dots and first.strip() and last.strip() else None
+
+
+def stepped(first: Scalar, last: Scalar, steps: int, unit: int = 1) -> tuple[int | float, ...]:
+    """Return `steps` evenly spaced values from first to last, integers rounded down to multiples of `unit`.
+
+    The ends are not rounded. Raises UsageError for an empty range, and for an invalid number of steps.
+    """
+    ends = _ends(first, last)
+    if not 1 <= steps <= GREATEST_VALUES:
+        raise UsageError(f"there are {steps} steps", expected=f"1 to {GREATEST_VALUES}")
+    if steps == 1 and ends[0] != ends[1]:
+        raise UsageError("one step is one value, and the range has two ends", expected="at least 2 steps")
+    low, high = map(Fraction, ends)
+    are_whole = all(isinstance(end, int) for end in ends)
+    values: list[int | float] = [ends[0]]
+    for at in range(1, steps - 1):
+        exact = low + (high - low) * at / (steps - 1)
+        values.append(int(exact) // unit * unit if are_whole else float(exact))
+    return tuple(sorted({one for one in (*values, ends[1]) if ends[0] <= one <= ends[1]}))
+
+
+def doubling(first: Scalar, last: Scalar) -> tuple[int | float, ...]:
+    """Return first, twice first, and so on, up to last; raises UsageError for an empty range, or one from 0 on."""
+    low, high = _ends(first, last)
+    if low <= 0:
+        raise UsageError("what is doubled is not above 0", expected="a range that begins above 0")
+    values = [low]
+    while values[-1] * 2 <= high:
+        values.append(values[-1] * 2)
+        if len(values) > GREATEST_VALUES:
+            raise UsageError("the range has too many values", expected=f"at most {GREATEST_VALUES}")
+    return tuple(values)
+
+
+def _ends(first: Scalar, last: Scalar) -> tuple[int | float, int | float]:
+    low, high = number_of(first), number_of(last)
+    if low > high:
+        raise UsageError(
+            f"the range from {first} to {last} is empty", expected="a first value that is not above the last"
+        )
+    return low, high
+
+
+def distinct(values: Sequence[ValueT]) -> tuple[ValueT, ...]:
+    """Return the values, each once, in the order given; raises InputError for none or too many."""
+    found = tuple(dict.fromkeys(values))
+    if not 1 <= len(found) <= GREATEST_VALUES:
+        raise InputError(f"it has {len(found)} values", expected=f"1 to {GREATEST_VALUES}")
+    return found
+
+
+OptionValue = object
+GREATEST_WHOLE: Final = 2**31 - 1
+GREATEST_BITS: Final = 64
+
+
+class SweptVerb(StrEnum):
+    """The verbs that a study can use."""
+
+    PLAN = "plan"
+    MAP = "map"
+    FUSE = "fuse"
+    SCHEDULE = "schedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """The default of an option, and the parser of its values in a study (raises InputError)."""
+
+    default: OptionValue
+    parse: Callable[[object], OptionValue]
+
+
+@dataclass(frozen=True, slots=True)
+class VerbOptions:
+    """The objectives of a verb, its default objective, and its options by name.
+
+    `for_objectives` are defaults for an objective that replace the options' own.
+    """
+
+    objectives: type[StrEnum]
+    default_objective: str
+    needs_accelerator: bool
+    options: Mapping[str, Option] = field(hash=False)
+    for_objectives: Mapping[str, Mapping[str, OptionValue]] = field(default_factory=dict, hash=False)
+
+    def defaults(self, objective: str) -> dict[str, OptionValue]:
+        """Return the default of each option for an objective."""
+        own = {name: option.default for name, option in self.options.items()}
+        return {**own, **self.for_objectives.get(objective, {})}
+
+    def parsed(self, name: str, value: object) -> OptionValue:
+        """Return the value of an option; raises UsageError for an unknown option or an invalid value."""
+        if name not in self.options:
+            raise UsageError(
+                "there is no such option", place=name, expected=f"one of {', '.join(sorted(self.options))}"
+            )
+        try:
+            return self.options[name].parse(value)
+        except InputError as error:
+            error.place = error.place or name
+            raise
+
+
+def choice(kind: type[StrEnum]) -> Callable[[object], OptionValue]:
+    """Return a parser of the names of an enumeration."""
+
+    def parse(value: object) -> OptionValue:
+        if value not in tuple(kind):
+            raise UsageError(f"it is {value!r}", expected=f"one of {', '.join(kind)}")
+        return str(value)
+
+    return parse
+
+
+def _whole(least: int = 1, most: int = GREATEST_WHOLE) -> Callable[[object], OptionValue]:
+    def parse(value: object) -> OptionValue:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise UsageError(f"it is {value!r}", expected=f"a whole number from {least} to {most}")
+        return value
+
+    return parse
+
+
+def _bits_or_model(value: object) -> OptionValue:
+    return value if value == "model" else _whole(most=GREATEST_BITS)(value)
+
+
+def _seconds(value: object) -> OptionValue:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise UsageError(f"it is {value!r}", expected="a number of seconds above 0")
+    return float(value)
+
+
+def _price(value: object) -> OptionValue:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise UsageError(f"it is {value!r}", expected="a number of at least 0")
+    return float(value)
+
+
+def _text(value: object) -> OptionValue:
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"it is {value!r}", expected="a text")
+    return value
+
+
+def _truth(value: object) -> OptionValue:
+    if not isinstance(value, bool):
+        raise UsageError(f"it is {value!r}", expected="true or false")
+    return value
+
+
+def _tile(value: object) -> OptionValue:
+    tile_of_text(str(_text(value)))
+    return value
+
+
+def _sizes(value: object) -> OptionValue:
+    """Return sizes by symbol, as for `--dim`."""
+    if not isinstance(value, Mapping) or not value:
+        raise UsageError(f"it is {value!r}", expected="a size for each symbol, such as {batch: 1}")
+    return {str(name): _whole(least=0)(size) for name, size in sorted(value.items())}
+
+
+def _shapes(value: object) -> OptionValue:
+    """Return a list of sizes by network input, as for `--shape`."""
+    if not isinstance(value, Mapping) or not value:
+        raise UsageError(f"it is {value!r}", expected="a list of sizes for each input, such as {x: [1, 3, 224, 224]}")
+    found = {}
+    for name, shape in sorted(value.items()):
+        if not isinstance(shape, list) or not shape:
+            raise UsageError(f"it is {shape!r}", place=str(name), expected="a list of sizes")
+        found[str(name)] = [_whole(least=0)(size) for size in shape]
+    return found
+
+
+_BITS: Final = _whole(most=GREATEST_BITS)
+_READ: Final = {
+    "dims": Option(None, _sizes),
+    "shapes": Option(None, _shapes),
+    "granularity": Option(Granularity.FUSED.value, choice(Granularity)),
+}
+_SEARCHED: Final = {"time_limit": Option(None, _seconds), "seed": Option(0, _whole(least=0))}
+_TILED: Final = {
+    "stacks": Option("optimal", _text),
+    "tile": Option(None, _tile),
+    "mode": Option(None, choice(OverlapMode)),
+}
+_PARTIAL: Final = {"partial_bits": Option(None, _BITS)}
+_COUNTED: Final = {"accounting": Option(AccountingName.INTERPRETER.value, choice(AccountingName))}
+VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
+    SweptVerb.PLAN: VerbOptions(
+        Objective,
+        Objective.TRAFFIC,
+        False,
+        {
+            **_READ,
+            **_SEARCHED,
+            "method": Option("exact", _text),
+            "order": Option(None, choice(Order)),
+            "count": Option(Count.ACTIVATIONS.value, choice(Count)),
+            "bits": Option(None, _BITS),
+            "alignment": Option(None, _whole(most=2**30)),
+            "placement": Option(Placement.DYNAMIC.value, choice(Placement)),
+            "share": Option(None, choice(Share)),
+            "split": Option(Split.NEVER.value, choice(Split)),
+            "cap_tensors": Option(False, _truth),
+            "cost": Option("mapping", _text),
+            "recompute": Option(Recompute.NEVER.value, choice(Recompute)),
+            "recompute_price": Option(None, _price),
+        },
+        {Objective.LATENCY: {"method": "timed", "count": Count.ALL.value}},
+    ),
+    SweptVerb.MAP: VerbOptions(
+        MappingObjective,
+        MappingObjective.ENERGY,
+        True,
+        {
+            **_READ,
+            **_SEARCHED,
+            **_PARTIAL,
+            **_COUNTED,
+            "method": Option("exact", _text),
+            "bits": Option(8, _BITS),
+        },
+    ),
+    SweptVerb.FUSE: VerbOptions(
+        FusionObjective,
+        FusionObjective.ENERGY,
+        True,
+        {
+            **_READ,
+            **_SEARCHED,
+            **_PARTIAL,
+            **_COUNTED,
+            **_TILED,
+            "combination": Option(Combination.BEST.value, choice(Combination)),
+            "mapper": Option(None, _text),
+            "bits": Option(8, _BITS),
+        },
+    ),
+    SweptVerb.SCHEDULE: VerbOptions(
+        ScheduleObjective,
+        ScheduleObjective.ENERGY,
+        True,
+        {**_READ, **_SEARCHED, **_PARTIAL, **_TILED, "bits": Option(8, _bits_or_model)},
+    ),
+}
+
 
 Number: TypeAlias = "int | float"
 

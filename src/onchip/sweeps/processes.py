@@ -1,25 +1,153 @@
-"""Worker processes on this machine with memory and time limits per point; a dead worker is replaced."""
+"""Worker processes with memory and time limits per point, on this machine or in a Dask cluster."""
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
+import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import Final
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from onchip.errors import InternalError
-from onchip.search.budget.clock import Stopwatch
+from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.strategy.dask_pool import connected
+from onchip.search.strategy.start import NoAnswerError
 from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.study import PointLimits
-from onchip.sweeps.worker import OUT_OF_MEMORY, AnswerCount
 
-SERVE: Final = "from onchip.sweeps.worker import main; main()"
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+SET_DEATH_SIGNAL: Final = 1
+"""Linux's PR_SET_PDEATHSIG."""
+OUT_OF_MEMORY: Final = "it takes more memory than it may"
+SECONDS_BETWEEN_ANSWERS: Final = 0.02
+"""Delay in which answers are collected into one message, which costs as much as a small point."""
+COUNT_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCount:
+    """The number of points that a worker has answered, in memory shared with its parent, so that it survives a kill."""
+
+    descriptor: int
+    shared: mmap.mmap
+
+    @classmethod
+    def made(cls) -> Self:
+        """Return a count of 0 in new shared memory."""
+        if sys.platform == "linux":
+            descriptor = os.memfd_create("onchip")
+        else:
+            with tempfile.TemporaryFile() as file:
+                descriptor = os.dup(file.fileno())
+        os.ftruncate(descriptor, COUNT_BYTES)
+        return cls.at(descriptor)
+
+    @classmethod
+    def at(cls, descriptor: int) -> Self:
+        """Return the count in the memory of a descriptor."""
+        return cls(descriptor, mmap.mmap(descriptor, COUNT_BYTES))
+
+    @property
+    def value(self) -> int:
+        """Return the number of points answered so far."""
+        return int.from_bytes(self.shared[:COUNT_BYTES], "little")
+
+    def add(self) -> None:
+        """Count one more answered point."""
+        self.shared[:COUNT_BYTES] = (self.value + 1).to_bytes(COUNT_BYTES, "little")
+
+    def close(self) -> None:
+        """Release the shared memory and its descriptor."""
+        self.shared.close()
+        os.close(self.descriptor)
+
+
+def main() -> None:
+    """Serve a connection; the arguments are its descriptor, that of the count, and the parent's process id."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep handles Ctrl-C and ends its workers
+    warnings.simplefilter("ignore")  # networks' warnings were shown by the parent; the cache's cost only time
+    _die_with(int(sys.argv[3]))
+    connection, count = Connection(int(sys.argv[1])), AnswerCount.at(int(sys.argv[2]))
+    with suppress(EOFError, OSError):
+        sys.path[:] = connection.recv()  # to find the function to call
+        prepare, answer_point, memory_bytes = connection.recv()
+        prepare()
+        outbox = _outbox(connection)  # its thread needs memory before there is a limit
+        if memory_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+        connection.send([])  # ready: the start does not count as time of a point
+        _serve(connection, outbox, count, answer_point)
+
+
+def _outbox(connection: Connection) -> SimpleQueue[PointAnswer]:
+    """Return a queue whose items are sent."""
+    outbox: SimpleQueue[PointAnswer] = SimpleQueue()
+    Thread(target=_send_together, args=(connection, outbox), daemon=True).start()
+    return outbox
+
+
+def _serve(
+    connection: Connection,
+    outbox: SimpleQueue[PointAnswer],
+    count: AnswerCount,
+    answer_point: Callable[[SweepPoint], PointAnswer],
+) -> None:
+    """Answer points until the connection closes; raises EOFError then."""
+    while True:
+        for point in connection.recv():
+            answer = answered(answer_point, point)
+            count.add()
+            outbox.put(answer)
+
+
+def _send_together(connection: Connection, outbox: SimpleQueue[PointAnswer]) -> None:
+    """Send answers as they come, with those of a short interval in one message."""
+    with suppress(OSError):
+        while True:
+            answers = [outbox.get()]
+            time.sleep(SECONDS_BETWEEN_ANSWERS)
+            with suppress(Empty):
+                while True:
+                    answers.append(outbox.get_nowait())
+            connection.send(answers)
+
+
+def answered(answer_point: Callable[[SweepPoint], PointAnswer], point: SweepPoint) -> PointAnswer:
+    """Return the answer of a point, or a failed one: no error of one point ends a sweep."""
+    try:
+        return answer_point(point)
+    except MemoryError:
+        return PointAnswer(PointStatus.FAILED, reason=OUT_OF_MEMORY)
+    except Exception as error:  # a defect of one point must not end the others
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return PointAnswer(PointStatus.FAILED, reason=f"{type(error).__name__}: {reason}")
+
+
+def _die_with(parent: int) -> None:
+    """Ask the system to end this process when its parent ends for any reason."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None, use_errno=True).prctl(SET_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:  # the parent ended before the call
+        os._exit(1)
+
+
+SERVE: Final = "from onchip.sweeps.processes import main; main()"
 MOST_WAITING: Final = 256
 SECONDS_OF_WAITING: Final = 0.2
 """Work queued at a worker in seconds, so that it never waits for the next point."""
@@ -208,3 +336,83 @@ def answer_in_own_process(
     while not answers:
         answers += [answer for _, answer in workers.finished(SECONDS_BETWEEN_LOOKS)]
     return answers[0]
+
+
+LEAST_ROOM = 4
+"""Number of points submitted while there is no worker."""
+
+
+@dataclass(slots=True)
+class DaskCluster:
+    """The workers of a scheduler, which all call `answer_point`; only this process receives the answers.
+
+    The scheduler reassigns the points of a lost worker; this class resubmits the points lost by a restarted scheduler.
+    """
+
+    answer_point: Callable[[SweepPoint], PointAnswer]
+    client: Client
+    _ended: SimpleQueue[tuple[SweepPoint, Future]] = field(default_factory=SimpleQueue)
+    _futures: dict[str, Future] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, address: str, answer_point: Callable[[SweepPoint], PointAnswer]) -> DaskCluster:
+        """Connect to a scheduler; raises UsageError if Dask is not installed, InputError if no scheduler answers."""
+        return cls(answer_point, connected(address))
+
+    @property
+    def room(self) -> int:
+        """Return the number of points that can be submitted now: two for each thread of a worker."""
+        threads = sum(self.client.nthreads().values()) if self.client.status == "running" else 0
+        return max(2 * threads, LEAST_ROOM) - len(self._futures)
+
+    def begin(self, points: int) -> None:
+        """Do nothing, because the workers exist."""
+
+    def submit(self, point: SweepPoint) -> None:
+        """Submit a point to the scheduler."""
+        future = self.client.submit(answered, self.answer_point, point, key=f"onchip-{point.key}", pure=False)
+        self._futures[point.key] = future
+        future.add_done_callback(lambda ended: self._ended.put((point, ended)))
+
+    def finished(self, seconds: float) -> Iterator[tuple[SweepPoint, PointAnswer]]:
+        """Wait at most `seconds` for answers, and yield the available ones.
+
+        Raises NoAnswerError if the scheduler has ended and does not come back.
+        """
+        deadline = Deadline.after(seconds)
+        if self.client.status in ("closed", "closing"):
+            what = "the scheduler of Dask is gone; what was answered is in the store"
+            raise NoAnswerError(what, place="--dask", expected="the same command, once there is a scheduler")
+        while True:
+            try:
+                point, future = self._ended.get(timeout=max(0.0, deadline.seconds_left))
+            except Empty:
+                return
+            if self._futures.get(point.key) is not future:
+                continue  # it was resubmitted
+            answer = _answer_of(future)
+            if answer is None:
+                if self.client.status not in ("closed", "closing"):
+                    self.submit(point)
+                continue
+            del self._futures[point.key]
+            yield point, answer
+            deadline = Deadline.after(0)  # yield other available answers without waiting
+
+    def close(self) -> None:
+        """Cancel all pending points; the cluster keeps running."""
+        with suppress(Exception):  # nothing to cancel if the scheduler is gone
+            self.client.cancel(list(self._futures.values()), force=True)
+        with suppress(Exception):
+            self.client.close()
+
+
+def _answer_of(future: Any) -> PointAnswer | None:  # noqa: ANN401 - the library has no types
+    """Return the result of a task; None if it was lost with its scheduler, and must be resubmitted."""
+    if future.status in ("cancelled", "lost"):
+        return None
+    if future.status == "error":
+        reason = " ".join(str(future.exception()).split())
+        return PointAnswer(PointStatus.FAILED, reason=f"it was lost with several workers: {reason}")
+    answer = future.result()
+    return answer if isinstance(answer, PointAnswer) else None

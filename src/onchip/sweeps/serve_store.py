@@ -22,9 +22,8 @@ from onchip.errors import InputError, OnchipError, UsageError
 from onchip.reports.program.html import report_html
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.html import schedule_html
-from onchip.sweeps.pages.page import sweep_facts, sweep_html
-from onchip.sweeps.store import Store
-from onchip.sweeps.store_rows import shown_store
+from onchip.sweeps.store import Store, shown_store
+from onchip.sweeps.stored_row import sweep_facts, sweep_html
 
 SCRIPT: Final = re.compile(r"<script(?: [^>]*)?>(.*?)</script>", re.DOTALL)
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")

@@ -10,18 +10,120 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
+from functools import cache
+from hashlib import sha256
 from math import isclose, isfinite
 from pathlib import Path
 from typing import Any, Final, Self
 
 from onchip.answer.document import as_written
-from onchip.errors import InputError, OutputError
-from onchip.formats.canonical import canonical_sha256
-from onchip.formats.files import GREATEST_FILE_BYTES, too_large
-from onchip.sweeps.method_version import method_version
+from onchip.api.phases import phase
+from onchip.errors import InputError, InternalError, OutputError
+from onchip.formats.files import GREATEST_FILE_BYTES, canonical_sha256, too_large, write_file
+from onchip.sweeps.expression import Expression
 from onchip.sweeps.point import Number, PointAnswer, PointFigures, PointStatus, SweepPoint, SweptMachine
-from onchip.sweeps.store_schema import APPLICATION_ID, INSERT_POINT, SELECT_ROWS, STORE_VERSION, TABLES
-from onchip.sweeps.stored_row import StoredRow
+from onchip.sweeps.stored_row import RowFormat, ShownStore, StoredRow, columns_of, exported
+
+NOT_HASHED: Final = (
+    "__main__.py",
+    "audits",
+    "backends",
+    "cli.py",
+    "commands",
+    "data",
+    "formats",
+    "reports",
+    "simulate",
+    "sweeps",
+    "verify",
+)
+"""Parts of onchip that decide no answer: they read, check, show or store. What they read has hashes of its own."""
+SOURCES: Final = (".py", ".cpp", ".hpp")
+COMPILED: Final = (".so", ".pyd")
+PREFIX: Final = "sha256:"
+
+
+@cache
+def method_version() -> str:
+    """Return the hash of the installed methods: another version may answer the same question differently."""
+    return version_of(Path(__file__).parent.parent)
+
+
+def version_of(package: Path) -> str:
+    """Return the hash of the methods in a package: names and contents of their sources, in the order of the names.
+
+    Raises InternalError if a name of NOT_HASHED is missing.
+    """
+    found = sha256()
+    for path in sources_of(package):
+        found.update(f"{path.relative_to(package).as_posix()}\0{path.stat().st_size}\0".encode())
+        found.update(path.read_bytes())
+    return f"{PREFIX}{found.hexdigest()}"
+
+
+def sources_of(package: Path) -> Iterator[Path]:
+    """Yield the hashed files. The compiled library is one of them if the C++ sources are not installed.
+
+    Raises InternalError if a name of NOT_HASHED is missing.
+    """
+    for name in NOT_HASHED:
+        if not (package / name).exists():
+            raise InternalError(f"{name!r} of NOT_HASHED does not exist in onchip", place="sweeps.method_version")
+    paths = sorted(path for path in package.rglob("*") if path.relative_to(package).parts[0] not in NOT_HASHED)
+    has_sources = any(path.suffix in SOURCES[1:] for path in paths)
+    suffixes = SOURCES if has_sources else (*SOURCES, *COMPILED)
+    yield from (path for path in paths if path.suffix in suffixes and "CMakeFiles" not in path.parts and path.is_file())
+
+
+APPLICATION_ID: Final = 0x6F6E6370
+"""Marker in the header of the file that identifies a store of onchip."""
+STORE_VERSION: Final = 1
+SQLITE: Final = b"SQLite format 3\0"
+"""First bytes of every SQLite database."""
+
+TABLES: Final = """
+CREATE TABLE machines (
+    sha256 TEXT PRIMARY KEY, name TEXT NOT NULL, yaml TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE points (
+    key TEXT PRIMARY KEY,
+    verb TEXT NOT NULL, network TEXT NOT NULL, network_sha256 TEXT NOT NULL, machine_sha256 TEXT NOT NULL,
+    sram_bytes INTEGER, objective TEXT NOT NULL, options TEXT NOT NULL, method_version TEXT NOT NULL,
+    status TEXT NOT NULL, objective_value NUMERIC, lower_bound NUMERIC, unit TEXT NOT NULL,
+    traffic_bytes INTEGER, non_compulsory_bytes INTEGER, peak_bytes INTEGER, arena_bytes INTEGER,
+    latency_cycles INTEGER, energy_pj REAL, seconds REAL NOT NULL, reason TEXT, settled_by TEXT
+);
+CREATE TABLE answers (
+    key TEXT PRIMARY KEY, document BLOB NOT NULL
+);
+CREATE TABLE studies (
+    sha256 TEXT PRIMARY KEY, name TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE study_points (
+    study TEXT NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, network TEXT NOT NULL, accelerator TEXT NOT NULL,
+    parameters TEXT NOT NULL, costs TEXT NOT NULL,
+    PRIMARY KEY (study, number)
+) WITHOUT ROWID;
+"""
+INSERT_POINT: Final = f"INSERT OR REPLACE INTO points VALUES ({', '.join('?' * 22)})"
+SELECT_ROWS: Final = """
+SELECT study, studies.name, number, study_points.key, study_points.network, accelerator, parameters, costs,
+    points.verb, points.network_sha256, points.machine_sha256, points.sram_bytes, points.objective, points.options,
+    status, objective_value, lower_bound, unit, traffic_bytes, non_compulsory_bytes, peak_bytes, arena_bytes,
+    latency_cycles, energy_pj, seconds, reason, settled_by
+FROM study_points JOIN studies ON studies.sha256 = study JOIN points ON points.key = study_points.key
+ORDER BY studies.name, study, number
+"""
+
+
+def is_store(path: Path) -> bool:
+    """Return True if a file is an SQLite database; False for an unreadable file. Does not read from pipes."""
+    try:
+        with path.open("rb") as file:
+            return path.is_file() and file.read(len(SQLITE)) == SQLITE
+    except OSError:
+        return False
+
 
 FIGURES: Final = tuple(figure.name for figure in fields(PointFigures))
 
@@ -389,3 +491,58 @@ def object_of(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{text[:40]!r} is no object")
     return found
+
+
+@phase("reading")
+def rows_of_store(store: Path, query: str | None = None) -> tuple[StoredRow, ...]:
+    """Return the rows of a store that match the query, all rows without one.
+
+    Raises InputError for an unreadable store.
+    """
+    asked = None if query is None else query_of(query)
+    with Store.for_reading(store) as opened:
+        rows = tuple(opened.rows())
+    if asked is None:
+        return rows
+    records = [row.record for row in rows]
+    columns = columns_of(records)
+    try:
+        asked.ensure_names_are(frozenset(columns))
+        missing = dict.fromkeys(columns)
+        return tuple(row for row, record in zip(rows, records, strict=True) if asked.holds({**missing, **record}))
+    except InputError as error:
+        error.place = "--query"
+        raise
+
+
+def shown_store(store: Path, *, is_live: bool = False) -> ShownStore:
+    """Return a store as its page shows it; raises InputError for an unreadable store."""
+    with Store.for_reading(store) as opened:
+        return ShownStore(store.name, tuple(opened.rows()), opened.planned, is_live)
+
+
+def answer_file(store: Path, key: str) -> bytes:
+    """Return the answer file of a point, by its key or a prefix; raises InputError for an unknown or ambiguous key."""
+    with Store.for_reading(store) as opened:
+        keys = sorted({row.key for row in opened.rows() if row.key.startswith(key)})
+        if len(keys) != 1:
+            what = f"{len(keys)} points have a key that begins with {key!r}"
+            raise InputError(what, file=str(store), place="--answer", expected="one, from the column `key`")
+        document = opened.document(keys[0])
+    if document is None:
+        raise InputError(f"point {key!r} has no answer", file=str(store), place="--answer", expected="one that has")
+    return document
+
+
+def query_of(text: str) -> Expression:
+    """Return the expression of a query; raises InputError that names the option."""
+    try:
+        return Expression(text)
+    except InputError as error:
+        error.place = "--query"
+        raise
+
+
+def export_rows(rows: tuple[StoredRow, ...], file_format: RowFormat, output: Path) -> None:
+    """Write rows as a file; raises OutputError if it cannot be written, UsageError if a package is missing."""
+    write_file(output, exported([row.record for row in rows], file_format))

@@ -1,14 +1,27 @@
-"""A row of a store: a point as its study names it, with its answer; as a flat record for tables and filters."""
+"""Rows of a store: as typed records, tables, text, files and pages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Protocol, overload
 
+from onchip.errors import UsageError
+from onchip.formats.csv_tables import spreadsheet_cell
+from onchip.reports.shared.page import Card, Json, Page, html_table
+from onchip.reports.shared.words import counted, printable
 from onchip.sweeps.expression import Value
-from onchip.sweeps.point import Number, PointAnswer, PointFigures
-from onchip.sweeps.values import Scalar
+from onchip.sweeps.point import Number, PointAnswer, PointFigures, PointStatus, Scalar
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from rich.console import RenderableType
+
+    from onchip.sweeps.engine import SweepProgress
 
 ASKED: Final = ("study", "number", "verb", "network", "accelerator", "objective")
 FOUND: Final = (
@@ -74,3 +87,251 @@ def columns_of(records: Iterable[Mapping[str, Value]]) -> tuple[str, ...]:
     """Return the names of all columns, including options and parameters of only some rows."""
     named = dict.fromkeys(name for record in records for name in record)
     return (*ASKED, *(name for name in named if name not in COLUMNS), *FOUND)
+
+
+Record = Mapping[str, Value]
+
+
+class RowFormat(StrEnum):
+    """The file formats of exported rows."""
+
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+def exported(records: Sequence[Record], file_format: RowFormat) -> bytes:
+    """Return the bytes of a file with these rows; raises UsageError if Parquet's package is missing."""
+    return _WRITTEN[file_format](records, columns_of(records))
+
+
+def ensure_exportable(file_format: RowFormat) -> None:
+    """Raise UsageError unless the package for the format is installed."""
+    if file_format is RowFormat.PARQUET:
+        try:
+            import pyarrow
+        except ImportError:
+            expected = "the extra `parquet`: pip install 'onchip[parquet]'"
+            raise UsageError("pyarrow is not installed", place="--export parquet", expected=expected) from None
+        del pyarrow
+
+
+def _csv(records: Sequence[Record], columns: Sequence[str]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: spreadsheet_cell(value) for name, value in record.items()} for record in records)
+    return text.getvalue().encode()
+
+
+def _json(records: Sequence[Record], columns: Sequence[str]) -> bytes:
+    del columns  # each object has the columns of its row
+    lines = ",\n ".join(json.dumps(record, ensure_ascii=False, allow_nan=False) for record in records)
+    return f"[{lines}]\n".encode()
+
+
+def _parquet(records: Sequence[Record], columns: Sequence[str]) -> bytes:
+    ensure_exportable(RowFormat.PARQUET)
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.table({name: _column([record.get(name) for record in records]) for name in columns})
+    sink = io.BytesIO()
+    parquet.write_table(table, sink)
+    return sink.getvalue()
+
+
+def _column(values: Sequence[Value]) -> list[Value]:
+    """Return the values as one type: text if a column has text and numbers, floats if it has both kinds of numbers."""
+    present = [value for value in values if value is not None]
+    if any(isinstance(value, str) for value in present) and not all(isinstance(value, str) for value in present):
+        return [None if value is None else str(value) for value in values]
+    if any(isinstance(value, float) for value in present):
+        return [None if value is None else float(value) for value in values]
+    return list(values)
+
+
+_WRITTEN: Final[Mapping[RowFormat, Callable[[Sequence[Record], Sequence[str]], bytes]]] = {
+    RowFormat.CSV: _csv,
+    RowFormat.JSON: _json,
+    RowFormat.PARQUET: _parquet,
+}
+
+
+MOST_SHOWN: Final = 60
+"""Maximum number of rows shown in a notebook."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRows(Sequence[StoredRow]):
+    """Rows of a store, in order; each has its question, its parameters and its answer."""
+
+    rows: tuple[StoredRow, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[StoredRow]:
+        return iter(self.rows)
+
+    @overload
+    def __getitem__(self, at: int) -> StoredRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> SweepRows: ...
+
+    def __getitem__(self, at: int | slice) -> StoredRow | SweepRows:
+        return SweepRows(self.rows[at]) if isinstance(at, slice) else self.rows[at]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of all columns, in the order of the files that `--export` writes."""
+        return columns_of([row.record for row in self.rows])
+
+    @property
+    def frame(self) -> DataFrame:
+        """Return the rows as a pandas frame; raises UsageError if pandas is not installed."""
+        try:
+            import pandas
+        except ImportError:
+            raise UsageError("pandas is not installed", place="frame", expected="pip install pandas") from None
+        return pandas.DataFrame([row.record for row in self.rows], columns=list(self.columns))
+
+    def _repr_html_(self) -> str:
+        """Return the HTML that a notebook shows."""
+        columns, records = self.columns, [row.record for row in self.rows[:MOST_SHOWN]]
+        more = f", the first {MOST_SHOWN} shown" if len(self.rows) > MOST_SHOWN else ""
+        lines = [[record.get(name) for name in columns] for record in records]
+        return html_table(columns, lines, f"{len(self.rows):,} points{more}")
+
+
+MOST_ROWS: Final = 60
+"""Maximum number of rows of a table on a terminal."""
+
+
+class Swept(Protocol):
+    """The outcome of a study."""
+
+    @property
+    def progress(self) -> SweepProgress:
+        """Return the number of points by state."""
+
+    @property
+    def is_over(self) -> bool:
+        """Return True if every point has an answer."""
+
+
+def progress_text(progress: SweepProgress) -> str:
+    """Return the progress of a sweep: points done, failed, saved, running, and the time left."""
+    saved = progress.settled + progress.kept_before + progress.spared
+    text = f"{progress.done:,} of {counted(progress.points, 'point')}, {progress.failed:,} failed, {saved:,} saved"
+    left = progress.seconds_left
+    return f"{text}, {progress.in_flight:,} in flight" + ("" if left is None else f", {left:,.0f} s left")
+
+
+def sweep_object(found: tuple[Swept | None, Sequence[StoredRow]]) -> dict[str, object]:
+    """Return the outcome of a study, if one was given, and all rows, as a JSON object."""
+    swept, rows = found
+    return {**({} if swept is None else _counts(swept)), "rows": [row.record for row in rows]}
+
+
+def _counts(swept: Swept) -> dict[str, object]:
+    progress = swept.progress
+    return {
+        "points": progress.points,
+        "computed": progress.computed,
+        "failed": progress.failed,
+        "settled": progress.settled,
+        "kept_before": progress.kept_before,
+        "spared": progress.spared,
+        "is_over": swept.is_over,
+        "seconds": progress.watch.seconds,
+    }
+
+
+def sweep_tables(found: tuple[Swept | None, Sequence[StoredRow]]) -> Iterator[RenderableType]:
+    """Yield a table of rows, and a line with the outcome of the study's points."""
+    from rich.text import Text
+
+    swept, rows = found
+    yield _table(rows[:MOST_ROWS])
+    if len(rows) > MOST_ROWS:
+        yield Text(f"and {len(rows) - MOST_ROWS:,} more rows: --export, --query or `onchip report` show them")
+    if swept is not None:
+        progress = swept.progress
+        spared = f", {progress.spared:,} off the front" if progress.spared else ""
+        end = "" if swept.is_over else "; stopped: the same command goes on"
+        yield Text(
+            f"{counted(progress.points, 'point')}: {progress.computed:,} computed, {progress.settled:,} settled by "
+            f"others, {progress.kept_before:,} in the store before, {progress.failed:,} failed{spared}{end}"
+        )
+
+
+def _table(rows: Sequence[StoredRow]) -> RenderableType:
+    from rich.table import Table
+
+    parameters = [*dict.fromkeys(name for row in rows for name in (*row.options, *row.parameters, *row.costs))]
+    table = Table(box=None)
+    for name in ("network", "accelerator", "objective", *parameters):
+        table.add_column(printable(name))
+    table.add_column("status")
+    for name in ("value", "bound", "peak", "seconds"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        record, answer = row.record, row.answer
+        found = answer.objective_value, answer.lower_bound, answer.figures.peak_bytes
+        named = [str(record.get(name, "")) for name in ("network", "accelerator", "objective", *parameters)]
+        status = f"{answer.status}{' (settled)' if answer.settled_by else ''}"
+        figures = ["" if value is None else f"{value:,}" for value in found]
+        table.add_row(*map(printable, named), status, *figures, f"{answer.seconds:.3f}")
+    return table
+
+
+METRICS = ("objective_value", "lower_bound", *(one.name for one in fields(PointFigures)), "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStore:
+    """The rows of a store, the number of all points of its studies, and whether the page is live."""
+
+    name: str
+    rows: Sequence[StoredRow]
+    planned: int
+    is_live: bool = False
+
+
+def sweep_html(shown: ShownStore, command_line: str) -> str:
+    """Return the HTML page; raises UsageError if a package for pages is missing."""
+    values = {"title": shown.name, "cards": _cards(shown), "command_line": command_line}
+    scripts = ("canvas.js", "sweep.js")
+    return Page("sweep.html.j2", scripts, sweep_facts(shown), values, has_plotly=False).html()
+
+
+def sweep_facts(shown: ShownStore) -> Json:
+    """Return the data of the page's script: the rows as lists in the order of the columns."""
+    records = [row.record for row in shown.rows]
+    columns = columns_of(records)
+    named = dict.fromkeys(name for row in shown.rows for name in (*row.options, *row.parameters))
+    return {
+        "columns": list(columns),
+        "rows": [[record.get(name) for name in columns] for record in records],
+        "parameters": list(named),
+        "costs": list(dict.fromkeys(name for row in shown.rows for name in row.costs)),
+        "metrics": list(METRICS),
+        "store": shown.name,
+        "planned": shown.planned,
+        "live": shown.is_live,
+    }
+
+
+def _cards(shown: ShownStore) -> list[Card]:
+    statuses = [row.answer.status for row in shown.rows]
+    settled = sum(row.answer.settled_by is not None for row in shown.rows)
+    optimal, failed = statuses.count(PointStatus.OPTIMAL), statuses.count(PointStatus.FAILED)
+    infeasible = statuses.count(PointStatus.INFEASIBLE)
+    return [
+        Card("points", f"{len(statuses):,}", f"of {shown.planned:,}"),
+        Card("proven", f"{optimal + infeasible:,}", f"{infeasible:,} of them infeasible", "good"),
+        Card("settled by others", f"{settled:,}", "not computed"),
+        Card("failed", f"{failed:,}", "see the column `reason`", "fair" if failed else "good"),
+    ]

@@ -2,21 +2,144 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
-from typing import Final, TypeAlias
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
 
 from onchip.api.budgets import CapacityBudget
+from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
+from onchip.formats.own.accelerator_yaml import (
+    ACCELERATOR_FORMAT,
+    AcceleratorFields,
+    accelerator_fields,
+    accelerator_of,
+    accelerator_sha256,
+    accelerator_to_yaml,
+)
+from onchip.formats.own.study_yaml import (
+    CostTableFields,
+    ParameterFields,
+    PointLimitFields,
+    StudyFields,
+    read_study_file,
+)
+from onchip.formats.sizes import parse_size
+from onchip.formats.validation import validate
 from onchip.sweeps.expression import Expression, Value
-from onchip.sweeps.machine import is_capacity
-from onchip.sweeps.point import Number
+from onchip.sweeps.point import (
+    DEFAULT_STEPS,
+    VERBS,
+    Number,
+    Scalar,
+    SweptMachine,
+    SweptVerb,
+    distinct,
+    doubling,
+    is_size,
+    number_of,
+    range_of_text,
+    stepped,
+)
 from onchip.sweeps.stored_row import COLUMNS
-from onchip.sweeps.values import Scalar, number_of
-from onchip.sweeps.verbs import VERBS, SweptVerb
+
+SIZES: Final = ("capacity", "alignment")
+"""Fields of a memory that may have a unit of bytes."""
+
+
+def machine_of(accelerator: Accelerator) -> SweptMachine:
+    """Return the swept machine of an accelerator."""
+    return SweptMachine(accelerator.name, accelerator_to_yaml(accelerator), accelerator_sha256(accelerator))
+
+
+def is_capacity(path: str) -> bool:
+    """Return True if a field is the capacity of a memory: more of it never increases a cost."""
+    first, _, rest = path.partition(".")
+    return first == "memories" and rest.rpartition(".")[2] == "capacity"
+
+
+def changed(accelerator: Accelerator, values: Mapping[str, Scalar]) -> Accelerator:
+    """Return the accelerator with other values at the paths.
+
+    Raises InputError for an unknown path, an unsuitable unit, and an invalid machine.
+    """
+    if not values:
+        return accelerator
+    fields = deepcopy(accelerator_fields(accelerator))
+    for path, value in values.items():
+        _set(fields, path, value, accelerator.name)
+    name = f"accelerator {accelerator.name!r}"
+    shaped = validate(AcceleratorFields, json.dumps(fields).encode(), ACCELERATOR_FORMAT, name)
+    return accelerator_of(shaped, name)
+
+
+def _set(fields: dict[str, Any], path: str, value: Scalar, machine: str) -> None:
+    *parents, last = path.split(".")
+    holder: object = fields
+    for part in parents:
+        holder = _part(holder, part, path, machine)
+    before = _part(holder, last, path, machine)
+    if isinstance(before, dict | list):
+        raise _no_path(path, machine, "a single value, not a group of them")
+    after = _fitting(before, value, path, last)
+    if isinstance(holder, list):
+        holder[int(last)] = after
+    else:
+        cast("dict[str, object]", holder)[last] = after
+
+
+def _part(holder: object, part: str, path: str, machine: str) -> object:
+    """Return the part with that name; of a list, the entry with that index or name."""
+    if isinstance(holder, dict):
+        if part in holder:
+            return holder[part]
+        raise _no_path(path, machine, f"one of {', '.join(holder)} for {part!r}")
+    if isinstance(holder, list):
+        if part.isdecimal() and len(part) < 6 and int(part) < len(holder):
+            return holder[int(part)]
+        names = [one["name"] for one in holder if isinstance(one, dict) and "name" in one]
+        if part in names:
+            return holder[names.index(part)]
+        expected = f"0 to {len(holder) - 1}" + (f" or one of {', '.join(map(str, names))}" if names else "")
+        raise _no_path(path, machine, f"{expected} for {part!r}")
+    raise _no_path(path, machine, f"nothing beyond {part!r}")
+
+
+def _no_path(path: str, machine: str, expected: str) -> InputError:
+    return UsageError(f"accelerator {machine!r} has no such field", place=path, expected=expected)
+
+
+def _fitting(before: object, value: Scalar, path: str, field: str) -> object:
+    """Return the value in the type of the field: a number of the same kind, or bytes for a size."""
+    if isinstance(before, bool) or isinstance(value, bool):
+        if isinstance(before, bool) and isinstance(value, bool):
+            return value
+        raise UsageError(
+            f"it is {value!r}", place=path, expected="true or false" if isinstance(before, bool) else "a number"
+        )
+    if isinstance(before, str):
+        return str(value)
+    if is_size(value) and field not in SIZES:
+        raise UsageError(f"{value!r} is a size in bytes, which does not fit", place=path, expected="a plain number")
+    try:
+        number = number_of(value)
+    except UsageError as error:
+        error.place = path
+        raise
+    if isinstance(before, int) and isinstance(number, float):
+        if not number.is_integer():
+            raise UsageError(f"it is {value!r}", place=path, expected="a whole number")
+        number = int(number)
+    return float(number) if isinstance(before, float) else number
+
 
 End: TypeAlias = "Scalar | CapacityBudget"
 
@@ -271,3 +394,143 @@ def budget_sizes(first: Scalar, last: Scalar, steps: int) -> tuple[BudgetSize, .
     """Return `steps` evenly spaced sizes from one end to another; at least one end is a budget."""
     ends = budget_named(first) or first, budget_named(last) or last
     return tuple(BudgetSize(*ends, Fraction(at, max(1, steps - 1))) for at in range(steps))
+
+
+def read_study(path: Path) -> Study:
+    """Return the study in a file; raises InputError with file, line and field."""
+    read = read_study_file(path)
+    try:
+        return replace(study_of(read.fields, path.stem), located=read.located)
+    except InputError as error:
+        raise read.located(error) from None
+
+
+def study_of(fields: StudyFields, name: str) -> Study:
+    """Return the study of a file's fields; raises InputError with the field."""
+    verb = SweptVerb(fields.get("verb", SweptVerb.PLAN))
+    options, swept = _options(fields.get("options", {}), verb)
+    return Study(
+        tuple(fields["networks"]),
+        tuple(fields.get("accelerators", ())),
+        _parameters(fields.get("parameters", {})),
+        tuple(fields.get("objectives", (VERBS[verb].default_objective,))),
+        verb,
+        options,
+        swept,
+        _constraints(fields.get("constraints", [])),
+        _costs(fields.get("costs", {})),
+        _limits(fields.get("limits", {})),
+        fields.get("name", name),
+    )
+
+
+def _parameters(fields: Mapping[str, ParameterFields]) -> tuple[Parameter, ...]:
+    found = []
+    for name, one in fields.items():
+        with _at(f"parameters.{name}"):
+            found.append(parameter_of(name, one))
+    return tuple(found)
+
+
+def _constraints(texts: Sequence[str]) -> tuple[Expression, ...]:
+    found = []
+    for at, text in enumerate(texts):
+        with _at(f"constraints[{at}]"):
+            found.append(Expression(text))
+    return tuple(found)
+
+
+def _costs(fields: Mapping[str, str | CostTableFields]) -> dict[str, Expression | CostTable]:
+    found: dict[str, Expression | CostTable] = {}
+    for name, one in fields.items():
+        with _at(f"costs.{name}"):
+            found[name] = Expression(one) if isinstance(one, str) else CostTable(one["by"], one["table"])
+    return found
+
+
+def parameter_of(name: str, fields: ParameterFields) -> Parameter:
+    """Return a parameter from its fields; raises UsageError for invalid or missing values."""
+    path = fields.get("path", SRAM_PATH if name == SRAM else name)
+    if "." not in path:
+        raise UsageError(f"{path!r} is no field of a machine", expected="a path such as memories.NAME.capacity")
+    is_bytes = path.rpartition(".")[2] in SIZES
+    if ("range" in fields) == ("values" in fields):
+        raise UsageError("it has both a range and values, or neither", expected="one of them")
+    if "values" in fields:
+        if "steps" in fields or "doubling" in fields:
+            raise UsageError("steps and doubling are of a range", place="values", expected="a range")
+        has_budgets = name == SRAM
+        return Parameter(name, path, distinct([_value(one, is_bytes, has_budgets) for one in fields["values"]]))
+    return Parameter(name, path, _range(name, fields, is_bytes))
+
+
+def _value(value: object, is_bytes: bool, has_budgets: bool) -> Scalar | BudgetSize:
+    """Return a value of a list, which may be a budget if it is the size of the only scratchpad."""
+    budget = budget_named(value) if has_budgets else None
+    return _scalar(value, is_bytes) if budget is None else BudgetSize(budget, budget)
+
+
+def _range(name: str, fields: ParameterFields, is_bytes: bool) -> tuple[Scalar | BudgetSize, ...]:
+    ends = range_of_text(fields["range"])
+    if ends is None:
+        raise UsageError(f"{fields['range']!r} is no range", place="range", expected="such as 256KiB..8MiB, or a list")
+    if name == SRAM and any(budget_named(end) for end in ends):
+        if fields.get("doubling"):
+            raise UsageError("an end of the range is a budget", place="doubling", expected="steps")
+        for end in ends:
+            _value(end, is_bytes, has_budgets=True)
+        return budget_sizes(*ends, fields.get("steps", DEFAULT_STEPS))
+    for end in ends:
+        _scalar(end, is_bytes)
+    if fields.get("doubling"):
+        if "steps" in fields:
+            raise UsageError("both are given", place="steps, doubling", expected="one of them")
+        return doubling(*ends)
+    return stepped(*ends, fields.get("steps", DEFAULT_STEPS))
+
+
+def _scalar(value: object, is_bytes: bool) -> Scalar:
+    """Return a value, sizes in bytes as a number; raises UsageError for an unsuitable unit."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"it is {value}", expected="a finite number")
+    if not isinstance(value, bool | int | float | str):
+        raise UsageError(f"it is {value!r}", expected="a number, a size, a text, true or false")
+    if is_bytes:
+        return number_of(value)
+    if is_size(value):
+        raise UsageError(f"{value!r} is a size in bytes, which does not fit", expected="a plain number")
+    return value
+
+
+def _options(given: Mapping[str, object], verb: SweptVerb) -> tuple[dict[str, object], dict[str, tuple[object, ...]]]:
+    """Return the options with one value, and those that are swept."""
+    options: dict[str, object] = {}
+    swept: dict[str, tuple[object, ...]] = {}
+    for name, value in given.items():
+        with _at("options"):
+            if not isinstance(value, list):
+                options[name] = VERBS[verb].parsed(name, value)
+                continue
+            values = [VERBS[verb].parsed(name, one) for one in value]
+            if not values:
+                raise UsageError("it has no values", place=name, expected="at least one")
+            swept[name] = tuple(one for at, one in enumerate(values) if one not in values[:at])
+    return options, swept
+
+
+def _limits(fields: PointLimitFields) -> PointLimits:
+    memory, seconds = fields.get("memory"), fields.get("seconds")
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise UsageError(f"it is {seconds:g}", place="limits.seconds", expected="a number above 0")
+    with _at("limits.memory"):
+        return PointLimits(None if memory is None else parse_size(str(memory)), seconds)
+
+
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    """Prefix the place of an error in the context with a place in the study."""
+    try:
+        yield
+    except InputError as error:
+        error.place = f"{place}.{error.place}" if error.place else place
+        raise

@@ -18,23 +18,16 @@ from onchip.api.target import Target, TargetFinder, one_scratchpad
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share
 from onchip.errors import InputError, UsageError
-from onchip.formats.canonical import canonical_sha256
+from onchip.formats.files import canonical_sha256
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, accelerator_sha256
 from onchip.search.budget.limits import Limits
-from onchip.sweeps.bisection import Bisection
-from onchip.sweeps.engine import Sweep, SweepProgress, Workers
-from onchip.sweeps.front import SoughtFront
-from onchip.sweeps.machine import changed, machine_of
-from onchip.sweeps.method_version import method_version
-from onchip.sweeps.point import PointStatus, SweepPoint, SweptMachine
-from onchip.sweeps.point_answer import answer_point, prepare_for
-from onchip.sweeps.point_networks import network_sha256, reading_of
+from onchip.sweeps.engine import Bisection, SoughtFront, Sweep, SweepProgress, Workers
+from onchip.sweeps.point import VERBS, PointStatus, Scalar, SweepPoint, SweptMachine, SweptVerb, number_of
+from onchip.sweeps.point_answer import answer_point, network_sha256, prepare_for, reading_of
 from onchip.sweeps.processes import LocalProcesses, answer_in_own_process
-from onchip.sweeps.store import Store
-from onchip.sweeps.study import SRAM, PointLimits, Study, StudyQuestion
-from onchip.sweeps.values import Scalar, number_of
-from onchip.sweeps.verbs import VERBS, SweptVerb
+from onchip.sweeps.store import Store, method_version
+from onchip.sweeps.study import SRAM, PointLimits, Study, StudyQuestion, changed, machine_of
 
 EXACT: Final = "exact"
 TIMED: Final = "timed"
@@ -142,7 +135,7 @@ def _workers(request: SweepRequest) -> Workers:
     limits = request.study.limits
     if request.dask_address is None:
         return LocalProcesses(answer_point, request.workers, limits, partial(prepare_for, request.study.verb))
-    from onchip.sweeps.dask_cluster import DaskCluster
+    from onchip.sweeps.processes import DaskCluster
 
     if limits == PointLimits():
         return DaskCluster.at(request.dask_address, answer_point)

@@ -13,9 +13,9 @@ from onchip.search.budget.limits import Limits
 
 if TYPE_CHECKING:
     from onchip.api.library import File
+    from onchip.sweeps.capacity import CapacityOutcome
     from onchip.sweeps.diff import FileDifference
-    from onchip.sweeps.pages.capacity import CapacityOutcome
-    from onchip.sweeps.pages.rows import SweepRows
+    from onchip.sweeps.stored_row import SweepRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ def sweep(
     file.
     """
     from onchip.formats.own.study_yaml import study_of_value
-    from onchip.sweeps.pages.rows import SweepRows
-    from onchip.sweeps.store_rows import rows_of_store
-    from onchip.sweeps.study_of_fields import read_study, study_of
+    from onchip.sweeps.store import rows_of_store
+    from onchip.sweeps.stored_row import SweepRows
+    from onchip.sweeps.study import read_study, study_of
     from onchip.sweeps.sweep import SweepRequest, run_sweep
 
     if len(networks) == 1 and str(networks[0]).endswith((".yaml", ".yml")):

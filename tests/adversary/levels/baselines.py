@@ -17,7 +17,7 @@ from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.layer.cost import layer_cost
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.verify.mapping import verify_mapping
 from oracles.mapping_cosa import least_objective
 from oracles.mapping_unrolled import filled_mappings, least_uneven_pj

@@ -15,8 +15,7 @@ from onchip.answer.problem import Count, Durations, Objective, Order, Problem, R
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.stated_cost import StatedCost
+from onchip.ir.operator import Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from oracles.byte_clock import clocked
 from oracles.least_latency import TooManyProgramsError

@@ -14,8 +14,7 @@ from adversary.frame import Ended, Facts, Program, Verdict
 from adversary.levels.map_cases import OPERANDS, random_layer, random_machine
 from adversary.levels.map_told_otherwise import loops_of, renamed, turned_layer, turned_machine, widened
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
-from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.operands_kept import leaves_something_out
+from onchip.answer.layer_problem import LayerProblem, leaves_something_out
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
@@ -25,7 +24,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
 from onchip.mapping.tile_search.exact import solve_exactly
-from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.tables import LayerCosts
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapping import energy_and_cycles

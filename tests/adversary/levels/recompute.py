@@ -13,8 +13,7 @@ from adversary.frame import Ended, Facts, Json, Program, Verdict
 from adversary.levels.plan import without_operator
 from adversary.levels.plan_cases import Case, network_facts
 from adversary.levels.plan_files import mutate
-from onchip.answer.problem import Count, Objective, Order, Problem
-from onchip.answer.recomputation import Recomputation
+from onchip.answer.problem import Count, Objective, Order, Problem, Recomputation
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import read_graph
 from oracles.byte_replay import ByteMachine, IllegalError

@@ -13,12 +13,12 @@ from unittest.mock import patch
 
 from adversary.frame import Ended, Facts, Program, Verdict
 from adversary.scheduling import random_scheduling_machine, random_scheduling_network, schedule_graph_file
-from onchip.answer.operands_kept import leaves_something_out
+from onchip.answer.layer_problem import leaves_something_out
 from onchip.answer.schedule import Schedule
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.formats.own.schedule_json import read_schedule
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.reports.shared.output import ProgressLine
 from onchip.search.budget.limits import Progress
 from oracles.mapspace_members import has_uneven_tiles

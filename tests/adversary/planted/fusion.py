@@ -8,7 +8,7 @@ from adversary.plant import Planted
 
 SPACES = "src/onchip/scheduling/candidates/spaces.py"
 BOUNDS = "src/onchip/bounds/group/bounds.py"
-TILINGS = "src/onchip/transform/groups/tilings.py"
+TILINGS = "src/onchip/transform/groups/stacks.py"
 WAYS = "src/onchip/scheduling/choice/ways.py"
 SPACE = "src/onchip/scheduling/candidates/space.py"
 LAYERS = "src/onchip/model/group/layers.py"

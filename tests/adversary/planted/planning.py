@@ -59,7 +59,7 @@ FAULTS: Final = (
     ),
     Planted(
         "the last, partial unit takes a tensor that ends one byte beyond",
-        "src/onchip/model/capacity/scratchpad_room.py",
+        "src/onchip/model/lifetimes/indexed.py",
         "if 0 < size % alignment <= partial)",
         "if 0 < size % alignment <= partial + 1)",
         "plan",

@@ -8,7 +8,7 @@ from adversary.plant import Planted
 
 FLOORS = "src/onchip/bounds/layer/nest_floor.py"
 FIGURES = "src/onchip/model/program/figures.py"
-WORKSPACES = "src/onchip/model/program/nest_cost.py"
+WORKSPACES = "src/onchip/model/program/compute_cost.py"
 
 FAULTS: Final = (
     Planted(

@@ -9,7 +9,7 @@ from adversary.plant import Planted
 FAULTS: Final = (
     Planted(
         name="what lies behind the last window is not read",
-        file="src/onchip/ops/derive/geometry.py",
+        file="src/onchip/ops/slicing.py",
         old="following = self.size if stop == axis_size else stop // self.per * self.step + self.offset",
         new="following = stop // self.per * self.step + self.offset",
         level="split",
@@ -44,7 +44,7 @@ FAULTS: Final = (
     ),
     Planted(
         name="a group's input channels are taken for one output channel's",
-        file="src/onchip/ops/registry/entry.py",
+        file="src/onchip/ops/slicing.py",
         old="per, step = written.terms[outer], dimension.terms[outer]",
         new="per, step = 1, dimension.terms[outer]",
         level="split",

@@ -26,14 +26,13 @@ from onchip.formats.networks import read_arrays
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.homes import homes_of_computes
-from onchip.ops.derive.banded_operands import BandedOperand, operands_of
+from onchip.model.program.figures import homes_of_computes
+from onchip.ops.nests import BandedOperand, operands_of
 from onchip.reports.explain.schedule_history import ScheduleHistory
-from onchip.reports.exports import Export, ExportFormat
+from onchip.reports.exports import Export, ExportFormat, spans_of_activities, traced_activities, traced_waits
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.outcome import ScheduleCheck
 from onchip.reports.shared.words import printable
-from onchip.reports.trace import spans_of_activities, traced_activities, traced_waits
 from onchip.transform.groups.tile_graph import TileOperator
 
 if TYPE_CHECKING:

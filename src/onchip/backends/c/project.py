@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onchip.answer.problem import Problem
-from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.answer.residencies import residencies_of
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan, residencies_of
 from onchip.arch.memory import DRAM, Memory
 from onchip.backends.c.calls import (
     BYTES,

@@ -10,8 +10,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.problem import Problem
-from onchip.answer.program import Allocate, Compute, Copy, Plan
-from onchip.answer.residencies import Residency, residencies_of
+from onchip.answer.program import Allocate, Compute, Copy, Plan, Residency, residencies_of
 from onchip.answer.schedule import ScheduledMapping
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.backends.c.text import fits_in_32_bits, identifier, number, string, unique_identifiers

@@ -10,16 +10,15 @@ from math import lcm
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeAlias
 
-from onchip.answer.packing import Buffer
+from onchip.answer.packing import Buffer, StaticMemory, StaticPacking, StaticPackingProblem
 from onchip.answer.result import Result, Status
-from onchip.answer.static_packing import StaticMemory, StaticPacking, StaticPackingProblem
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError, InputError, InternalError, UsageError
 from onchip.memory.allocate.overflow import least_outside, least_static_arena
 from onchip.reports.shared.words import counted, exact_bytes
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
-from onchip.verify.static_packing import verify_static_packing
+from onchip.verify.packing import verify_static_packing
 
 
 def not_installed(error: ModuleNotFoundError) -> UsageError:

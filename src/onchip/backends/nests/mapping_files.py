@@ -40,7 +40,7 @@ from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
 from onchip.reports.exports import MappingFormat
-from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.reports.program.outcome import AnswerCheck
 from onchip.reports.shared.words import picked, printable
 
 

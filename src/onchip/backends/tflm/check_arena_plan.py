@@ -10,7 +10,7 @@ from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import UsageError
 from onchip.formats.tflite.arena import read_arena_plan
-from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.reports.program.outcome import AnswerCheck
 from onchip.reports.shared.words import counted
 
 _SCRATCH = "the scratch buffers of kernels, which the file does not list"

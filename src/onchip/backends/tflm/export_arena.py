@@ -10,8 +10,7 @@ from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.problem import Objective, Order, Problem
-from onchip.answer.program import Compute
-from onchip.answer.residencies import residencies_of
+from onchip.answer.program import Compute, residencies_of
 from onchip.answer.result import Status
 from onchip.answer.schedule import WORKSPACE
 from onchip.api.check_plan import check_plan, ensure_whole_model

@@ -17,7 +17,7 @@ from onchip.formats.files import read_file
 from onchip.formats.networks import read_tflite_network
 from onchip.formats.tflite.arena import arena_size_bytes
 from onchip.formats.tflite.network import FlatNetwork
-from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.reports.program.outcome import AnswerCheck
 
 ALIGNMENT_BYTES: Final = 16
 """Alignment of all tensors in Vela."""

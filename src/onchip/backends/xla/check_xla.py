@@ -18,7 +18,7 @@ from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import InputError, UsageError
 from onchip.formats.files import read_file
-from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.reports.program.outcome import AnswerCheck
 from onchip.reports.shared.words import counted
 
 FIRST_LINE: Final = "BufferAssignment:"

@@ -9,7 +9,7 @@ from math import prod
 from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.ir.layer import Layer
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer
+from onchip.ops.fusable import FeatureMap, FusableLayer
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,10 +33,8 @@ from onchip.bounds.group.tile_totals import LayerTotals
 from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.unit_shares import Sharing
 from onchip.errors import InputError
-from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
-from onchip.transform.groups.stack_choice import FEW_TILINGS, StackChoice
-from onchip.transform.groups.stacks import LayerSpan, first_starts, stack_of
-from onchip.transform.groups.tilings import TileBox
+from onchip.ops.fusable import FeatureMap, FusableNetwork
+from onchip.transform.groups.stacks import FEW_TILINGS, LayerSpan, StackChoice, TileBox, first_starts, stack_of
 
 ROUNDING: Final = 1e-9
 """Relative tolerance: float sums differ from those of the cost model, which adds in another order."""

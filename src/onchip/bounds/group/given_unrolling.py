@@ -16,17 +16,16 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from onchip.answer.operands_kept import leaves_something_out
+from onchip.answer.layer_problem import leaves_something_out
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.layer.unit_shares import AXES, Number, UnitShares, holders
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.tiles import EPSILON, touched
-from onchip.model.unrolling.factors import divisors
 from onchip.model.unrolling.parts import nearest
 from onchip.model.unrolling.tiles import SideBySide, sides_of
-from onchip.model.unrolling.unrolling import Unrolled, UnrollingsOf, unrolled_as_asked
+from onchip.model.unrolling.unrolling import Unrolled, UnrollingsOf, divisors, unrolled_as_asked
 
 _BESIDE_WINDOWS: Final = {
     Operand.INPUT: [loop for loop in RELEVANT[INPUT] if loop not in "PQRS"],

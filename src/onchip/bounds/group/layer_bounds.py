@@ -19,7 +19,7 @@ from onchip.bounds.group.tile_totals import LayerTotals
 from onchip.bounds.layer.layer_floors import MachineFloors, NestFloors, OperandFloor
 from onchip.bounds.layer.unit_shares import Number
 from onchip.ir.layer import LOOPS, Layer
-from onchip.ops.derive.fusable import FusableLayer
+from onchip.ops.fusable import FusableLayer
 
 Shapes: TypeAlias = tuple[tuple[int, int], ...]
 """Rows and columns of tiles, the largest first."""

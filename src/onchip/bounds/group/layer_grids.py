@@ -20,7 +20,7 @@ from onchip.bounds.group.layer_bounds import AlikeSizes, LayerBounds, LayerFloor
 from onchip.bounds.group.size_tiles import Integers
 from onchip.bounds.layer.layer_floors import least_of
 from onchip.bounds.layer.unit_shares import Number
-from onchip.ops.derive.fusable import FusableLayer
+from onchip.ops.fusable import FusableLayer
 
 Reads: TypeAlias = tuple[tuple[int, int], ...]
 """Pairs of the index of a layer's read and the number of channels that it sees."""

@@ -22,8 +22,7 @@ from onchip.bounds.group.layer_bounds import LayerBounds, MapPlaces
 from onchip.bounds.group.layer_grids import LayerGrids, Reads
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
-from onchip.ops.derive.back_calculation import AxisName
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
+from onchip.ops.fusable import AxisName, FeatureMap, FusableLayer, FusableNetwork, Read
 from onchip.transform.groups.stacks import LayerSpan
 
 MOST_SHAPES: Final = 2**16

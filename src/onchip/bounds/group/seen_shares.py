@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Read, Stack
+from onchip.ops.fusable import FeatureMap, FusableLayer, Read, Stack
 
 
 def shares_of(layer: FusableLayer, source: FeatureMap) -> Iterator[tuple[int, float]]:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from onchip.errors import InputError
 from onchip.ir.window import Window
-from onchip.ops.derive.back_calculation import AxisName, Spans
-from onchip.ops.derive.fusable import Stack
+from onchip.ops.fusable import AxisName, Spans, Stack
 
 Integers: TypeAlias = NDArray[np.int64]
 

@@ -8,10 +8,8 @@ from typing import TypeAlias
 from onchip.answer.stacks import Tiling
 from onchip.bounds.group.tile_ranges import SizeRange, range_totals
 from onchip.bounds.group.tile_totals import AxisTotals, axis_totals
-from onchip.ops.derive.back_calculation import AxisName
-from onchip.ops.derive.fusable import FusableNetwork, Stack
-from onchip.transform.groups.stacks import LayerSpan, stack_of
-from onchip.transform.groups.tilings import TileBox
+from onchip.ops.fusable import AxisName, FusableNetwork, Stack
+from onchip.transform.groups.stacks import LayerSpan, TileBox, stack_of
 
 Tiles: TypeAlias = Tiling | TileBox
 """Tiles of one size, or of every size of a box."""

@@ -20,8 +20,7 @@ from onchip.bounds.group.layer_grids import GridShare, LayerGrids
 from onchip.bounds.group.seen_shares import shares_of
 from onchip.bounds.group.size_tiles import SizeTiles
 from onchip.bounds.group.span_totals import SpanTotals
-from onchip.ops.derive.back_calculation import AxisName
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import AxisName, FusableNetwork
 from onchip.transform.groups.stacks import LayerSpan
 
 Sizes: TypeAlias = tuple[int, ...]

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from onchip.bounds.group.tile_totals import AxisTotals, LayerTotals, Slice
-from onchip.ops.derive.back_calculation import AxisName
-from onchip.ops.derive.fusable import FusableLayer, Stack
+from onchip.ops.fusable import AxisName, FusableLayer, Stack
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onchip.ops.derive.back_calculation import AxisName, MapUse, ReadUse, back_calculation
-from onchip.ops.derive.fusable import FusableLayer, Stack
+from onchip.ops.fusable import AxisName, FusableLayer, MapUse, ReadUse, Stack, back_calculation
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from onchip.answer.problem import Problem
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor, size_in_bytes
 from onchip.model.capacity.bounds import packed_bytes
-from onchip.ops.derive.channels import Channels
+from onchip.ops.layers_of import Channels
 
 WHOLE: Final = 1
 

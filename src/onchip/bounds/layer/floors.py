@@ -16,10 +16,10 @@ from onchip.bounds.layer.nest_work import NestWork, work_of_all
 from onchip.bounds.layer.turns import first_and_last, waiting_turns
 from onchip.bounds.layer.unit_shares import AnyUnrolling
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
+from onchip.model.layer.accesses import port_for
 from onchip.model.layer.cost import access_of
 from onchip.model.layer.limits import array_of
-from onchip.model.layer.ports import port_for
-from onchip.model.unrolling.ways import all_ways
+from onchip.model.unrolling.unrolling import all_ways
 
 SAFE: Final = 1 - 1e-9
 """Factor that covers the difference between float sums in different orders."""

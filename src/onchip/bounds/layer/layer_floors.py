@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.answer.layer_mapping import loops_along
-from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.operands_kept import operands_kept
+from onchip.answer.layer_problem import LayerProblem, operands_kept
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, MemoryLevel, Operand

@@ -22,12 +22,11 @@ from onchip.ir.layer import INPUT, Axis, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Shape, integers
-from onchip.ops.derive.banded_operands import LOOKUPS
-from onchip.ops.derive.fusable import MATRIX_RANKS, Layout, pixels_of
-from onchip.ops.derive.operands import multiplies_matrices, multiplies_rows, works_on_rows
-from onchip.ops.derive.without_nest import WITHOUT_NEST
-from onchip.ops.views.fusable_views import SAME_ELEMENTS
-from onchip.ops.views.views import RESIZES, Pace, paces_of
+from onchip.ops.fusable import MATRIX_RANKS, Layout, pixels_of
+from onchip.ops.fusable_reading import SAME_ELEMENTS
+from onchip.ops.layers_of import WITHOUT_NEST, multiplies_matrices, multiplies_rows, works_on_rows
+from onchip.ops.nests import LOOKUPS
+from onchip.ops.views import RESIZES, Pace, paces_of
 
 VIEWS: Final = SAME_ELEMENTS | {"Slice", "Pad"} | RESIZES
 """Kinds without a loop nest that may lie inside a tiled stack, which computes only the pixels seen of them."""

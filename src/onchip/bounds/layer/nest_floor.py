@@ -22,7 +22,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.model.program.copies import may_hold
+from onchip.model.program.compute_cost import may_hold
 
 FROM_OUTSIDE: Final = (Role.INPUT, Role.PARAMETER)
 """Roles of tensors that only DRAM has before their first read."""

@@ -18,8 +18,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.bounds.layer.nest_work import NestWork
 from onchip.ir.layer import Layer
-from onchip.model.layer.ports import port_for, ports_of
-from onchip.model.program.rates import MemoryRates
+from onchip.model.layer.accesses import port_for, ports_of
+from onchip.model.program.compute_cost import MemoryRates
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.layer.nest_work import work_of_all
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT, Layer
+from onchip.model.layer.accesses import port_for, ports_of
 from onchip.model.layer.limits import array_of
-from onchip.model.layer.ports import port_for, ports_of
-from onchip.model.unrolling.ways import Ways
+from onchip.model.unrolling.unrolling import Ways
 
 ByWay: TypeAlias = NDArray[np.float64]
 SLIDING = frozenset("PQRS")

@@ -34,11 +34,11 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.rates import MemoryRates
-from onchip.ops.derive.banded_operands import LOOKUPS
-from onchip.ops.derive.fusable import pixels_of
-from onchip.ops.derive.operands import multiplies_rows
-from onchip.ops.views.joined_maps import JoinedMaps, parts_of
+from onchip.model.program.compute_cost import MemoryRates
+from onchip.ops.fusable import pixels_of
+from onchip.ops.layers_of import multiplies_rows
+from onchip.ops.nests import LOOKUPS
+from onchip.ops.views import JoinedMaps, parts_of
 
 MOST_SWEEPS: Final = 6
 """Limit on the sweeps over all operators that improve prices."""

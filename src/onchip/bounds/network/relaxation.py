@@ -24,10 +24,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.copies import dram_cycles
-from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
-from onchip.ops.derive.banded_operands import BandedOperand, operands_of
-from onchip.ops.views.joined_maps import JoinedMaps, joined_maps, may_be_views
+from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, MemoryRates, dram_cycles
+from onchip.ops.nests import BandedOperand, operands_of
+from onchip.ops.views import JoinedMaps, joined_maps, may_be_views
 
 _MARGIN: Final = 1e-9
 """Upper bound on the relative error of sums of floating-point numbers."""

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from onchip.model.lifetimes.bit_masks import mask_of
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem, mask_of
 from onchip.model.lifetimes.precedence import Precedence, uses_of
 
 FEWEST_OPERATORS: Final = 6

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.model.lifetimes.bit_masks import bits
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem, bits
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from functools import reduce
 from operator import and_, or_
 
 from onchip.bounds.retention.descent import Descent
-from onchip.model.lifetimes.bit_masks import bits, mask_of
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.model.lifetimes.precedence import Precedence, uses_of
 
 

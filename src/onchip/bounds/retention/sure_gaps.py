@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onchip.bounds.retention.descent import Descent, no_descent
-from onchip.model.lifetimes.bit_masks import bits, mask_of
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.model.lifetimes.precedence import Precedence, uses_of
 
 

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onchip.answer.document import PlanDocument
-from onchip.answer.program import Compute
-from onchip.answer.residencies import residencies_of
+from onchip.answer.program import Compute, residencies_of
 from onchip.errors import InputError, PlanError
-from onchip.formats.canonical import to_json
-from onchip.formats.files import read_file
+from onchip.formats.files import read_file, to_json
 from onchip.formats.own.plan_json import memory_fields, plan_to_json
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator

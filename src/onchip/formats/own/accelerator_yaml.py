@@ -19,8 +19,7 @@ from onchip.arch.energy_laws import EnergyLaw, EnergyTable, SquareRootLaw
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.arch.sharing import SharedKinds
 from onchip.errors import AcceleratorError, InputError, errors_in_file
-from onchip.formats.canonical import canonical_sha256
-from onchip.formats.files import read_file
+from onchip.formats.files import canonical_sha256, read_file
 from onchip.formats.own.fields import present
 from onchip.formats.sizes import format_size, parse_size
 from onchip.formats.validation import Format, check_format, errors_at, field_path, validate

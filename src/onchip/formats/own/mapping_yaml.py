@@ -15,8 +15,7 @@ from typing_extensions import TypedDict
 from onchip.answer.document import Claim, Document, MappingDocument, NamedMapping, Reading, Source
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.result import Status
-from onchip.formats.canonical import to_json
-from onchip.formats.files import read_file, write_file
+from onchip.formats.files import read_file, to_json, write_file
 from onchip.formats.own.fields import (
     LayerFields,
     NestFields,

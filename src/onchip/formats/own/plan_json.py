@@ -13,15 +13,23 @@ from typing import Final, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Split
-from onchip.answer.problem import Count, Durations, Objective, Order, Placement, Rate, Transfers
+from onchip.answer.problem import (
+    Count,
+    Durations,
+    Objective,
+    Order,
+    Placement,
+    Rate,
+    Recomputation,
+    Recompute,
+    Transfers,
+)
 from onchip.answer.program import Plan
-from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.arch.sharing import NO_SHARING, SharedKinds
 from onchip.errors import PlanError, errors_in_file
-from onchip.formats.canonical import document_text
-from onchip.formats.files import ONNX_SUFFIX, read_file, write_file
+from onchip.formats.files import ONNX_SUFFIX, document_text, read_file, write_file
 from onchip.formats.own.fields import (
     BindingFields,
     InstructionFields,

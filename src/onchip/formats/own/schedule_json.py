@@ -20,8 +20,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
 from onchip.errors import errors_in_file
-from onchip.formats.canonical import document_text
-from onchip.formats.files import read_file, write_file
+from onchip.formats.files import document_text, read_file, write_file
 from onchip.formats.own.accelerator_yaml import AcceleratorFields, accelerator_fields, accelerator_of
 from onchip.formats.own.fields import (
     BindingFields,

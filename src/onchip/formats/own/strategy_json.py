@@ -18,8 +18,7 @@ from onchip.answer.stacks import OverlapMode, StackStrategy, StrategyError, Tili
 from onchip.answer.strategy import EnergyCause, FusionStrategy, TileMapping, named_parts, nested_figures
 from onchip.arch.memory import DRAM
 from onchip.errors import errors_in_file
-from onchip.formats.canonical import document_text
-from onchip.formats.files import read_file, write_file
+from onchip.formats.files import document_text, read_file, write_file
 from onchip.formats.own.fields import (
     BindingFields,
     LayerFields,

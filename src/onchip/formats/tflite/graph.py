@@ -12,9 +12,8 @@ from onchip.formats.tflite.file import ModelFile, bits_of, type_name
 from onchip.formats.tflite.kinds import DescribedOperator, Operands, description_of, in_own_words
 from onchip.formats.tflite.network import FlatNetwork, NetworkOperator
 from onchip.formats.tflite.storage import MapLayouts, Presentation, TensorStorage
-from onchip.ir.graph import Graph
+from onchip.ir.graph import Graph, State
 from onchip.ir.operator import Operator
-from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 
 

@@ -37,11 +37,11 @@ from onchip.formats.tflite.network import (
     FlatNetwork,
     NetworkOperator,
     NetworkTensor,
+    Values,
     Variables,
     ensure_written_before_read,
     named,
 )
-from onchip.formats.tflite.runtime import Values
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import size_in_bytes
 from onchip.model.capacity.inner_peak import inner_peak_bytes

@@ -27,11 +27,10 @@ from onchip.errors import GraphError, InputError, OpenDimensionsError
 from onchip.formats.networks import NEXT
 from onchip.formats.torch.recording import Recording
 from onchip.formats.torch.replay import STATES, ExportReplay, OpenShapes, ReplayOptions, Sizes, first_line
-from onchip.ir.graph import Graph
+from onchip.ir.graph import Graph, State
 from onchip.ir.operator import Operator
-from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
-from onchip.transform.rewrite.states import state_written_by
+from onchip.transform.rewrite.shared_bytes import state_written_by
 
 
 def exported(

@@ -16,10 +16,8 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
 from onchip.model.accounting.accounting import Accounting
-from onchip.model.accounting.zigzag_batch import RealCosts, ZigzagCosts
-from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.limits import array_of, check_memories
-from onchip.model.layer.tables import Chosen, Costs, CostStatus
+from onchip.model.layer.tables import Chosen, Costs, CostStatus, LayerCosts, RealCosts, ZigzagCosts
 from onchip.model.unrolling.unrolling import Unrolled
 from onchip.search.budget.limits import Run
 

@@ -24,12 +24,10 @@ from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
 from onchip.mapping.baselines.best import BestRow, costs_of_rows, mapping_of
 from onchip.mapping.space.prefix_shifts import FirstOfDefines
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, Accounting
-from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.limits import array_of, check_memories
-from onchip.model.layer.tables import Chosen, empty_chosen
-from onchip.model.unrolling.factors import prime_counts
+from onchip.model.layer.tables import Chosen, LayerCosts, empty_chosen
 from onchip.model.unrolling.tiles import TileElements, Tiles, sides_of, tiles_of
-from onchip.model.unrolling.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
+from onchip.model.unrolling.unrolling import Unrolled, Unrolling, prime_counts, unrolled_as_asked, unrolled_greedily
 from onchip.native import FactorKind, FilledLevel, LomaOrders
 from onchip.search.budget.limits import Run
 

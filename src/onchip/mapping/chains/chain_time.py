@@ -24,7 +24,7 @@ from onchip.mapping.chains.chain import OperandChain
 from onchip.mapping.chains.lattice import Along, Lattice
 from onchip.mapping.chains.least import Boundaries, Criterion, highest_mean
 from onchip.mapping.prove.unrolled_ways import LEADING, UnrolledWays
-from onchip.model.layer.ports import port_for, ports_of
+from onchip.model.layer.accesses import port_for, ports_of
 
 Waits: TypeAlias = tuple[tuple[Along, Along], ...]
 """Transfers that stall one by one: minimum count and duration in cycles of each."""

@@ -12,7 +12,7 @@ from onchip.answer.result import Result
 from onchip.errors import AcceleratorError, InputError
 from onchip.mapping.cosa.cosa import solve_as_cosa
 from onchip.mapping.cosa.machine import CosaWeights
-from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.tables import LayerCosts
 from onchip.search.budget.limits import Run
 
 

@@ -20,7 +20,7 @@ from onchip.mapping.cosa.machine import CosaMachine, CosaWeights, Place
 from onchip.mapping.cosa.model import CosaModel
 from onchip.mapping.cosa.objective import fits, objective_of
 from onchip.mapping.cosa.placement import FactorPlacement, factors_of
-from onchip.model.unrolling.factors import padded_bound
+from onchip.model.unrolling.unrolling import padded_bound
 from onchip.search.budget.limits import Run
 from onchip.search.mip import MipOutcome, solve_mip
 

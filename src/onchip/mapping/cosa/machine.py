@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onchip.answer.layer_mapping import loops_along
-from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.operands_kept import operands_kept
+from onchip.answer.layer_problem import LayerProblem, operands_kept
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
 from onchip.errors import AcceleratorError, InputError

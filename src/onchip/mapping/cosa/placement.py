@@ -9,7 +9,7 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping, Loop, even
 from onchip.arch.memory import Operand
 from onchip.mapping.cosa.machine import CosaMachine, Place
-from onchip.model.unrolling.factors import prime_counts
+from onchip.model.unrolling.unrolling import prime_counts
 
 Factor = tuple[str, int]
 """A loop and one of its primes; 1 for a loop of R, S, P, Q with bound 1, since its place counts too."""

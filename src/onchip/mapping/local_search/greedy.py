@@ -18,9 +18,8 @@ from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.layer import INPUT, RELEVANT
 from onchip.mapping.baselines.loma import inside_first, last_apart
 from onchip.mapping.local_search.one_by_one import one_by_one
-from onchip.model.layer.batch import LayerCosts
-from onchip.model.unrolling.factors import prime_counts
-from onchip.model.unrolling.unrolling import Unrolled, unrolled_greedily
+from onchip.model.layer.tables import LayerCosts
+from onchip.model.unrolling.unrolling import Unrolled, prime_counts, unrolled_greedily
 
 ORDERS: Final = (
     ("S", "R", "C", "Q", "P", "K", "G", "N"),

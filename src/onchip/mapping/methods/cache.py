@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
-from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.operands_kept import leaves_something_out
+from onchip.answer.layer_problem import LayerProblem, leaves_something_out
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.errors import CacheWarning, InputError

@@ -21,9 +21,7 @@ from onchip.mapping.baselines.loma import filled_orders, last_apart
 from onchip.model.accounting.accounting import INTERPRETER
 from onchip.model.layer.cost import access_of
 from onchip.model.layer.limits import array_of
-from onchip.model.unrolling.factors import padded_bound
-from onchip.model.unrolling.unrolling import Unrolled
-from onchip.model.unrolling.ways import Ways, some_ways
+from onchip.model.unrolling.unrolling import Unrolled, Ways, padded_bound, some_ways
 
 LARGEST_PRIME: Final = 5
 """Largest prime factor of a padded temporal loop, so that it can be split."""

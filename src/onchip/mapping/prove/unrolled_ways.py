@@ -23,7 +23,7 @@ from onchip.mapping.chains.rows import AxisRows
 from onchip.mapping.chains.starts import Units
 from onchip.mapping.prove.idle_turns import idle_turns
 from onchip.model.layer.limits import array_of
-from onchip.model.unrolling.ways import Ways
+from onchip.model.unrolling.unrolling import Ways
 
 MOST_APART: Final = 32
 """Maximum number of iteration counts, with idle units, that are split into cases at once."""

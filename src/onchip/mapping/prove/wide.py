@@ -23,10 +23,9 @@ from onchip.mapping.prove.bounds import WayBounds
 from onchip.mapping.prove.remainders import ended_short, starts
 from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.mapping.tile_search.exact import METHOD, OBJECTIVES, ExactMapper, mapping_of
-from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of
-from onchip.model.layer.native_layer import native_layer, native_machine
+from onchip.model.layer.tables import LayerCosts, native_layer, native_machine
 from onchip.native import ExactRefiner
 from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Run

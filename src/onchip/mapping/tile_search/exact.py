@@ -13,8 +13,8 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
 from onchip.mapping.tile_search.space import space_of
-from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.limits import array_of
+from onchip.model.layer.tables import LayerCosts
 from onchip.native import ExactMapper as CompiledMapper
 from onchip.native import ExactNest, ExactObjective, StopToken
 from onchip.search.budget.limits import Run

@@ -13,10 +13,8 @@ from onchip.arch.memory import MemoryLevel
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import INPUT, LOOPS, RELEVANT, Layer
 from onchip.model.layer.limits import array_of
-from onchip.model.layer.native_layer import native_layer, native_machine
-from onchip.model.layer.tables import OPERANDS
-from onchip.model.unrolling.factors import divisors, prime_counts
-from onchip.model.unrolling.ways import choices_within
+from onchip.model.layer.tables import OPERANDS, native_layer, native_machine
+from onchip.model.unrolling.unrolling import choices_within, divisors, prime_counts
 from onchip.native import ExactSpace
 
 NO_CLASS: Final = 3

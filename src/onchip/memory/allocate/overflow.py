@@ -14,9 +14,16 @@ from itertools import permutations
 from math import gcd
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
+from onchip.answer.packing import (
+    Buffer,
+    Overflow,
+    Packing,
+    PackingProblem,
+    StaticPacking,
+    StaticPackingProblem,
+    StaticPlace,
+)
 from onchip.answer.result import Result, Status, Stop
-from onchip.answer.static_packing import StaticPacking, StaticPackingProblem, StaticPlace
 from onchip.memory.allocate.construct import Filling
 from onchip.memory.allocate.exact import Attempt, Knowledge, clipped, finding_of, unpackable_stretches
 from onchip.memory.allocate.pack import least_capacity

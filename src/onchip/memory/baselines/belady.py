@@ -29,7 +29,7 @@ from onchip.memory.decisions import (
     schedule_of_moves,
 )
 from onchip.memory.spill.min_peak import with_order_settled
-from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable
 from onchip.search.budget.limits import Run
 

@@ -15,8 +15,7 @@ from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result
 from onchip.memory.baselines.pinned import Pins, solve_by_pinning_whole_lives
-from onchip.model.lifetimes.bit_masks import bits
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem, bits
 from onchip.search.budget.limits import Run
 
 

@@ -20,9 +20,8 @@ from onchip.memory.decisions import PlanIncumbent, SearchMove, non_compulsory_co
 from onchip.memory.spill.exact import solve_exactly
 from onchip.memory.spill.min_peak import with_given_order
 from onchip.memory.spill.search import BestFirstSearch
-from onchip.model.capacity.fitting import operators_that_do_not_fit
-from onchip.model.lifetimes.bit_masks import bits, mask_of
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import without_bound
 

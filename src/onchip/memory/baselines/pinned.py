@@ -21,9 +21,8 @@ from onchip.memory.allocate.residencies import packing_problem
 from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, non_compulsory_cost
 from onchip.memory.effort import STEP
 from onchip.memory.spill.min_peak import with_order_settled
-from onchip.model.capacity.fitting import operators_that_do_not_fit, places_of_operands
-from onchip.model.lifetimes.bit_masks import bits
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit, places_of_operands
+from onchip.model.lifetimes.indexed import IndexedProblem, bits
 from onchip.search.budget.limits import Run
 
 

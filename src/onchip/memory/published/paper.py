@@ -26,9 +26,9 @@ from onchip.memory.decisions import (
     schedule_of_moves,
 )
 from onchip.memory.spill.min_peak import with_order_settled
-from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.model.lifetimes.windows import Windows
+from onchip.model.lifetimes.precedence import Windows
 from onchip.search.budget.limits import Run
 from onchip.search.mip import MipOutcome, UnfinishedModelError, solve_mip
 

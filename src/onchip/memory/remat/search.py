@@ -13,8 +13,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from onchip.memory.decisions import SearchMove
-from onchip.model.lifetimes.bit_masks import bits
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem, bits
 from onchip.search.budget.limits import Run
 
 SETS_BETWEEN_LOOKS = 1024

@@ -29,7 +29,7 @@ from onchip.memory.remat.search import RecomputationSearch
 from onchip.memory.remat.stages import Moment, StageModel, StagesAnswer, moment_of_any_order, moments_of_order
 from onchip.memory.spill.exact import solve_exactly
 from onchip.memory.spill.min_peak import with_order_settled
-from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Run

@@ -15,9 +15,8 @@ from onchip.answer.problem import Objective, Placement
 from onchip.answer.result import Result, Status
 from onchip.ir.tensor import Role
 from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, non_compulsory_cost
-from onchip.model.lifetimes.bit_masks import bits
-from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable
-from onchip.model.lifetimes.windows import Windows
+from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable, bits
+from onchip.model.lifetimes.precedence import Windows
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
 

@@ -15,9 +15,8 @@ from onchip.arch.memory import DRAM
 from onchip.ir.tensor import Role
 from onchip.memory.decisions import PlanIncumbent
 from onchip.memory.retention.addressed import StepPlace
-from onchip.model.lifetimes.bit_masks import bits
-from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.model.lifetimes.windows import Windows
+from onchip.model.lifetimes.indexed import IndexedProblem, bits
+from onchip.model.lifetimes.precedence import Windows
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
 

@@ -16,10 +16,8 @@ import numpy as np
 from onchip.bounds.retention.possible_gaps import PossibleGap
 from onchip.bounds.retention.sure_gaps import SureGap
 from onchip.memory.effort import STEP
-from onchip.model.lifetimes.bit_masks import bits, mask_of
-from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.model.lifetimes.precedence import Precedence, uses_of
-from onchip.model.lifetimes.sure_needs import flags_of
+from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
+from onchip.model.lifetimes.precedence import Precedence, flags_of, uses_of
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.search.strategy.stage import of_one_worker

@@ -27,7 +27,7 @@ from onchip.memory.spill.min_peak import orders_to_start_from, with_order_settle
 from onchip.memory.spill.peak import solve_peak
 from onchip.memory.spill.scratchpads import ScratchpadsPlanner
 from onchip.memory.spill.search import BestFirstSearch, LeastBytes, LeastBytesParams
-from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Run

@@ -14,7 +14,7 @@ from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Result, Stop
 from onchip.memory.effort import STEP
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.model.lifetimes.sure_needs import sure_needs_bytes
+from onchip.model.lifetimes.precedence import sure_needs_bytes
 from onchip.native import PeakOperator, PeakOutcome, PeakSearch, StopToken, peak_needs
 from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Run

@@ -19,8 +19,7 @@ from onchip.memory.allocate.exact import Attempt, Knowledge, finding_of
 from onchip.memory.allocate.residencies import packing_problem
 from onchip.memory.decisions import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
 from onchip.memory.effort import STEP
-from onchip.model.lifetimes.bit_masks import bits
-from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem, bits
 from onchip.search.budget.limits import Run
 
 

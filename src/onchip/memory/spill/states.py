@@ -15,12 +15,14 @@ from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import Memory
-from onchip.ir.state import State
-from onchip.model.capacity.bounds import StateLayout, compulsory_cost, states_of_least_need
-from onchip.model.capacity.states import (
+from onchip.ir.graph import State
+from onchip.model.capacity.bounds import (
+    StateLayout,
+    compulsory_cost,
     loaded_cost,
     memories_of_state,
     order_of_kept_states,
+    states_of_least_need,
     states_updated_in_place,
     with_updates_in_place,
     without_pairs_of_states,

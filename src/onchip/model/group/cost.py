@@ -22,9 +22,7 @@ from onchip.model.group.machine import FusedMachine, check_machine
 from onchip.model.group.mapper import Mapper
 from onchip.model.group.sums import FusedSums, Sums, times, total
 from onchip.model.group.tiles import column_cache_bits, row_cache_bits
-from onchip.ops.derive.back_calculation import AxisName
-from onchip.ops.derive.back_calculation_classes import tiled_axis
-from onchip.ops.derive.fusable import Stack
+from onchip.ops.fusable import AxisName, Stack, tiled_axis
 
 
 @dataclass(frozen=True, slots=True)

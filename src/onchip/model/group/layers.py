@@ -19,7 +19,7 @@ from onchip.model.group.mapper import Mapper
 from onchip.model.group.tiles import LayerTile, Made, Seen, StackTile
 from onchip.model.layer.cost import LayerCost
 from onchip.model.program.group_copies import CopiesCost, MapCopy, copies_cost
-from onchip.ops.derive.fusable import Stack
+from onchip.ops.fusable import Stack
 
 
 @dataclass(frozen=True, slots=True)

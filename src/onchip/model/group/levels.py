@@ -17,8 +17,7 @@ from onchip.model.accounting.conventions import Conventions
 from onchip.model.group.machine import FusedMachine
 from onchip.model.group.tiles import StackTile, both_caches_bits, column_cache_bits, row_cache_bits, stack_tile
 from onchip.model.layer.limits import array_of
-from onchip.ops.derive.back_calculation_classes import TiledAxis
-from onchip.ops.derive.fusable import Stack
+from onchip.ops.fusable import Stack, TiledAxis
 
 RowKind: TypeAlias = tuple[int, int]  # classes of the tile's rows and of the rows that size the column caches
 ColumnKind: TypeAlias = tuple[int, bool]  # class, and True if the tile begins a row

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.model.group.cost import StackCost
-from onchip.model.layer.chains import boundaries
 from onchip.model.layer.limits import needed_bits
+from onchip.model.layer.ragged import boundaries
 
 
 def peak_bytes_of(costs: Iterable[StackCost]) -> Mapping[str, int]:

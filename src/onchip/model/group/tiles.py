@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onchip.ir.layer import Layer
-from onchip.ops.derive.back_calculation_classes import ReadExtent, TileClass, TiledAxis
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Read, Stack
-from onchip.ops.derive.tile_layer import layer_of_tile
+from onchip.ops.fusable import FeatureMap, FusableLayer, Read, ReadExtent, Stack, TileClass, TiledAxis
+from onchip.ops.nests import layer_of_tile
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from onchip.errors import AcceleratorError
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT
 from onchip.model.accounting.accounting import INTERPRETER, Accounting, settled
 from onchip.model.layer.accesses import Accesses, bits_below, layer_accesses
-from onchip.model.layer.chains import Crossed, boundaries
 from onchip.model.layer.latency import Latency, latency
 from onchip.model.layer.limits import array_of, checked_boundaries, needed_bits
+from onchip.model.layer.ragged import Crossed, boundaries
 from onchip.model.layer.tiles import Boundary
 
 ORDER: Final = (OUTPUT, WEIGHT, INPUT)

@@ -15,7 +15,7 @@ from onchip.errors import AcceleratorError
 from onchip.ir.layer import OUTPUT, Layer
 from onchip.model.accounting.accounting import INTERPRETER, Accounting
 from onchip.model.layer.accesses import bits_below, output_bits_in
-from onchip.model.layer.chains import Crossed, boundaries
+from onchip.model.layer.ragged import Crossed, boundaries
 from onchip.model.layer.tiles import Boundary
 
 

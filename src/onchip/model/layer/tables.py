@@ -1,4 +1,4 @@
-"""The cost model's inputs and outputs as flat arrays, shared with the compiled versions.
+"""Layers and mappings as the arrays of the compiled cost model, and costs of many mappings at once.
 
 Operands are input, weight, output; levels are in the accelerator's order, then DRAM; loops are in LOOPS order.
 """
@@ -6,19 +6,26 @@ Operands are input, weight, output; levels are in the accelerator's order, then 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onchip import native
 from onchip.answer.layer_mapping import LayerMapping, MappingError, Move
 from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import stated
 from onchip.arch.memory import Operand
-from onchip.ir.layer import INPUT, LOOPS, OUTPUT, WEIGHT, Layer
-from onchip.model.layer.cost import access_of
-from onchip.model.layer.limits import array_of
-from onchip.model.layer.ports import port_for
+from onchip.errors import InputError
+from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
+from onchip.model.accounting.accounting import DEFINES, ZIGZAG, Accounting
+from onchip.model.layer.accesses import port_for
+from onchip.model.layer.cost import access_of, layer_cost
+from onchip.model.layer.limits import array_of, check_array, check_memories
+from onchip.model.unrolling.parts import check_parts
 
 Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
@@ -147,3 +154,177 @@ def empty_chosen(rows: int, loops: int, levels: int) -> Chosen:
         np.zeros(rows, np.int64), zeros(), zeros(), zeros(), zeros(),
         np.full((rows, 3, levels), -1, np.int64),
     )  # fmt: skip
+
+
+SIDES: Final = ("P", "R", "Q", "S")
+MOST_OUTPUTS: Final = 1 << 16  # per axis, since each position of a tile is examined
+MOST_FILTERS: Final = 1 << 12
+MOST_MACS: Final = 1 << 46  # with elements of at most 64 bits, no sum overflows 64 bits
+
+
+def native_layer(layer: Layer, accelerator: Accelerator) -> native.LayerShape:
+    """Return the layer for compiled code; raises InputError for a layer that is too large."""
+    _check_size(layer)
+    axes = [
+        native.LayerAxis(
+            outputs=layer.bounds[axis.output_loop],
+            filters=layer.bounds[axis.filter_loop],
+            stride=axis.stride,
+            dilation=axis.dilation,
+            padding=axis.padding,
+            size=axis.size,
+        )
+        for axis in layer.axes
+    ]
+    return native.LayerShape(
+        relevant=[[loop in RELEVANT[operand] for loop in LOOPS] for operand in OPERANDS],
+        side_of=[SIDES.index(loop) if loop in SIDES else -1 for loop in LOOPS],
+        is_channel=[loop in RELEVANT[INPUT] and loop not in SIDES for loop in LOOPS],
+        bits=[layer.bits(operand) for operand in OPERANDS],
+        elements=[layer.elements(operand) for operand in OPERANDS],
+        partial_bits=layer.partial_bits,
+        has_weight=layer.has_weight,
+        mac_energy_pj=layer.macs * stated(array_of(accelerator).mac_energy_pj),
+        axes=axes,
+    )
+
+
+def _check_size(layer: Layer) -> None:
+    expected = None
+    if layer.macs > MOST_MACS:
+        expected = f"at most {MOST_MACS} multiply-accumulates"
+    if max(layer.p, layer.q) >= MOST_OUTPUTS or max(layer.r, layer.s) >= MOST_FILTERS:
+        expected = f"P, Q below {MOST_OUTPUTS}, R, S below {MOST_FILTERS}"
+    if expected is not None:
+        raise InputError("it is too large for the compiled cost model", place="layer", expected=expected)
+
+
+def native_machine(problem: LayerProblem) -> native.LayerMachine:
+    """Return the accelerator for compiled code, DRAM as the last level with unlimited capacity.
+
+    Raises AcceleratorError if the accelerator's description is incomplete.
+    """
+    machine = machine_of(problem)
+    columns = (
+        machine.serves.tolist(),
+        [*machine.capacity_bits.tolist(), 0],
+        [*machine.double_buffered.tolist(), False],
+        machine.shortest.tolist(),
+        machine.read_pj.tolist(),
+        machine.write_pj.tolist(),
+        machine.port.tolist(),
+    )
+    names = ("serves", "capacity_bits", "is_double_buffered", "shortest_bits", "read_pj", "write_pj", "port")
+    levels = [native.MachineLevel(**dict(zip(names, level, strict=True))) for level in zip(*columns, strict=True)]
+    return native.LayerMachine(
+        levels=levels,
+        units=machine.units.tolist(),
+        bits_per_cycle=machine.bits_per_cycle.tolist(),
+        home=machine.home.tolist(),
+    )
+
+
+class LayerCosts:
+    """A compiled cost model for mappings of one layer; `executed` is the layer with its padded bounds.
+
+    Raises AcceleratorError if the accelerator's description is incomplete, InputError for a layer that is too large.
+    """
+
+    def __init__(self, problem: LayerProblem, executed: Layer | None = None) -> None:
+        self._problem = problem
+        self._layer = problem.layer if executed is None else executed
+        self._costs = native.LayerCosts(native_layer(self._layer, problem.accelerator), native_machine(problem))
+
+    def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
+        """Return the mappings as flat arrays, which a search may also fill itself.
+
+        Raises MappingError if a mapping is illegal at any capacity.
+        """
+        for mapping in mappings:
+            check_memories(self._problem, mapping)
+            check_array(self._problem.accelerator, mapping)
+        return chosen_of(self._layer, self._problem, mappings)
+
+    def of_chosen(self, chosen: Chosen) -> Costs:
+        """Return costs by row: energy infinite and cycles -1 if a capacity or the array is exceeded (see `status`).
+
+        The same holds for status INTERLEAVED: only `layer_cost` counts these.
+        """
+        return Costs(*self._costs.of(*chosen))
+
+    def of(self, mappings: Sequence[LayerMapping]) -> Costs:
+        """Return costs as `of_chosen` does, with INTERLEAVED mappings costed by `layer_cost`."""
+        costs = self.of_chosen(self.encode(mappings))
+        for row in np.flatnonzero(costs.status == CostStatus.INTERLEAVED).tolist():
+            try:
+                cost = layer_cost(self._problem, mappings[row])
+            except MappingError:
+                costs.status[row] = CostStatus.OVER_CAPACITY
+            else:
+                costs.energy_pj[row], costs.cycles[row] = cost.energy_pj, round(cost.cycles)
+                costs.status[row] = CostStatus.COSTED
+        return costs
+
+
+class RealCosts(NamedTuple):
+    """Costs by row; cycles are whole numbers unless loads are hidden behind the loops."""
+
+    energy_pj: Reals
+    cycles: Reals
+    status: Integers
+
+
+class ZigzagCosts:
+    """A compiled cost model for mappings of one layer; `accounting` is ZIGZAG or DEFINES, with any systolic dimensions.
+
+    The layer has its bounds without padding. Raises AcceleratorError if the accelerator's description is incomplete,
+    InputError for another accounting or a layer that is too large.
+    """
+
+    def __init__(self, problem: LayerProblem, accounting: Accounting = ZIGZAG) -> None:
+        if replace(accounting, systolic=()) not in (ZIGZAG, DEFINES):
+            expected = "ZIGZAG or DEFINES, with any systolic dimensions"
+            raise InputError("the compiled cost model does not know it", place="accounting", expected=expected)
+        self._problem = problem
+        both = {Operand.INPUT, Operand.WEIGHT}
+        self._costs = native.ZigzagCosts(
+            layer=native_layer(problem.layer, problem.accelerator),
+            bounds=list(problem.layer.bounds.values()),
+            machine=native_machine(problem),
+            is_shared=[*(both <= set(level.memory.holds) for level in problem.levels), True],
+            accounting=_native_accounting(accounting, list(array_of(problem.accelerator).sizes)),
+        )
+
+    def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
+        """Return the mappings as flat arrays.
+
+        Raises MappingError if a mapping is illegal at any capacity, or if the mappings' bounds differ.
+        """
+        for mapping in mappings:
+            check_memories(self._problem, mapping)
+            check_array(self._problem.accelerator, mapping)
+            check_parts(self._problem.layer, mapping)
+        executed = mappings[0].layer(self._problem.layer) if mappings else self._problem.layer
+        return chosen_of(executed, self._problem, mappings)
+
+    def of_chosen(self, chosen: Chosen) -> RealCosts:
+        """Return costs by row: energy infinite and cycles -1 if a capacity or the array is exceeded (see `status`)."""
+        return RealCosts(*self._costs.of(*chosen))
+
+    def of(self, mappings: Sequence[LayerMapping]) -> RealCosts:
+        """Return the costs of `mappings` in their order."""
+        return self.of_chosen(self.encode(mappings))
+
+
+def _native_accounting(accounting: Accounting, dimensions: Sequence[str]) -> native.ZigzagAccounting:
+    return native.ZigzagAccounting(
+        units_keep_operands=accounting.units_keep_operands,
+        whole_operands_load_meanwhile=accounting.whole_operands_load_meanwhile,
+        parts_are_cut_late=accounting.parts_are_cut_late,
+        parts_have_whole_room=accounting.parts_have_whole_room,
+        single_taps_are_channels=accounting.single_taps_are_channels,
+        accesses_are_of_a_cycle=accounting.accesses_are_of_a_cycle,
+        lone_transfers_never_stall=accounting.lone_transfers_never_stall,
+        last_sums_overlap=accounting.last_sums_overlap,
+        is_systolic=[name in accounting.systolic for name in dimensions],
+    )

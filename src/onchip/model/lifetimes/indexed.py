@@ -1,4 +1,4 @@
-"""A planning problem in integers: operators and tensors as indices, sets of them as lists or as bit masks.
+"""A planning problem in integers: operators, tensors, live ranges and room as bit masks.
 
 Operator `i` is `problem.graph.operators[i]`, tensor `i` is `problem.counted_tensors[i]`; both are bit `i` of a mask.
 Masks are built on demand: one mask per operator of a graph of 100,000 takes gigabytes.
@@ -6,17 +6,152 @@ Masks are built on demand: one mask per operator of a graph of 100,000 takes gig
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import DRAM, Memory, Operand
+from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.capacity.scratchpad_room import ScratchpadRoom
-from onchip.model.lifetimes.bit_masks import mask_of
-from onchip.model.lifetimes.overwriting import overwritable_inputs
+
+LONG_MASK = 1 << 12
+"""Length from which masks are read as text and built as bytes, in linear instead of quadratic time."""
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Yield the indices of the set bits, lowest first."""
+    if mask.bit_length() > LONG_MASK:
+        yield from _bits_of_long(mask)
+        return
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
+
+
+def mask_of(indices: Iterable[int]) -> int:
+    """Return the mask with these bits set."""
+    listed = tuple(indices)
+    if max(listed, default=0) > LONG_MASK:
+        return _long_mask_of(listed)
+    mask = 0
+    for index in listed:
+        mask |= 1 << index
+    return mask
+
+
+def _bits_of_long(mask: int) -> Iterator[int]:
+    text = bin(mask)[:1:-1]
+    index = text.find("1")
+    while index >= 0:
+        yield index
+        index = text.find("1", index + 1)
+
+
+def _long_mask_of(indices: tuple[int, ...]) -> int:
+    held = bytearray(max(indices) // 8 + 1)
+    for index in indices:
+        held[index >> 3] |= 1 << (index & 7)
+    return int.from_bytes(held, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class OverwritableInput:
+    """An input, its `ties` (outputs with their byte shift after the input's start), and the tensors `inside` others.
+
+    Inputs of one `group` would take the same bytes of an output, so only one can be overwritten.
+    """
+
+    tensor: str
+    ties: tuple[tuple[str, int], ...]
+    inside: tuple[str, ...]
+    group: tuple[str, int]
+
+
+def overwritable_inputs(operator: Operator, graph: Graph, alignment_bytes: int) -> tuple[OverwritableInput, ...]:
+    """Return the overwritable inputs in order of the operator's pairs, without those that violate the alignment."""
+    ties: dict[str, list[tuple[str, int]]] = {}
+    for pair in operator.in_place:
+        if pair.shift_bytes % alignment_bytes == 0:
+            ties.setdefault(pair.input, []).append((pair.output, pair.shift_bytes))
+    found = []
+    for tensor, tied in ties.items():
+        first, shift_bytes = tied[0]
+        lie_within = graph.tensor[first].size_bytes <= graph.tensor[tensor].size_bytes
+        inside = tuple(output for output, _ in tied) if lie_within else (tensor,)
+        found.append(OverwritableInput(tensor, tuple(tied), inside, (first, max(0, -shift_bytes))))
+    return tuple(found)
+
+
+def inside_others(inputs: Iterable[OverwritableInput]) -> frozenset[str]:
+    """Return the tensors inside others if the first input of each group is overwritten."""
+    groups: dict[tuple[str, int], tuple[str, ...]] = {}
+    for one in inputs:
+        groups.setdefault(one.group, one.inside)
+    return frozenset(tensor for tensors in groups.values() for tensor in tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchpadRoom:
+    """The exact capacity check of a scratchpad at one instant, for any alignment.
+
+    Sizes are counted in units of the alignment, rounded up. All but the topmost tensor end at a multiple of the
+    alignment. The topmost may end within the last, partial unit of the capacity if its own last unit is filled no
+    further: those tensors are `may_end_short`.
+    """
+
+    units: tuple[int, ...]
+    padding_bytes: tuple[int, ...]
+    capacity_units: int
+    may_end_short: int
+    alignment_bytes: int
+
+    @classmethod
+    def of(cls, sizes_bytes: tuple[int, ...], memory: Memory) -> ScratchpadRoom:
+        """Count the sizes in units of the memory's alignment."""
+        alignment = memory.alignment_bytes
+        whole, partial = divmod(memory.capacity_bytes, alignment)
+        return cls(
+            units=tuple(-(-size // alignment) for size in sizes_bytes),
+            padding_bytes=tuple(-size % alignment for size in sizes_bytes),
+            capacity_units=whole,
+            may_end_short=mask_of(i for i, size in enumerate(sizes_bytes) if 0 < size % alignment <= partial),
+            alignment_bytes=alignment,
+        )
+
+    def units_of(self, mask: int) -> int:
+        """Return the units that a set of tensors takes."""
+        return self.units_of_all(bits(mask))
+
+    def units_of_all(self, tensors: Iterable[int]) -> int:
+        """Return the units that distinct tensors take."""
+        units = self.units
+        return sum(units[tensor] for tensor in tensors)
+
+    def packed_bytes(self, tensors: Iterable[int], used_units: int) -> int:
+        """Return the minimum arena in bytes of tensors that take `used_units`, all at once."""
+        if self.alignment_bytes == 1:
+            return used_units
+        return used_units * self.alignment_bytes - max((self.padding_bytes[tensor] for tensor in tensors), default=0)
+
+    def ends_short(self, tensors: Iterable[int]) -> bool:
+        """Return True if one of these tensors may end within the last, partial unit of the capacity."""
+        may = self.may_end_short
+        return bool(may) and any(may >> tensor & 1 for tensor in tensors)
+
+    def takes(self, used_units: int, ends_short: bool) -> bool:
+        """Return True if `used_units` fit; `ends_short` is True if one of the tensors may end short."""
+        return used_units <= self.capacity_units or (ends_short and used_units == self.capacity_units + 1)
+
+    def holds(self, mask: int, used_units: int) -> bool:
+        """Return True if a set of tensors that takes `used_units` can be resident at once."""
+        return self.takes(used_units, bool(mask & self.may_end_short))
+
+    def holds_all(self, tensors: Iterable[int], used_units: int) -> bool:
+        """Return True if tensors that take `used_units` can be resident at once."""
+        return used_units <= self.capacity_units or self.takes(used_units, self.ends_short(tensors))
 
 
 @dataclass(frozen=True, slots=True)

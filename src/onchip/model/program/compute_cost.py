@@ -1,4 +1,7 @@
-"""Cost of a Compute: the sum over its operator's loop nests, or one read or write of each operand."""
+"""The cost of Computes and Copies of a schedule, and the rates of memories.
+
+Energies are exact: they use the decimal numbers of the accelerator's file.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,88 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
+from math import ceil
 from typing import Final
 
+from onchip.answer.layer_mapping import LayerMapping, Move
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import stated, summed
-from onchip.arch.memory import DRAM, Direction, Operand
-from onchip.errors import UsageError
-from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
+from onchip.arch.memory import DRAM, Access, Direction, Dma, Memory, Operand, Port
+from onchip.errors import AcceleratorError, UsageError
+from onchip.model.layer.cost import access_of, layer_cost, stated_access
+
+FEMTOJOULES_PER_PICOJOULE = 1000
+
+
+class MemoryRates:
+    """The cycles and energies of an accelerator's addressed memories and DRAM, by name."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.addressed = accelerator.addressed
+        self._accelerator = accelerator
+        self._ports: dict[str, Sequence[Port]] = {level.memory.name: level.ports for level in self.addressed}
+        self._ports[DRAM] = accelerator.dram.ports if accelerator.dram else ()
+        self._rates: dict[tuple[str, Direction], int | None] = {}
+        self._shortest: dict[tuple[str, Direction], tuple[int, Fraction]] = {}
+
+    def cycles(self, memory: str, direction: Direction, bits: int) -> int:
+        """Return the cycles of a transfer, 0 without ports; raises AcceleratorError if no port has the direction."""
+        if not bits:
+            return 0
+        rate = self.bits_per_cycle(memory, direction)
+        return 0 if rate is None else -(-bits // rate)
+
+    def bits_per_cycle(self, memory: str, direction: Direction) -> int | None:
+        """Return the bits per cycle of a direction, or None without ports, which means no limit.
+
+        Raises AcceleratorError if there are ports, but none of the direction.
+        """
+        key = memory, direction
+        if key not in self._rates:
+            self._rates[key] = self._sum_of_ports(memory, direction)
+        return self._rates[key]
+
+    def energy_fj(self, memory: str, direction: Direction, bits: int) -> Fraction:
+        """Return the energy in fJ of reading or writing the bits at once, in whole shortest accesses.
+
+        Raises AcceleratorError if the accelerator does not state the access energy.
+        """
+        shortest_bits, shortest_fj = self.shortest_access(memory, direction)
+        return -(-bits // shortest_bits) * shortest_fj
+
+    def stated_energy_fj(self, memory: str, direction: Direction, bits: int) -> Fraction | None:
+        """Return the energy in fJ of reading or writing the bits at once, or None if it is not stated."""
+        return None if stated_access(self._accelerator, memory) is None else self.energy_fj(memory, direction, bits)
+
+    def shortest_access(self, memory: str, direction: Direction) -> tuple[int, Fraction]:
+        """Return the bits and the energy in fJ of the shortest access; raises AcceleratorError if it is not stated."""
+        key = memory, direction
+        if key not in self._shortest:
+            access = access_of(self._accelerator, memory)
+            bits = access.shortest_access_bits or access.access_bits
+            energy_fj = _decimal(_energy_pj(access, direction)) * FEMTOJOULES_PER_PICOJOULE
+            self._shortest[key] = bits, energy_fj * bits / access.access_bits
+        return self._shortest[key]
+
+    def _sum_of_ports(self, memory: str, direction: Direction) -> int | None:
+        ports = self._ports[memory]
+        found = sum(port.bits_per_cycle for port in ports if port.direction in (direction, Direction.READ_WRITE))
+        if ports and not found:
+            place = "dram" if memory == DRAM else f"memory {memory!r}"
+            raise AcceleratorError(f"no port can {direction}", place=place, expected="one that does, or no ports")
+        return found or None
+
+
+def _energy_pj(access: Access, direction: Direction) -> float:
+    return access.read_energy_pj if direction is Direction.READ else access.write_energy_pj
+
+
+def _decimal(number: float) -> Fraction:
+    """Return the number as written in decimal, not its nearest binary fraction."""
+    return Fraction(str(number))
+
 
 _BOTH: Final = (Direction.READ, Direction.WRITE)
 
@@ -191,3 +269,132 @@ def cost_without_nest(
 def _farthest(rates: MemoryRates, operand: Operand) -> str | None:
     """Return the addressed memory farthest from the MACs that holds the operand, or None."""
     return next((level.memory.name for level in reversed(rates.addressed) if operand in level.memory.holds), None)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCost:
+    """The cost of moving a tensor along `memories`, from its source to its target.
+
+    `stated_energy_fj` is rounded once for the whole copy, and None if it is unknown; `access_pj` are its known parts by
+    memory, unrounded. `cycles` are the set-up plus the slowest hop; `dram_cycles` is the time at DRAM.
+    """
+
+    memories: tuple[str, ...]
+    stated_energy_fj: int | None
+    access_pj: Mapping[str, float]
+    cycles: int
+    dram_cycles: int
+    dram_read_bits: int
+    dram_written_bits: int
+
+    @property
+    def energy_fj(self) -> int:
+        """Return the energy in fJ; raises AcceleratorError if it is unknown."""
+        return stated(self.stated_energy_fj)
+
+
+class CopyPrices:
+    """The costs of copies between an accelerator's addressed memories and DRAM, cached."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self._rates = MemoryRates(accelerator)
+        self._setup_cycles = (accelerator.dma or Dma()).setup_cycles
+        self._names = [*(level.memory.name for level in self._rates.addressed), DRAM]
+        self._place = f"accelerator {accelerator.name!r}"
+        self._known: dict[tuple[int, str, str, bool], CopyCost] = {}
+
+    def of(self, size_bytes: int, source: str, target: str, *, is_parameter: bool) -> CopyCost:
+        """Return the cost of copying a tensor of `size_bytes`.
+
+        Raises AcceleratorError if a memory is not addressed, or has no port.
+        """
+        key = size_bytes, source, target, is_parameter
+        if key not in self._known:
+            self._known[key] = self._price(self.way(source, target, is_parameter=is_parameter), size_bytes * 8)
+        return self._known[key]
+
+    def way(self, source: str, target: str, *, is_parameter: bool) -> tuple[str, ...]:
+        """Return the memories on a copy's path: both ends, and each memory between them that may hold the tensor.
+
+        Raises AcceleratorError for a memory that is not addressed.
+        """
+        low, high = self._rank(source), self._rank(target)
+        between = range(low + 1, high) if low < high else range(low - 1, high, -1)
+        levels = self._rates.addressed
+        passed = [self._names[at] for at in between if may_hold(levels[at].memory, is_parameter=is_parameter)]
+        return (source, *passed, target)
+
+    def _rank(self, memory: str) -> int:
+        if memory not in self._names:
+            expected = f"one of {', '.join(self._names)}"
+            raise AcceleratorError(f"a program cannot address memory {memory!r}", place=self._place, expected=expected)
+        return self._names.index(memory)
+
+    def _price(self, way: tuple[str, ...], bits: int) -> CopyCost:
+        rates, slowest = self._rates, 0
+        ends = [end for hop in pairwise(way) for end in zip(hop, (Direction.READ, Direction.WRITE), strict=True)]
+        energies_fj = [(memory, rates.stated_energy_fj(memory, direction, bits)) for memory, direction in ends]
+        known_fj = [(memory, energy_fj) for memory, energy_fj in energies_fj if energy_fj is not None]
+        parts = {memory: sum((fj for name, fj in known_fj if name == memory), Fraction(0)) for memory, _ in known_fj}
+        for source, target in pairwise(way):
+            reading = rates.cycles(source, Direction.READ, bits)
+            slowest = max(slowest, reading, rates.cycles(target, Direction.WRITE, bits))
+        read_bits, written_bits = (bits if end == DRAM else 0 for end in (way[0], way[-1]))
+        return CopyCost(
+            way,
+            round(sum(parts.values())) if len(known_fj) == len(energies_fj) else None,
+            {memory: float(part / FEMTOJOULES_PER_PICOJOULE) for memory, part in parts.items()},
+            self._setup_cycles + slowest,
+            dram_cycles(rates, read_bits, written_bits),
+            read_bits,
+            written_bits,
+        )
+
+
+def may_hold(memory: Memory, *, is_parameter: bool) -> bool:
+    """Return True if a program may place a parameter, or any other tensor, in the memory."""
+    kinds = (Operand.WEIGHT,) if is_parameter else (Operand.INPUT, Operand.OUTPUT)
+    return any(kind in memory.holds for kind in kinds)
+
+
+def dram_cycles(rates: MemoryRates, read_bits: int, written_bits: int) -> int:
+    """Return the cycles that DRAM is busy with these reads and writes."""
+    reading = rates.cycles(DRAM, Direction.READ, read_bits)
+    return reading + rates.cycles(DRAM, Direction.WRITE, written_bits)
+
+
+_READS: Final = (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
+_DIGITS: Final = 6
+
+
+def nest_cost(problem: LayerProblem, mapping: LayerMapping) -> NestCost:
+    """Return the cost of a nest at its homes; DRAM bits are those of operands without a home.
+
+    Raises MappingError if the mapping does not fit, AcceleratorError if the accelerator's description is incomplete.
+    """
+    cost = layer_cost(problem, mapping)
+    at_dram = [one for one in cost.accesses if one.memory == DRAM]
+    return NestCost(
+        cost.stated_energy_pj,
+        # The model's cycles are a whole number, computed as a sum of fractions.
+        ceil(round(cost.cycles, _DIGITS)),
+        sum(one.elements * one.bits for one in at_dram if one.move in _READS),
+        sum(one.elements * one.bits for one in at_dram if one.move not in _READS),
+        workspace_bytes(problem, cost.needed_bits),
+        cost.mac_energy_pj,
+        cost.memory_energy_pj,
+    )
+
+
+def workspace_bytes(problem: LayerProblem, needs: Mapping[tuple[str, str], int]) -> Mapping[str, int]:
+    """Return the workspace by addressed memory, for tiles and for partial sums wider than the output at their home.
+
+    `needs` are the `needed_bits` of a legal mapping. Memories without a need are omitted.
+    """
+    found: dict[str, int] = {}
+    for level in problem.accelerator.addressed:
+        name = level.memory.name
+        bits = sum(need for (memory, _), need in needs.items() if memory == name) - problem.resident_bits(name)
+        if bits:
+            found[name] = -(-bits // 8)
+    return found

@@ -1,4 +1,4 @@
-"""The simplest cycle model of an operator: its multiply-accumulates over the array.
+"""Multiply-accumulates of operators, their cycles, and stated durations.
 
 An array that unrolls fixed loops takes the product, over a layer's loops, of ceil(loop size / units along it); partly
 filled iterations are lost. A dimension without a loop name unrolls the one of its listed loops, or of all loops, that
@@ -12,23 +12,26 @@ multiply-accumulates of an operator's tiles add up to the operator's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, gcd, prod
+from typing import Final
 
+from onchip.answer.problem import Durations, Problem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.errors import AcceleratorError
+from onchip.arch.memory import Direction, Dma
+from onchip.errors import AcceleratorError, UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.ir.operator import Operator
 from onchip.ir.tile import Tile
 from onchip.ir.window import shapes_computed
-from onchip.ops.contractions.contractions import nests_of
-from onchip.ops.contractions.products import MATRIX_KINDS
-from onchip.ops.derive.visited_elements import elements_visited
-from onchip.ops.registry.entries import ENTRIES
-from onchip.ops.windows.sliding_windows import NoLayerError
+from onchip.ops.contractions import MATRIX_KINDS, nests_of
+from onchip.ops.entries import ENTRIES
+from onchip.ops.nests import elements_visited
+from onchip.ops.windows import NoLayerError
+from onchip.plugins import PluginError, PluginGroup
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv", "ConvInteger", "com.microsoft::FusedConv"})
 
@@ -224,3 +227,59 @@ def _keys(operator: Operator, others: list[tuple[int, ...]]) -> int:
 
 def _integers(value: object) -> tuple[int, ...]:
     return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()
+
+
+MACS: Final = "macs"
+"""Name of the model `SimpleCost`."""
+OPERATOR_COSTS: Final = PluginGroup[[Graph, Accelerator], Mapping[str, int]]("onchip.costs", Mapping)
+"""Cycle models by name; each returns whole cycles, at least 1, for each operator of the graph."""
+
+
+def cycles_by_model(name: str, graph: Graph, accelerator: Accelerator) -> Callable[[Operator], int]:
+    """Return the function from an operator of the graph to its cycles in the named cost model.
+
+    Cycles in an operator's file override the model. Raises UsageError for an unknown name, AcceleratorError if `macs`
+    has no array, PluginError for a plug-in that is broken or omits an operator.
+    """
+    if all(operator.stated.cycles is not None for operator in graph.operators):
+        return _stated_or(lambda _: 0)
+    return _stated_or(_by_model(name, graph, accelerator))
+
+
+def cycles_of_plan(problem: Problem, accelerator: Accelerator, cost: str | None) -> Callable[[Operator], int]:
+    """Return the function from an operator of a plan to its cycles, by the named model or by the plan itself.
+
+    A plan without durations is counted by `macs`. Raises the errors of `cycles_by_model`, and UsageError for an
+    operator that a plan with durations omits.
+    """
+    if cost is None and problem.durations is not None:
+        return problem.durations.of_operator
+    return cycles_by_model(cost or MACS, problem.graph, accelerator)
+
+
+def _stated_or(model: Callable[[Operator], int]) -> Callable[[Operator], int]:
+    return lambda operator: model(operator) if operator.stated.cycles is None else operator.stated.cycles
+
+
+def _by_model(name: str, graph: Graph, accelerator: Accelerator) -> Callable[[Operator], int]:
+    if name == MACS:
+        return SimpleCost(graph, accelerator).cycles
+    model = OPERATOR_COSTS.find(name)
+    if model is None:
+        expected = ", ".join((MACS, *OPERATOR_COSTS.names))
+        raise UsageError(f"no cost model is called {name!r}", place="--cost", expected=expected)
+    cycles = model(graph, accelerator)
+    for operator in graph.operators:
+        said = cycles.get(operator.name)
+        if not isinstance(said, int) or said < 1:
+            place, expected = f"plug-in {name!r} of {OPERATOR_COSTS.name}", "whole cycles, at least 1"
+            raise PluginError(f"it says {said!r} for operator {operator.name!r}", place=place, expected=expected)
+    return lambda operator: cycles[operator.name]
+
+
+def durations_on(accelerator: Accelerator, cycles: Mapping[str, int]) -> Durations:
+    """Return the durations of DMA transfers, with `cycles` for operators that state none."""
+    dma = accelerator.dma or Dma()
+    ports = accelerator.dram.ports if accelerator.dram else ()
+    has_one_channel = any(port.direction is Direction.READ_WRITE for port in ports)
+    return Durations(cycles, dma.queues, dma.setup_cycles, has_one_channel)

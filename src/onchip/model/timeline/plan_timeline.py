@@ -1,4 +1,4 @@
-"""Start and end of each operator and transfer of a plan.
+"""The timeline of a plan, with the energy and the links of its transfers.
 
 The array runs the operators in the plan's order. Transfers go to the DMA queues in turn, each queue in the plan's
 order. A transfer is set up on its queue and then has DRAM exclusively, or the DRAM ports of its direction if reads and
@@ -23,13 +23,133 @@ from dataclasses import dataclass, field
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, Dma
+from onchip.arch.memory import DRAM, Access, Direction, Dma
+from onchip.errors import AcceleratorError
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
-from onchip.model.program.energy import AccessMeter, Energy
-from onchip.model.program.links import Links, StatedLinks
-from onchip.model.timeline.activity import START, Activity, Moment, PlaceUse, Wait, begin_after
-from onchip.model.timeline.array_waits import LatencyParts, latency_parts
+from onchip.model.timeline.activity import (
+    START,
+    Activity,
+    LatencyParts,
+    Moment,
+    PlaceUse,
+    Wait,
+    begin_after,
+    latency_parts,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """The energy of a plan in pJ: multiply-accumulates, scratchpad accesses and DRAM accesses.
+
+    Each operator reads each operand from its scratchpad once and writes each result once. A move over a link reads one
+    scratchpad and writes another. A part is None if the accelerator does not state its cost. Memories nearer to the
+    MACs are excluded, since a plan does not describe them.
+    """
+
+    mac_pj: float | None
+    scratchpad_read_pj: float | None
+    scratchpad_write_pj: float | None
+    dram_read_pj: float | None
+    dram_write_pj: float | None
+
+    @property
+    def total_pj(self) -> float | None:
+        """Return the sum of the parts, or None if one is unknown."""
+        parts = (self.mac_pj, self.scratchpad_read_pj, self.scratchpad_write_pj, self.dram_read_pj, self.dram_write_pj)
+        return None if None in parts else sum(part for part in parts if part is not None)
+
+
+@dataclass(slots=True)
+class AccessMeter:
+    """The accesses of one or several memories; an energy is None once an access has an unknown cost."""
+
+    read_pj: float | None = 0.0
+    write_pj: float | None = 0.0
+
+    def read(self, access: Access | None, size_bytes: int) -> None:
+        """Add a read of `size_bytes`."""
+        more = None if access is None else access.read_energy_pj * accesses(access, size_bytes)
+        self.read_pj = None if self.read_pj is None or more is None else self.read_pj + more
+
+    def write(self, access: Access | None, size_bytes: int) -> None:
+        """Add a write of `size_bytes`."""
+        more = None if access is None else access.write_energy_pj * accesses(access, size_bytes)
+        self.write_pj = None if self.write_pj is None or more is None else self.write_pj + more
+
+
+def accesses(access: Access, size_bytes: int) -> float:
+    """Return the number of accesses for the bytes; the last may be as short as the memory allows."""
+    unit = access.shortest_access_bits or access.access_bits
+    return -(-size_bytes * 8 // unit) * unit / access.access_bits
+
+
+class Links:
+    """The scratchpads of a problem on an accelerator, with their links and the paths to DRAM.
+
+    Scratchpads match by name; a single scratchpad on both sides always matches. Raises AcceleratorError for a
+    scratchpad that the accelerator lacks.
+    """
+
+    def __init__(self, problem: Problem, accelerator: Accelerator) -> None:
+        self.dma = accelerator.dma or Dma()
+        self._accelerator = accelerator
+        self._access: dict[str, Access | None] = {
+            level.memory.name: level.access for level in accelerator.levels if level.is_scratchpad
+        } | {DRAM: accelerator.dram.access if accelerator.dram else None}
+        self._names = _names_of(problem, accelerator)
+
+    @property
+    def has_one_channel(self) -> bool:
+        """Return True if loads and write-backs take turns at DRAM: a read-write port does one at a time."""
+        ports = self._accelerator.dram.ports if self._accelerator.dram else ()
+        return any(port.direction is Direction.READ_WRITE for port in ports)
+
+    def access(self, memory: str) -> Access | None:
+        """Return the access of a scratchpad or DRAM, None if its cost is not stated."""
+        return self._access[self._names[memory]]
+
+    def cycles(self, size_bytes: int, source: str, target: str) -> int:
+        """Return the cycles of a transfer without its set-up; raises AcceleratorError if no rate is stated."""
+        bits_per_cycle = self._accelerator.bits_per_cycle(self._names[source], self._names[target])
+        return -(-size_bytes * 8 // bits_per_cycle)
+
+
+def _names_of(problem: Problem, accelerator: Accelerator) -> dict[str, str]:
+    """Return the accelerator's name of each memory of the plan."""
+    known = [memory.name for memory in accelerator.scratchpads]
+    names = [memory.name for memory in problem.memories]
+    if len(names) == len(known) == 1:
+        return {DRAM: DRAM, names[0]: known[0]}
+    for name in names:
+        if name not in known:
+            raise AcceleratorError(
+                f"it has no scratchpad {name!r}, which the plan uses",
+                place=f"accelerator {accelerator.name!r}",
+                expected=f"one of {', '.join(known)}",
+            )
+    return {name: name for name in (DRAM, *names)}
+
+
+class StatedLinks:
+    """The transfer paths of a problem that states durations, but no energies."""
+
+    def __init__(self, problem: Problem) -> None:
+        durations = problem.known_durations
+        self.dma = Dma(durations.queues, durations.setup_cycles)
+        self.has_one_channel = durations.has_one_channel
+        self._rates = problem.transfers.rates
+
+    def access(self, memory: str) -> Access | None:
+        """Return None: access costs are unknown."""
+        del memory
+        return None
+
+    def cycles(self, size_bytes: int, source: str, target: str) -> int:
+        """Return the cycles of a transfer without its set-up; every path of such a problem has a rate."""
+        rate = self._rates[source, target]
+        return rate.cost(size_bytes) - rate.setup
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,20 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Dma, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.model.program.compute_cost import ComputeCost
-from onchip.model.program.copies import CopyPrices, dram_cycles
-from onchip.model.program.rates import MemoryRates
-from onchip.model.timeline.activity import ON_THE_ARRAY, START, Activity, Moment, PlaceUse, Wait, Way, begin_after
-from onchip.model.timeline.array_waits import LatencyParts, latency_parts
-from onchip.ops.derive.banded_operands import BandedOperand, operands_of
+from onchip.model.program.compute_cost import ComputeCost, CopyPrices, MemoryRates, dram_cycles
+from onchip.model.timeline.activity import (
+    ON_THE_ARRAY,
+    START,
+    Activity,
+    LatencyParts,
+    Moment,
+    PlaceUse,
+    Wait,
+    Way,
+    begin_after,
+    latency_parts,
+)
+from onchip.ops.nests import BandedOperand, operands_of
 
 Freed: TypeAlias = tuple[int, int, Moment]
 """Bytes [start, stop), and the end of their last use."""

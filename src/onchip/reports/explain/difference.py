@@ -11,8 +11,7 @@ from operator import attrgetter
 from re import fullmatch
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
-from onchip.answer.residencies import Residency
+from onchip.answer.program import Allocate, Compute, Copy, Free, Plan, Residency
 from onchip.arch.memory import DRAM
 from onchip.errors import UsageError
 from onchip.formats.sizes import parse_size

@@ -11,12 +11,21 @@ from itertools import accumulate
 from math import gcd
 
 from onchip.answer.problem import Problem
-from onchip.answer.program import Allocate, Compute, Free, Plan
-from onchip.answer.residencies import Residency, Transfer, TransferKind, residencies_of, transfers_of
+from onchip.answer.program import (
+    Allocate,
+    Compute,
+    Free,
+    Plan,
+    Residency,
+    Transfer,
+    TransferKind,
+    residencies_of,
+    transfers_of,
+)
 from onchip.arch.memory import Memory
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
-from onchip.model.lifetimes.overwriting import inside_others, overwritable_inputs
+from onchip.model.lifetimes.indexed import inside_others, overwritable_inputs
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from onchip.answer.problem import Problem, Rate, Transfers
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Dma, Port
-from onchip.model.timeline.activity import Activity, PlaceUse, most_bytes_at_once
-from onchip.model.timeline.array_waits import array_waits, latency_parts
-from onchip.reports.shared.latency import latency_words, wait_lines, wait_objects
-from onchip.reports.shared.words import exact_bytes, percent, printable
+from onchip.model.timeline.activity import Activity, PlaceUse, array_waits, latency_parts, most_bytes_at_once
+from onchip.reports.shared.words import exact_bytes, latency_words, percent, printable, wait_lines, wait_objects
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -16,19 +16,16 @@ import numpy.typing as npt
 
 from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.program import Compute
-from onchip.answer.residencies import Residency, Transfer, residencies_of, transfers_of
+from onchip.answer.program import Compute, Residency, Transfer, residencies_of, transfers_of
 from onchip.answer.schedule import WORKSPACE, Homes, Schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Memory, Operand
 from onchip.ir.layer import Layer
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.layer.cost import energy_pj, layer_cost, stated_access
-from onchip.model.program.compute_cost import ComputeCost
-from onchip.model.program.copies import CopyPrices
-from onchip.model.program.homes import homes_of_computes
-from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
-from onchip.ops.derive.banded_operands import BandedOperand
+from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, ComputeCost, CopyPrices, MemoryRates
+from onchip.model.program.figures import homes_of_computes
+from onchip.ops.nests import BandedOperand
 from onchip.scheduling.program.runs import NestPlace, Step, step_of
 from onchip.transform.groups.tile_graph import TileGraph
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Placement
-from onchip.answer.residencies import Transfer
+from onchip.answer.program import Transfer
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
 from onchip.model.capacity.bounds import OperatorNeed, greatest_needs
@@ -126,7 +126,7 @@ def explanation_lines(explanation: Explanation) -> tuple[RenderableType, ...]:
     """Return the figures, then the most expensive spills one by one."""
     from rich.text import Text
 
-    from onchip.reports.program.terminal import facts
+    from onchip.reports.program.outcome import facts
 
     sentences = (Text(line) for line in (*_spills(explanation), *_moves(explanation), *_runs_again(explanation)))
     return (facts(_rows(explanation)), Text(""), *sentences)

@@ -9,7 +9,7 @@ from platform import python_version
 from typing import TypeVar
 
 from onchip.answer.problem import Objective, Placement
-from onchip.answer.residencies import Began, Residency, TransferKind
+from onchip.answer.program import Began, Residency, TransferKind
 from onchip.arch.memory import Memory, Operand
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.plan_timeline import Timeline
@@ -23,7 +23,10 @@ from onchip.reports.program.outcome import (
     memory_title,
     operand_words,
 )
-from onchip.reports.shared.figures import (
+from onchip.reports.shared.page import (
+    Card,
+    Json,
+    Page,
     TimelineFigure,
     addressed,
     capacity_line,
@@ -32,10 +35,9 @@ from onchip.reports.shared.figures import (
     residency_place,
     shape_words,
     tensor_row,
+    trace,
 )
-from onchip.reports.shared.latency import latency_rows
-from onchip.reports.shared.page import Card, Json, Page, trace
-from onchip.reports.shared.words import amount, counted, exact_bytes, percent, short_amount, short_bytes
+from onchip.reports.shared.words import amount, counted, exact_bytes, latency_rows, percent, short_amount, short_bytes
 from onchip.verify.figures import Figures
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from math import log2
 from platform import python_version
 from typing import Final
 
-from onchip.answer.residencies import Began, Residency
+from onchip.answer.program import Began, Residency
 from onchip.answer.result import Status
 from onchip.answer.schedule import WORKSPACE, ScheduledStack
 from onchip.arch.memory import Memory
@@ -24,7 +24,7 @@ from onchip.plugins import PluginError, PluginGroup
 from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.mapping.outcome import loop_nest
 from onchip.reports.program.outcome import memory_title
-from onchip.reports.schedule.figures import (
+from onchip.reports.schedule.explanation import (
     COPIES,
     MACS,
     TRAFFIC,
@@ -37,9 +37,12 @@ from onchip.reports.schedule.figures import (
     total_energy,
 )
 from onchip.reports.schedule.outcome import ScheduleOutcome, schedule_object
-from onchip.reports.shared.figures import (
+from onchip.reports.shared.page import (
     MAC_PAINT,
     PAINTS,
+    Card,
+    Json,
+    Page,
     PartedBars,
     TimelineFigure,
     address_cells,
@@ -53,14 +56,16 @@ from onchip.reports.shared.figures import (
     residency_bars,
     residency_place,
     tensor_row,
+    trace,
 )
-from onchip.reports.shared.latency import PART_PAINTS, PART_WORDS, latency_words
-from onchip.reports.shared.page import Card, Json, Page, trace
 from onchip.reports.shared.words import (
+    PART_PAINTS,
+    PART_WORDS,
     amount,
     counted,
     energy_per_mac,
     exact_bytes,
+    latency_words,
     percent,
     short_amount,
     short_bytes,
@@ -333,7 +338,7 @@ MOST_NESTS: Final = 20
 """Limit on the shown loop nests of one operator; further ones, of tiles at the edges, are counted."""
 
 PICTURES: Final = PluginGroup[[ScheduleOutcome], Mapping[str, object]]("onchip.pictures", Mapping)
-"""Plug-ins by title: functions that return a figure in the form of `reports/shared/figures.py`."""
+"""Plug-ins by title: functions that return a figure in the form of `reports/shared/page.py`."""
 
 
 def schedule_html(outcome: ScheduleOutcome, typed: str) -> str:

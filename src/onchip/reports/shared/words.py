@@ -1,6 +1,11 @@
-"""Numbers as people read them."""
+"""Numbers as people read them, and the parts of a latency in words and as JSON objects."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from onchip.model.timeline.activity import Activity, ActivityKind, ArrayWait, LatencyParts, Wait, array_waits
 
 UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 ENERGIES = ((1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
@@ -79,3 +84,101 @@ def short_energy(energy_pj: float | None) -> str:
 def picked(value: object, *names: str) -> dict[str, object]:
     """Return the attributes of these names, for a JSON object."""
     return {name: getattr(value, name) for name in names}
+
+
+PART_WORDS: Final[Mapping[str, str]] = {
+    "computing": "computing",
+    "preload": "preload",
+    "waiting_for_loads": "waiting for loads",
+    "waiting_for_room": "waiting for room",
+    "waiting_for_stores": "waiting for stores",
+    "waiting_for_dram": "waiting for DRAM",
+}
+PART_PAINTS: Final[Mapping[str, str]] = {
+    "computing": "slice-compute",
+    "preload": "kept",
+    "waiting_for_loads": "slice-load",
+    "waiting_for_room": "role-workspace",
+    "waiting_for_stores": "slice-spill",
+    "waiting_for_dram": "slice-write",
+}
+MOST_LINKS: Final = 6
+"""Limit on the links of a chain in words; the others are counted."""
+
+
+def latency_rows(parts: LatencyParts) -> Iterator[tuple[str, str]]:
+    """Yield each part's name and its cycles."""
+    for name, cycles in parts.by_name.items():
+        yield PART_WORDS[name], f"{cycles:,} cycles"
+
+
+def latency_words(parts: LatencyParts) -> str:
+    """Return all parts in one line."""
+    return ", ".join(f"{PART_WORDS[name]} {cycles:,}" for name, cycles in parts.by_name.items())
+
+
+def activity_object(activity: Activity, *, has_dram_turns: bool = True) -> dict[str, object]:
+    """Return the times of an instruction and its wait, with DRAM turns if the timeline counts them."""
+    names = ("instruction", "subject", "start", "stop", "queue", "source", "target", "waited_for", "idle_cycles")
+    return picked(activity, *names, *(("dram_cycles",) if has_dram_turns else ()))
+
+
+def wait_objects(activities: Sequence[Activity]) -> list[dict[str, object]]:
+    """Return every gap of the array, with its reason and the chain of instructions that caused it."""
+    return [wait_object(one, activities) for one in array_waits(activities)]
+
+
+def wait_object(wait: ArrayWait, activities: Sequence[Activity]) -> dict[str, object]:
+    """Return one gap: the next operator, its cycles by part, and the chain of instructions that caused it."""
+    before = None if wait.activity is None else activities[wait.activity]
+    return {
+        "before": None if before is None else before.subject,
+        "start": wait.start,
+        "stop": wait.stop,
+        "parts": {name: cycles for name, cycles in wait.parts.by_name.items() if cycles},
+        "chain": [activities[place].instruction for place in wait.chain],
+        "lacked_room": None if wait.lacked_room is None else activities[wait.lacked_room].instruction,
+    }
+
+
+def wait_lines(wait: ArrayWait, activities: Sequence[Activity]) -> Iterator[str]:
+    """Say what the array waits for, what that waited for in its turn, and so on."""
+    counted = (f"{PART_WORDS[name]} {cycles:,}" for name, cycles in wait.parts.by_name.items() if cycles)
+    yield f"cycles {wait.start:,} to {wait.stop:,}: {', '.join(counted)}"
+    if wait.activity is None:
+        yield "all operators have run"
+        waited_for = Wait.TURN
+    else:
+        yield f"{activities[wait.activity].subject} is next"
+        waited_for = activities[wait.activity].waited_for
+    for place in wait.chain[:MOST_LINKS]:
+        one = activities[place]
+        yield f"{_WHY[waited_for]} {_what(one)}, cycles {one.start:,} to {one.end:,}"
+        waited_for = one.waited_for
+    if len(wait.chain) > MOST_LINKS:
+        yield f"and {len(wait.chain) - MOST_LINKS:,} more before"
+    elif wait.chain and wait.chain[-1] != wait.lacked_room:
+        yield from _earlier(activities[wait.chain[-1]], activities)
+    if wait.lacked_room is not None:
+        late = activities[wait.lacked_room]
+        yield f"late for want of room: {late.place_cycles:,} cycles passed before {_what(late)} could begin"
+        yield from _earlier(late, activities)
+
+
+def _earlier(one: Activity, activities: Sequence[Activity]) -> Iterator[str]:
+    if one.waited_on is not None:
+        yield f"which waited {_WHY[one.waited_for]} {_what(activities[one.waited_on])}, until cycle {one.start:,}"
+
+
+def _what(one: Activity) -> str:
+    if one.kind is ActivityKind.COMPUTE:
+        return f"operator {one.subject}"
+    return f"{one.kind} of {one.subject} ({one.source} to {one.target}, queue {one.queue})"
+
+
+_WHY: Final = {
+    Wait.TURN: "behind",
+    Wait.DATA: "for what comes by",
+    Wait.PLACE: "for a place that is in use by",
+    Wait.DRAM: "for its turn at DRAM, behind",
+}

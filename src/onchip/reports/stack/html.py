@@ -9,10 +9,18 @@ from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.model.layer.tiles import MACS
-from onchip.ops.derive.back_calculation import AxisName, BackCalculation, back_calculation
-from onchip.ops.derive.fusable import FeatureMap
-from onchip.reports.shared.figures import PAINTS, PartedBars, energy_bars, memory_names, memory_paints
-from onchip.reports.shared.page import Card, Json, Page, trace
+from onchip.ops.fusable import AxisName, BackCalculation, FeatureMap, back_calculation
+from onchip.reports.shared.page import (
+    PAINTS,
+    Card,
+    Json,
+    Page,
+    PartedBars,
+    energy_bars,
+    memory_names,
+    memory_paints,
+    trace,
+)
 from onchip.reports.shared.words import counted, energy_per_mac, percent, short_bytes, short_energy
 from onchip.reports.stack.outcome import (
     CostedStack,

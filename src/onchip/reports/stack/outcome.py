@@ -17,10 +17,10 @@ from onchip.arch.energies import unknown_energy
 from onchip.arch.memory import DRAM
 from onchip.model.group.cost import StackCost, TileTypeCost
 from onchip.model.group.sums import FusedSums, total
-from onchip.ops.derive.fusable import FusableNetwork, Stack
-from onchip.ops.derive.layers_of import LeftOut
+from onchip.ops.fusable import FusableNetwork, Stack
+from onchip.ops.layers_of import LeftOut
 from onchip.reports.mapping.outcome import CoveredShare, kinds_counted, objective_words
-from onchip.reports.program.terminal import columns_table
+from onchip.reports.program.outcome import columns_table
 from onchip.reports.shared.words import counted, percent, picked, printable, short_amount, short_energy
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onchip.model.capacity.room import SplitRoom
-from onchip.ops.derive.geometry import Geometry, OperandAccess, cut_lines, tile_sizes
+from onchip.ops.slicing import Geometry, OperandAccess, cut_lines, tile_sizes
 from onchip.scheduling.candidates.traffic import Integers, Splits
 from onchip.transform.slices.tile_choice import Cuts, Order, TileChoice
 

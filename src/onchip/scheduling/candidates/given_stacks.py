@@ -9,9 +9,9 @@ from typing import Final
 from onchip.answer.options.fusion_options import LAYERS, OPTIMAL, FusionOptions
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
-from onchip.ops.derive.fusable import FusableNetwork
-from onchip.ops.derive.fusable_of import partly_fusable_of
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.fusable import FusableNetwork
+from onchip.ops.fusable_reading import partly_fusable_of
+from onchip.ops.layers_of import Precision
 from onchip.scheduling.candidates.spaces import ensure_a_tile_fits
 from onchip.transform.groups.stacks import PLACE, given_stacks, single_layers
 

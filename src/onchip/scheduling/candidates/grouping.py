@@ -15,8 +15,8 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.ops.derive.fusable import pixels_in_tiles
-from onchip.ops.derive.operands import multiplies_matrices
+from onchip.ops.fusable import pixels_in_tiles
+from onchip.ops.layers_of import multiplies_matrices
 from onchip.scheduling.fronts.stack_front import (
     Operators,
     StackDemand,
@@ -29,7 +29,7 @@ from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
 from onchip.scheduling.program.places import Places, StackMap
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.part_of_network import part_of_network
+from onchip.transform.groups.tile_graph import part_of_network
 
 
 @dataclass(slots=True)

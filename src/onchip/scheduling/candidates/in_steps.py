@@ -12,12 +12,18 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from onchip.ir.graph import Graph
-from onchip.ir.operator import SEEN_ORDERS, SEEN_PARTS, SEEN_SHAPES, WRITTEN_ORDERS, AttributeValue, Operator
-from onchip.ir.stated_cost import NOTHING_STATED
+from onchip.ir.operator import (
+    NOTHING_STATED,
+    SEEN_ORDERS,
+    SEEN_PARTS,
+    SEEN_SHAPES,
+    WRITTEN_ORDERS,
+    AttributeValue,
+    Operator,
+)
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.window import integer
-from onchip.ops.pointwise.partial_sums import ATTENTION_VALUES, GROUP_MEAN, GROUP_MEAN_SQUARE, GROUP_VARIANCE
-from onchip.ops.pointwise.step_kinds import (
+from onchip.ir.window import Shape, integer
+from onchip.ops.pointwise import (
     ATTENTION_SCORES,
     ATTENTION_WEIGHTS,
     BY_CHANNEL,
@@ -25,7 +31,7 @@ from onchip.ops.pointwise.step_kinds import (
     NORMALISES,
     STATISTICS_OF,
 )
-from onchip.ops.registry.outline import Outline, Shape
+from onchip.ops.slicing import ATTENTION_VALUES, GROUP_MEAN, GROUP_MEAN_SQUARE, GROUP_VARIANCE, Outline
 
 ATTENTION: Final = "Attention"
 _LEAST_BITS: Final = 32

@@ -14,7 +14,7 @@ from onchip.answer.problem import Problem
 from onchip.ir.operator import Operator
 from onchip.model.capacity.bounds import packed_bytes
 from onchip.model.capacity.room import Item, SplitRoom, items_of
-from onchip.ops.derive.geometry import Geometry, TileAxis
+from onchip.ops.slicing import Geometry, TileAxis
 from onchip.scheduling.candidates.choice import Chooser
 from onchip.transform.slices.emission import operands_of_tiles
 from onchip.transform.slices.tile_choice import TileChoice, cut

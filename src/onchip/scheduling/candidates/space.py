@@ -14,12 +14,10 @@ from typing import Final, TypeAlias
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
+from onchip.ops.fusable import FeatureMap, FusableNetwork
 from onchip.scheduling.choice.ways import Arc, ensure_time
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.stack_choice import FEW_TILINGS, Homes, StackChoice, choice_of
-from onchip.transform.groups.stacks import LayerSpan
-from onchip.transform.groups.tilings import TileBox
+from onchip.transform.groups.stacks import FEW_TILINGS, Homes, LayerSpan, StackChoice, TileBox, choice_of
 
 TilingsOf: TypeAlias = Callable[[LayerSpan], Sequence[Tiling | TileBox]]
 MOST_HOMES: Final = 256

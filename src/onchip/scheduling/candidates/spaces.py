@@ -12,11 +12,13 @@ from onchip.answer.options.tile_sizes import SWEEP_COLUMNS, SWEEP_ROWS
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import UsageError
-from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
+from onchip.ops.fusable import FeatureMap, FusableNetwork
 from onchip.scheduling.candidates.space import StackSpace
-from onchip.transform.groups.stack_choice import StackChoice
 from onchip.transform.groups.stacks import (
     LayerSpan,
+    StackChoice,
+    TileBox,
+    boxes_of,
     given_stacks,
     greedy_stacks,
     legal_spans,
@@ -24,8 +26,8 @@ from onchip.transform.groups.stacks import (
     single_layers,
     stack_of,
     weight_capacity_bits,
+    whole,
 )
-from onchip.transform.groups.tilings import TileBox, boxes_of, whole
 
 MANY_SIZES: Final = 4
 """Lists of sizes longer than this that contain every size are printed as a range."""

@@ -15,12 +15,12 @@ from onchip.answer.problem import Problem
 from onchip.errors import UnsplitError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.region import Range, size_of
 from onchip.ir.tensor import Tensor
+from onchip.ir.tile import Range, size_of
 from onchip.model.capacity.bounds import operator_need, packed_bytes
 from onchip.model.capacity.room import SplitRoom, items_of
-from onchip.ops.derive.geometry import Geometry, OperandAccess
-from onchip.ops.registry.kinds import geometry_of, has_bounded_operand
+from onchip.ops.entries import geometry_of, has_bounded_operand
+from onchip.ops.slicing import Geometry, OperandAccess
 from onchip.scheduling.candidates.choice import Chooser
 from onchip.scheduling.candidates.in_steps import steps_of, with_steps
 from onchip.scheduling.candidates.search import CombinationSearch, Option, OutOfWorkError

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from onchip.arch.memory import Operand
 from onchip.model.capacity.room import SplitRoom
-from onchip.ops.derive.geometry import Geometry, OperandAccess, Span, TileAxis, tile_sizes
+from onchip.ops.slicing import Geometry, OperandAccess, Span, TileAxis, tile_sizes
 from onchip.transform.slices.tile_choice import Order
 
 Integers: TypeAlias = npt.NDArray[np.int64]

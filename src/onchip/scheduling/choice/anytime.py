@@ -20,9 +20,7 @@ from onchip.scheduling.fronts.workers import Costing, costs_of
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import single_layers, stack_of
-from onchip.transform.groups.tilings import whole
+from onchip.transform.groups.stacks import StackChoice, single_layers, stack_of, whole
 
 AHEAD: Final = 2
 """Groups costed together per worker of a pool."""

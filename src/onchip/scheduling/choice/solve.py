@@ -19,7 +19,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.model.group.cost import StackCost
 from onchip.model.group.moved import moved_sums
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.candidates.space import StackSpace
 from onchip.scheduling.candidates.spaces import (
     FewTilings,
@@ -38,8 +38,7 @@ from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.scheduling.fronts.costs import StackCosts, criteria_of
 from onchip.search.budget.limits import Progress, Run
 from onchip.search.strategy.stage import with_bound, without_bound
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan, single_layers, stack_count
+from onchip.transform.groups.stacks import LayerSpan, StackChoice, single_layers, stack_count
 
 FEW_HOMES: Final = 8
 """Limit of home assignments per cut for a first answer."""

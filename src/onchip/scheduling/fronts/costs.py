@@ -24,12 +24,11 @@ from onchip.model.group.mapper import Mapper
 from onchip.model.group.sums import FusedSums
 from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.latency import Latency
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.fronts.cost_table import UnsureError
 from onchip.scheduling.fronts.mappers import UnmappableError
 from onchip.scheduling.fronts.roomier import Roomier
-from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan, stack_of
+from onchip.transform.groups.stacks import LayerSpan, StackChoice, stack_of
 
 PROVEN: Final = (OURS, DEFINES)
 """Conventions with proven bounds."""

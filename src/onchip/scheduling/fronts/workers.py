@@ -26,14 +26,14 @@ from onchip.model.accounting.conventions import conventions_of
 from onchip.model.group.mapper import Mapper, Memoized
 from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.latency import Latency
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.fronts.cost_table import CostingStoppedError
 from onchip.scheduling.fronts.costs import Rehearsal, StackCosts
 from onchip.scheduling.fronts.mappers import DIVE, EXACT, LOMA, LayerMapper, MapperInTime, RuleMapper
 from onchip.scheduling.fronts.roomier import Roomier, RoomierFirst
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import TaskPool, processes
-from onchip.transform.groups.stack_choice import StackChoice
+from onchip.transform.groups.stacks import StackChoice
 
 SECONDS_BETWEEN_LOOKS: Final = 0.1
 KEEPING: Final = (EXACT, DIVE, LOMA)

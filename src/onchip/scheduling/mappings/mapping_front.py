@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.model.program.compute_cost import NestCost
-from onchip.model.program.copies import dram_cycles
-from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
+from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, MemoryRates, NestCost, dram_cycles
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
 
 

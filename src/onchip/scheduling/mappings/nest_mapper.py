@@ -30,8 +30,8 @@ from onchip.mapping.methods.layer_at import (
     mappings_of_front_at,
 )
 from onchip.mapping.methods.registry import METHODS
-from onchip.model.layer.batch import LayerCosts
-from onchip.model.program.nest_cost import nest_cost
+from onchip.model.layer.tables import LayerCosts
+from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
 from onchip.scheduling.mappings.mapped import NestKey, key_of
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
 from onchip.ir.layer import Layer
-from onchip.ops.derive.fusable import pixels_in_tiles
+from onchip.ops.fusable import pixels_in_tiles
 from onchip.scheduling.fronts.stack_front import (
     Operators,
     StackDemand,
@@ -31,7 +31,7 @@ from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import FoundSchedule
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
-from onchip.transform.groups.part_of_network import part_of_network
+from onchip.transform.groups.tile_graph import part_of_network
 
 SHARE_OF_LOOKS: Final = 0.7
 """Share of the time left that goes to the evaluation of options; the remainder is for composing schedules with them."""

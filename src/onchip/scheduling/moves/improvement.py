@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.views.joined_maps import joined_maps
+from onchip.ops.views import joined_maps
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
 from onchip.scheduling.program.places import Place, Places
 from onchip.search.budget.limits import Run

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.ops.derive.fusable import pixels_in_tiles
+from onchip.ops.fusable import pixels_in_tiles
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
 from onchip.scheduling.program.places import Places

@@ -22,12 +22,12 @@ from onchip.arch.memory import Memory
 from onchip.ir.layer import Layer
 from onchip.model.program.compute_cost import (
     ComputeCost,
+    CopyPrices,
     OperandAtHome,
     cost_of_nests,
     cost_without_nest,
     with_declared,
 )
-from onchip.model.program.copies import CopyPrices
 from onchip.model.program.figures import energy_and_traffic
 from onchip.model.timeline.schedule_timeline import time_schedule
 from onchip.scheduling.mappings.cycle_floors import CycleFloors

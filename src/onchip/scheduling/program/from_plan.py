@@ -10,9 +10,9 @@ from onchip.answer.program import Allocate, Compute, Free, Plan
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.graph import Graph
 from onchip.memory.spill.exact import solve_exactly
-from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.ops.views.joined_maps import JoinedMaps, joined_maps, seeing_parts
+from onchip.ops.views import JoinedMaps, joined_maps, seeing_parts
 from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Run
 

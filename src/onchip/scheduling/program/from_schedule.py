@@ -12,7 +12,7 @@ from onchip.answer.schedule import Homes, Schedule, ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.layer import Layer
-from onchip.model.program.homes import homes_of_computes
+from onchip.model.program.figures import homes_of_computes
 from onchip.scheduling.program.places import Places, StackMap
 from onchip.scheduling.program.tiled_network import TiledNetwork, base_of
 from onchip.transform.groups.tile_graph import TileGraph

@@ -10,9 +10,9 @@ from onchip.arch.memory import DRAM
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.model.group.cost import StackCost
-from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.program.places import Places, StackMap
-from onchip.transform.groups.stack_choice import StackChoice
+from onchip.transform.groups.stacks import StackChoice
 
 
 def stacks_of_strategy(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.banded_operands import BandedOperand
+from onchip.ops.nests import BandedOperand
 from onchip.scheduling.program.places import StackPlaces
 from onchip.scheduling.program.tiled_network import TiledNetwork, base_of
 

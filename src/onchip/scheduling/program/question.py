@@ -8,7 +8,7 @@ from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.graph import Graph
 from onchip.model.program.figures import ScheduleFigures
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.layers_of import Precision
 from onchip.scheduling.program.composition import Composition
 from onchip.transform.groups.tile_graph import TileGraph
 

@@ -12,8 +12,8 @@ from onchip.arch.memory import Operand
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.model.program.compute_cost import FilledOutputs
-from onchip.ops.derive.banded_operands import BandedOperand, operands_of
-from onchip.ops.derive.layers_of import PLAIN_BITS
+from onchip.ops.layers_of import PLAIN_BITS
+from onchip.ops.nests import BandedOperand, operands_of
 from onchip.transform.groups.tile_graph import TileGraph
 
 

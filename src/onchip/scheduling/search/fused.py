@@ -16,9 +16,9 @@ from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.model.group.cost import StackCost
-from onchip.ops.derive.fusable import MATRIX_RANKS, FusableNetwork, Layout, layout_needed
-from onchip.ops.derive.fusable_of import fusable_of
-from onchip.ops.derive.layers_of import Precision
+from onchip.ops.fusable import MATRIX_RANKS, FusableNetwork, Layout, layout_needed
+from onchip.ops.fusable_reading import fusable_of
+from onchip.ops.layers_of import Precision
 from onchip.scheduling.candidates.given_stacks import GivenStacks
 from onchip.scheduling.choice.anytime import solve_in_time
 from onchip.scheduling.fronts.mappers import EXACT, UnmappableError
@@ -27,8 +27,8 @@ from onchip.scheduling.program.from_strategy import places_of_strategy, stacks_o
 from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
-from onchip.transform.groups.part_of_network import part_of_network
-from onchip.transform.groups.stack_choice import StackChoice
+from onchip.transform.groups.stacks import StackChoice
+from onchip.transform.groups.tile_graph import part_of_network
 
 FUSION_OBJECTIVES: Final = {
     ScheduleObjective.ENERGY: FusionObjective.ENERGY,

@@ -17,7 +17,7 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
 from onchip.mapping.methods.cache import MappingCache
-from onchip.model.program.rates import MemoryRates
+from onchip.model.program.compute_cost import MemoryRates
 from onchip.scheduling.candidates.given_stacks import GivenStacks, given_of
 from onchip.scheduling.candidates.grouping import Grouper
 from onchip.scheduling.mappings.longer_look import LongerLook

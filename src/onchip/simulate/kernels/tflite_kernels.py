@@ -1,4 +1,4 @@
-"""Kernels that run the operators of a TFLite graph in ai-edge-litert.
+"""Kernels that run the operators and the tiles of a TFLite graph in ai-edge-litert.
 
 An operator is the model's operators between its operands and its results: the fused members, and the views and
 dequantisations that reading folded.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +21,17 @@ from onchip.errors import DifferentShapeError, GraphError, InputError, errors_in
 from onchip.formats.networks import NEXT, read_tflite_network
 from onchip.formats.onnx.program import random_array
 from onchip.formats.tflite.file import INT4, dtype_of, mended, type_name
-from onchip.formats.tflite.network import NetworkOperator, said_shape
+from onchip.formats.tflite.network import Interpreter, NetworkOperator, Values, said_shape
 from onchip.formats.tflite.part import part_of_model
-from onchip.formats.tflite.runtime import Interpreter, Values
 from onchip.formats.tflite.storage import Presentation
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.simulate.kernels.onnx_kernels import relative_difference
+from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
+
+if TYPE_CHECKING:
+    from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 
 Content: TypeAlias = npt.NDArray[np.uint8]
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
@@ -334,3 +337,14 @@ def _packed(elements: npt.NDArray[Any], element_type: int) -> Content:
     halves = np.concatenate((flat, np.zeros(len(flat) % 2, np.uint8))).reshape(-1, 2)
     packed: Content = (halves[:, 0] | halves[:, 1] << 4).astype(np.uint8)
     return packed
+
+
+class TfliteTileKernels(OnnxTileKernels):
+    """Runs `graph`, the tiles of `whole`; `kernels` runs the operators."""
+
+    name = TfliteKernels.name
+
+    def __init__(self, graph: Graph, whole: Graph, kernels: TfliteKernels) -> None:
+        # OnnxTileKernels uses only the part of the interface that both kinds share; bands are those of the presented
+        # axes.
+        super().__init__(graph, whole, cast("OnnxKernels", kernels))

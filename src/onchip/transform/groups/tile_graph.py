@@ -1,13 +1,17 @@
-"""The tile graph of a schedule: the network as its stacks run it, band by band, with each operator's loop nests."""
+"""A network in tiles as a graph, and parts of a network."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from onchip.answer.fused_network import FusedNetwork, MapInNetwork, NestInNetwork, ReadInNetwork
+from onchip.answer.stacks import LayerInNetwork
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
-from onchip.ops.derive.operands import NestOperands
+from onchip.ir.tensor import Role, Tensor
+from onchip.ops.fusable import FeatureMap, FusableNetwork
+from onchip.ops.layers_of import NestOperands
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +52,76 @@ class TileGraph:
             for name, one in self.operators.items()
             if one.operands is not None
         }
+
+
+def with_all_parameters(tiles: TileGraph, network: Graph) -> Graph:
+    """Return the tile graph with every parameter that its operators have in the original network.
+
+    A schedule neither moves nor counts the added parameters: they are available when an operator runs.
+    """
+    operators = (
+        replace(operator, parameters=network.operator[tiles.operators[operator.name].operator].parameters)
+        for operator in tiles.graph.operators
+    )
+    is_not_counted = set(tiles.not_counted)
+    missing = tuple(tensor for tensor in network.tensors if tensor.name in is_not_counted)
+    return Graph(tiles.graph.name, (*tiles.graph.tensors, *missing), tuple(operators))
+
+
+def part_of_network(graph: Graph, names: Sequence[str]) -> Graph:
+    """Return the graph of the named operators, in this order; tensors from outside become inputs.
+
+    Outputs are the tensors that leave the network, that operators outside read, or that have no reader.
+    """
+    operators = tuple(graph.operator[name] for name in names)
+    inside = set(names)
+    written = {name for operator in operators for name in operator.outputs}
+    tensors: dict[str, Tensor] = {}
+    for operator in operators:
+        for name in (*operator.reads, *operator.outputs):
+            tensor, readers = graph.tensor[name], graph.readers[name]
+            if name in written:
+                leaves = not readers or any(reader.name not in inside for reader in readers)
+                tensors[name] = replace(tensor, role=Role.OUTPUT) if leaves else tensor
+            else:
+                is_parameter = tensor.role is Role.PARAMETER
+                tensors[name] = tensor if is_parameter else replace(tensor, role=Role.INPUT)
+    return Graph(graph.name, tuple(tensors.values()), operators)
+
+
+def layers_in_network(network: FusableNetwork) -> tuple[LayerInNetwork, ...]:
+    """Return a network's layers with what the structure of a strategy has to respect of them."""
+    return tuple(
+        LayerInNetwork(
+            layer.name,
+            tuple(read.source for read in layer.reads),
+            layer.output.name,
+            layer.output.columns,
+            layer.output.rows,
+            layer.output.size_bits,
+            layer.output.name in network.outputs,
+            layer.runs_alone,
+        )
+        for layer in network.layers
+    )
+
+
+def network_to_replay(network: FusableNetwork) -> FusedNetwork:
+    """Return a network's layers with their loop nests and windows, on which a strategy is replayed."""
+    layers = tuple(
+        NestInNetwork(
+            layer.name,
+            layer.layer,
+            tuple(ReadInNetwork(read.source, read.rows, read.columns, read.channels) for read in layer.reads),
+            _map(layer.output),
+            layer.weight_bits,
+            layer.runs_alone,
+            layer.joins,
+        )
+        for layer in network.layers
+    )
+    return FusedNetwork(tuple(map(_map, network.inputs)), layers, network.moved)
+
+
+def _map(one: FeatureMap) -> MapInNetwork:
+    return MapInNetwork(one.name, one.channels, one.rows, one.columns, one.bits)

@@ -14,18 +14,15 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.derive.fusable import MATRIX_RANKS, FusableNetwork, Layout, Stack
-from onchip.ops.derive.fusable_of import fusable_of
-from onchip.ops.derive.layers_of import Precision
-from onchip.ops.derive.nests import NestsOfNetwork
-from onchip.ops.derive.precise import with_elements_of
-from onchip.ops.views.joined_maps import JoinedMaps, joined_maps, parts_of, views_that_join
-from onchip.ops.windows.sliding_windows import NoLayerError
-from onchip.transform.groups.bands import JoinedBands, MapBands, OutsideLines
-from onchip.transform.groups.part_of_network import part_of_network
-from onchip.transform.groups.parts import EmittedParts
+from onchip.ops.fusable import MATRIX_RANKS, FusableNetwork, Layout, Stack
+from onchip.ops.fusable_reading import fusable_of
+from onchip.ops.layers_of import Precision, with_elements_of
+from onchip.ops.nests import NestsOfNetwork
+from onchip.ops.views import JoinedMaps, joined_maps, parts_of, views_that_join
+from onchip.ops.windows import NoLayerError
+from onchip.transform.groups.bands import EmittedParts, JoinedBands, MapBands, OutsideLines
 from onchip.transform.groups.stack_in_tiles import StackInTiles
-from onchip.transform.groups.tile_graph import TileGraph, TileOperator
+from onchip.transform.groups.tile_graph import TileGraph, TileOperator, part_of_network
 
 
 @dataclass(frozen=True, slots=True)

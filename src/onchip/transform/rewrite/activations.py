@@ -6,8 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.stated_cost import NOTHING_STATED
+from onchip.ir.operator import NOTHING_STATED, Operator
 from onchip.ir.tensor import Role, Tensor
 
 ACTIVATIONS = frozenset(

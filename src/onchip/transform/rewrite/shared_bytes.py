@@ -1,20 +1,22 @@
-"""The pairs of inputs and outputs that may share bytes, from kinds of operators, shapes and sizes."""
+"""Tensors that share bytes, states of the previous inference, and stated workspaces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from math import prod
 from typing import Final
 
+from onchip.answer.schedule import WORKSPACE
 from onchip.arch.sharing import NO_SHARING, SharedKinds
-from onchip.ir.graph import Graph
+from onchip.errors import GraphError
+from onchip.ir.graph import Graph, State
 from onchip.ir.operator import SEEN_SHAPES, InPlace, Operator
-from onchip.ir.tensor import Tensor
+from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import integer, integers
-from onchip.ops.registry.entries import ELEMENTWISE
-from onchip.ops.views.views import paces_of
+from onchip.ops.entries import ELEMENTWISE
+from onchip.ops.views import paces_of
 
 ELEMENT_BY_ELEMENT: Final = ELEMENTWISE | {
     *("BatchNormalization", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "RELU", "RELU6"),
@@ -145,3 +147,59 @@ def _first_turned(operator: Operator, source: tuple[int, ...]) -> int | None:
     order = integers(operator, "perm", tuple(reversed(range(len(source)))))
     kept = [at for at in order if source[at] > 1]
     return 0 if kept == sorted(kept) else None
+
+
+UPDATES: Final = frozenset(
+    {
+        *("ScatterND", "ScatterElements", "TensorScatter"),
+        *("index_put", "index_copy", "scatter", "slice_scatter", "select_scatter"),
+    }
+)
+"""Kinds, of ONNX and of torch, that overwrite some elements of their first input."""
+
+
+def state_written_by(writer: Operator, old: str, new: str) -> State:
+    """Return the state; an operator that updates its first input may do so in place."""
+    return State(old, new, in_place=writer.kind in UPDATES and writer.inputs[:1] == (old,))
+
+
+def with_states(graph: Graph, declared: Mapping[str, str], listed: Container[str] | None = None) -> Graph:
+    """Return the graph with the declared states, from each input to the output that is its next value.
+
+    States that the graph already has are kept. `listed` are the names that the file lists as outputs, or None if every
+    name is one. Raises GraphError unless each pair is a network input and a network output of equal size.
+    """
+    states = []
+    shown = {alias: tensor.name for tensor in graph.tensors for alias in tensor.aliases}
+    for old, said in declared.items():
+        new = shown.get(said, said)
+        if new not in graph.producer:
+            what = f"no operator writes {said!r}, its next value"
+            raise GraphError(what, place=f"state {old!r}", expected="a network output, as --state INPUT=OUTPUT")
+        state = state_written_by(graph.producer[new], old, new)
+        states.append(state if new == said or listed is None or new in listed else replace(state, alias=said))
+    known = {(state.old, state.new) for state in graph.states}
+    return replace(graph, states=(*graph.states, *(one for one in states if (one.old, one.new) not in known)))
+
+
+def with_workspaces(graph: Graph) -> Graph:
+    """Return the graph with each workspace as an output of its operator without readers: `OPERATOR@workspace`.
+
+    The workspace thus has an address while the operator runs, and is never copied. Raises GraphError if a name is
+    taken.
+    """
+    if not any(operator.workspace_bytes for operator in graph.operators):
+        return graph
+    spaces = tuple(
+        Tensor(operator.name + WORKSPACE, operator.workspace_bytes, Role.ACTIVATION)
+        for operator in graph.operators
+        if operator.workspace_bytes
+    )
+    operators = tuple(_writing_its_own(one) for one in graph.operators)
+    return Graph(graph.name, (*graph.tensors, *spaces), operators, graph.states)
+
+
+def _writing_its_own(operator: Operator) -> Operator:
+    if not operator.workspace_bytes:
+        return operator
+    return replace(operator, outputs=(*operator.outputs, operator.name + WORKSPACE), workspace_bytes=0)

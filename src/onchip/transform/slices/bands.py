@@ -1,19 +1,22 @@
-"""Bands of tensors, cut at the boundaries of operator tiles, and the tiles themselves."""
+"""Bands of tensors, the bytes of a tile, and tiles put together."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, product
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.region import Region, whole_region
-from onchip.ir.tensor import Tensor, size_in_bytes
-from onchip.ir.tile import Tile
+from onchip.ir.tensor import Role, Tensor, size_in_bytes
+from onchip.ir.tile import Region, Tile, whole_region
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +88,89 @@ def tile_of(graph: Graph, operator: Operator, regions: tuple[Region, ...] | None
 def named_bands(bands: Bands) -> Mapping[str, Tensor]:
     """Return the bands by name."""
     return {band.name: band for band in bands.all}
+
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+
+def place_of(tensor: Tensor) -> tuple[str, Region]:
+    """Return the tensor and the region that a band is; a tensor that is not a band is all of itself."""
+    if tensor.part_of is None or tensor.region is None:
+        return tensor.name, whole_region(tensor.shape or ())
+    return tensor.part_of, tensor.region
+
+
+def slices(region: Region, within: Region) -> tuple[slice, ...]:
+    """Return the slices of a region in an array that begins at the start of `within`."""
+    return tuple(slice(start - first, stop - first) for (start, stop), (first, _) in zip(region, within, strict=True))
+
+
+def bytes_of_region(content: Bytes, shape: tuple[int, ...], region: Region) -> Bytes:
+    """Return the bytes of a region of a whole tensor, whose elements have one or several bytes."""
+    if region == whole_region(shape):
+        return content
+    elements = content.reshape(*shape, -1)
+    return np.ascontiguousarray(elements[slices(region, whole_region(shape))]).reshape(-1)
+
+
+def bytes_put_together(base: Tensor, bands: Iterable[tuple[Tensor, Bytes]]) -> Bytes:
+    """Return a whole tensor's bytes assembled from its bands; zero in gaps between bands."""
+    shape, element_bytes = base.shape or (), (base.bits or 0) // 8
+    content = np.zeros((*shape, element_bytes), np.uint8)
+    for tensor, part in bands:
+        content[slices(place_of(tensor)[1], whole_region(shape))] = part.reshape(*(tensor.shape or ()), element_bytes)
+    return content.reshape(-1)
+
+
+def untiled(graph: Graph) -> Graph | None:
+    """Return the network of whole operators, in the order of their first tiles; None if no operator is a tile.
+
+    A concatenation that tiles read in parts is an operator with the name of its output, in front of its first reader.
+    """
+    tiles = {operator.name: operator.tile for operator in graph.operators if operator.tile is not None}
+    if not tiles:
+        return None
+    operators: dict[str, Operator] = {}
+    for operator in graph.operators:
+        tile = tiles.get(operator.name)
+        for joined in () if tile is None else _concatenations(tile):
+            operators.setdefault(joined.name, joined)
+        whole = operator if tile is None else _whole(operator, tile)
+        operators.setdefault(whole.name, whole)
+    shapes = {name: shape for tile in tiles.values() for name, shape in tile.shape.items()}
+    named = {name for operator in operators.values() for name in (*operator.reads, *operator.outputs)}
+    tensors: dict[str, Tensor] = {}
+    for tensor in graph.tensors:
+        name = tensor.part_of or tensor.name
+        if name in named or tensor.role is not Role.ACTIVATION:
+            tensors.setdefault(name, _whole_tensor(tensor, name, shapes.get(name, tensor.shape)))
+    for one in (one for tile in tiles.values() for one in tile.joined):
+        bits = tensors[one.part].bits
+        if one.whole not in tensors and bits is not None:
+            tensors[one.whole] = Tensor.of_shape(one.whole, shapes[one.whole], bits, Role.ACTIVATION)
+    return Graph(graph.name, tuple(tensors.values()), tuple(operators.values()), graph.states_among(tensors.values()))
+
+
+def _concatenations(tile: Tile) -> Iterator[Operator]:
+    """Yield the concatenations that an operator reads in parts, along the channels."""
+    for whole in dict.fromkeys(one.whole for one in tile.joined):
+        parts = sorted((one for one in tile.joined if one.whole == whole), key=lambda one: one.first_channel)
+        yield Operator(whole, "Concat", tuple(one.part for one in parts), (whole,), attributes={"axis": 1})
+
+
+def _whole(operator: Operator, tile: Tile) -> Operator:
+    return replace(
+        operator,
+        name=tile.operator,
+        inputs=tile.inputs,
+        parameters=tile.parameters,
+        outputs=tile.outputs,
+        tile=None,
+        in_place=(),
+    )
+
+
+def _whole_tensor(tensor: Tensor, name: str, shape: tuple[int, ...] | None) -> Tensor:
+    if tensor.part_of is None or shape is None or tensor.bits is None:
+        return tensor
+    return Tensor.of_shape(name, shape, tensor.bits, tensor.role)

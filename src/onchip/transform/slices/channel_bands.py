@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from onchip.arch.memory import Operand
 from onchip.errors import GraphError
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.stated_cost import StatedCost
-from onchip.ops.derive.channels import Channels
-from onchip.ops.derive.geometry import Geometry, OperandAccess, Span, TileAxis
+from onchip.ir.operator import Operator, StatedCost
+from onchip.ops.layers_of import Channels
+from onchip.ops.slicing import Geometry, OperandAccess, Span, TileAxis
 from onchip.transform.slices.bands import Bands
 from onchip.transform.slices.emission import SliceEmission
 from onchip.transform.slices.tile_choice import TileChoice, cut

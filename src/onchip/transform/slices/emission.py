@@ -9,13 +9,11 @@ from math import prod
 
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Operand
-from onchip.ir.graph import Graph
+from onchip.ir.graph import Graph, State
 from onchip.ir.operator import Operator
-from onchip.ir.region import Range, Region
-from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import SumPart, Tile
-from onchip.ops.derive.geometry import OperandAccess
+from onchip.ir.tile import Range, Region, SumPart, Tile
+from onchip.ops.slicing import OperandAccess
 from onchip.transform.slices.bands import Bands, named_bands, tile_of
 from onchip.transform.slices.tile_choice import TileChoice, cut
 

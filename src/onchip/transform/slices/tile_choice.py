@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from onchip.ir.region import Range
-from onchip.ops.derive.geometry import Geometry, cut_lines, tiles_in_order
+from onchip.ir.tile import Range
+from onchip.ops.slicing import Geometry, cut_lines, tiles_in_order
 
 Order: TypeAlias = tuple[int, ...]
 """Axes of an operator, outermost loop first."""

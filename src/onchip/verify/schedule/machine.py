@@ -1,16 +1,26 @@
-"""The accelerator as a program sees it: the addressed memories, the operands they may hold, the cost of moving bits."""
+"""The accelerator, the mappings and the setting against which a schedule is checked, and the verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from typing import Final, Protocol, TypeAlias
 
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.schedule import Homes, Schedule, ScheduledMapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Direction, Dma, MemoryLevel, Operand, Port
 from onchip.errors import AcceleratorError
+from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
 from onchip.ir.tensor import Role, Tensor
+from onchip.plugins import PluginGroup
+from onchip.verify.mapping import tile_bits, verify_mapping
+from onchip.verify.rules import Rule, Violation
 
 FEMTOJOULES_PER_PICOJOULE = 1000
 
@@ -108,3 +118,195 @@ def total_energy(energies_fj: Iterable[Fraction | None]) -> Fraction | None:
             return None
         total += energy_fj
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedFigures:
+    """The figures of a legal schedule: fJ, bytes, cycles; `arenas` gives each memory its highest end address.
+
+    The energy is None if the machine does not state all energies of it.
+    """
+
+    energy_fj: int | None
+    latency_cycles: int
+    traffic_bytes: int
+    peak_bytes: int
+    arenas: tuple[tuple[str, int], ...]
+
+    @property
+    def energy_pj(self) -> float | None:
+        """Return the energy in picojoules, or None if it is unknown."""
+        return None if self.energy_fj is None else self.energy_fj / FEMTOJOULES_PER_PICOJOULE
+
+    @property
+    def edp(self) -> int | None:
+        """Return energy times latency, in fJ x cycles, or None if the energy is unknown."""
+        return None if self.energy_fj is None else self.energy_fj * self.latency_cycles
+
+    def objective_value(self, objective: str) -> int | None:
+        """Return the value of `energy`, `latency`, `edp` or `traffic`; raises LookupError for another objective."""
+        values = {
+            "energy": self.energy_fj,
+            "latency": self.latency_cycles,
+            "edp": self.edp,
+            "traffic": self.traffic_bytes,
+        }
+        return values[objective]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleVerdict:
+    """The verdict on a schedule, which is legal, with true claims, exactly if there are no violations.
+
+    `figures` is None for an illegal schedule. `not_checked` lists what was taken on trust.
+    """
+
+    violations: tuple[Violation, ...]
+    figures: VerifiedFigures | None
+    not_checked: tuple[str, ...]
+
+    @property
+    def is_legal(self) -> bool:
+        """Return True if there are no violations."""
+        return not self.violations
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleSetting:
+    """The network as read, the accelerator, and the tile graph derived from a schedule's stacks.
+
+    Partial sums have `partial_bits`.
+    """
+
+    network: Graph
+    accelerator: Accelerator
+    tiles: Graph
+    partial_bits: int
+
+
+class NestPrice(Protocol):
+    """Cost of one loop nest with its mapping at its homes, in pJ, cycles, and bits that DRAM reads and writes."""
+
+    @property
+    def stated_energy_pj(self) -> float | None:
+        """Return the energy of all accesses and MACs in pJ, or None if the machine does not state them."""
+
+    @property
+    def cycles(self) -> float:
+        """Return the cycles from begin to end, with the nest's own preloading and offloading."""
+
+    @property
+    def dram_read_bits(self) -> int:
+        """Return the bits that streamed operands read from DRAM, with repeated reads."""
+
+    @property
+    def dram_written_bits(self) -> int:
+        """Return the bits that streamed operands write to DRAM, with partial sums."""
+
+
+NestPrices: TypeAlias = Callable[[LayerProblem, LayerMapping], NestPrice]
+"""The cost model of mappings; it is called once for each legal mapping."""
+
+
+OUTSIDE_CHECKS: Final = PluginGroup[[ScheduleSetting, Schedule], Mapping[str, str]]("onchip.checks", Mapping)
+"""Checks by name: functions that return a map from each faulty subject to a description of the fault."""
+
+
+def outside_violations(setting: ScheduleSetting, schedule: Schedule) -> tuple[Violation, ...]:
+    """Return the faults that the installed checks find in a legal schedule; raises PluginError for a broken check."""
+    found: list[Violation] = []
+    for name in OUTSIDE_CHECKS.names:
+        check = OUTSIDE_CHECKS.find(name)
+        wrong = check(setting, schedule) if check is not None else {}
+        found += [
+            Violation(Rule.OUTSIDE_CHECK_FAILED, subject, f"{name}: {detail}") for subject, detail in wrong.items()
+        ]
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class NestAtHomes:
+    """A loop nest of a tile operator: its stack, and the homes of its operands while it runs.
+
+    `is_input` is True if the weight is no parameter. The whole weight is then held where inputs may be held
+    (`verify/mapping` judges its tiles).
+    """
+
+    stack: int
+    layer: Layer
+    homes: Homes
+    is_input: bool
+
+    def __str__(self) -> str:
+        where = ", ".join(
+            f"{operand} in {self.homes.of(Operand(operand)) or 'dram'}" for operand in self.layer.operands
+        )
+        return f"a loop nest of {self.layer.macs} multiply-accumulates with {where}"
+
+
+@dataclass(frozen=True, slots=True)
+class PricedNest:
+    """The cost of a loop nest under its mapping, and the bits of workspace by addressed memory."""
+
+    price: NestPrice
+    workspace_bits: Mapping[str, int]
+
+
+class MappingsInUse:
+    """The mappings of a schedule by stack, loop nest and homes; each is looked at when an operator first runs by it.
+
+    Those of several stacks that are the same are legal, and cost the same, wherever one is.
+    """
+
+    def __init__(self, mappings: Sequence[ScheduledMapping], accelerator: Accelerator, nest_prices: NestPrices) -> None:
+        self._mappings = mappings
+        self._accelerator = accelerator
+        self._nest_prices = nest_prices
+        self._number = {(one.stack, one.layer, one.homes): number for number, one in enumerate(mappings)}
+        self._priced: dict[tuple[int, bool], PricedNest | None] = {}
+        self._legal: dict[tuple[Layer, Homes, LayerMapping, bool], PricedNest] = {}
+        self.violations: list[Violation] = []
+
+    @property
+    def priced(self) -> int:
+        """Return the number of priced mappings."""
+        return sum(one is not None for one in self._priced.values())
+
+    def run(self, operator: str, nest: NestAtHomes) -> PricedNest | None:
+        """Return the cost of a loop nest of the operator; None, and add a violation, without a legal mapping."""
+        number = self._number.get((nest.stack, nest.layer, nest.homes))
+        if number is None:
+            detail = f"stack {nest.stack} has no mapping of {nest}"
+            self.violations.append(Violation(Rule.MAPPING_MISSING, operator, detail))
+            return None
+        if (number, nest.is_input) not in self._priced:
+            self._priced[number, nest.is_input] = self._price(number, nest)
+        return self._priced[number, nest.is_input]
+
+    def unused(self) -> Iterator[Violation]:
+        """Mappings by which nothing has run."""
+        used = {number for number, _ in self._priced}
+        for number, one in enumerate(self._mappings):
+            if number not in used:
+                nest = NestAtHomes(one.stack, one.layer, one.homes, is_input=False)
+                yield Violation(
+                    Rule.MAPPING_UNUSED, f"mapping {number}", f"no Compute of stack {one.stack} runs {nest}"
+                )
+
+    def _price(self, number: int, nest: NestAtHomes) -> PricedNest | None:
+        one = self._mappings[number]
+        key = one.layer, one.homes, one.mapping, nest.is_input
+        if key in self._legal:
+            return self._legal[key]
+        try:
+            problem = LayerProblem(one.layer, self._accelerator, one.homes, weight_is_an_input=nest.is_input)
+        except AcceleratorError as error:
+            self.violations.append(Violation(Rule.NOT_HELD, f"mapping {number}", str(error)))
+            return None
+        if wrong := verify_mapping(problem, one.mapping):
+            self.violations += [replace(each, subject=f"mapping {number}, {each.subject}") for each in wrong]
+            return None
+        needs = {memory: sum(bits.values()) for memory, bits in tile_bits(problem, one.mapping).items() if bits}
+        addressed = {name: needs[name] for name in AddressedMachine(self._accelerator).level if name in needs}
+        self._legal[key] = PricedNest(self._nest_prices(problem, one.mapping), addressed)
+        return self._legal[key]

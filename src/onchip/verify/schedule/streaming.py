@@ -1,21 +1,73 @@
-"""Replays the program of a schedule: as a plan is replayed, but that operands may stream and workspaces come and go."""
+"""The operands of tile operators, their home memories, and the streams from and to DRAM."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import permutations
+from math import prod
+from typing import Final
 
 from onchip.answer.problem import Count, Order, Problem, Transfers
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
-from onchip.answer.schedule import WORKSPACE
-from onchip.arch.memory import DRAM, Operand
+from onchip.answer.schedule import WORKSPACE, Homes
+from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.verify.replay import Replay
 from onchip.verify.rules import Rule
 from onchip.verify.schedule.machine import AddressedMachine
-from onchip.verify.schedule.operands import TileOperand
+from onchip.verify.schedule.nests import Nests
+from onchip.verify.schedule.tiles import TileOfNetwork
+
+LOOKED_UP: Final = frozenset({"EMBEDDING_LOOKUP", "GATHER", "Gather", "GatherElements", "Slice"})
+
+
+@dataclass(frozen=True, slots=True)
+class TileOperand:
+    """Bands of one tensor of the network (`base`); its home is a memory that holds operands such as `held_as`.
+
+    `most_read` are the elements that the operator reads of it at most, if it does not read all.
+    """
+
+    base: str
+    held_as: Operand
+    bands: tuple[str, ...]
+    most_read: int | None = None
+
+
+def tile_operands(tiles: Graph, run: TileOfNetwork) -> tuple[TileOperand, ...]:
+    """Return the operands that a tile operator reads, then those that it writes, each network tensor once.
+
+    The parts of a concatenation that is not materialised are one operand: the concatenation. Parameters are held where
+    weights are, all other inputs where inputs are, also if they are the weight of a loop nest. A lookup reads at most
+    as many elements of each operand as it writes.
+    """
+    found: dict[tuple[str, Operand], list[str]] = {}
+    for name in run.operator.reads:
+        tensor = tiles.tensor[name]
+        held_as = Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT
+        base = tensor.part_of or name
+        operand, _ = run.place_of.get(base, (base, 0))
+        found.setdefault((operand, held_as), []).append(name)
+    for name in run.operator.outputs:
+        found.setdefault((tiles.tensor[name].part_of or name, Operand.OUTPUT), []).append(name)
+    looked_up = None
+    if run.operator.kind in LOOKED_UP:
+        shapes = [tiles.tensor[name].shape for name in run.operator.outputs]
+        looked_up = sum(prod(shape or ()) for shape in shapes) if all(shape is not None for shape in shapes) else None
+    return tuple(
+        TileOperand(base, held_as, tuple(bands), None if held_as is Operand.OUTPUT else looked_up)
+        for (base, held_as), bands in found.items()
+    )
+
+
+def homes_of_nests(nests: Nests, output: str, homes: Mapping[str, str | None]) -> Homes:
+    """Return the homes of a loop nest's operands from those of the network's tensors; None: streamed, or absent."""
+    weight = None if nests.weight is None else homes.get(nests.weight)
+    return Homes(homes.get(nests.input), weight, homes.get(output))
+
 
 HomeOf = Mapping[str, str | None]
 """Map from network tensor to the memory where an operator reads or writes it; None: it is streamed from or to DRAM."""
@@ -170,4 +222,66 @@ class StreamingReplay(Replay):
         elif Operand.OUTPUT not in self._on_chip.scratchpads[home].holds:
             detail = f"operator {operator.name!r} writes it into {home!r}, which holds no outputs"
             self.report.violation(Rule.OUTPUT_NOT_HELD, operand.base, detail)
+        return home
+
+
+@dataclass(slots=True)
+class HomesOfProgram:
+    """A replay of residency alone; `homes` maps operators to the homes of their operands.
+
+    For an illegal program the homes are a guess at its intention; the full replay reports the violations.
+    """
+
+    memories: Sequence[Memory]
+    operands: Mapping[str, Sequence[TileOperand]]
+    homes: dict[str, HomeOf] = field(default_factory=dict)
+    _is_written: dict[str, dict[str, bool]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._is_written = {memory.name: {} for memory in self.memories}
+
+    def run(self, program: Iterable[Instruction]) -> Mapping[str, HomeOf]:
+        """Return the homes for all operators that the program runs."""
+        for instruction in program:
+            match instruction:
+                case Allocate(tensor, memory) if memory in self._is_written:
+                    self._is_written[memory].setdefault(tensor, False)
+                case Free(tensor, memory) if memory in self._is_written:
+                    self._is_written[memory].pop(tensor, None)
+                case Copy(tensor, source, target):
+                    for memory in (source, target):
+                        if tensor in self._is_written.get(memory, ()):
+                            self._is_written[memory][tensor] = True
+                case Compute(operator) if operator in self.homes:
+                    self._homes(self.operands[operator])  # the first time counts, but it writes again
+                case Compute(operator) if operator in self.operands:
+                    self.homes[operator] = self._homes(self.operands[operator])
+        return self.homes
+
+    def _homes(self, operands: Sequence[TileOperand]) -> HomeOf:
+        homes = {}
+        for operand in operands:
+            if operand.held_as is Operand.OUTPUT:
+                homes[operand.base] = self._home_of_what_is_written(operand.bands)
+            else:
+                homes[operand.base] = self._home_of_what_is_read(operand)
+        return homes
+
+    def _home_of_what_is_read(self, operand: TileOperand) -> str | None:
+        """Return the memory nearest the MACs that may hold the operand and has all its bands; None if there is none."""
+        for memory in self.memories:
+            if operand.held_as in memory.holds:
+                is_written = self._is_written[memory.name]
+                if all(is_written.get(band, False) for band in operand.bands):
+                    return memory.name
+        return None
+
+    def _home_of_what_is_written(self, bands: Sequence[str]) -> str | None:
+        """Mark the bands as written in every memory where they are resident; return the first of these memories."""
+        home = None
+        for band in bands:
+            for memory, is_written in self._is_written.items():
+                if band in is_written:
+                    is_written[band] = True
+                    home = home or memory
         return home

@@ -1,4 +1,4 @@
-"""Is the network in tiles the network? Every tensor is a band of one, every tile a part that sees enough."""
+"""Check that the tile operators of a schedule compute its network."""
 
 from __future__ import annotations
 
@@ -6,20 +6,262 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise, product
+from math import prod
+from typing import Final, TypeAlias
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.region import Region, whole_region
-from onchip.ir.tensor import Tensor, size_in_bytes
-from onchip.ir.tile import SumPart
+from onchip.ir.operator import NOTHING_STATED, Operator
+from onchip.ir.tensor import Role, Tensor, size_in_bytes
+from onchip.ir.tile import Range, Region, SumPart, whole_region
+from onchip.ir.window import integer, integers
 from onchip.verify.rules import Rule, Violation
-from onchip.verify.schedule.boxes import cover, partition
-from onchip.verify.schedule.joins import PartsOf, joins_left_out
-from onchip.verify.schedule.nests import NestDerivation
-from onchip.verify.schedule.products import multiplies_matrices, multiplies_rows, rows_multiplied
-from onchip.verify.schedule.stacks import tile_regions
-from onchip.verify.schedule.windows import Needs, seen
+from onchip.verify.schedule.nests import NestDerivation, multiplies_matrices, multiplies_rows, rows_multiplied
+from onchip.verify.schedule.windows import CONVOLUTIONS, GLOBAL_POOLS, POOLS, ROW_BY_ROW, Needs, seen
+
+
+def cover(wanted: Region, boxes: Sequence[Region]) -> bool:
+    """Return True if every element of a box is in at least one of the others."""
+    parts = [part for box in boxes if (part := _common(wanted, box)) is not None]
+    if wanted in parts:
+        return True
+    number, taken = _cells(wanted, parts)
+    return len(set(taken)) == number
+
+
+def partition(whole: Region, boxes: Sequence[Region]) -> bool:
+    """Return True if every element of a box is in exactly one of the others, and these do not reach outside it."""
+    if any(_common(whole, box) != box for box in boxes):
+        return False
+    number, taken = _cells(whole, boxes)
+    return len(taken) == len(set(taken)) == number
+
+
+def _common(one: Region, other: Region) -> Region | None:
+    """Return the intersection of two boxes; None if it is empty."""
+    found = []
+    for (start, stop), (start_other, stop_other) in zip(one, other, strict=True):
+        first = start if start > start_other else start_other
+        behind = stop if stop < stop_other else stop_other
+        if first >= behind:
+            return None
+        found.append((first, behind))
+    return tuple(found)
+
+
+def _cells(whole: Region, boxes: Sequence[Region]) -> tuple[int, list[tuple[int, ...]]]:
+    """Return the number of grid cells of the whole, and the cells in each box.
+
+    The grid has a line wherever a box begins or ends, so each cell is inside or outside each box. Axes that no box cuts
+    are left out.
+    """
+    cut = [axis for axis, span in enumerate(whole) if any(box[axis] != span for box in boxes)]
+    number_of_line: list[dict[int, int]] = []
+    for axis in cut:
+        lines = {line for box in boxes for line in box[axis]}.union(whole[axis])
+        number_of_line.append({line: number for number, line in enumerate(sorted(lines))})
+    taken: list[tuple[int, ...]] = []
+    for box in boxes:
+        sides = [box[axis] for axis in cut]
+        spans = zip(sides, number_of_line, strict=True)
+        taken += product(*[range(numbers[start], numbers[stop]) for (start, stop), numbers in spans])
+    return prod(len(numbers) - 1 for numbers in number_of_line), taken
+
+
+PartsOf: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Map from a concatenation to the maps that are read in its place, each with the channel at which it begins there."""
+_CHANNELS: Final = 1
+
+
+def joins_left_out(network: Graph, tiles: Graph) -> PartsOf:
+    """Return the concatenations along the channels that run nowhere and need not run, with their parts.
+
+    Such a concatenation joins distinct feature maps that operators write, inside the network, and states no cost. Each
+    reader, directly or through another concatenation, reads each part once.
+    """
+    runs = {operator.tile.operator if operator.tile else operator.name for operator in tiles.operators}
+    found: dict[str, dict[str, int]] = {}
+    for operator in network.operators:
+        if operator.name not in runs and _moves_nothing(network, operator):
+            begins = dict(_begins(network, operator, found))
+            if len(begins) == sum(len(found.get(name, (name,))) for name in operator.inputs):
+                found[operator.outputs[0]] = begins
+    sees_twice = {name for operator in network.operators for name in _seen_twice(operator, found)}
+    return {name: begins for name, begins in found.items() if name not in sees_twice}
+
+
+def _seen_twice(operator: Operator, found: PartsOf) -> Iterator[str]:
+    """Yield the concatenations with a part that the operator also reads elsewhere."""
+    seen = [part for name in dict.fromkeys(operator.inputs) for part in found.get(name, (name,))]
+    for name in operator.inputs:
+        if any(seen.count(part) > 1 for part in found.get(name, ())):
+            yield name
+
+
+def _begins(network: Graph, operator: Operator, found: PartsOf) -> Iterator[tuple[str, int]]:
+    begin = 0
+    for name in operator.inputs:
+        for part, channel in found.get(name, {name: 0}).items():
+            yield part, begin + channel
+        begin += (network.tensor[name].shape or ())[_CHANNELS]
+
+
+def _moves_nothing(network: Graph, operator: Operator) -> bool:
+    """Return True if the operator only concatenates feature maps along the channels, at no cost."""
+    if operator.kind != "Concat" or operator.parameters or len(operator.outputs) != 1 or not operator.inputs:
+        return False
+    if operator.workspace_bytes or operator.stated != NOTHING_STATED:
+        return False
+    if len(operator.members) > 1 or operator.attributes.keys() - {"axis"}:
+        return False
+    whole = network.tensor[operator.outputs[0]]
+    maps = [network.tensor[name] for name in operator.inputs]
+    if any(one.role is not Role.ACTIVATION or one.shape is None or one.bits != whole.bits for one in (whole, *maps)):
+        return False
+    shape = whole.shape or ()
+    if len(shape) not in (2, 4) or integer(operator, "axis", len(shape)) not in (_CHANNELS, _CHANNELS - len(shape)):
+        return False
+    channels = 0
+    for one in maps:
+        own = one.shape or ()
+        if len(own) != len(shape) or own[0] != shape[0] or own[2:] != shape[2:]:
+            return False
+        channels += own[_CHANNELS]
+    return channels == shape[_CHANNELS] and bool(network.readers[whole.name])
+
+
+OVER_IMAGES: Final = CONVOLUTIONS | POOLS | GLOBAL_POOLS | {"ConvTranspose", "Resize", "Upsample"}
+"""Kinds that see rows and columns of images."""
+
+
+def verify_stacks(network: Graph, stacks: Sequence[ScheduledStack]) -> tuple[Violation, ...]:
+    """Return all that is wrong; what leaves a stack and what tiles are is looked into where all operators are known."""
+    found = [*_operators(network, stacks)]
+    if not found:
+        found += [*_stack_order(network, stacks), *_what_leaves(network, stacks), *_tilings(network, stacks)]
+    return tuple(found)
+
+
+def tile_regions(network: Graph, stack: ScheduledStack) -> list[Region]:
+    """Return the region of the stack's last output that each tile computes: left to right, then down.
+
+    If the tile size does not divide an axis, the first tile along it is smaller. Stacks of matrices are tiled by rows,
+    the last dimension but one, and by heads, the one before it.
+    """
+    operator = network.operator[stack.operators[-1]]
+    shape = network.tensor[operator.outputs[0]].shape or ()
+    if stack.tiling is not None and are_matrices(network, stack):
+        rest = whole_region(shape)
+        heads = _ranges(shape[-3], stack.tiling.columns, 1) if len(shape) == 4 else [()]
+        return [
+            (*rest[:-2], rows, rest[-1]) if not some else (rest[0], some, rows, rest[-1])
+            for rows in _ranges(shape[-2], stack.tiling.rows, 1)
+            for some in heads
+        ]
+    if stack.tiling is None or len(shape) != 4:
+        return [whole_region(shape)]
+    unit = pixel_of(operator)
+    down = _ranges(shape[2], stack.tiling.rows, unit[0])
+    across = _ranges(shape[3], stack.tiling.columns, unit[1])
+    rest = whole_region(shape)
+    return [(*rest[:2], rows, columns) for rows in down for columns in across]
+
+
+def are_matrices(network: Graph, stack: ScheduledStack) -> bool:
+    """Return True if tiles of the stack are rows of matrices.
+
+    Its inputs and outputs have two or three dimensions; four if a product of matrices or a normalisation of rows is
+    among its operators. One of them has several rows, and nothing is a convolution, a pool, or a resize.
+    """
+    operators = [network.operator[name] for name in stack.operators]
+    kinds = {operator.kind for operator in operators}
+    names = {name for operator in operators for name in (*operator.inputs, *operator.outputs)}
+    shapes = [network.tensor[name].shape or () for name in names]
+    ranks = (2, 3, 4) if kinds & (ROW_BY_ROW | {"MatMul"}) else (2, 3)
+    has_rows = all(len(shape) in ranks for shape in shapes) and any(shape[-2] > 1 for shape in shapes)
+    return has_rows and not kinds & OVER_IMAGES
+
+
+def pixel_of(operator: Operator) -> tuple[int, int]:
+    """Rows and columns of the output that one pixel of a tile stands for: a transposed convolution's stride, else 1."""
+    if operator.kind != "ConvTranspose":
+        return 1, 1
+    rows, columns = integers(operator, "strides", (1, 1))
+    return rows, columns
+
+
+def _ranges(size: int, tile: int, unit: int) -> list[Range]:
+    pixels = -(-size // unit)
+    first = pixels % tile or tile
+    edges = [0, *range(first, pixels + 1, tile)]
+    return [(start * unit, min(stop * unit, size)) for start, stop in pairwise(edges)]
+
+
+def _operators(network: Graph, stacks: Sequence[ScheduledStack]) -> Iterator[Violation]:
+    given = {name for stack in stacks for name in stack.operators}
+    for stack in stacks:
+        for name in stack.operators:
+            if name not in network.operator:
+                yield Violation(Rule.UNKNOWN_OPERATOR, name, "no operator of the network has this name")
+    for operator in network.operators:
+        if operator.name not in given:
+            yield Violation(Rule.OPERATOR_IN_NO_STACK, operator.name, "it is in no stack")
+
+
+def _stack_order(network: Graph, stacks: Sequence[ScheduledStack]) -> Iterator[Violation]:
+    """Whatever an operator reads is written before; stacks that wait for each other are not convex."""
+    stack_of = {name: number for number, stack in enumerate(stacks) for name in stack.operators}
+    writers = {
+        name: [network.producer[read].name for read in network.operator[name].reads if read in network.producer]
+        for name in stack_of
+    }
+    before: dict[int, set[int]] = {number: set() for number in range(len(stacks))}
+    for name, number in stack_of.items():
+        before[number] |= {stack_of[writer] for writer in writers[name]} - {number}
+    try:
+        tuple(TopologicalSorter(before).static_order())
+    except CycleError as error:
+        cycle = " -> ".join(f"stack {number}" for number in error.args[1])
+        yield Violation(Rule.STACK_NOT_CONVEX, f"stack {error.args[1][0]}", f"they wait for each other: {cycle}")
+        return
+    places = {name: place for place, name in enumerate(stack_of)}
+    for name, place in places.items():
+        for writer in writers[name]:
+            if places[writer] > place:
+                yield Violation(Rule.OUT_OF_ORDER, name, f"it runs before {writer!r}, whose output it reads")
+
+
+def _what_leaves(network: Graph, stacks: Sequence[ScheduledStack]) -> Iterator[Violation]:
+    for stack in stacks:
+        for name in stack.operators[:-1]:
+            for written in network.operator[name].outputs:
+                readers = [operator.name for operator in network.readers[written]]
+                if network.tensor[written].role is Role.OUTPUT or not readers:
+                    yield Violation(Rule.OUTPUT_LOST, name, f"{written!r} leaves the network")
+                for reader in readers:
+                    if reader not in stack.operators:
+                        detail = (
+                            f"{reader!r} reads {written!r} outside the stack that ends with {stack.operators[-1]!r}"
+                        )
+                        yield Violation(Rule.OVER_A_BRANCH, name, detail)
+
+
+def _tilings(network: Graph, stacks: Sequence[ScheduledStack]) -> Iterator[Violation]:
+    for number, stack in enumerate(stacks):
+        if stack.tiling is None:
+            continue
+        last = network.operator[stack.operators[-1]]
+        shape = network.tensor[last.outputs[0]].shape or ()
+        unit = pixel_of(last)
+        rows, columns = (-(-shape[2] // unit[0]), -(-shape[3] // unit[1])) if len(shape) == 4 else (1, 1)
+        if are_matrices(network, stack):
+            rows, columns = shape[-2], shape[-3] if len(shape) == 4 else 1
+        if stack.tiling.columns > columns or stack.tiling.rows > rows:
+            detail = f"tiles of {stack.tiling.columns} x {stack.tiling.rows} in a map of {columns} x {rows}"
+            yield Violation(Rule.TILE_EXCEEDS_MAP, f"stack {number}", detail)
+
 
 MOST_TILES = 50_000
 """Tilings of more tile operators are outside the space of schedules."""

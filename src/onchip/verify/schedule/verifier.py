@@ -13,23 +13,32 @@ from onchip.ir.tensor import Role
 from onchip.verify.rules import UNKNOWN_ENERGY, Rule, Violation
 from onchip.verify.schedule.costs import (
     BITS_PER_BYTE,
+    Clock,
     Expense,
     expense_of_copy,
     expense_of_nests,
     expense_without_nest,
     with_own_workspace,
 )
-from onchip.verify.schedule.homes import HomesOfProgram
-from onchip.verify.schedule.machine import AddressedMachine
-from onchip.verify.schedule.mappings import MappingsInUse, NestAtHomes
+from onchip.verify.schedule.machine import (
+    AddressedMachine,
+    MappingsInUse,
+    NestAtHomes,
+    NestPrices,
+    ScheduleSetting,
+    ScheduleVerdict,
+    VerifiedFigures,
+)
 from onchip.verify.schedule.nests import NestDerivation, Nests
-from onchip.verify.schedule.operands import homes_of_nests, tile_operands
-from onchip.verify.schedule.setting import NestPrices, ScheduleSetting
-from onchip.verify.schedule.stacks import verify_stacks
-from onchip.verify.schedule.streaming import HomeOf, StreamingReplay, tile_problem
-from onchip.verify.schedule.tiles import TileOfNetwork, tiles_of_network, verify_tiles
-from onchip.verify.schedule.timeline import Clock
-from onchip.verify.schedule.verdict import ScheduleVerdict, VerifiedFigures
+from onchip.verify.schedule.streaming import (
+    HomeOf,
+    HomesOfProgram,
+    StreamingReplay,
+    homes_of_nests,
+    tile_operands,
+    tile_problem,
+)
+from onchip.verify.schedule.tiles import TileOfNetwork, tiles_of_network, verify_stacks, verify_tiles
 
 PRICES = "energy, cycles and DRAM bits of {count} mappings are those of the cost model"
 PORTS = "Computes and Copies that use the ports of a scratchpad at the same time do not wait for each other"

@@ -9,7 +9,7 @@ from math import prod
 from typing import Final, TypeAlias
 
 from onchip.ir.operator import SEEN_SHAPES, Operator
-from onchip.ir.region import Range, Region, whole_region
+from onchip.ir.tile import Range, Region, whole_region
 from onchip.ir.window import integer, integers
 
 Shape: TypeAlias = tuple[int, ...]

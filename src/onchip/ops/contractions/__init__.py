@@ -1,1 +1,0 @@
-"""Matrix products, einsum and attention."""

@@ -1,1 +1,0 @@
-"""Loop nests, slicing geometry, required regions and fusable layers of operators."""

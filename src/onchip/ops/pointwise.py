@@ -1,0 +1,415 @@
+"""Operators that compute each element or each row alone, and strided copies.
+
+They have no loop nest. An element of the output depends on a range of each dimension of an operand, which follows from
+the element's position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from math import prod
+from typing import Final, TypeAlias
+
+from onchip.ir.operator import OF_ONE_AXIS, Operator
+from onchip.ir.window import Shape, integer, integers
+from onchip.ops.contractions import kept_dimensions
+from onchip.ops.slicing import (
+    ATTENTION_VALUES,
+    STATISTICS,
+    AffineDimension,
+    Geometry,
+    OperatorEntry,
+    Outline,
+    Span,
+    along,
+    lone_loops,
+    per_channel,
+    spread,
+    unknown,
+)
+from onchip.ops.views import paces_of
+
+_MARGINS: Final = {"nearest": 1, "linear": 1, "cubic": 3}
+"""Most elements by which a resize's source element may be off its position, under any rounding of coordinates."""
+_REACH_OF_PADDING: Final = {"constant": 0, "edge": 1, "reflect": 2, "symmetric": 2}
+"""Distance from its position at which an element of the padding is read, in lengths of the padding, by mode."""
+_DEFAULT_AXES: Final = {"LayerNormalization": -1, "RMSNormalization": -1}
+"""Default axis of kinds whose file may omit it; a softmax's default depends on the version of ONNX."""
+_CHANNELS: Final = 1
+_Dimensions = tuple[AffineDimension, ...]
+
+
+def placed(
+    outline: Outline,
+    first: _Dimensions,
+    write: _Dimensions | None = None,
+    loops: Mapping[str, int] | None = None,
+    uncut: Sequence[int] = (),
+) -> OperatorEntry:
+    """Return an entry whose first operand has the dimensions `first`; every slice reads the other operands whole.
+
+    Without `write`, each dimension of the output has a loop; the loops of the dimensions `uncut` are never cut.
+    """
+    operands = {0: write or along(outline.written), 1: first}
+    operands |= {at: unknown(shape) for at, shape in enumerate(outline.shapes()[1:], 2)}
+    return OperatorEntry({**lone_loops(operands), **(loops or {})}, operands, uncut=frozenset(f"P{at}" for at in uncut))
+
+
+def _rows(outline: Outline) -> OperatorEntry | None:
+    """Return the entry of a normalisation from `axis` on, whose normalised dimensions are never cut."""
+    operator, rank = outline.operator, len(outline.written)
+    axis = _place(operator, "axis", rank, _DEFAULT_AXES.get(operator.kind))
+    if outline.shapes()[0] != outline.written or axis is None:
+        return None
+    stop = axis + 1 if operator.attributes.get(OF_ONE_AXIS) is True else rank
+    return placed(outline, along(outline.written), uncut=range(axis, stop))
+
+
+def _channels_normalised(outline: Outline) -> OperatorEntry | None:
+    """Return the entry of a normalisation over all pixels of a channel, or of a group of channels."""
+    rank = len(outline.written)
+    if outline.shapes()[0] != outline.written or rank < 3:
+        return None
+    is_by_channel = outline.operator.kind == "InstanceNormalization"
+    return placed(outline, along(outline.written), uncut=range(_CHANNELS + is_by_channel, rank))
+
+
+def _slice(outline: Outline) -> OperatorEntry | None:
+    source = outline.shapes()[0]
+    paces = paces_of(outline.operator, source, outline.written)
+    if paces is None:
+        return None
+    each = enumerate(zip(source, paces, strict=True))
+    return placed(outline, tuple(AffineDimension(size, {f"P{at}": pace.step}, pace.first) for at, (size, pace) in each))
+
+
+def _pad(outline: Outline) -> OperatorEntry | None:
+    """Return the entry of a Pad: padding of n elements shows elements at most `reach` * n inside; else any element."""
+    operator, source, written = outline.operator, outline.shapes()[0], outline.written
+    rank, reach = len(source), _REACH_OF_PADDING.get(str(outline.operator.attributes.get("mode", "constant")))
+    pads = integers(operator, "pads", (0,) * (2 * rank))
+    if [size + pads[at] + pads[rank + at] for at, size in enumerate(source)] != list(written):
+        return None
+    read, loops = list[AffineDimension](), dict[str, int]()
+    for at, (size, *ends) in enumerate(zip(source, pads[:rank], pads[rank:], strict=True)):
+        before, behind = (0 if reach is None else reach * max(pad, 0) for pad in ends)
+        is_known = ends == [0, 0] or (reach is not None and before + behind < size)
+        loops[f"R{at}"] = 1 + before + behind
+        read.append(AffineDimension(size, {f"P{at}": 1, f"R{at}": 1} if is_known else {}, -ends[0] - behind))
+    return placed(outline, tuple(read), loops=loops)
+
+
+def _resize(outline: Outline) -> OperatorEntry | None:
+    """Return the entry of a Resize by a whole factor up or down; dimensions with another factor are read whole."""
+    operator, source, written = outline.operator, outline.shapes()[0], outline.written
+    margin = _MARGINS.get(str(operator.attributes.get("mode", "nearest")))
+    is_cropped = operator.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    if margin is None or is_cropped or operator.attributes.get("antialias") or len(source) != len(written):
+        return None
+    write, read, loops = list[AffineDimension](), list[AffineDimension](), dict[str, int]()
+    for at, (size, after) in enumerate(zip(source, written, strict=True)):
+        pixels, inside, seen = f"P{at}", f"Q{at}", f"R{at}"
+        up, down = (after // size, 1) if after % size == 0 else (1, size // after)
+        is_known = size * up == after * down
+        loops |= {pixels: after // up, inside: up, seen: down + 2 * margin}
+        write.append(AffineDimension(after, {pixels: up, inside: 1} if up > 1 else {pixels: 1}))
+        terms, offset = ({pixels: 1}, 0) if size == after else ({pixels: down, seen: 1}, -margin)
+        read.append(AffineDimension(size, terms if is_known else {}, offset))
+    return placed(outline, tuple(read), tuple(write), loops)
+
+
+def _repeated(outline: Outline) -> OperatorEntry | None:
+    """Return the entry of an Expand or Tile: dimensions of equal size correspond, others are read whole."""
+    source, write = outline.shapes()[0], along(outline.written)
+    missing = len(write) - len(source)
+    if missing < 0:
+        return None
+    met = zip(source, write[missing:], strict=True)
+    return placed(outline, tuple(one if size == one.size else AffineDimension(size, {}) for size, one in met))
+
+
+def _gather(outline: Outline) -> OperatorEntry | None:
+    """Return the entry of a Gather: the gathered dimension is read whole, and the indices' dimensions replace it.
+
+    A table that is a parameter follows the indices.
+    """
+    shapes, written = outline.shapes(), outline.written
+    fitting = [
+        (data, indices, axis)
+        for data, indices in ((1, 2), (2, 1))
+        if len(shapes) > 1
+        and (axis := _place(outline.operator, "axis", len(shapes[data - 1]), 0)) is not None
+        and (*shapes[data - 1][:axis], *shapes[indices - 1], *shapes[data - 1][axis + 1 :]) == written
+    ]
+    if len(fitting) != 1:
+        return None
+    (data, indices, axis), write = fitting[0], along(written)
+    size, rank = shapes[data - 1][axis], len(shapes[indices - 1])
+    picked = (*write[:axis], AffineDimension(size, {}), *write[axis + rank :])
+    others = {at: unknown(shape) for at, shape in enumerate(shapes[2:], 3)}
+    operands = {0: write, data: picked, indices: write[axis : axis + rank], **others}
+    return OperatorEntry(lone_loops(operands), operands)
+
+
+def _blocks(outline: Outline) -> OperatorEntry | None:
+    """Return the entry of DepthToSpace or SpaceToDepth, cut in rows and columns of blocks; all channels are read."""
+    source, written = outline.shapes()[0], outline.written
+    size = integer(outline.operator, "blocksize", 0)
+    if size < 1 or len(source) != 4 or len(written) != 4:
+        return None
+    is_pixels = outline.operator.kind == "DepthToSpace"
+    small, large = (source, written) if is_pixels else (written, source)
+    blocks = tuple(AffineDimension(small[at], {f"P{at}": 1}) for at in (2, 3))
+    pixels = tuple(AffineDimension(large[at], {f"P{at}": size, f"Q{at}": 1}) for at in (2, 3))
+    batch, channels = along(written[:2])
+    first = AffineDimension(source[0], {"P0": 1}), AffineDimension(source[1], {})
+    loops = {"P2": small[2], "P3": small[3], "Q2": size, "Q3": size}
+    read, write = (blocks, pixels) if is_pixels else (pixels, blocks)
+    return placed(outline, (*first, *read), (batch, channels, *write), loops)
+
+
+def _transpose(outline: Outline) -> OperatorEntry | None:
+    source, write = outline.shapes()[0], along(outline.written)
+    order = integers(outline.operator, "perm", tuple(range(len(source)))[::-1])
+    if tuple(source[index] for index in order) != outline.written:
+        return None
+    return placed(outline, tuple(write[order.index(at)] for at in range(len(source))))
+
+
+def _concat(outline: Outline) -> OperatorEntry | None:
+    """Return the entry of a concatenation, which can be cut anywhere; constants may be among its inputs."""
+    seen, count, written = outline.shapes(), len(outline.operator.inputs), outline.written
+    if (axis := _joined_axis(outline, written)) is None:
+        return None
+    if not _make_up(written, seen[:count], axis):
+        return across(outline, axis, [written], seen) if _make_up(written, seen, axis) else None
+    write, starts = along(written), accumulate((part[axis] for part in seen), initial=0)
+    operands = {0: write}
+    for place, (shape, start) in enumerate(zip(seen, starts, strict=False), 1):
+        part = AffineDimension(shape[axis], {f"P{axis}": 1}, -start) if place <= count else None
+        operands[place] = unknown(shape) if part is None else (*write[:axis], part, *write[axis + 1 :])
+    return OperatorEntry(lone_loops(operands), operands)
+
+
+def _split(outline: Outline) -> OperatorEntry | None:
+    """Return the entry of a Split, cut along the dimensions that it does not split."""
+    source, parts = outline.shapes()[0], [outline.shape(name) for name in outline.operator.outputs]
+    axis = _joined_axis(outline, source)
+    return None if axis is None or not _make_up(source, parts, axis) else across(outline, axis, parts, [source])
+
+
+def across(outline: Outline, axis: int, writes: Sequence[Shape], reads: Sequence[Shape]) -> OperatorEntry:
+    """Return an entry whose operands have all of an axis in every slice; other dimensions correspond."""
+    operands = {at: along(shape) for at, shape in enumerate(reads, 1)} | {
+        -at: along(one) for at, one in enumerate(writes)
+    }
+    operands |= {at: unknown(shape) for at, shape in enumerate(outline.shapes()[len(reads) :], len(reads) + 1)}
+    return OperatorEntry(lone_loops(operands), operands, uncut=frozenset({f"P{axis}"}))
+
+
+def _joined_axis(outline: Outline, joined: Shape) -> int | None:
+    return integer(outline.operator, "axis", 0) % len(joined) if joined else None
+
+
+def _make_up(joined: Shape, parts: Sequence[Shape], axis: int) -> bool:
+    """Return True if the parts, concatenated along the axis, have the size of the whole."""
+    if {len(part) for part in parts} != {len(joined)}:
+        return False
+    alike = {(*part[:axis], *part[axis + 1 :]) for part in parts} == {(*joined[:axis], *joined[axis + 1 :])}
+    return alike and sum(part[axis] for part in parts) == joined[axis]
+
+
+def _place(operator: Operator, name: str, rank: int, default: int | None = None) -> int | None:
+    """Return the axis that an attribute names, from 0 on; the default, or None, without the attribute."""
+    axis = operator.attributes.get(name, default)
+    return axis % rank if isinstance(axis, int) and rank and -rank <= axis < rank else None
+
+
+PLACED: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {
+    **dict.fromkeys(("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"), _rows),
+    **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), _channels_normalised),
+    "Slice": _slice,
+    "Pad": _pad,
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    **dict.fromkeys(("Expand", "Tile"), _repeated),
+    "Gather": _gather,
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _blocks),
+}
+"""Entry functions by kind; they return None if shapes or attributes do not determine the entry."""
+TRANSPOSED: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {"Transpose": _transpose}
+JOINED: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {
+    **dict.fromkeys(("Concat", "CONCATENATION"), _concat),
+    "Split": _split,
+}
+"""Entry functions of kinds that join or split operands; a CONCATENATION of TFLite reads transposed views."""
+
+
+NORMALISED: Final = "Normalised"
+"""The last step of a normalisation: its operands are the source, then its statistics, then scales and shifts."""
+NORMALISES: Final = "normalises"
+"""The attribute of such a step that names the kind of the decomposed operator."""
+ATTENTION_SCORES: Final = "AttentionScores"
+ATTENTION_WEIGHTS: Final = "AttentionWeights"
+STATISTICS_OF: Final[Mapping[str, int]] = {
+    "InstanceNormalization": 2,
+    "GroupNormalization": 2,
+    "LayerNormalization": 2,
+    "RMSNormalization": 1,
+}
+"""Number of statistics by kind of normalisation: a mean and a variance, or the mean of squares."""
+BY_CHANNEL: Final = frozenset({"InstanceNormalization", "GroupNormalization"})
+"""Kinds with a scale and a shift per channel; those of other kinds are along the last dimensions."""
+_KEYS: Final = 2
+"""The axis of values that is reduced."""
+Dimensions: TypeAlias = tuple[AffineDimension, ...]
+
+
+def summed_dimension(outline: Outline) -> int | None:
+    """Return the longest reduced dimension whose parts can be read separately; None if there is none.
+
+    Through a view, a part may cover more elements as stored; a model's kernels then select the part's own.
+    """
+    source = outline.shapes()[0]
+    kept = kept_dimensions(outline.operator, source, outline.written)
+    if kept is None:
+        return None
+    longest_first = sorted(
+        (at for at, size in enumerate(source) if size > 1 and at not in kept), key=lambda at: -source[at]
+    )
+    stored = {at: _as_stored(outline, 0, at) for at in longest_first}
+    exact = (at for at, span in stored.items() if span is not None and _is_exact(span))
+    usable = (at for at, span in stored.items() if span is not None and outline.is_model)
+    return next(exact, next(usable, None))
+
+
+def _as_stored(outline: Outline, place: int, dimension: int) -> Span | None:
+    """Return the stored span that a range of a viewed dimension needs; None if it may need any element."""
+    seen = tuple(Span(size, 0 if at == dimension else None) for at, size in enumerate(outline.shapes()[place]))
+    return next((span for span in outline.as_stored(place, seen) if span.axis is not None), None)
+
+
+def _statistic(outline: Outline) -> OperatorEntry | None:
+    """Return the entry of a statistic, with one reduced dimension cut; every part reads the earlier statistics."""
+    source, *found = outline.shapes()
+    kept, at_once = kept_dimensions(outline.operator, source, outline.written), summed_dimension(outline)
+    if kept is None or any(shape != outline.written or len(shape) != len(source) for shape in found):
+        return None
+    write, loops = along(outline.written), {} if at_once is None else {"C": source[at_once]}
+
+    def lies(shape: Shape, times: int) -> Dimensions:
+        cut = ["C" if at == at_once else f"P{kept[at]}" if at in kept else "" for at in range(len(shape))]
+        terms = ({loop: times if loop == "C" else 1} if loop else {} for loop in cut)
+        return tuple(map(AffineDimension, shape, terms))
+
+    operands = {0: write, 1: lies(source, 1), **{at: lies(shape, 0) for at, shape in enumerate(found, 2)}}
+    return OperatorEntry(lone_loops({0: write}) | loops, operands, summed="C" if loops else "")
+
+
+def _is_exact(span: Span) -> bool:
+    """Return True if consecutive ranges of the axis are consecutive ranges of the dimension."""
+    return (span.per, span.offset, span.extent) == (1, 0, span.step)
+
+
+def _normalised(outline: Outline) -> OperatorEntry | None:
+    """Return the element-wise entry of a normalisation; a statistic is that of the element's group, or broadcast."""
+    (source, *beside), kind = outline.shapes(), str(outline.operator.attributes.get(NORMALISES))
+    count, by_channel = STATISTICS_OF.get(kind, 0), kind in BY_CHANNEL
+    if source != outline.written:
+        return None
+    write, loops = in_groups(source, beside[0][1]) if by_channel else (along(source), {})
+    operands = {0: write, 1: write}
+    for place, shape in enumerate(beside, 2):
+        is_statistic = place - 2 < count
+        if by_channel:
+            lies = _of_groups(shape, write, loops) if is_statistic else per_channel(write, shape)
+        else:
+            lies = spread(write, shape)
+        if lies is None and is_statistic:
+            return None
+        operands |= {} if lies is None else {place: lies}
+    return OperatorEntry(lone_loops({0: write}) | loops, operands)
+
+
+def in_groups(shape: Shape, groups: int) -> tuple[Dimensions, dict[str, int]]:
+    """Return dimensions with the second one split into groups along loop P1, and the loops of that dimension."""
+    batch, heads, *others = along(shape)
+    each = heads.size // groups
+    return (batch, AffineDimension(heads.size, {"P1": each, "Q1": 1}), *others), {"P1": groups, "Q1": each}
+
+
+def _of_groups(shape: Shape, write: Dimensions, loops: Mapping[str, int]) -> Dimensions | None:
+    """Return the dimensions of a statistic: samples, then groups of channels."""
+    if shape[:2] != (write[0].size, loops["P1"]) or write[1].size % shape[1]:
+        return None
+    return (write[0], AffineDimension(shape[1], {"P1": 1}), *unknown(shape[2:]))
+
+
+def _scores(outline: Outline) -> OperatorEntry | None:
+    """Return the entry of scores: every query meets every key of its head; a mask is broadcast as in ONNX."""
+    queries, keys, *masks = outline.shapes()
+    write, loops = in_groups(outline.written, keys[1])
+    spreads = {at: lies for at, mask in enumerate(masks, 3) if (lies := spread(write, mask)) is not None}
+    if len(spreads) < len(masks):
+        return None
+    of_keys = (write[0], AffineDimension(keys[1], {"P1": 1}), write[3], *unknown(keys[3:]))
+    operands = {0: write, 1: (*write[:3], *unknown(queries[3:])), 2: of_keys, **spreads}
+    return OperatorEntry(lone_loops({0: write}) | loops, operands)
+
+
+def _weights(outline: Outline) -> OperatorEntry:
+    """Return the entry of the attention weights, whose rows of scores are never cut."""
+    return placed(outline, along(outline.written), uncut=[len(outline.written) - 1])
+
+
+def _values(outline: Outline) -> OperatorEntry:
+    """Return the entry of the weighted sums over the keys; query heads may share the heads of values."""
+    _, values = outline.shapes()
+    write, loops = in_groups(outline.written, values[1])
+    keys, stored = AffineDimension(values[2], {"C": 1}), _as_stored(outline, 1, _KEYS)
+    operands = {0: write, 1: (*write[:3], keys), 2: (write[0], AffineDimension(values[1], {"P1": 1}), keys, write[3])}
+    is_exact = stored is not None and _is_exact(stored)
+    loops |= lone_loops({0: write}) | {"C": keys.size}
+    return OperatorEntry(loops, operands, summed="C" if is_exact else "")
+
+
+STEPS: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {
+    **dict.fromkeys(STATISTICS, _statistic),
+    NORMALISED: _normalised,
+    ATTENTION_SCORES: _scores,
+    ATTENTION_WEIGHTS: _weights,
+    ATTENTION_VALUES: _values,
+}
+"""Entry functions by kind; only `scheduling/candidates/in_steps.py` creates operators of these kinds."""
+
+
+def _strided(outline: Outline) -> Geometry | None:
+    """Return the geometry: element (i, j, ...) is the stored element number offset + i * stride + j * stride ..."""
+    source, written, operator = outline.shape(outline.read_names[0]), outline.written, outline.operator
+    strides = integers(operator, "strides", (-1,) * len(written))
+    if len(outline.read_names) > 1 or len(operator.outputs) > 1 or min(strides, default=0) < 0:
+        return None
+    offset, read = integer(operator, "offset", 0), list[AffineDimension]()
+    along = [_dimension(stride, source) for stride in strides]
+    if any(None is one and stride and size > 1 for one, stride, size in zip(along, strides, written, strict=True)):
+        return None
+    for at, size in enumerate(source):
+        pace = prod(source[at + 1 :])
+        first = offset // pace % size
+        steps = {axis: stride // pace for axis, stride in enumerate(strides) if along[axis] == at and written[axis] > 1}
+        if first + sum((written[axis] - 1) * step for axis, step in steps.items()) >= size:
+            return None
+        is_known = len(steps) == 1
+        read.append(AffineDimension(size, {f"P{axis}": step for axis, step in steps.items() if is_known}, first))
+    return outline.cut(placed(outline, tuple(read)), shapes=outline.stored_shapes())
+
+
+def _dimension(stride: int, source: Shape) -> int | None:
+    """Return the only dimension of the map along which a stride of that many elements moves, or None."""
+    paces: Sequence[int] = [prod(source[at + 1 :]) for at in range(len(source))]
+    fitting = [at for at, pace in enumerate(paces) if stride % pace == 0 and pace <= stride < pace * source[at]]
+    return fitting[0] if fitting else None
+
+
+STRIDED: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {"contiguous": _strided}
+"""Geometry functions by kind; they return None if the attributes do not locate the elements."""

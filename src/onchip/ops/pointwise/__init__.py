@@ -1,1 +1,0 @@
-"""Elementwise kinds, reductions, joins and strided copies."""

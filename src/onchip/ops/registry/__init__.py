@@ -1,1 +1,0 @@
-"""Operator kinds and the operands that each kind slices."""

@@ -1,1 +1,0 @@
-"""Recurrences and other kinds that are computed in steps."""

@@ -1,1 +1,0 @@
-"""Operators whose output is a view of another tensor's elements."""

@@ -1,1 +1,0 @@
-"""Convolutions, transposed convolutions and pooling."""
