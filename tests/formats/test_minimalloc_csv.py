@@ -72,7 +72,6 @@ REFUSED = {
     "id,lower,upper,size\na,3,3,1\n": ("line 2", "a buffer lives over [3, 3)"),
     "id,lower,upper,size\na,0,3,4\na,0,3,4\n": ("line 3, id", "'a' is the id of line 2 too"),
     "id,lower,upper,size,gaps\na,0,3,4,1-2\n": ("line 2, gaps", "gaps are not supported"),
-    "id,lower,upper,size,hint\na,0,3,4,8\n": ("line 2, hint", "a hint is not supported"),
     "id,lower,upper,size,offset\na,0,3,4,-8\n": ("line 2, offset", "'-8' is out of range"),
     "id,lower,upper,size,alignment\na,0,3,4,2\nb,0,3,4,4\n": ("line 3, alignment", "it differs from the first line's"),
     "id,lower,upper,size,alignment\na,0,3,4,0\n": ("line 2, alignment", "'0' is out of range"),

@@ -2,7 +2,7 @@
 
 The columns `id`, `lower`, `upper` (half-open) and `size` are required. `begin` and `start` are synonyms of `lower`;
 `buffer` and `buffer_id` of `id`; `end` is the last step (`upper - 1`). An `offset` fixes the address of a buffer; an
-empty offset leaves it open. All buffers must have one `alignment`, and `gaps` and `hint` must be empty.
+empty offset leaves it open. All buffers must have one `alignment`, `gaps` must be empty, and hints are ignored.
 """
 
 from __future__ import annotations
@@ -123,14 +123,16 @@ class Line:
         return cls(number, {column: field.strip() for column, field in zip(columns, row, strict=True)})
 
     def buffer(self) -> Buffer:
-        """Return the buffer that the line describes; raises InputError for gaps, and for what no buffer can be."""
+        """Return the buffer that the line describes, without its hint, on which no answer depends.
+
+        Raises InputError for gaps, and for values that no buffer has.
+        """
         start = self.integer("lower", 0, GREATEST_STEP)
         last = "end" if "end" in self.fields else "upper"
         stop = self.integer(last, 0, GREATEST_STEP) + (last == "end")
         size = self.integer("size", 1, GREATEST_TOTAL_BYTES)
-        for column, said in (("gaps", "gaps are"), ("hint", "a hint is")):
-            if self.fields.get(column):
-                raise self.refusal(column, f"{said} not supported", "an empty field")
+        if self.fields.get("gaps"):
+            raise self.refusal("gaps", "gaps are not supported", "an empty field")
         offset = self.integer("offset", 0, GREATEST_TOTAL_BYTES) if self.fields.get("offset") else None
         try:
             return Buffer(start, stop, size, offset)
