@@ -250,3 +250,33 @@ def test_a_name_that_exists_is_not_taken_again() -> None:
     last = replace(operator("Add", "n", "y", ("b",)), outputs=("n_node.bias",))
     graph = fuse(network(conv("x", "c"), norm, last, outputs="n_node.bias"))
     assert graph.operators[0].parameters == ("w", "n_node.bias_")
+
+
+def product_and_addition(bias: tuple[int, ...], *, is_first: bool = False, shape: tuple[int, ...] = (2, 5, 3)) -> Graph:
+    """Return a product with weights, then an addition of a parameter, or of another input, then an activation."""
+    sizes = {"x": (2, 5, 4), "w": (4, 3), "m": (2, 5, 3), "b": bias, "a": shape, "y": shape}
+    roles = {"x": Role.INPUT, "w": Role.PARAMETER, "b": Role.PARAMETER, "y": Role.OUTPUT}
+    operators = (
+        Operator("product", "MatMul", ("x",), ("m",), ("w",)),
+        Operator("bias", "Sub" if is_first else "Add", ("m",), ("a",), ("b",)),
+        Operator("relu", "Relu", ("a",), ("y",)),
+    )
+    tensors = [Tensor.of_shape(name, size, 8, roles.get(name, Role.ACTIVATION)) for name, size in sizes.items()]
+    return Graph("rows", tuple(tensors), operators)
+
+
+@pytest.mark.parametrize("bias", [(3,), (1, 3), (1, 1, 3)])
+def test_a_bias_and_an_activation_join_a_product(bias: tuple[int, ...]) -> None:
+    (operator,) = fuse(product_and_addition(bias)).operators
+    assert (operator.kind, operator.members) == ("MatMul", ("product", "bias", "relu"))
+    assert (operator.parameters, operator.outputs) == (("w", "b"), ("y",))
+
+
+def test_what_is_no_bias_of_a_product_stays() -> None:
+    for graph in (
+        product_and_addition((5, 3)),
+        product_and_addition((1,)),
+        product_and_addition((3,), is_first=True),
+    ):
+        first, *_ = fuse(graph).operators
+        assert first.members == ()

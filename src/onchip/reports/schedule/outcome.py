@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
 from rich.console import RenderableType
@@ -31,9 +32,11 @@ from onchip.reports.shared.words import (
     short_amount,
     short_bytes,
 )
-from onchip.scheduling.search.front import FrontAxis
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.verify.schedule.machine import ScheduleVerdict, VerifiedFigures
+
+if TYPE_CHECKING:
+    from onchip.scheduling.search.front import FrontAxis
 
 
 @dataclass(frozen=True, slots=True)

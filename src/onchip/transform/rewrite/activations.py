@@ -1,9 +1,10 @@
-"""Operator fusion: BatchNorm into the preceding convolution, an activation into its producer."""
+"""Operator fusion: BatchNorm into the preceding convolution, a bias into a product, an activation into its producer."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from onchip.ir.graph import Graph
 from onchip.ir.operator import NOTHING_STATED, Operator
@@ -29,11 +30,12 @@ ACTIVATIONS = frozenset(
     }
 )
 _BATCH_NORM = "BatchNormalization"
+_PRODUCT, _BIAS = "MatMul", "Add"
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 
 
 def fuse(graph: Graph, apart: Collection[str] = ()) -> Graph:
-    """Return the graph with every possible BatchNorm and activation fused, but not into kinds listed in `apart`.
+    """Return the graph with every possible BatchNorm, bias and activation fused, but not into kinds listed in `apart`.
 
     A fused operator keeps the name, kind, attributes and position of its first node. `members` lists all its nodes, and
     its output is the last member's.
@@ -44,7 +46,7 @@ def fuse(graph: Graph, apart: Collection[str] = ()) -> Graph:
 
 
 def _may_fuse(operator: Operator) -> bool:
-    return operator.kind == _BATCH_NORM or _base_kind(operator) in ACTIVATIONS
+    return operator.kind in (_BATCH_NORM, _BIAS) or _base_kind(operator) in ACTIVATIONS
 
 
 @dataclass
@@ -88,9 +90,20 @@ class _Fusion:
         is_stated = first.stated != NOTHING_STATED or operator.stated != NOTHING_STATED
         if is_stated or first.kind in self.apart:
             return None
-        if _base_kind(operator) in ACTIVATIONS:
+        if _base_kind(operator) in ACTIVATIONS or self._takes_bias(first, operator):
             return first
         return first if operator.kind == _BATCH_NORM and self._takes_batch_norm(first, operator) else None
+
+    def _takes_bias(self, first: Operator, addition: Operator) -> bool:
+        """Return True if only a constant vector is added to the rows of a product with constant weights."""
+        if addition.kind != _BIAS or first.kind != _PRODUCT or first.name in self.not_linear:
+            return False
+        if len(first.inputs) != 1 or len(first.parameters) != 1 or len(addition.parameters) != 1:
+            return False
+        bias, written, product = (
+            self.tensors[name].shape or () for name in (addition.parameters[0], addition.outputs[0], addition.inputs[0])
+        )
+        return written == product and len(written) > 1 and bias[-1:] == written[-1:] and prod(bias) == written[-1]
 
     def _takes_batch_norm(self, first: Operator, batch_norm: Operator) -> bool:
         """Return True if scale and shift fold into constant weight and bias, with no other operator in between."""
