@@ -16,7 +16,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import layer_table
-from onchip.mapping.cosa.objective import CosaObjective
+from onchip.mapping.cosa.model import CosaObjective
 from onchip.mapping.methods.registry import METHODS
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.clock import Stopwatch

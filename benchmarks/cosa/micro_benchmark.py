@@ -19,7 +19,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.cosa.cheapest import solve_as_cosa_by_cost
+from onchip.mapping.cosa.cosa import solve_as_cosa_by_cost
 from onchip.mapping.cosa.machine import CosaWeights
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping

@@ -8,9 +8,8 @@ from itertools import product
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.cosa.machine import CosaMachine, Place
-from onchip.mapping.cosa.objective import CosaObjective, fits, objective_of
-from onchip.mapping.cosa.placement import GIVEN_ORDER, Factor, FactorPlacement, factors_of
+from onchip.mapping.cosa.machine import GIVEN_ORDER, CosaMachine, Factor, FactorPlacement, Place, factors_of
+from onchip.mapping.cosa.model import CosaObjective, fits, objective_of
 from onchip.model.unrolling.unrolling import prime_counts
 
 

@@ -20,14 +20,14 @@ from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.baselines.fixed_unrolling import (
+from onchip.mapping.baselines.loma import solve_as_loma
+from onchip.mapping.tile_search.exact import solve_exactly
+from onchip.mapping.tile_search.uneven import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
     unrollings_for,
 )
-from onchip.mapping.baselines.loma import solve_as_loma
-from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.group.mapper import Mapper
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.model.layer.latency import Latency

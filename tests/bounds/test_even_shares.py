@@ -11,7 +11,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.bounds.layer.unit_shares import AnyUnrolling, most_in_factors
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.tile_search.space import ways_of
+from onchip.mapping.tile_search.exact import ways_of
 
 
 @given(st.integers(1, 12), st.lists(st.integers(1, 30), max_size=3))

@@ -20,7 +20,7 @@ from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import read_graph
 from onchip.formats.own.strategy_json import read_strategy
-from onchip.mapping.baselines.fixed_unrolling import (
+from onchip.mapping.tile_search.uneven import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,

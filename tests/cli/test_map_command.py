@@ -15,8 +15,7 @@ from onchip.api.map import MappingRequest, map_layers
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
-from onchip.mapping.methods.registry import METHODS
-from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
+from onchip.mapping.methods.registry import EVEN_MAPPINGS, METHODS, WITHOUT_BYPASS
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import layer_cost
 from onchip.ops.layers_of import NetworkLayers

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.formats.csv_tables import residencies_to_csv, transfers_to_csv
+from onchip.reports.exports import residencies_to_csv, transfers_to_csv
 from support.exported import BY_HAND, figures_of, planned, put_together
 from support.programs import HELD, SPILLED, graph, sram
 from support.several import REQUESTS, real_plan

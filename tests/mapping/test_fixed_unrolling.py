@@ -15,7 +15,7 @@ from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import load_network
 from onchip.ir.layer import Layer
-from onchip.mapping.baselines.fixed_unrolling import (
+from onchip.mapping.tile_search.uneven import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_for,

@@ -9,14 +9,14 @@ from random import Random
 import numpy as np
 import pytest
 
-from onchip.mapping.chains.element_accesses import (
+from onchip.mapping.chains.chain_energy import (
     MOST_LACKING,
     least_accesses,
     least_of_grid,
     least_share,
     whole_accesses,
 )
-from onchip.mapping.prove.parts_alike import PartsAlike
+from onchip.mapping.chains.dimension import PartsAlike
 
 ROUNDED = 1 + 1e-9
 

@@ -17,8 +17,7 @@ from onchip.arch.memory import Operand
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.methods.cache import MappingCache
-from onchip.mapping.methods.layer_at import best_mapping_at, map_layer_at
+from onchip.mapping.methods.cache import MappingCache, best_mapping_at, map_layer_at
 from onchip.search.budget.limits import Run
 from onchip.verify.mapping import tile_bits
 from oracles.mapspace import homed_toy, least_values

@@ -17,8 +17,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.chains.chain_energy import ChainEnergy
 from onchip.mapping.chains.chain_time import ChainTime
-from onchip.mapping.chains.lattice import Lattice
-from onchip.mapping.chains.least import least_product
+from onchip.mapping.chains.lattice import Lattice, least_product
 from onchip.mapping.prove import bounds
 from onchip.mapping.prove.bounds import WayBounds, bound_of_all, least_energy_delay
 from onchip.mapping.prove.together import Found

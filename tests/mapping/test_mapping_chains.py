@@ -13,13 +13,10 @@ import pytest
 
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.mapping.chains.cells import cells_of
 from onchip.mapping.chains.chain_energy import ChainEnergy
 from onchip.mapping.chains.chain_time import ChainTime
-from onchip.mapping.chains.dimension import dimension_of
+from onchip.mapping.chains.dimension import Units, cells_of, dimension_of, single_cells, starts_of
 from onchip.mapping.chains.lattice import Lattice
-from onchip.mapping.chains.standing import single_cells
-from onchip.mapping.chains.starts import Units, starts_of
 from onchip.mapping.prove.together import ChainsTogether
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.model.layer.cost import layer_cost

@@ -13,8 +13,7 @@ from onchip.answer.result import Status, Stop
 from onchip.arch.memory import Operand
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, OUTPUT, Layer
-from onchip.mapping.tile_search.exact import OBJECTIVES, ExactMapper, mapping_of, solve_exactly
-from onchip.mapping.tile_search.space import space_of, ways_of
+from onchip.mapping.tile_search.exact import OBJECTIVES, ExactMapper, mapping_of, solve_exactly, space_of, ways_of
 from onchip.model.layer.cost import layer_cost
 from onchip.native import ExactWay
 from onchip.search.budget.limits import Limits, Progress, Run

@@ -27,8 +27,7 @@ from onchip.bounds.layer.floors import compulsory_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import INPUT, LOOPS, Layer
-from onchip.mapping.tile_search.exact import OBJECTIVES, mapping_of
-from onchip.mapping.tile_search.space import space_of, ways_of
+from onchip.mapping.tile_search.exact import OBJECTIVES, mapping_of, space_of, ways_of
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.tables import LayerCosts
 from onchip.native import ExactWay

@@ -21,13 +21,11 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.mapping.methods import cache as cache_module
-from onchip.mapping.methods import layer_at
-from onchip.mapping.methods.cache import MappingCache, combined
-from onchip.mapping.methods.layer_at import best_mapping_at, known_mapping_at
-from onchip.mapping.methods.registry import METHODS
+from onchip.mapping.methods import cache as layer_at
+from onchip.mapping.methods.cache import MappingCache, best_mapping_at, combined, known_mapping_at
+from onchip.mapping.methods.registry import EVEN_MAPPINGS, METHODS, WITHOUT_BYPASS
 from onchip.mapping.prove import wide
 from onchip.mapping.prove.wide import solve_widely
-from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.mapping.tile_search.exact import ExactMapper, solve_exactly
 from onchip.scheduling.mappings.nest_mapper import dram_first
 from onchip.search.budget.limits import Limits, Run

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from onchip.ir.layer import LOOPS, Axis
+from onchip.mapping.chains.dimension import Units, thinned
 from onchip.mapping.chains.lattice import Lattice
 from onchip.mapping.chains.rows import AxisRows
-from onchip.mapping.chains.starts import Units, thinned
 from support.lines import Line, lines_of
 from support.series import series
 

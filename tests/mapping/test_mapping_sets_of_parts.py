@@ -13,12 +13,19 @@ import numpy as np
 import pytest
 
 from onchip.ir.layer import Axis
-from onchip.mapping.chains.cells import all_cells, cells_of, split_further
-from onchip.mapping.chains.dimension import dimension_of, most_turns
+from onchip.mapping.chains.dimension import (
+    Units,
+    all_cells,
+    cells_of,
+    dimension_of,
+    idle_places,
+    idle_turns,
+    may_stand_inside,
+    most_turns,
+    single_cells,
+    split_further,
+)
 from onchip.mapping.chains.rows import AxisRows
-from onchip.mapping.chains.standing import may_stand_inside, single_cells
-from onchip.mapping.chains.starts import Units
-from onchip.mapping.prove.idle_turns import idle_places, idle_turns
 from support.lines import Line, lines_of
 
 

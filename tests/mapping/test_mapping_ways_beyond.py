@@ -11,8 +11,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.prove.remainders import starts
-from onchip.mapping.prove.wide import solve_widely
+from onchip.mapping.prove.wide import solve_widely, starts
 from onchip.search.budget.limits import Run
 
 SIMBA = load_accelerator("simba")

@@ -22,11 +22,9 @@ from onchip.bounds.layer.floors import floor_of_any, floor_with_bypass, least_cy
 from onchip.bounds.layer.turns import first_and_last, turns_of, waiting_turns
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
-from onchip.mapping.methods.registry import METHODS
+from onchip.mapping.methods.registry import EVEN_MAPPINGS, METHODS, WITHOUT_BYPASS
 from onchip.mapping.prove.bounds import bound_of_all
-from onchip.mapping.prove.remainders import ended_short
-from onchip.mapping.prove.wide import refined, solve_widely
-from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
+from onchip.mapping.prove.wide import ended_short, refined, solve_widely
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of

@@ -10,8 +10,7 @@ import pytest
 from onchip.answer.layer_problem import LayerProblem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.baselines.loma import filled_orders, unrolled_for
-from onchip.mapping.space.prefix_shifts import FirstOfDefines, arrangements, ranks
+from onchip.mapping.baselines.loma import FirstOfDefines, arrangements, filled_orders, ranks, unrolled_for
 from onchip.model.accounting.accounting import DEFINES
 
 FACTORS = [("K", 2), ("C", 2), ("OX", 3)]

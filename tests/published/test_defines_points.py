@@ -16,7 +16,7 @@ from onchip.answer.strategy import EnergyCause
 from onchip.api.networks import read_network
 from onchip.arch.memory import DRAM
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod
+from onchip.mapping.tile_search.uneven import FixedUnrolling, TemporalMethod
 from onchip.model.accounting.conventions import DEFINES
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.mapper import Memoized

@@ -14,7 +14,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
-from onchip.mapping.methods.layer_at import map_layer_at
+from onchip.mapping.methods.cache import map_layer_at
 from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room

@@ -21,13 +21,13 @@ from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
-from onchip.mapping.baselines.fixed_unrolling import (
+from onchip.mapping.methods.registry import METHODS
+from onchip.mapping.tile_search.uneven import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
     unrollings_for,
 )
-from onchip.mapping.methods.registry import METHODS
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.mapper import Mapper, Memoized
 from onchip.ops.fusable import FusableNetwork

@@ -15,13 +15,13 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Ope
 from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.ir.window import Window
-from onchip.mapping.baselines.fixed_unrolling import (
+from onchip.mapping.methods.registry import METHODS
+from onchip.mapping.tile_search.uneven import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
     unrollings_for,
 )
-from onchip.mapping.methods.registry import METHODS
 from onchip.model.group.mapper import Mapper, Memoized
 from onchip.ops.fusable import FeatureMap, FusableLayer, FusableNetwork
 from onchip.scheduling.fronts.costs import StackCosts

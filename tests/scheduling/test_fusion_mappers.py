@@ -16,9 +16,9 @@ from onchip.arch.memory import Operand
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups
-from onchip.mapping.local_search.one_by_one import one_by_one
+from onchip.mapping.local_search.greedy import one_by_one
 from onchip.mapping.methods.registry import METHODS, MappingMethod
+from onchip.mapping.tile_search.uneven import FixedUnrolling, TemporalMethod, unrolling_groups
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.layer.limits import array_of
 from onchip.scheduling.fronts.cost_table import CostingStoppedError

@@ -7,7 +7,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.mapping.baselines.fixed_unrolling import (
+from onchip.mapping.tile_search.uneven import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,

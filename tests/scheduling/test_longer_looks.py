@@ -16,7 +16,7 @@ from onchip.answer.result import Status
 from onchip.answer.schedule import Homes, ScheduledStack
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
-from onchip.mapping.methods.layer_at import best_mapping_at, first_mapping_at, hurried_mapping_at, map_layer_at
+from onchip.mapping.methods.cache import best_mapping_at, first_mapping_at, hurried_mapping_at, map_layer_at
 from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.longer_look import LongerLook
 from onchip.scheduling.mappings.mapped import KnownMappings, is_within

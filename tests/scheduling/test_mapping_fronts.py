@@ -20,7 +20,7 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.mapping.baselines.best import mapping_of
 from onchip.mapping.baselines.loma import LIMIT, filled_orders, unrolled_for
-from onchip.mapping.methods.layer_at import map_layer_at, mappings_of_front_at
+from onchip.mapping.methods.cache import map_layer_at, mappings_of_front_at
 from onchip.model.accounting.accounting import INTERPRETER
 from onchip.model.layer.cost import layer_cost
 from onchip.model.program.compute_cost import MemoryRates, NestCost, nest_cost

@@ -13,7 +13,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.schedule import Homes
 from onchip.ir.layer import Layer
-from onchip.mapping.methods.layer_at import map_layer_at
+from onchip.mapping.methods.cache import map_layer_at
 from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room

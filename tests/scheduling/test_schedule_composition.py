@@ -19,7 +19,7 @@ from onchip.answer.schedule import WORKSPACE, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory, Operand
-from onchip.mapping.methods.layer_at import map_layer_at
+from onchip.mapping.methods.cache import map_layer_at
 from onchip.model.program.compute_cost import nest_cost
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.scheduling.mappings.mapped import KnownMappings

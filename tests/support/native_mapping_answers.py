@@ -16,7 +16,7 @@ from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.baselines.loma import filled_orders, unrolled_for
-from onchip.mapping.tile_search.space import space_of, ways_of
+from onchip.mapping.tile_search.exact import space_of, ways_of
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.tables import CostStatus, LayerCosts, ZigzagCosts, native_layer, native_machine

@@ -21,7 +21,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tile import size_of
-from onchip.mapping.methods.layer_at import best_mapping_at
+from onchip.mapping.methods.cache import best_mapping_at
 from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest, nest_cost
 from onchip.model.timeline.mac_count import MacCount, cycles_by_model, durations_on
 from onchip.ops.layers_of import Precision

@@ -21,7 +21,7 @@ from onchip.errors import AcceleratorError, InputError, InternalError, errors_in
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml import accelerator_source
 from onchip.ir.layer import Layer
-from onchip.mapping.space.spaces import SPACES, MapSpace
+from onchip.mapping.methods.registry import SPACES, MapSpace
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of, check_memories

@@ -1,7 +1,9 @@
-"""Formats of exported plans, the files of each format, and Chrome traces."""
+"""Formats of exported plans, the files of each format, CSV tables, and Chrome traces."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -13,15 +15,51 @@ from typing import Final, TypeAlias
 
 from onchip.answer.document import PlanDocument
 from onchip.answer.problem import Problem
-from onchip.answer.program import Allocate, Compute, Copy, Free, Plan, Residency, residencies_of, transfers_of
+from onchip.answer.program import Allocate, Compute, Copy, Free, Plan, Residency, Transfer, residencies_of, transfers_of
 from onchip.arch.memory import DRAM
 from onchip.errors import PlanError, UsageError
 from onchip.formats.files import to_json, write_files
+from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from onchip.model.timeline.activity import Activity, array_waits, latency_parts
 from onchip.plugins import PluginGroup
 from onchip.reports.shared.words import PART_WORDS, picked, wait_lines, wait_object
+
+RESIDENCY_COLUMNS = (
+    "tensor", "role", "memory", "offset_bytes", "size_bytes", "start_instruction", "stop_instruction", "start_step",
+    "stop_step", "began", "spilled",
+)  # fmt: skip
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+TRANSFER_COLUMNS = ("instruction", "step", "kind", "tensor", "role", "source", "target", "size_bytes")
+
+
+def residencies_to_csv(plan: Plan, graph: Graph) -> str:
+    """Return one line per residency of a legal plan, in the order of their starts; ranges are half-open."""
+    return _table(RESIDENCY_COLUMNS, residencies_of(plan, graph), graph)
+
+
+def transfers_to_csv(plan: Plan, graph: Graph) -> str:
+    """Return one line per Copy of a legal plan, in execution order."""
+    return _table(TRANSFER_COLUMNS, transfers_of(plan, graph), graph)
+
+
+def spreadsheet_cell(value: object) -> object:
+    """Return a cell that no spreadsheet takes for a formula: an apostrophe stands before text that begins like one."""
+    is_formula = isinstance(value, str) and value[:1] in _FORMULA_STARTS
+    return f"'{value}" if is_formula else value
+
+
+def _table(columns: Sequence[str], rows: Sequence[Residency | Transfer], graph: Graph) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    for row in rows:
+        others = {"role": graph.tensor[row.tensor].role, "spilled": int(getattr(row, "is_spilled", False))}
+        cells = (others[name] if name in others else getattr(row, name) for name in columns)
+        writer.writerow([spreadsheet_cell(cell) for cell in cells])
+    return text.getvalue()
+
 
 Place: TypeAlias = tuple[str, str]
 """A tensor in a scratchpad, by their names."""
@@ -351,8 +389,6 @@ class Export:
             case ExportFormat.TRACE:
                 return (trace_to_json(self.problem, plan, self.spans, self.waits).encode(),)
             case ExportFormat.CSV:
-                from onchip.formats.csv_tables import residencies_to_csv, transfers_to_csv
-
                 return residencies_to_csv(plan, graph).encode(), transfers_to_csv(plan, graph).encode()
             case ExportFormat.ONNX:
                 from onchip.formats.onnx.metadata import metadata_of, model_with_metadata

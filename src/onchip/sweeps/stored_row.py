@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol, overload
 
 from onchip.errors import UsageError
-from onchip.formats.csv_tables import spreadsheet_cell
+from onchip.reports.exports import spreadsheet_cell
 from onchip.reports.shared.page import Card, Json, Page, html_table
 from onchip.reports.shared.words import counted, printable
 from onchip.sweeps.expression import Value

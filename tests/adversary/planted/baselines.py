@@ -9,7 +9,7 @@ from adversary.plant import Planted
 FAULTS: Final = (
     Planted(
         "the least that cuts still cost is too high by a thousandth",
-        "src/onchip/mapping/tile_search/uneven_tables.py",
+        "src/onchip/mapping/tile_search/uneven.py",
         "grid = (cuts[placed].energy_pj + least[placed + 1]).reshape(shape)",
         "grid = (cuts[placed].energy_pj * (1 + 1e-3) + least[placed + 1]).reshape(shape)",
         "baselines",
@@ -23,7 +23,7 @@ FAULTS: Final = (
     ),
     Planted(
         "uneven forgets the second tile of a double-buffered memory",
-        "src/onchip/mapping/tile_search/uneven_tables.py",
+        "src/onchip/mapping/tile_search/uneven.py",
         "copies = np.where(self._machine.double_buffered[lower] & (self._episodes > 1), 2, 1)",
         "copies = np.where(self._machine.double_buffered[lower] & (self._episodes > 2), 2, 1)",
         "baselines",

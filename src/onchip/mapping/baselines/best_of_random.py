@@ -10,8 +10,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Stop
-from onchip.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks
-from onchip.mapping.space.tilings import random_orders, random_tiling
+from onchip.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks, random_orders, random_tiling
 from onchip.search.budget.limits import Run
 
 METHOD: Final = "random"

@@ -16,9 +16,8 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Stop
 from onchip.ir.layer import LOOPS
-from onchip.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks
-from onchip.mapping.space.tilings import LevelSizes, random_tiling
-from onchip.mapping.tile_search.space import CLASSES
+from onchip.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, LevelSizes, in_chunks, random_tiling
+from onchip.mapping.tile_search.exact import CLASSES
 from onchip.search.budget.limits import Run
 
 METHOD: Final = "hybrid"

@@ -1,4 +1,7 @@
-"""`--method loma`: all orders of the loops' prime factors, memories filled from the MACs up (LOMA, AICAS 2021).
+"""LOMA: loop orders with memories allocated greedily.
+
+It enumerates the arrangements of a multiset by prefix shifts (A. Williams, "Loopless generation of multiset
+permutations using a constant number of variables by prefix shifts", SODA 2009), from the non-increasing one.
 
 Follows ZigZag (zigzag-dse 3.9.1) and DeFiNES. The smallest factors of the loop with the most factors are joined until
 `limit` are left. Each operand has its own cuts. Among the ways to fill a memory with further loops, LOMA takes the one
@@ -7,10 +10,11 @@ with the fewest bits from the level above.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import factorial, prod
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -20,9 +24,8 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Stop
 from onchip.arch.memory import MemoryLevel, Operand
-from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
+from onchip.ir.layer import LOOPS, OTHER_NAMES, OUTPUT, RELEVANT
 from onchip.mapping.baselines.best import BestRow, costs_of_rows, mapping_of
-from onchip.mapping.space.prefix_shifts import FirstOfDefines
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, Accounting
 from onchip.model.layer.limits import array_of, check_memories
 from onchip.model.layer.tables import Chosen, LayerCosts, empty_chosen
@@ -30,6 +33,46 @@ from onchip.model.unrolling.tiles import TileElements, Tiles, sides_of, tiles_of
 from onchip.model.unrolling.unrolling import Unrolled, Unrolling, prime_counts, unrolled_as_asked, unrolled_greedily
 from onchip.native import FactorKind, FilledLevel, LomaOrders
 from onchip.search.budget.limits import Run
+
+Factor: TypeAlias = tuple[str, int]
+_THEIR_NAMES: Final = {ours: theirs for theirs, ours in OTHER_NAMES.items()}
+NAMES: Final = tuple(_THEIR_NAMES.get(loop, loop) for loop in LOOPS)
+
+
+def arrangements(items: Iterable[Factor]) -> Iterator[tuple[Factor, ...]]:
+    """Yield each arrangement once; each step moves one item to the front.
+
+    The moved item is the first that exceeds its predecessor, or the item after it, if that does not exceed the
+    predecessor. If no item exceeds its predecessor, the last item moves.
+    """
+    row = sorted(items, reverse=True)
+    last = len(row) - 1
+    yield tuple(row)
+    while row:
+        rising = next((at for at in range(1, last + 1) if row[at] > row[at - 1]), last)
+        if rising == last and row[last] >= row[0]:
+            return
+        passes = rising < last and row[rising + 1] <= row[rising - 1]
+        row.insert(0, row.pop(rising + 1 if passes else rising))
+        yield tuple(row)
+
+
+@lru_cache(maxsize=64)
+def ranks(items: tuple[Factor, ...]) -> Mapping[tuple[Factor, ...], int]:
+    """Return the number of each arrangement in this order, from 0."""
+    return {one: number for number, one in enumerate(arrangements(items))}
+
+
+class FirstOfDefines:
+    """The rank of a row: its number among all orders of its loops, innermost first, with DeFiNES's loop names."""
+
+    def __call__(self, chosen: Chosen, row: int) -> float:
+        """Return a row's rank; rows of one layer differ only in loop order."""
+        loops = chosen.temporal_loop[row, : chosen.temporal_count[row]].tolist()
+        sizes = chosen.temporal_size[row, : chosen.temporal_count[row]].tolist()
+        order = tuple(zip((NAMES[loop] for loop in loops), sizes, strict=True))
+        return ranks(tuple(sorted(order)))[order]
+
 
 METHOD: Final = "loma"
 LIMIT: Final = 6

@@ -1,4 +1,15 @@
-"""Lower bound on the energy of all operands' memory boundaries over all loop orders, for a set of unrollings.
+"""Lower bounds on the energy of a chain: accesses of elements, and of turns.
+
+In each iteration an instance has some outputs along each axis, one tap per axis, and some channels. Each combination is
+a separate input, except in padding. Outputs and channels are partitioned among iterations and instances. At the border
+an iteration has fewer inputs, which seldom saves an access.
+
+The bound uses two facts. First, the size of every tile is a multiple of its extent in the dimensions that it covers
+whole. Second, the maximum number of different tiles may be known. Let the largest tile take a given number of accesses.
+A smaller tile saves one access only if it lacks the elements of the last access. It saves one more for each further
+access width. So the tiles save at most what their missing elements allow, and the total is a whole number. If
+all parts of a dimension are known (full ones and the last), tiles with each kind of part form separate sets. If the
+parts of a set lack only a few indices, the accesses of each combination of parts are computed exactly.
 
 Sums that arrive at a memory either return later or are finished. Instances that add to the same sums in parallel start
 their own partial sums, which saves returns below them (docs/mapping.md, section 9).
@@ -6,22 +17,251 @@ their own partial sums, which saves returns below them (docs/mapping.md, section
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil, prod
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onchip.arch.memory import Access, Operand
+from onchip.bounds.layer.arrangements import inputs_of_turns
 from onchip.ir.layer import LOOPS
-from onchip.mapping.chains.chain import OperandChain
-from onchip.mapping.chains.element_accesses import element_accesses, shortest_of
-from onchip.mapping.chains.lattice import Along, Lattice
-from onchip.mapping.chains.least import Boundaries, least_of
-from onchip.mapping.prove.unrolled_ways import ADDING, UnrolledWays
+from onchip.mapping.chains.chain import OperandChain, asked_once, asked_once_of_any
+from onchip.mapping.chains.dimension import LackingSide, PartsAlike
+from onchip.mapping.chains.lattice import Along, Boundaries, Lattice, Served, least_of
+from onchip.mapping.prove.unrolled_ways import ADDING, CHANNELS, UnrolledWays
 from onchip.model.layer.cost import access_of
 from onchip.model.layer.limits import array_of
+
+MOST_OUTPUTS: Final = 1024
+"""Maximum number of outputs of an instance per iteration; above it, the bound is zero."""
+MOST_MISSING: Final = 256
+"""Maximum number of missing elements over all groups; above it, savings are bounded in proportion."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A number of groups with at most `most` elements each and `together` in total."""
+
+    number: int
+    most: int
+    together: int
+
+    def least(self, costs: NDArray[np.float64]) -> float:
+        """Return a lower bound on the total cost, given non-decreasing costs by group size."""
+        missing = self.number * self.most - self.together
+        spared_by = costs[self.most] - costs[self.most :: -1]
+        each = np.arange(1, self.most + 1)
+        if missing > MOST_MISSING:
+            return max(self.number * float(costs[self.most]) - missing * float((spared_by[1:] / each).max()), 0.0)
+        spared = np.zeros(missing + 1)
+        for at in range(1, missing + 1):
+            fewer = each[: min(at, self.most)]
+            spared[at] = (spared[at - fewer] + spared_by[fewer]).max()
+        return max(self.number * float(costs[self.most]) - float(spared[missing]), 0.0)
+
+
+ByTaps = tuple[tuple[int, tuple[Groups, ...]], ...]  # for an axis, numbers of taps with the groups of their outputs
+
+
+def accesses_of_turns(chain: OperandChain, served: Served, bits: int, shortest: int) -> float:
+    """Return a lower bound on the shortest accesses for the inputs of all iterations; zero if unknown."""
+    channels = chain.lattice.parts_alike(CHANNELS, served)
+    sets = tuple(Groups(int(one.parts.max()), int(one.longest.max()), int(one.together.max())) for one in channels)
+    axes = [_by_taps(chain, at, served) for at in range(len(chain.way.rows))]
+    if any(not one for one in axes) or prod(own[0][1][0].most for own in axes) > MOST_OUTPUTS:
+        return 0.0
+    found = _of_grid(sets, axes[0], axes[1], bits, shortest)
+    first, second = (_by_arrangement(chain, at, served) for at in range(len(chain.way.rows)))
+    if first is None or second is None:
+        return found
+    accesses = _of_numbers(sets, (first.shape[1] - 1) * (second.shape[1] - 1), bits, shortest)
+    each = accesses[np.outer(np.arange(first.shape[1]), np.arange(second.shape[1]))]
+    return max(found, float((first @ each @ second.T).min()))
+
+
+def _by_arrangement(chain: OperandChain, axis: int, served: Served) -> NDArray[np.int64] | None:
+    """Return `inputs_of_turns` for one axis."""
+    rows = chain.way.rows[axis]
+    output = LOOPS.index(rows.axis.output_loop)
+    units, beside = chain.way.units[output], chain.way.beside(output, served)
+    turns = units.known_turns(rows.outputs)
+    return inputs_of_turns(rows.axis, rows.outputs, rows.taps, turns, beside, any_is_idle=units.any_is_idle)
+
+
+def _by_taps(chain: OperandChain, axis: int, served: Served) -> ByTaps:
+    """Return by tap the partition of an axis' outputs among iterations and instances; empty if unknown."""
+    rows = chain.way.rows[axis]
+    output, tap = LOOPS.index(rows.axis.output_loop), LOOPS.index(rows.axis.filter_loop)
+    units = chain.way.units[output]
+    turns = units.known_turns(rows.outputs)
+    if chain.way.units[tap].most > 1 or turns == 0:
+        return ()
+    number, most = turns * served.most_apart[output], served.most[output]
+    is_full = rows.outputs >= units.most and not units.any_is_idle
+    each = zip(rows.stored_through_taps, rows.first_through_taps, strict=True)
+    firsts = [first if is_full and stored == rows.outputs - 1 else 0 for stored, first in each]
+    alike = Counter(zip(rows.stored_through_taps, firsts, strict=True))
+    return tuple((taps, _groups(number, most, *stored)) for stored, taps in alike.items())
+
+
+def _groups(number: int, most: int, stored: int, first: int) -> tuple[Groups, ...]:
+    """Return the groups of `stored` outputs from `first` on; if that is the second, iteration 0 has the one before.
+
+    All units are at work in iteration 0 if there are enough outputs. `first` is nonzero only if no other output is in
+    padding.
+    """
+    if first != 1:
+        return (Groups(number, most, stored),)
+    return (Groups(1, most, most - 1), Groups(number - 1, most, stored - (most - 1)))
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_grid(sets: Sequence[Groups], first: ByTaps, second: ByTaps, bits: int, shortest: int) -> float:
+    """Return a lower bound over the product of both axes' groups, through each tap, and all channels."""
+    high, wide = (one[0][1][0].most for one in (first, second))
+    of_channels = _of_numbers(sets, high * wide, bits, shortest)
+    of_first = _by_number(wide, lambda one: _through_taps(first, of_channels[::one]))
+    return _through_taps(second, of_first)
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_numbers(sets: Sequence[Groups], most: int, bits: int, shortest: int) -> NDArray[np.float64]:
+    """Return the minimum accesses for all channels, by the number of positions read together."""
+    accesses = np.ceil(np.arange(most * max(one.most for one in sets) + 1) * bits / shortest)
+    return _by_number(most, lambda one: sum(own.least(accesses[::one][: own.most + 1]) for own in sets))
+
+
+def _by_number(most: int, costs: Callable[[int], float]) -> NDArray[np.float64]:
+    """Return the costs of 0 to `most` elements; 0 elements cost nothing."""
+    return np.array([0.0, *map(costs, range(1, most + 1))])
+
+
+def _through_taps(alike: ByTaps, costs: NDArray[np.float64]) -> float:
+    return sum(taps * own.least(costs[: own.most + 1]) for taps, groups in alike for own in groups)
+
+
+MOST_AT_ONCE: Final = 256
+"""Largest number of multiples in one transfer; above it, a partly used access is negligible."""
+MOST_LACKING: Final = 16
+"""Maximum number of indices missing along a dimension; above it, combinations are not computed."""
+ROUNDING: Final = 1e-12
+"""Relative tolerance that covers the rounding of sums and products."""
+FEW: Final = 4
+"""Number of saved accesses that are examined one by one."""
+
+
+def shortest_of(access: Access) -> int:
+    """Return the width of the shortest access, in bits."""
+    return access.shortest_access_bits or access.access_bits
+
+
+@asked_once
+def element_accesses(
+    chain: OperandChain, served: Served, bits: int, shortest: int, counts_tiles: bool, below: Served | None = None
+) -> Along:
+    """Return by cell the number of shortest accesses per element, for an instance of the given units.
+
+    The number applies to each element that `OperandChain.moved` counts for the same instances `below`. With
+    `counts_tiles`, whole sets of tiles are counted. No set is whole if tiles may stay where loops end short. Sets are
+    not counted for several unrollings at once: they rarely improve on `least_share`, and half of all nodes are never
+    expanded.
+    """
+    whole = chain.whole_size(served)
+    found = least_share(chain.at_once(served), whole, bits, shortest)
+    if not (counts_tiles and chain.way.is_one) or chain.lattice.shares_out:
+        return found
+    least = _of_all_tiles(chain, served, bits, shortest, below) / np.maximum(chain.elements(served, below), 1.0)
+    return np.where(chain.may_stay, found, np.maximum(found, least))
+
+
+@asked_once_of_any
+def _of_all_tiles(chain: OperandChain, served: Served, bits: int, shortest: int, below: Served | None) -> Along:
+    """Return the accesses of all tiles if each moves once, summed over sets of equal tiles."""
+    sets, elements = chain.tiles_alike(served, below), chain.elements(served, below)
+    none_is_empty = chain.has_as_many(sum((one.parts for one in sets), np.zeros(1)), served)
+    total: Along = np.zeros((1,) * len(LOOPS))
+    for one in sets:
+        least = least_accesses(one.longest, one.parts, one.together, one.whole, none_is_empty, bits, shortest)
+        least = np.maximum(least, least_of_grid(one, bits, shortest))
+        total = total + whole_accesses(np.maximum(least, one.together * bits / shortest))
+    if chain.operand is Operand.INPUT and chain.lattice is chain.way.at_units:
+        total = np.maximum(total, accesses_of_turns(chain, served, bits, shortest))
+    return np.maximum(total, whole_accesses(elements * bits / shortest))
+
+
+def least_of_grid(alike: PartsAlike, bits: int, shortest: int) -> Along:
+    """Return the accesses of tiles that lack a few indices along some dimensions, by combination; zero if unknown.
+
+    The missing indices of a dimension are distributed over its parts so that they save the most accesses.
+    """
+    elements, times, is_known = alike.longest, alike.parts, np.ones(1, np.bool_)
+    for side in alike.sides:
+        elements, times = elements / np.maximum(side.longest, 1.0), times / np.maximum(side.parts, 1.0)
+        is_known = is_known & (side.lacks <= MOST_LACKING)
+    if not is_known.any():
+        return np.zeros(1)
+    return np.where(is_known, times * _least_of_sides(alike.sides, elements, bits, shortest), 0.0)
+
+
+def _least_of_sides(sides: Sequence[LackingSide], elements: Along, bits: int, shortest: int) -> Along:
+    """Return the accesses of all parts of these dimensions, with `elements` for each combination of indices."""
+    if not sides:
+        return np.ceil(np.round(elements) * bits / shortest)
+    side = sides[0]
+    few = np.where(side.lacks <= MOST_LACKING, side.lacks, 0.0)
+    lengths = (np.maximum(side.longest - lacking, 0.0) for lacking in range(int(few.max()) + 1))
+    each = [_least_of_sides(sides[1:], elements * length, bits, shortest) for length in lengths]
+    found, spared = side.parts * each[0], [0.0 * each[0]]
+    for lacking in range(1, len(each)):
+        spared.append(np.maximum.reduce([spared[lacking - one] + each[0] - each[one] for one in range(1, lacking + 1)]))
+        found = np.where(few == lacking, side.parts * each[0] - spared[lacking], found)
+    return found
+
+
+def whole_accesses(found: Along) -> Along:
+    """Round up to a whole number of accesses."""
+    return np.ceil(found * (1 - ROUNDING))
+
+
+def least_accesses(
+    most: Along, tiles: Along, elements: Along, whole: Along, none_is_empty: NDArray[np.bool_], bits: int, shortest: int
+) -> Along:
+    """Return a lower bound on the accesses of at most `tiles` tiles, with `elements` in all and `most` per tile.
+
+    Sizes are multiples of `whole`. The result is negative if there may be too many tiles for a bound. If none is empty,
+    each tile takes at least one access.
+    """
+    of_the_largest = np.ceil(most * bits / shortest)
+    unused, most_spared = of_the_largest * shortest - most * bits, np.where(none_is_empty, of_the_largest - 1, np.inf)
+    spares_one: Along = np.where(most_spared > FEW, (shortest - unused / (FEW + 1)) / bits, np.inf)
+    for spared in range(1, FEW + 1):
+        fewer = np.ceil((spared * shortest - unused) / (bits * whole)) * whole
+        spares_one = np.minimum(spares_one, np.where(spared <= most_spared, fewer / spared, np.inf))
+    found: Along = tiles * of_the_largest - (tiles * most - elements) / spares_one
+    return found
+
+
+def least_share(most: Along, whole: Along, bits: int, shortest: int) -> Along:
+    """Return the minimum accesses per element of a tile of at most `most` elements, a multiple of `whole`."""
+    times = most / whole
+    found = np.full(np.broadcast_shapes(most.shape, whole.shape), bits / shortest)
+    for one in np.unique(whole) if whole.size > 1 else whole.flat:
+        shares = _shares(int(one), bits, shortest)[np.minimum(times, MOST_AT_ONCE).astype(np.int64) - 1]
+        found = np.where((whole == one) & (times <= MOST_AT_ONCE), shares, found)
+    return found
+
+
+@lru_cache(maxsize=1 << 10)
+def _shares(whole: int, bits: int, shortest: int) -> Along:
+    """Return the minimum accesses per element by the maximum multiple of `whole` in one transfer, from one on."""
+    counts = np.arange(1, MOST_AT_ONCE + 1) * whole
+    found: Along = np.minimum.accumulate(-(-counts * bits // shortest) / counts)
+    return found
 
 
 @dataclass(frozen=True)

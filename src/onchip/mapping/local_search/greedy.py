@@ -1,4 +1,4 @@
-"""A heuristic mapping in a few milliseconds: a high array utilisation and large tiles.
+"""Improvement of a mapping by single changes.
 
 Spatial loops follow LOMA, as far as memories have capacity for the unrolled tiles. Temporal loops run in one of a few
 orders. Each memory, from the nearest on, keeps the longest prefix of them for which its operands' tiles fit together.
@@ -17,9 +17,26 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.layer import INPUT, RELEVANT
 from onchip.mapping.baselines.loma import inside_first, last_apart
-from onchip.mapping.local_search.one_by_one import one_by_one
 from onchip.model.layer.tables import LayerCosts
 from onchip.model.unrolling.unrolling import Unrolled, prime_counts, unrolled_greedily
+
+SUMMED: Final = ("S", "R", "C")
+INNERMOST_FIRST: Final = (*SUMMED, "Q", "P", "K", "G", "N")
+"""Reduction loops are innermost, so that partial sums stay near the MACs."""
+
+
+def one_by_one(problem: LayerProblem) -> LayerMapping:
+    """Return the serial mapping; each memory keeps one element of each operand it holds, without a capacity check."""
+    bounds = problem.layer.bounds
+    loops = tuple(Loop(name, bounds[name]) for name in INNERMOST_FIRST if bounds[name] > 1)
+    summed = sum(loop.dimension in SUMMED for loop in loops)
+    kept = (
+        tuple(Kept(level.memory.name, summed if operand is Operand.OUTPUT else 0) for level in keepers)
+        for operand in Operand
+        for keepers in (problem.keepers(operand) if operand in problem.layer.operands else (),)
+    )
+    return LayerMapping(loops, *kept)
+
 
 ORDERS: Final = (
     ("S", "R", "C", "Q", "P", "K", "G", "N"),

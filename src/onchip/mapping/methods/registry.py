@@ -1,4 +1,4 @@
-"""The mapping methods by name; every returned mapping is verified."""
+"""The methods of `map`, and the spaces in which they search."""
 
 from __future__ import annotations
 
@@ -11,10 +11,51 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.errors import InternalError, UsageError
-from onchip.mapping.space.spaces import EVEN_MAPPINGS
 from onchip.plugins import PluginGroup, guarded
 from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
+
+
+@dataclass(frozen=True, slots=True)
+class MapSpace:
+    """A set of mappings for which a bound holds."""
+
+    name: str
+    definition: str
+
+
+EVEN_MAPPINGS: Final = MapSpace(
+    "even mappings",
+    "all splits of the loop bounds into whole factors over time and the dimensions of the array; every memory keeps "
+    "each operand that it holds, if it has room for an element; the tiles of a memory's operands span the same loops, "
+    "and of each operand also those right above along which it does not change; loops beside each other split what the "
+    "input's tile above them spans into neighbouring tiles; between two memories any order of loops (for latency and "
+    "energy-delay product: of classes of loops next to each other, a class being the loops along which the same "
+    "operand does not change)",
+)
+WITHOUT_BYPASS: Final = MapSpace(
+    "mappings without bypass",
+    "all mappings in which every memory keeps each operand that it holds, if it has room for an element: each operand "
+    "cut at its own places, loops in any order and in any parts, over time and the dimensions of the array, the last "
+    "part of a loop shorter where they do not divide it",
+)
+ONE_UNROLLING: Final = MapSpace(
+    "uneven mappings with one unrolling",
+    "all orders of the prime factors of the loops in time, beside one way to unroll the array; every memory keeps each "
+    "operand that it holds, if it has room for an element, each operand with its own cut anywhere; sums take the room "
+    "of partial ones wherever they arrive incomplete, tiles of the input room from their first row to their last",
+)
+COSA_PROGRAM: Final = MapSpace("CoSA's program", "the schedules of CoSA's program, by its own objective and capacities")
+
+
+SPACES: Final[Mapping[str, MapSpace]] = {
+    "exact": WITHOUT_BYPASS,
+    "exact-even": EVEN_MAPPINGS,
+    "uneven": ONE_UNROLLING,
+    "cosa": COSA_PROGRAM,
+}
+"""Space of each method's status and lower bound; the other methods prove nothing."""
+
 
 Solve: TypeAlias = Callable[[LayerProblem, MappingObjective, Run], Result[LayerMapping]]
 
@@ -84,7 +125,7 @@ def _loma(problem: LayerProblem, objective: MappingObjective, run: Run) -> Resul
 
 
 def _cosa(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
-    from onchip.mapping.cosa.cheapest import solve_as_cosa_by_cost
+    from onchip.mapping.cosa.cosa import solve_as_cosa_by_cost
 
     return solve_as_cosa_by_cost(problem, objective, run)
 

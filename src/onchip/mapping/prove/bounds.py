@@ -23,8 +23,7 @@ from onchip.ir.layer import LOOPS
 from onchip.mapping.chains.chain_energy import ChainEnergy
 from onchip.mapping.chains.chain_mappings import LeastChain
 from onchip.mapping.chains.chain_time import ChainTime
-from onchip.mapping.chains.lattice import Lattice, Ranges
-from onchip.mapping.chains.least import SLOPES, least_product
+from onchip.mapping.chains.lattice import SLOPES, Lattice, Ranges, least_product
 from onchip.mapping.prove.together import Found, least_together
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.model.layer.limits import array_of

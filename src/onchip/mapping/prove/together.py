@@ -19,13 +19,11 @@ import numpy as np
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
-from onchip.mapping.chains.cells import Range
 from onchip.mapping.chains.chain import OperandChain
 from onchip.mapping.chains.chain_energy import ChainEnergy
 from onchip.mapping.chains.chain_time import ChainTime, Place, PortOf, Running, Waits
-from onchip.mapping.chains.lattice import Along, Lattice, Ranges
-from onchip.mapping.chains.least import Boundaries
-from onchip.mapping.chains.standing import may_stand_inside, single_cells
+from onchip.mapping.chains.dimension import Range, may_stand_inside, single_cells
+from onchip.mapping.chains.lattice import Along, Boundaries, Lattice, Ranges
 from onchip.mapping.prove.unrolled_ways import CHANNELS, LEADING, OTHERS, UnrolledWays
 from onchip.native import least_chain_below
 from onchip.search.budget.limits import Run

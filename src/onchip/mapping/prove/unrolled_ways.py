@@ -16,12 +16,9 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.bounds.layer.arrangements import Beside
 from onchip.ir.layer import LOOPS, RELEVANT, Axis
-from onchip.mapping.chains.cells import Range
-from onchip.mapping.chains.dimension import Dimension, most_turns
+from onchip.mapping.chains.dimension import Dimension, Range, Units, idle_turns, most_turns
 from onchip.mapping.chains.lattice import Lattice, Served
 from onchip.mapping.chains.rows import AxisRows
-from onchip.mapping.chains.starts import Units
-from onchip.mapping.prove.idle_turns import idle_turns
 from onchip.model.layer.limits import array_of
 from onchip.model.unrolling.unrolling import Ways
 

@@ -20,7 +20,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import summed, unknown_energy
 from onchip.arch.memory import DRAM, Operand
 from onchip.ir.layer import INPUT, RELEVANT, WEIGHT, Layer
-from onchip.mapping.space.spaces import MapSpace
+from onchip.mapping.methods.registry import MapSpace
 from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.limits import needed_bits
 from onchip.model.layer.ragged import boundaries

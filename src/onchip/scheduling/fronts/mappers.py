@@ -13,15 +13,15 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
 from onchip.ir.layer import LOOPS, OTHER_NAMES
-from onchip.mapping.baselines.fixed_unrolling import (
+from onchip.mapping.local_search.greedy import one_by_one
+from onchip.mapping.methods.cache import MappingCache
+from onchip.mapping.methods.registry import MappingMethod
+from onchip.mapping.tile_search.uneven import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
     with_groups_unrolled,
 )
-from onchip.mapping.local_search.one_by_one import one_by_one
-from onchip.mapping.methods.cache import MappingCache
-from onchip.mapping.methods.registry import MappingMethod
 from onchip.model.accounting.accounting import DEFINES, AccountingName
 from onchip.model.group.mapper import Mapper
 from onchip.model.layer.cost import LayerCost, layer_cost

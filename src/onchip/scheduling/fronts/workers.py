@@ -18,9 +18,9 @@ from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.bounds.group.problem_floors import ProblemFloors
 from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
-from onchip.mapping.baselines.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for
 from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.registry import composing_method
+from onchip.mapping.tile_search.uneven import TemporalMethod, unrolling_groups, unrollings_for
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.accounting.conventions import conventions_of
 from onchip.model.group.mapper import Mapper, Memoized

@@ -18,11 +18,10 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Operand
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
-from onchip.mapping.local_search.greedy import greedy_mapping
-from onchip.mapping.local_search.one_by_one import one_by_one
-from onchip.mapping.methods.cache import MappingCache
-from onchip.mapping.methods.layer_at import (
+from onchip.mapping.local_search.greedy import greedy_mapping, one_by_one
+from onchip.mapping.methods.cache import (
     SECONDS_OF_LOMA,
+    MappingCache,
     best_mapping_at,
     first_mapping_at,
     hurried_mapping_at,

@@ -1,1 +1,0 @@
-"""Even, uneven and padded mapping spaces."""
