@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.arch.memory import DRAM
-from onchip.bounds.group.alone_bounds import alone_bound
+from onchip.bounds.group.network_floor import alone_bound
 from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.unit_shares import AnyUnrolling
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml

@@ -15,7 +15,6 @@ from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.bounds.group.layer_bounds import LayerBounds
 from onchip.bounds.group.layer_grids import LayerGrids
 from onchip.bounds.group.network_floor import EveryShape, NetworkFloor
 from onchip.bounds.layer.layer_floors import MachineFloors
@@ -52,7 +51,7 @@ WINDOWS = [
 
 def floor_of(network: FusableNetwork, machine: Accelerator, *, divides_loops: bool = False) -> NetworkFloor:
     sharing = AnyUnrolling(machine, every_memory_keeps=True, divides_loops=divides_loops)
-    return NetworkFloor(network, LayerGrids(LayerBounds(MachineFloors(machine, sharing))))
+    return NetworkFloor(network, LayerGrids(MachineFloors(machine, sharing)))
 
 
 def costs_on(network: FusableNetwork, machine: Accelerator, objective: FusionObjective) -> StackCosts:
@@ -135,8 +134,8 @@ def test_weights_and_maps_together_cost_more_than_each_apart_where_no_tile_is_be
     machine: Accelerator,
 ) -> None:
     network = network_of(chain(22, Window(3, 1, 1, 1), Window(3, 1, 1, 1)))
-    bounds = LayerBounds(MachineFloors(machine, AnyUnrolling(machine, every_memory_keeps=True)))
-    layer, shapes = network.layers[1], EveryShape(LayerGrids(bounds), network.maps)
+    bounds = LayerGrids(MachineFloors(machine, AnyUnrolling(machine, every_memory_keeps=True)))
+    layer, shapes = network.layers[1], EveryShape(bounds, network.maps)
     nest = bounds.floors_in_any_tiles(layer)
     pixels = layer.output.rows * layer.output.columns
     maps_pj = pixels * layer.output.channels * min(nest.output.values())

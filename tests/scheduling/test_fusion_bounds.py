@@ -161,7 +161,7 @@ def test_no_stack_costs_less_than_its_bound(
 @given(
     st.integers(0, 10**6),
     st.sampled_from([SMALL, FREE, WIDE, REGISTERS, PARTS, *NARROW]),
-    st.sampled_from(["loma", "even"]),
+    st.sampled_from(["loma", "even", "all-defines"]),
     st.sampled_from(FusionObjective),
     st.data(),
 )

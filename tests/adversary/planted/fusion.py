@@ -7,7 +7,7 @@ from typing import Final
 from adversary.plant import Planted
 
 SPACES = "src/onchip/scheduling/candidates/spaces.py"
-BOUNDS = "src/onchip/bounds/group/bounds.py"
+GRIDS = "src/onchip/bounds/group/stack_grids.py"
 TILINGS = "src/onchip/transform/groups/stacks.py"
 WAYS = "src/onchip/scheduling/choice/ways.py"
 SPACE = "src/onchip/scheduling/candidates/space.py"
@@ -23,16 +23,16 @@ FAULTS: Final = (
     ),
     Planted(
         "a stack's output is taken to DRAM wherever it lies, in the bound",
-        "src/onchip/bounds/group/stack_grids.py",
+        GRIDS,
         "written = output.size_bits if output_home == DRAM else 0",
         "written = output.size_bits",
         "fuse",
     ),
     Planted(
         "a map from outside is loaded for each layer that reads it, in the bound",
-        BOUNDS,
-        "return max(elements for _, elements in taken), max(own_pj)",
-        "return sum(elements for _, elements in taken), max(own_pj)",
+        GRIDS,
+        "elements = np.maximum(elements, taken)",
+        "elements = elements + taken",
         "fuse",
     ),
     Planted(

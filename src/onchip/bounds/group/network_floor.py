@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.arch.memory import DRAM, Operand
-from onchip.bounds.group.alone_bounds import AloneBound, alone_bound
-from onchip.bounds.group.axis_grids import LayerAxis
-from onchip.bounds.group.layer_bounds import LayerBounds, MapPlaces
-from onchip.bounds.group.layer_grids import LayerGrids, Reads
+from onchip.bounds.group.layer_grids import LayerGrids, MapPlaces, Reads
+from onchip.bounds.group.tile_axes import LayerAxis
+from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
 from onchip.ops.fusable import AxisName, FeatureMap, FusableLayer, FusableNetwork, Read
@@ -35,6 +34,27 @@ _Key: TypeAlias = tuple[Layer, int, tuple[_Seen, ...], Reads, bool, bool, int]
 
 Pixels: TypeAlias = NDArray[np.int64]
 """Positions along an axis, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class AloneBound:
+    """Lower bounds on the cost of a layer: energy in pJ, cycles, and bits read from and written to DRAM."""
+
+    energy_pj: float
+    cycles: float
+    dram_bits: int
+
+    def plus(self, other: AloneBound) -> AloneBound:
+        """Return the sum of two bounds, valid for layers that run one after the other."""
+        return AloneBound(
+            self.energy_pj + other.energy_pj, self.cycles + other.cycles, self.dram_bits + other.dram_bits
+        )
+
+    def less(self, other: AloneBound) -> AloneBound:
+        """Return the difference of two sums of bounds."""
+        return AloneBound(
+            self.energy_pj - other.energy_pj, self.cycles - other.cycles, self.dram_bits - other.dram_bits
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +97,9 @@ class NetworkFloor:
         """Return a lower bound on the cost of the layers of a span, in one stack or in several."""
         return self._until[span.stop].less(self._until[span.start])
 
-    @property
-    def bounds(self) -> LayerBounds:
-        """The bounds of single layers."""
-        return self.grids.bounds
-
     def _floor(self, layer: FusableLayer, own: _Crossing, loaded: set[str]) -> AloneBound:
         """Return the floor of a layer that computes `own` pixels; `loaded` are inputs counted with this layer."""
-        machine, maps = self.bounds.machine, self.network.maps
+        machine, maps = self.grids.machine, self.network.maps
         leaves = _leaves(self.network, layer.output.name)
         if layer.runs_alone:
             elsewhere = {read.source: "" for read in layer.reads if read.source not in loaded}
@@ -95,7 +110,7 @@ class NetworkFloor:
         return self._in_tiles(layer, own, loaded, leaves=leaves)
 
     def _in_tiles(self, layer: FusableLayer, own: _Crossing, loaded: set[str], *, leaves: bool) -> AloneBound:
-        machine, maps, floors = self.bounds.machine, self.network.maps, self.bounds.floors_in_any_tiles(layer)
+        machine, maps, floors = self.grids.machine, self.network.maps, self.grids.floors_in_any_tiles(layer)
         macs, written = _macs(layer, own.count), own.count * layer.output.channels
         units_pj = macs * machine.mac_energy_pj + _macs(layer, self._inner(layer, own)) * floors.input.per_mac
         apart_pj = written * (floors.output[DRAM] if leaves else min(floors.output.values()))
@@ -199,7 +214,7 @@ class EveryShape:
 
     def knows(self, layer: FusableLayer) -> bool:
         """Return True if the layer runs in tiles, has at most MOST_SHAPES shapes, and mappings bypass no memory."""
-        sharing = self.grids.bounds.machine.sharing
+        sharing = self.grids.machine.sharing
         keeps = sharing.every_memory_keeps and not sharing.is_of_every_shape
         return keeps and not layer.runs_alone and layer.output.rows * layer.output.columns <= MOST_SHAPES
 
@@ -255,3 +270,42 @@ def _least_seen(window: Window, size: int, tiles: Pixels) -> Pixels:
     ends = -(-np.clip(first + (tiles - 1) * window.stride + window.reach, 0, positions) // window.repeat)
     least: Pixels = (ends - begins).min(axis=0)
     return least
+
+
+def alone_bound(
+    layer: FusableLayer,
+    maps: Mapping[str, FeatureMap],
+    homes: Mapping[str, str],
+    output_home: str,
+    machine: MachineFloors,
+) -> AloneBound:
+    """Return the cost of the layer's MACs at full use of the array, and of its compulsory DRAM traffic.
+
+    `homes` maps the inputs that do not lie in DRAM to their memories. The DRAM bound is 0 if units count in parts.
+    """
+    macs = layer.layer.macs
+    bits = 0 if machine.sharing.is_of_every_shape else _dram_bits(layer, maps, homes, output_home)
+    return AloneBound(macs * machine.mac_energy_pj, macs / prod(machine.array.sizes.values()), bits)
+
+
+def _dram_bits(layer: FusableLayer, maps: Mapping[str, FeatureMap], homes: Mapping[str, str], output_home: str) -> int:
+    """Return the compulsory DRAM traffic in bits.
+
+    A feature map counts only if the loop nest reads all of it. A map that the nest reads twice counts once.
+    """
+    operands = (Operand.INPUT, Operand.WEIGHT)[: len(layer.reads)]
+    read = {
+        one.source: maps[one.source].size_bits
+        for one, operand in zip(layer.reads, operands, strict=True)
+        if one.source not in homes and _reads_all(layer.layer, operand, maps[one.source])
+    }
+    return layer.weight_bits + sum(read.values()) + (layer.output.size_bits if output_home == DRAM else 0)
+
+
+def _reads_all(nest: Layer, operand: Operand, source: FeatureMap) -> bool:
+    """Return True if each element of the feature map is an operand of some product."""
+    if nest.elements(operand) != source.elements:
+        return False
+    axes = zip(nest.axes, (nest.r, nest.s), strict=True)
+    is_dense = all(axis.dilation == axis.stride == 1 or (taps == 1 and axis.stride == 1) for axis, taps in axes)
+    return operand is not Operand.INPUT or is_dense

@@ -11,7 +11,7 @@ import numpy as np
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
-from onchip.bounds.group.layer_bounds import AlikeSizes
+from onchip.bounds.group.layer_grids import AlikeSizes
 from onchip.bounds.group.reuse_floors import ReuseFloors, reuse_floors
 from onchip.bounds.layer.layer_floors import MachineFloors, OperandFloor
 from onchip.ir.layer import Axis, Layer

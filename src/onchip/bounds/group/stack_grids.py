@@ -14,14 +14,10 @@ from numpy.typing import NDArray
 
 from onchip.answer.stacks import OverlapMode
 from onchip.arch.memory import DRAM
-from onchip.bounds.group.axis_grids import AxisContent, AxisGrid, Floats, LayerAxis
-from onchip.bounds.group.layer_bounds import LayerBounds, MapPlaces, Taken
-from onchip.bounds.group.layer_grids import GridShare, LayerGrids
-from onchip.bounds.group.seen_shares import shares_of
-from onchip.bounds.group.size_tiles import SizeTiles
-from onchip.bounds.group.span_totals import SpanTotals
-from onchip.ops.fusable import AxisName, FusableNetwork
-from onchip.transform.groups.stacks import LayerSpan
+from onchip.bounds.group.layer_grids import GridShare, LayerGrids, MapPlaces, Taken, shares_of
+from onchip.bounds.group.tile_axes import AxisContent, AxisGrid, Floats, LayerAxis, SizeTiles
+from onchip.ops.fusable import AxisName, FusableNetwork, Stack
+from onchip.transform.groups.stacks import LayerSpan, stack_of
 
 Sizes: TypeAlias = tuple[int, ...]
 Places: TypeAlias = tuple[NDArray[np.intp], ...]
@@ -78,9 +74,9 @@ class StackGrids:
     Callers check `sees_all` first: the bounds are undefined if some tile of a grid sees only padding.
     """
 
-    spans: SpanTotals
+    network: FusableNetwork
     layers: LayerGrids
-    first_readers: Mapping[str, int]
+    _stacks: dict[tuple[int, int], Stack] = field(default_factory=dict)
     _axis_grids: dict[tuple[LayerSpan, AxisName, Sizes, bool], AxisGrid] = field(default_factory=dict)
     _alike: dict[AxisContent, LayerAxis] = field(default_factory=dict)
     _suffixes: dict[TileGrid, _Suffixes] = field(default_factory=dict)
@@ -98,15 +94,10 @@ class StackGrids:
                 readers.setdefault(source, []).append(at)
         self._readers = readers
 
-    @property
-    def bounds(self) -> LayerBounds:
-        """The bounds of single layers."""
-        return self.layers.bounds
-
-    @property
-    def network(self) -> FusableNetwork:
-        """The network whose stacks these are."""
-        return self.spans.network
+    def _stack(self, start: int, stop: int) -> Stack:
+        if (start, stop) not in self._stacks:
+            self._stacks[start, stop] = stack_of(self.network, LayerSpan(start, stop))
+        return self._stacks[start, stop]
 
     def sees_all(self, grid: TileGrid, start: int) -> bool:
         """Return True if, in the layers from `start` on, each tile of the grid sees a pixel that is not padding."""
@@ -121,13 +112,13 @@ class StackGrids:
         `taken` are the bits of each memory that these and other maps occupy while it runs.
         """
         inside = self.sums_inside(grid, start, output_home, taken)
-        energy_pj, dram_bits = inside.energy_pj, inside.dram_bits
-        for source in self.spans.stack(LayerSpan(start, grid.longest.stop)).inputs:
+        energy_pj, dram_bits, moved = inside.energy_pj, inside.dram_bits, self._share_from(grid, start).moved
+        for source in self._stack(start, grid.longest.stop).inputs:
             home = homes.get(source.name, DRAM)
             elements, own_pj = self._load(grid, start, source.name, home)
             energy_pj = energy_pj + own_pj
             if home == DRAM:
-                dram_bits = dram_bits + elements * source.bits
+                dram_bits = dram_bits + elements * source.bits * moved
         return GridSums(energy_pj, inside.cycles, dram_bits)
 
     def sums_inside(self, grid: TileGrid, start: int, output_home: str, taken: Taken = ()) -> GridSums:
@@ -140,7 +131,8 @@ class StackGrids:
             written = output.size_bits if output_home == DRAM else 0
             maps_pj = self._maps_inside(grid, start, output_home, taken)
             energy_pj = share.energy_pj + maps_pj + weights_pj
-            self._inside[key] = GridSums(energy_pj, share.cycles, share.weight_bits + dram_bits + written)
+            dram_bits = (share.weight_bits + dram_bits + written) * share.moved
+            self._inside[key] = GridSums(energy_pj, share.cycles, dram_bits)
         return self._inside[key]
 
     def _maps_inside(self, grid: TileGrid, start: int, output_home: str, taken: Taken) -> Floats:
@@ -150,7 +142,7 @@ class StackGrids:
             return self._maps_with(grid, start, output_home, MapPlaces(taken=taken))
         found = np.zeros(levels.shape)
         for level in np.unique(levels).tolist():
-            cache = self.bounds.cache_places[level]
+            cache = self.layers.cache_places[level]
             inner = MapPlaces(rows=cache, taken=taken)
             found = np.where(levels == level, self._maps_with(grid, start, output_home, inner), found)
         return found
@@ -193,7 +185,7 @@ class StackGrids:
         """Map each layer that reads inputs of the stack to the names of these inputs."""
         if (start, stop) not in self._outside:
             found: dict[int, tuple[str, ...]] = {}
-            for source in self.spans.stack(LayerSpan(start, stop)).inputs:
+            for source in self._stack(start, stop).inputs:
                 for at in self._readers_within(source.name, start, stop):
                     found[at] = (*found.get(at, ()), source.name)
             self._outside[start, stop] = dict(sorted(found.items()))
@@ -212,11 +204,11 @@ class StackGrids:
             own = self._kept_bits(grid, self.network.layers[at].output.name)
             suffixes.kept_bits.append(own + suffixes.kept_bits[-1] if suffixes.kept_bits else own)
         bits = suffixes.kept_bits[stop - 1 - start]
-        for source in self.spans.stack(LayerSpan(start, stop)).inputs:
-            if self.first_readers.get(source.name, -1) >= start:
+        for source in self._stack(start, stop).inputs:
+            if self._readers[source.name][0] >= start:
                 bits = bits + self._kept_bits(grid, source.name)
-        free = self.bounds.free(taken)
-        rooms = [free[name] for name in self.bounds.cache_places]
+        free = self.layers.free(taken)
+        rooms = [free[name] for name in self.layers.cache_places]
         found: Floats = np.array([bits > room for room in rooms]).sum(axis=0)
         return found
 
@@ -234,8 +226,12 @@ class StackGrids:
         return known[stop - 1 - start]
 
     def _weights(self, share: GridShare, taken: Taken) -> tuple[Floats, Floats]:
-        """Return the energy in pJ of all weights, and their bits that DRAM supplies again (cf. `StackBounds`)."""
-        homes, capacities, highest = self.bounds.weight_homes, self.bounds.free(taken), self.bounds.highest_home
+        """Return the energy in pJ of the weights of all layers together, and their bits that DRAM supplies again.
+
+        The weights lie in one memory with room for all. Otherwise the highest on-chip memory holds those that fit, and
+        DRAM holds the others.
+        """
+        homes, capacities, highest = self.layers.weight_homes, self.layers.free(taken), self.layers.highest_home
         lowest = next(at for at, home in enumerate(homes) if share.weight_bits <= capacities[home])
         weights_pj: Floats = share.weights_pj[min(lowest, highest)]
         if homes[lowest] != DRAM or not share.weight_bits:
@@ -256,7 +252,8 @@ class StackGrids:
                     channels = layer.reads[number].channels_seen(one.channels)
                     taken = channels * share * np.outer(rows, columns)
                     elements = np.maximum(elements, taken)
-                    own_pj = np.maximum(own_pj, taken * self._load_pj(at, home))
+                    each_pj = self.layers.load_pj(layer, *self._axes(grid, at), home)
+                    own_pj = np.maximum(own_pj, taken * each_pj)
             self._loaded[key] = elements, own_pj
         return self._loaded[key]
 
@@ -280,11 +277,6 @@ class StackGrids:
         found: Floats = np.where(is_complete, np.maximum(new, whole.new[number]), new)
         return found
 
-    def _load_pj(self, at: int, home: str) -> float:
-        per_element = self.bounds.floors_in_any_tiles(self.network.layers[at]).input.per_element
-        names = list(per_element)
-        return min(per_element[name] for name in names[names.index(home) :])
-
     def _axes(self, grid: TileGrid, at: int) -> tuple[LayerAxis, LayerAxis]:
         suffixes, place = self._suffixes_of(grid), at - grid.longest.start
         return suffixes.rows.layer(place), suffixes.columns.layer(place)
@@ -302,7 +294,7 @@ class StackGrids:
         """Return the grid of a span along an axis. A square stack has one grid for both axes."""
         key = span, axis, sizes, cached
         if key not in self._axis_grids:
-            stack = self.spans.stack(span)
+            stack = self._stack(span.start, span.stop)
             if axis is AxisName.COLUMNS and stack.is_square:
                 self._axis_grids[key] = self._axis(span, AxisName.ROWS, sizes, cached=cached)
             else:
