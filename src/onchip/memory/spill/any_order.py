@@ -35,6 +35,7 @@ from onchip.memory.retention.gap_windows import GapWindows
 from onchip.memory.retention.kept_gaps import ConflictLearning, KeptGaps
 from onchip.memory.retention.sure_gaps import SureGapsBound
 from onchip.memory.spill.parts_bound import PartsBound
+from onchip.memory.spill.windows import PARAMS as WINDOWS
 from onchip.memory.spill.windows import AddressedPlan, MovablePlan, WindowMoves, improve_in_placed_windows
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Precedence
@@ -57,6 +58,8 @@ class OrderParams:
     """Ratio of a beam's width to that of the beam before: two beams of nearly the same width find the same."""
     layouts: int = 4_000_000
     """Layouts of all steps and beams, without a time limit: some seconds."""
+    dear_addresses: float = 1.1
+    """Ratio of a plan's cost to the least known cost in bytes, above which no exact packing at that cost is tried."""
     learnable_steps: int = 2_000
     """Steps of a given order up to which conflicts over addresses are learnt."""
     short_steps: int = 500
@@ -130,15 +133,16 @@ class OneOrderPlanner:
 
     def place_soon(self, schedule: OperatorSchedule) -> None:
         """Offer the schedule, or one near it, if addresses are found soon."""
-        problem = packing_problem(self._indexed, schedule)
-        if not self._is_over and not has_too_many_pairs(problem.buffers, PACKING.searched_pairs):
+        placer, problem = LayoutPlacer(self._indexed, schedule), packing_problem(self._indexed, schedule)
+        for width in (PARAMS.first_width, PARAMS.width_growth * PARAMS.first_width):
+            self._place(placer, width)
+        dear, value = PARAMS.dear_addresses * non_compulsory_cost(self._indexed, schedule), self._incumbent.value
+        is_dear = value is not None and value > dear
+        if not self._is_over and not is_dear and not has_too_many_pairs(problem.buffers, PACKING.searched_pairs):
             attempt = Attempt(problem, self._half)
             attempt.go_on(STEP.plan_nodes)
             if attempt.offsets_bytes is not None:
                 self._offer(schedule, attempt.offsets_bytes, "packed")
-        placer = LayoutPlacer(self._indexed, schedule)
-        for width in (PARAMS.first_width, PARAMS.width_growth * PARAMS.first_width):
-            self._place(placer, width)
 
     @property
     def _half(self) -> Run:
@@ -265,9 +269,13 @@ class AnyOrderPlanner:
         """Decide what stays, and move windows of the order; twice, except where windows are moved with addresses."""
         schedule = self._residencies(self._order, None, turn.part(5))
         self._place_soon(schedule, turn.part(4))
-        plan, moves = MovablePlan(self._indexed, schedule), WindowMoves()
+        plan, is_short = MovablePlan(self._indexed, schedule), len(schedule.order) <= PARAMS.short_steps
+        moves = (
+            WindowMoves()
+            if is_short or self._much_surely_waits(plan.cost)
+            else WindowMoves(WINDOWS.widest_before_addresses)
+        )
         moves.improve(plan, without_figures(turn.part(3)))
-        is_short = len(plan.order) <= PARAMS.short_steps
         if is_short or self._much_surely_waits(self._incumbent.value or plan.cost):
             found = MovablePlan(self._indexed, self._residencies(plan.order, plan.schedule, turn.part(2)))
             if found.cost < plan.cost:

@@ -45,8 +45,6 @@ class TrafficParams:
     """States of a search of the only order: milliseconds, which are enough for most."""
     large_operators: int = 100
     """Operators above which windows of an order gain more than the search, if the search will not end."""
-    dear_addresses: float = 1.1
-    """Ratio of the best plan's cost to the best cost in bytes, above which addresses are looked for early."""
     least_bytes: LeastBytesParams = field(default_factory=LeastBytesParams)
 
 
@@ -165,7 +163,7 @@ class TrafficPlanner:
         least = self._least
         if least.answer is None or least.value is None:
             return False
-        dear = self._params.dear_addresses * least.value
+        dear = ORDER_PARAMS.dear_addresses * least.value
         is_dear = self._run.deadline.is_set and (self._incumbent.value or 0) > dear
         return least.is_settled or least.search_ended_by is not None or (is_dear and not self._has_packed_early)
 
