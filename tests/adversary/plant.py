@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import pkgutil
 import shutil
@@ -29,6 +30,8 @@ sys.meta_path[:] = [one for one in sys.meta_path if type(one).__name__ != "Sciki
 """
 """Text of a `sitecustomize.py`: a package installed in place would precede PYTHONPATH."""
 SECONDS = 600.0
+RESULTS = Path(".mutation/planted.jsonl")
+"""Outcomes of faults, relative to the folder in which the run starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +80,44 @@ class Outcome(StrEnum):
 
 
 def main() -> int:
-    """Print the outcome of each fault and the seconds it took; return 1 if a fault was not found."""
+    """Print the outcome of each fault and the seconds it took; return 1 if a fault was not found.
+
+    Outcomes are kept in a file. A later run skips faults that it holds as found.
+    """
     parser = argparse.ArgumentParser(prog="adversary.plant", description=__doc__)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each fault")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="plant these faults only")
+    parser.add_argument("--levels", nargs="+", metavar="LEVEL", help="plant the faults of these levels only")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file of outcomes; remove it to start afresh")
     asked = parser.parse_args()
-    faults = [fault for fault in all_planted() if asked.only is None or fault.name in asked.only]
+    faults = [
+        fault
+        for fault in all_planted()
+        if (asked.only is None or fault.name in asked.only) and (asked.levels is None or fault.level in asked.levels)
+    ]
+    known = found_in(asked.results)
     print("| fault | level | outcome | seconds |\n|---|---|---|---|", flush=True)
     outcomes: Counter[Outcome] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         for fault in faults:
-            outcome, seconds = hunt(fault, Path(folder), asked.seconds, asked.workers)
+            if fault.name in known:
+                outcome, seconds = Outcome.FOUND, known[fault.name]
+            else:
+                outcome, seconds = hunt(fault, Path(folder), asked.seconds, asked.workers)
+                asked.results.parent.mkdir(exist_ok=True)
+                with asked.results.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([fault.name, outcome, seconds]) + "\n")
             outcomes[outcome] += 1
             print(f"| {fault.name} | {fault.level} | {outcome} | {seconds:.0f} |", flush=True)
     print(", ".join(f"{outcome}: {outcomes[outcome]}" for outcome in Outcome))
     return int(outcomes[Outcome.FOUND] < len(faults))
+
+
+def found_in(results: Path) -> dict[str, float]:
+    """Return the seconds of each fault that was found, according to the file of outcomes."""
+    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+    return {name: seconds for name, outcome, seconds in map(json.loads, lines) if outcome == Outcome.FOUND}
 
 
 def hunt(fault: Planted, folder: Path, seconds: float, workers: int) -> tuple[Outcome, float]:
