@@ -11,7 +11,7 @@ from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.views import joined_maps
-from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
+from onchip.scheduling.program.composition import MOST_KEPT_STEPS, Composer, Composition, NoMappingError
 from onchip.scheduling.program.places import Place, Places
 from onchip.search.budget.limits import Run
 
@@ -95,6 +95,8 @@ class Improver:
     _longest: float = field(default=0.0, init=False)
     """Seconds of the longest trial since the last call of `improve` or `shake`."""
     _chance: Random = field(default_factory=lambda: Random(0), init=False)
+    _known: dict[tuple[int, ...], tuple[Composition, Composition, Key]] = field(default_factory=dict, init=False)
+    """By the identities of composed groups: their composition without and with offsets, and its key."""
 
     def __post_init__(self) -> None:
         self._residencies = sorted(self._all_residencies(), key=lambda one: -self._weight(one))
@@ -166,16 +168,30 @@ class Improver:
         """Return the schedule of these places; None if there is none, or none with a key below the given one."""
         begun = run.seconds
         try:
-            composition = self.composer.composed(places)
-            if below is not None and self.evaluator.least(composition) >= below:
+            bare = self.composer.composed(places)
+            if below is not None and self.evaluator.least(bare) >= below:
                 return None
-            composition = self.composer.addressed(composition)
-            key = self.evaluator.of(composition)
+            composition, key = self._addressed(bare)
             return None if below is not None and key >= below else Placed(places, composition, key)
         except NoMappingError:
             return None
         finally:
             self._longest = max(self._longest, run.seconds - begun)
+
+    def _addressed(self, bare: Composition) -> tuple[Composition, Key]:
+        """Return the composition with offsets, and its key. Perturbations often meet the same groups again.
+
+        The composer keeps composed groups and makes new ones for new mappings, so identity tells that groups are equal.
+        """
+        groups = tuple(map(id, bare.composed))
+        known = self._known.get(groups)
+        if known is None:
+            composition = self.composer.addressed(bare)
+            known = bare, composition, self.evaluator.of(composition)
+            if len(self._known) * sum(len(one.steps) for one in bare.composed) >= MOST_KEPT_STEPS:
+                self._known.clear()
+            self._known[groups] = known
+        return known[1:]
 
     def _all_residencies(self) -> Iterator[ResidencyMove]:
         """Yield the residencies of every tensor in use: none, and those in each memory that may hold it.
