@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import inf, isfinite
 from random import Random
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
@@ -86,12 +86,14 @@ class BestRow:
         """Keep the best row if it improves on all before; break ties by rank, or by energy times cycles."""
         kept: int | None = None
         costs = costs_of_rows(self._costs, chosen, self._problem)
-        fit = np.flatnonzero(np.isfinite(costs.energy_pj)).tolist()
-        for row in fit:
-            energy, cycles = float(costs.energy_pj[row]), float(costs.cycles[row])
-            value = self._objective.of(energy, cycles)
-            if (rounded := round(value)) > self._rounded:
-                continue
+        fit = np.flatnonzero(np.isfinite(costs.energy_pj))
+        # An objective multiplies its arguments, so it also takes arrays.
+        energies, delays = cast("float", costs.energy_pj[fit]), cast("float", costs.cycles[fit])
+        values = np.asarray(self._objective.of(energies, delays), np.float64)
+        least = min(self._rounded, np.rint(values).min(initial=inf))
+        for at in np.flatnonzero(np.rint(values) <= least).tolist():
+            row, value = int(fit[at]), float(values[at])
+            energy, cycles, rounded = float(costs.energy_pj[row]), float(costs.cycles[row]), round(value)
             rank = energy * cycles if self._rank is None else self._rank(chosen, row)
             if (rounded, rank) < (self._rounded, self._rank_of_best):
                 self._rounded, self._rank_of_best = rounded, rank
