@@ -29,7 +29,7 @@ demo: $(VENV)/.installed
 
 # PYTEST_OPTIONS: `--torch-smoke` runs one tenth of the tests that need torch.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(PYTEST_OPTIONS)
 
 # All slow tests: the tests of most of the processor time, and long series of cases.
 test-long: $(VENV)/.installed-test

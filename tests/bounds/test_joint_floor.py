@@ -141,6 +141,7 @@ def test_no_mapping_of_a_tiny_layer_costs_less_than_its_floor(seed: int) -> None
         assert floor <= sum(min(costs_of(tile, machine)) for tile in tiles) * ROUNDED
 
 
+@pytest.mark.slow
 def test_the_floor_of_all_operands_is_above_the_floors_of_each() -> None:
     """Lanes take inputs along K or add up sums along C, not both: the floor is reached by some mapping."""
     gains, reached = 0, 0

@@ -172,6 +172,7 @@ def test_a_damaged_file(
         assert onchip("map", LAYER, "--accelerator", chip).err == ""
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(chip: Path, cache: Path, right: object) -> None:
     command = [sys.executable, "-m", "onchip", "map", LAYER, "--accelerator", str(chip), "--json"]
     for _ in range(2):

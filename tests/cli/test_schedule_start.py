@@ -46,6 +46,7 @@ def test_the_start_is_handed_to_the_search_also_of_another_machine(files: tuple[
     assert options_start(network, Path("simba"), start) == known
 
 
+@pytest.mark.slow
 def test_a_start_changes_neither_space_nor_bound(
     onchip: Program, files: tuple[Path, Path, Path], start: Path, tmp_path: Path
 ) -> None:

@@ -134,6 +134,9 @@ class KeepOrDrop:
         self._uses = _uses(problem, order)
         self._steps = len(order)
         self.gaps = [(name, gap) for name, uses in self._uses.items() for gap in pairwise(uses)]
+        self._gaps_of = {
+            name: [(index, gap) for index, (other, gap) in enumerate(self.gaps) if other == name] for name in self._uses
+        }
 
     def cheaper_than(self, limit: int) -> list[tuple[int, int]]:
         """Return costs and choices (masks over the gaps), cheapest first."""
@@ -167,8 +170,8 @@ class KeepOrDrop:
         rectangles: list[Rectangle] = []
         for name, uses in self._uses.items():
             start, size = uses[0], self._graph.tensor[name].size_bytes
-            for index, (other, (before, after)) in enumerate(self.gaps):
-                if other == name and cut >> index & 1:
+            for index, (before, after) in self._gaps_of[name]:
+                if cut >> index & 1:
                     rectangles.append((start, before + 1, size))
                     start = after
             rectangles.append((start, uses[-1] + 1, size))

@@ -39,11 +39,10 @@ def fits(
         live = tuple(sorted(one for one in before if one[1] > start))
         if (index, live) in hopeless:
             return False
+        taken = sum(((1 << bytes_of_one) - 1) << offset for _, _, bytes_of_one, offset in live)
         for at in range(0, capacity_bytes - size + 1, alignment_bytes):
-            if only[index] not in (None, at):
-                continue
-            placed = (*rest[index], at)
-            if not any(_overlap(placed, one) for one in live) and place(index + 1, (*live, placed)):
+            is_free = only[index] in (None, at) and not taken >> at & ((1 << size) - 1)
+            if is_free and place(index + 1, (*live, (*rest[index], at))):
                 return True
         hopeless.add((index, live))
         if len(hopeless) > MOST_STATES:

@@ -161,7 +161,7 @@ def test_the_answer_is_the_best_schedule_and_not_the_last() -> None:
     )
     told: list[Progress] = []
     search = ScheduleSearch(
-        question, ScheduleOptions(), Run(listener=told.append), params=ScheduleParams(rounds_in_vain=0)
+        question, ScheduleOptions(), Run(listener=told.append), params=ScheduleParams(rounds_without_limit=0)
     )
 
     value = search.solved().objective_value

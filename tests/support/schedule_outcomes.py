@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from onchip.answer.document import Claim, Document, Reading, Source
 from onchip.answer.options.schedule_options import ScheduleOptions
@@ -25,7 +24,8 @@ from onchip.model.program.figures import schedule_figures
 from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.transform.groups.tile_graph import TileGraph, TileOperator
-from support.fused_files import CHIP, three_convolutions
+from support.fused_files import CHIP
+from support.small_schedules import chip, outcome, three
 
 _ROWS = 4
 
@@ -33,13 +33,15 @@ _ROWS = 4
 @cache
 def three_in_tiles() -> ScheduleOutcome:
     """Return three operators as one stack in cached tiles; weights are loaded, maps moved and streamed."""
-    return _scheduled(ScheduleOptions("one", (4, 4), OverlapMode.FULLY_CACHED))
+    return outcome(in_tiles=True)
 
 
 @cache
 def three_streamed() -> ScheduleOutcome:
     """Return three operators one after the other, with everything streamed from and to DRAM."""
-    return _scheduled(ScheduleOptions("layers", maps_stay=False))
+    return schedule_network(
+        ScheduleRequest(three(), chip(), options=ScheduleOptions("layers", maps_stay=False), uses_cache=False)
+    )
 
 
 def history_of(outcome: ScheduleOutcome) -> ScheduleHistory:
@@ -75,14 +77,6 @@ def long_outcome(folder: Path, count: int) -> ScheduleOutcome:
         _document(accelerator, schedule, claim),
         costs,
     )
-
-
-def _scheduled(options: ScheduleOptions) -> ScheduleOutcome:
-    with TemporaryDirectory() as folder:
-        files = _file(Path(folder), "three.json", three_convolutions()), _file(Path(folder), "chip.yaml", CHIP)
-        outcome = schedule_network(ScheduleRequest(*files, options=options, uses_cache=False))
-    assert outcome.document is not None
-    return outcome
 
 
 def _file(folder: Path, name: str, text: str) -> str:

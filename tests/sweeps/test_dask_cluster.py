@@ -116,6 +116,7 @@ def soon_tired(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_pool, "SECONDS_TO_CONNECT", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("soon_tired")
 def test_a_scheduler_that_goes_away_ends_the_sweep_in_a_line() -> None:
     with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None, silence_logs=60) as lost:

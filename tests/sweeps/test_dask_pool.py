@@ -124,7 +124,8 @@ def test_a_scheduler_that_is_not_there_is_said_in_a_line(
     assert said.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("objective", ["energy", pytest.param("edp", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["energy", "edp"])
 def test_schedule_finds_on_a_cluster_what_it_finds_here(address: str, onchip: Program, objective: str) -> None:
     how = ("--objective", objective, "--stacks", "layers", "--no-cache", "--json")
     asked = ("schedule", three(), "--accelerator", chip(), *how)
