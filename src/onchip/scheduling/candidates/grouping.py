@@ -7,7 +7,7 @@ cheapest cuts of the network are then chosen among all candidates and single ope
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
@@ -41,8 +41,22 @@ class Grouper:
     fronts: dict[Operators, StackFront] = field(default_factory=dict, init=False)
     _memory: str | None = field(init=False)
     """The largest memory that holds feature maps, in which groups keep theirs."""
+    _written: Mapping[str, Sequence[str]] = field(init=False)
+    """Map from each operator to its outputs; a concatenation that is not made has those that it joins."""
+    _streamed: frozenset[str] = field(init=False)
+    """Feature maps that `alone` reads from DRAM or writes there."""
 
     def __post_init__(self) -> None:
+        network, views, places = self.maker.question.network, self.maker.question.views, self.alone.places
+        self._written = {one.name: one.inputs if one.name in views else one.outputs for one in network.operators}
+        running = [(at, network.operator[name]) for at, one in enumerate(self.alone.stacks) for name in one.operators]
+        self._streamed = frozenset(
+            name
+            for at, one in running
+            for names, places_of in ((one.inputs, places.read), (one.outputs, places.written))
+            for name in names
+            if (at, name) not in places_of and one.name not in views
+        )
         levels = [one for one in self.maker.question.accelerator.addressed if _holds_maps(one.memory.holds)]
         self._memory = max(levels, key=lambda one: one.memory.capacity_bytes).memory.name if levels else None
         for stack, one in zip(self.alone.stacks, self.alone.improver.best.composition.composed, strict=True):
@@ -125,8 +139,13 @@ class Grouper:
             yield tuple(block)
 
     def _look(self, operators: Operators, run: Run) -> None:
-        """Compose operators as one group, in ever smaller tiles until the price stops falling."""
+        """Compose operators as one group, in ever smaller tiles until the price stops falling.
+
+        A group of which all inner maps are on chip anyway is left out: it can save little.
+        """
         if len(operators) < 2 or operators in self.fronts or not self._may_be_one(operators):
+            return
+        if not self._streamed.intersection(name for one in operators[:-1] for name in self._written[one]):
             return
         front, best = StackFront(), None
         prices = self._prices

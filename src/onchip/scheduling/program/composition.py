@@ -173,6 +173,20 @@ class Composer:
         memories = tuple(level.memory for level in self.accelerator.addressed)
         return Composition(self.stacks, memories, tuple(composed for one in known if (composed := one.composed)))
 
+    def continued(self, stack: int, places: StackPlaces, before: OnChip) -> ComposedStack:
+        """Return one group in the given places, without offsets, after groups that leave `before` on chip.
+
+        Raises NoMappingError if no mapping fits.
+        """
+        self._forget()
+        known, edition = self._known_at(stack, places, before), self.mappings.edition
+        if known.edition != edition or known.composed is None:
+            self._map([known])
+            self._compose(known, edition)
+        composed = known.composed
+        assert composed is not None
+        return composed
+
     def _map(self, new: Sequence[_KnownStack]) -> None:
         """Request mappings of all loop nests.
 
@@ -196,15 +210,23 @@ class Composer:
         """Yield the known movements and loop nests of each stack, in order."""
         places_of, nothing, on_chip = places.by_stack(), StackPlaces(), OnChip()
         for stack in range(len(self.stacks)):
-            key = stack, places_of.get(stack, nothing), on_chip
-            known = self._known.get(key)
-            if known is None:
-                known = self._known[key] = self._new(*key)
-                self._known_steps += len(known.steps)
-            else:
-                self._known.move_to_end(key)
+            known = self._known_at(stack, places_of.get(stack, nothing), on_chip)
             yield known
             on_chip = known.movements.after
+        self._forget()
+
+    def _known_at(self, stack: int, places: StackPlaces, before: OnChip) -> _KnownStack:
+        key = stack, places, before
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._new(*key)
+            self._known_steps += len(known.steps)
+        else:
+            self._known.move_to_end(key)
+        return known
+
+    def _forget(self) -> None:
+        """Drop the groups that were used least recently, if there are too many."""
         while self._known_steps > MOST_KEPT_STEPS and len(self._known) > len(self.stacks):
             _, forgotten = self._known.popitem(last=False)
             self._known_steps -= len(forgotten.steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -53,6 +53,17 @@ class Places:
             )
             for stack in {*read, *written, *waiting, *leaving}
         }
+
+    @classmethod
+    def of_stacks(cls, stacks: Sequence[StackPlaces]) -> Places:
+        """Return the places of these stacks, in their order."""
+        numbered = list(enumerate(stacks))
+        return cls(
+            {(at, name): memory for at, one in numbered for name, memory in one.read},
+            {(at, name): memory for at, one in numbered for name, memory in one.written},
+            {(at, name): memory for at, one in numbered for name, memory in one.waiting},
+            frozenset((at, name) for at, one in numbered for name in one.leaving),
+        )
 
     def with_residency(
         self, tensor: str, writer: Place | None, readers: Mapping[int, str], leaving: Iterable[int]

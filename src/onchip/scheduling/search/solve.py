@@ -20,6 +20,7 @@ from onchip.mapping.methods.cache import MappingCache
 from onchip.model.program.compute_cost import MemoryRates
 from onchip.scheduling.candidates.given_stacks import GivenStacks, given_of
 from onchip.scheduling.candidates.grouping import Grouper
+from onchip.scheduling.fronts.stack_front import StackPrices
 from onchip.scheduling.mappings.longer_look import LongerLook
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.mapping_front import OptionPrices
@@ -28,6 +29,7 @@ from onchip.scheduling.mappings.weighing import Weigher
 from onchip.scheduling.moves.cutting import Cutter, TiledRun
 from onchip.scheduling.moves.merging import Merger
 from onchip.scheduling.moves.ordering import Reorderer
+from onchip.scheduling.moves.residency_path import ResidencyPath
 from onchip.scheduling.moves.restacking import Restacker, places_of_lone
 from onchip.scheduling.program.attempt import AttemptMaker, Listener, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
@@ -72,6 +74,9 @@ class ScheduleParams:
         Share for the searches for the other objectives, whose answers are starts, too.
     share_of_move
         Share of each kind of move in a round, so that every kind has a turn.
+    labels
+        Sets of residents kept between two groups when all residencies are chosen at once; twice as many after each
+        round in vain.
     rounds_in_vain
         Rounds without a better schedule after which the search ends. Perturbations differ from round to round.
     rounds_without_limit
@@ -90,6 +95,7 @@ class ScheduleParams:
     share_of_groups: float = 0.6
     share_of_others: float = 0.2
     share_of_move: float = 0.3
+    labels: int = 8
     rounds_in_vain: int = 4
     rounds_without_limit: int = 2
     most_stacks_to_reorder: int = 24
@@ -177,15 +183,18 @@ class ScheduleSearch:
         if options.leaves_stacks_open or options.runs_layers_whole:
             self._start_layer_by_layer()
             self._start_from_plan()
+            if self._alone is not None:
+                self._descend(self._alone)
         if options.leaves_stacks_open:
             self._start_from_blocks()
         elif not options.runs_layers_whole:
             self._start_from_groups()
-        self._start_from_others()
         lacks_groups = not self.attempts and not options.runs_layers_whole
         is_late = self.run.stop is not None
         if lacks_groups:
             self._start_layer_by_layer()
+            if self._alone is not None:
+                self._descend(self._alone)
         if options.leaves_stacks_open or not lacks_groups:
             return None
         return f"no stacks as asked for {'in time' if is_late else 'fit, or can run in tiles'}"
@@ -208,10 +217,8 @@ class ScheduleSearch:
                 self._why_not = needs.setdefault(error.operator, str(error))
                 may_go_on = self.options.maps_stay and self.run.stop is None
                 places = others.after(error.operator) if may_go_on else None
-        if self._alone is not None:
-            if self.question.objective.is_timed:
-                self._look_longer(self._alone, is_wide=True)
-            self._descend(self._alone)
+        if self._alone is not None and self.question.objective.is_timed:
+            self._look_longer(self._alone, is_wide=True)
 
     def _start_from_earlier(self) -> None:
         """Take the stacks, the residencies, and the better mappings of the schedule that the options give."""
@@ -245,7 +252,12 @@ class ScheduleSearch:
         if start is None:
             return
         stacks = tuple(ScheduledStack((name,)) for name in start.order)
-        self._add_if_possible(stacks, start.places)
+        try:
+            attempt = self._add(stacks, start.places)
+        except (NoMappingError, ScheduleError):
+            return
+        if self._alone is None or attempt.improver.best.key < self._alone.improver.best.key:
+            self._alone = attempt
 
     def _start_from_blocks(self) -> None:
         """Take fused groups that are chosen by the schedule's own cost."""
@@ -287,10 +299,8 @@ class ScheduleSearch:
                 lone = places_of_lone(attempt.stacks, self._alone)
                 attempt.improver.consider(attempt.places.with_all(lone), self.run)
 
-    def _start_from_others(self) -> None:
-        """Take the answers for other objectives; mappings that are better for this one replace theirs."""
-        if not self.asks_others or not self.options.leaves_stacks_open or self._is_over:
-            return
+    def _ask_others(self) -> None:
+        """Search for the other objectives; their answers, with better mappings for this objective, join the others."""
         others = OTHERS[self.question.objective]
         for at, objective in enumerate(others):
             question = replace(self.question, objective=objective, lower_bound=0)
@@ -336,14 +346,22 @@ class ScheduleSearch:
             self.run.report(attempt.value, self.question.lower_bound, f"{len(attempt.stacks)} groups")
 
     def _descend(self, attempt: ScheduleAttempt) -> None:
-        """Improve the residencies of a start with mappings that are found at once."""
+        """Improve the residencies of a schedule with mappings that are found at once."""
         if self.options.maps_stay:
             is_best = attempt is self.best and len(self.attempts) > 1
             params = self.params
             with self._mapper.quick(is_quick=self._is_limited):
-                attempt.improver.improve(
-                    self._share(params.share_of_best_residencies if is_best else params.share_of_residencies)
-                )
+                share = self._share(params.share_of_best_residencies if is_best else params.share_of_residencies)
+                self._place(attempt, share, params.labels, is_narrow=True)
+                attempt.improver.improve(share)
+
+    def _place(self, attempt: ScheduleAttempt, run: Run, labels: int, *, is_narrow: bool = False) -> None:
+        """Take the residencies of all tensors that label setting finds, if they are better."""
+        composition, composer = attempt.improver.best.composition, attempt.improver.composer
+        prices = StackPrices(self.question.objective, composition.energy_fj, composition.cycles)
+        places = ResidencyPath(composer, prices, labels, is_narrow).found(attempt.places, run)
+        if places is not None and attempt.improver.consider(places, run):
+            run.report(attempt.value, self.question.lower_bound, "residencies of all tensors")
 
     # Rounds of moves
 
@@ -354,6 +372,10 @@ class ScheduleSearch:
             before = in_order[0].improver.best.key
             self._improve(in_order[min(self._in_vain, len(in_order) - 1)])
             is_better = min(one.improver.best.key for one in self.attempts) < before
+            if not is_better and self.asks_others and self.options.leaves_stacks_open and not self._is_over:
+                self.asks_others = False
+                self._ask_others()
+                is_better = min(one.improver.best.key for one in self.attempts) < before
             self._in_vain = 0 if is_better else self._in_vain + 1
 
     @property
@@ -372,35 +394,41 @@ class ScheduleSearch:
                 return
 
     def _moves(self, attempt: ScheduleAttempt) -> Iterator[ScheduleAttempt]:
-        """Yield the schedule after each kind of move: groups, order, mappings, residencies, and perturbations."""
+        """Yield the schedule after each kind of move: groups, mappings, order, residencies, and perturbations."""
         share, is_open = self.params.share_of_move, self.options.leaves_stacks_open
+        is_small = len(attempt.stacks) <= self.params.most_stacks_to_reorder
+        if is_open:
+            attempt = self._cut(attempt)
+            self._descend(attempt)
+            yield attempt
+        self._look_longer(attempt)
+        self._look_longer(attempt, is_wide=True)
+        yield attempt
         if is_open:
             yield self._regrouped(attempt)
             attempt = self._best_of(attempt)
-            if len(attempt.stacks) <= self.params.most_stacks_to_reorder:
+            if is_small:
                 with self._mapper.quick(is_quick=self._is_limited):
                     attempt = self._merger.improved(attempt, self._share(share))
                 yield attempt
-            yield self._cut(attempt)
-            attempt = self._best_of(attempt)
-        if len(attempt.stacks) <= self.params.most_stacks_to_reorder:
+                attempt = self._best_of(attempt)
+        if is_small:
             with self._mapper.quick(is_quick=self._is_limited):
                 attempt = Reorderer(self._maker).improved(attempt, self._share(share))
             yield attempt
-        self._look_longer(attempt)
-        if self.question.objective.is_timed or self._in_vain:
-            self._look_longer(attempt, is_wide=True)
         if self._is_weighing:
             with self._mapper.quick():
                 Weigher(self.mappings, self._mapper).weigh(attempt, self._share(share))
         yield attempt
         if self.options.maps_stay:
             attempt.improver.begin_again()
+            with self._mapper.quick(is_quick=self._is_limited):
+                self._place(attempt, self._share(share), self.params.labels << self._in_vain)
             attempt.improver.improve(self._share(share))
             with self._mapper.quick():
                 attempt.improver.shake(self._share(share))
             yield attempt
-        if len(attempt.stacks) <= self.params.most_stacks_to_reorder:
+        if is_small:
             shuffled = self._shuffled(attempt)
             if shuffled is not None:
                 yield shuffled
