@@ -66,16 +66,6 @@ def test_a_band_with_aliases_survives_the_round_trip(tmp_path: Path) -> None:
 
 
 TILE = Tile("conv", ("x", "x"), ("w",), ("y",), ((4,), (4,), (2, 2), (4,)), (((1, 3),),), (0, 2), SumPart.START)
-OLDER = {
-    "tile_of": "conv",
-    "tile_inputs": ["x", "x"],
-    "tile_parameters": ["w"],
-    "tile_outputs": ["y"],
-    "tile_shapes": [[4], [4], [2, 2], [4]],
-    "tile_regions": [[[1, 3]]],
-    "tile_reduction": [0, 2],
-    "tile_part": "start",
-}
 
 
 def with_operator(**fields: object) -> str:
@@ -94,21 +84,9 @@ def test_a_tile_survives_the_round_trip(tile: Tile) -> None:
     assert graph_from_json(graph_to_json(graph), "g.json") == graph
 
 
-def test_a_tile_among_attributes_as_earlier_files_have_it_is_read() -> None:
-    (operator,) = graph_from_json(with_operator(attributes={"group": 2, **OLDER}), "g.json").operators
-    assert operator.tile == TILE
-    assert operator.attributes == {"group": 2}
-    whole = {**OLDER, "tile_reduction": None, "tile_part": "whole"}
-    (operator,) = graph_from_json(with_operator(attributes=whole), "g.json").operators
-    assert operator.tile == replace(TILE, reduction=None, part=SumPart.WHOLE)
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"attributes": {"tile_of": "a", "tile_regions": [[[0]]]}}, "operators[0]: its attributes tile_... do not say"),
-        ({"attributes": {**OLDER, "tile_part": "none"}}, "operators[0]: its attributes tile_... do not say which tile"),
-        ({"attributes": {**OLDER, "tile_shapes": [[4]]}}, "which tile it is (tile of 'conv': it has 1 shapes"),
         ({"tile": {"operator": "a"}}, "operators[0].tile.inputs: the field is missing"),
         ({"tile": {"operator": "a", "of": 1}}, "the field"),
         (

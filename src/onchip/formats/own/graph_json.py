@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from onchip.errors import GraphError, UsageError, errors_in_file
 from onchip.formats.files import canonical_sha256, document_text, read_file, write_file
 from onchip.formats.own.fields import present
-from onchip.formats.validation import LARGEST_INTEGER, Format, errors_at, field_path, parse, validate
+from onchip.formats.validation import LARGEST_INTEGER, Format, errors_at, field_path, parse
 from onchip.ir.graph import Graph, State
 from onchip.ir.layer import Layer
 from onchip.ir.operator import ChannelSplits, InPlace, Operator, StatedCost
@@ -25,7 +25,6 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart, Tile
 
 GRAPH_FORMAT: Final = Format("onchip-graph", 1, GraphError)
-_PREFIX: Final = "tile_"
 
 
 class WayOfSplittingFields(TypedDict):
@@ -173,18 +172,15 @@ def _operator(fields: OperatorFields, place: str) -> Operator:
         if isinstance(value, (dict, list)):
             _check_attribute(value, f"{place}.attributes.{name}")
     with errors_at(place):
-        older = _older_tile(attributes) if "tile" not in fields else None
         return Operator(
             fields["name"],
             fields["kind"],
             tuple(fields["inputs"]),
             tuple(fields["outputs"]),
             tuple(fields.get("parameters", ())),
-            {name: value for name, value in attributes.items() if not name.startswith(_PREFIX)}
-            if older
-            else attributes,
+            attributes,
             tuple(fields.get("members", ())),
-            _tile(fields["tile"]) if "tile" in fields else older,
+            _tile(fields["tile"]) if "tile" in fields else None,
             tuple(InPlace(*pair) for pair in fields.get("in_place", ())),
             _within_range(fields.get("workspace_bytes", 0)),
             StatedCost(fields.get("cycles"), fields.get("energy_pj"), _splits(fields.get("splits"))),
@@ -218,19 +214,6 @@ def _tile(fields: TileFields) -> Tile:
         fields.get("reduction"),
         fields.get("part", SumPart.WHOLE),
     )
-
-
-def _older_tile(attributes: Mapping[str, Any]) -> Tile | None:
-    """Return the tile that attributes `tile_...` describe in files before version 0.1.0; raises GraphError."""
-    if not isinstance(attributes.get(f"{_PREFIX}of"), str):
-        return None
-    stated = {name: attributes.get(f"{_PREFIX}{name}") for name in TileFields.__annotations__}
-    try:
-        encoded = json.dumps(present(stated | {"operator": attributes[f"{_PREFIX}of"]})).encode()
-        return _tile(validate(TileFields, encoded, GRAPH_FORMAT, ""))
-    except GraphError as error:
-        what = f"its attributes {_PREFIX}... do not say which tile it is ({error})"
-        raise GraphError(what, expected="those of a tile") from None
 
 
 def write_graph(graph: Graph, path: Path) -> None:
