@@ -15,8 +15,7 @@ from onchip.memory.spill.search import UNLIMITED, BestFirstSearch, LeastBytes, j
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import JointOutcome, JointSearch, StopToken
-from onchip.search.budget.budget import Budget
-from onchip.search.budget.limits import Limits, Run
+from onchip.search.budget.limits import Budget, Limits, Run
 from onchip.search.strategy.portfolio import Portfolio
 from oracles.joint_search import PlainSearch
 from oracles.one_scratchpad import random_graph

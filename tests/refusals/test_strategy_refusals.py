@@ -13,7 +13,7 @@ from onchip.answer.stacks import LayerInNetwork, OverlapMode, StackStrategy, Til
 from onchip.answer.strategy import FusionStrategy, StrategyFigures
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.verify.rules import Rule
-from onchip.verify.stack.objective import RunCost, objective_range
+from onchip.verify.stack.verifier import RunCost, objective_range
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 CHIP = accelerator_from_yaml(

@@ -8,11 +8,9 @@ from math import inf
 import pytest
 
 from onchip.answer.result import Status, Stop
-from onchip.search.budget.budget import Budget
 from onchip.search.budget.clock import Deadline
-from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.search.strategy.incumbent import Incumbent
-from onchip.search.strategy.portfolio import Portfolio, Stepped, Strategy
+from onchip.search.budget.limits import Budget, Limits, Progress, Run
+from onchip.search.strategy.portfolio import Incumbent, Portfolio, Stepped, Strategy
 
 
 class Counted(Strategy):

@@ -11,7 +11,7 @@ from onchip.answer.problem import Count, Objective, Problem
 from onchip.answer.result import Status
 from onchip.api.budgets import roomy_problem
 from onchip.api.plan import plan_problem
-from onchip.search.budget.warm_start import WarmStart
+from onchip.search.budget.limits import WarmStart
 from oracles.one_scratchpad import least_traffic, random_graph
 from support.series import with_slow
 from support.timed_problems import timed_graph, timed_problem

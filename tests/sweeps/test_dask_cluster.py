@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onchip.errors import InputError
-from onchip.search.strategy import dask_pool
+from onchip.search.strategy import pool as dask_pool
 from onchip.search.strategy.start import NoAnswerError
 from onchip.sweeps.point import PointAnswer, PointStatus
 from onchip.sweeps.processes import DaskCluster, answer_in_own_process

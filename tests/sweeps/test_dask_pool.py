@@ -11,7 +11,7 @@ import pytest
 from onchip import schedule_front
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.errors import InputError
-from onchip.search.strategy.dask_pool import DaskPool, dask_pool
+from onchip.search.strategy.pool import DaskPool, dask_pool
 from onchip.search.strategy.start import NoAnswerError
 from support.diamond import Program
 from support.small_schedules import chip, three
@@ -116,7 +116,7 @@ def test_fuse_finds_on_a_cluster_what_it_finds_here(address: str, onchip: Progra
 def test_a_scheduler_that_is_not_there_is_said_in_a_line(
     onchip: Program, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onchip.search.strategy.dask_pool.SECONDS_TO_CONNECT", 0.3)
+    monkeypatch.setattr("onchip.search.strategy.pool.SECONDS_TO_CONNECT", 0.3)
     said = onchip(verb, "minerva", "--accelerator", "meta-prototype-df", "--dask", NOBODY)
     assert said.code == 2
     assert said.out == ""
@@ -152,7 +152,7 @@ def test_the_library_finds_a_front_on_a_cluster_or_says_that_none_is_there(
         schedule_front(three(), chip(), "energy,latency", options=options, dask=one) for one in (None, address)
     )
     assert [one.values for one in there.points] == [one.values for one in here.points]
-    monkeypatch.setattr("onchip.search.strategy.dask_pool.SECONDS_TO_CONNECT", 0.3)
+    monkeypatch.setattr("onchip.search.strategy.pool.SECONDS_TO_CONNECT", 0.3)
     with pytest.raises(InputError, match="no scheduler of Dask answers"):
         schedule_front(three(), chip(), "energy,latency", options=options, dask=NOBODY)
 

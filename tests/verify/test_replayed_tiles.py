@@ -18,11 +18,9 @@ from onchip.model.group.machine import FusedMachine
 from onchip.model.group.tiles import StackTile
 from onchip.ops.fusable import AxisName, FusableNetwork, Stack, TileClass, tiled_axis
 from onchip.transform.groups.tile_graph import network_to_replay
-from onchip.verify.stack.caches import CachePlaces, TiledStackOnChip
+from onchip.verify.stack.caches import CachePlaces, RunningStack, TiledStackOnChip, running_stacks
 from onchip.verify.stack.chip import ChipInUse
-from onchip.verify.stack.parts import StackPart
-from onchip.verify.stack.running import RunningStack, running_stacks
-from onchip.verify.stack.strips import Axis1D, PaddingAloneError, Strip, tiled_length
+from onchip.verify.stack.strips import Axis1D, PaddingAloneError, StackPart, Strip, tiled_length
 from support.fused import level, machine
 from support.series import with_slow
 from support.stacks import random_stack

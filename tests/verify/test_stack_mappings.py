@@ -14,10 +14,9 @@ from onchip.model.accounting.accounting import INTERPRETER
 from onchip.model.group.tile_price import tile_prices_by
 from onchip.transform.groups.tile_graph import network_to_replay
 from onchip.verify.rules import Rule
-from onchip.verify.stack.mappings import TilePrice
-from onchip.verify.stack.parts import stack_part
-from onchip.verify.stack.running import running_stacks
-from onchip.verify.stack.strips import Axis1D, tiled_length
+from onchip.verify.stack.caches import running_stacks
+from onchip.verify.stack.chip import TilePrice
+from onchip.verify.stack.strips import Axis1D, stack_part, tiled_length
 from onchip.verify.stack.verifier import StrategySetting, replay_strategy
 from support.small_strategies import small_case
 from support.stacks import ONE

@@ -12,7 +12,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, Operand, Port
 from onchip.errors import AcceleratorError
 from onchip.model.group.moved import moved_sums
-from onchip.verify.stack.moved import expense_of_moving
+from onchip.verify.stack.chip import expense_of_moving
 
 
 def machine(access: Access | None, *ports: Port) -> Accelerator:

@@ -19,10 +19,9 @@ from onchip.ir.layer import Layer
 from onchip.ir.window import Window
 from onchip.ops.fusable import FusableLayer, FusableNetwork
 from onchip.transform.groups.tile_graph import network_to_replay
-from onchip.verify.stack.caches import TiledStackOnChip, most_alive_bits
+from onchip.verify.stack.caches import TiledStackOnChip, most_alive_bits, running_stacks
 from onchip.verify.stack.chip import ChipInUse
-from onchip.verify.stack.parts import ComputedPart, LayerPart, SeenPart, StackPart
-from onchip.verify.stack.running import running_stacks
+from onchip.verify.stack.strips import ComputedPart, LayerPart, SeenPart, StackPart
 from support.fused import level, machine
 from support.stacks import ONE, chain
 

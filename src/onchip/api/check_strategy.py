@@ -31,8 +31,7 @@ from onchip.ops.layers_of import Precision
 from onchip.reports.program.outcome import AnswerCheck
 from onchip.transform.groups.tile_graph import layers_in_network, network_to_replay
 from onchip.verify.rules import Rule, Violation
-from onchip.verify.stack.objective import ObjectiveRange
-from onchip.verify.stack.verifier import StrategySetting, replay_strategy
+from onchip.verify.stack.verifier import ObjectiveRange, StrategySetting, replay_strategy
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 MODEL_OF: Final = {AccountingName.INTERPRETER: CostModel.ONCHIP, AccountingName.DEFINES: CostModel.DEFINES}

@@ -59,9 +59,8 @@ from onchip.scheduling.fronts.mappers import check_rule_unrolls, mapper_named
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
-from onchip.search.strategy.dask_pool import dask_pool
-from onchip.search.strategy.stage import with_bound, without_bound
-from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run
+from onchip.search.strategy.pool import dask_pool
+from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run, with_bound, without_bound
 from onchip.transform.groups.stacks import spans_of, stack_of
 from onchip.transform.groups.tile_graph import layers_in_network
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim

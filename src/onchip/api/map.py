@@ -32,8 +32,7 @@ from onchip.ops.nests import elements_visited, operands_of
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, MovedOperator
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
-from onchip.search.strategy.dask_pool import dask_pool
-from onchip.search.strategy.pool import TaskPool, threads
+from onchip.search.strategy.pool import TaskPool, dask_pool, threads
 from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.verify.mapping import verify_mapping
 

@@ -37,10 +37,8 @@ from onchip.reports.program.outcome import Description, Outcome, Seconds, Shared
 from onchip.scheduling.candidates.in_steps import steps_of
 from onchip.scheduling.candidates.split import can_split
 from onchip.search.budget.clock import Deadline, Stopwatch
-from onchip.search.budget.limits import Limits
-from onchip.search.budget.warm_start import WarmStart
-from onchip.search.strategy.stage import started_as_stage, with_bound, without_bound
-from onchip.search.strategy.start import RunStarter, silent_run
+from onchip.search.budget.limits import Limits, WarmStart
+from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage, with_bound, without_bound
 from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify

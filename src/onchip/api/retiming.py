@@ -12,7 +12,7 @@ from onchip.ir.operator import Operator
 from onchip.model.timeline.mac_count import cycles_of_plan
 from onchip.model.timeline.plan_timeline import Links, PlanClock
 from onchip.model.timeline.schedule_timeline import time_schedule
-from onchip.reports.explain.machine_changes import (
+from onchip.reports.execution import (
     ChangeKind,
     MachineChange,
     Timed,

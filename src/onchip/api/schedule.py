@@ -43,7 +43,7 @@ from onchip.scheduling.program.usable import ensure_usable
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits
-from onchip.search.strategy.dask_pool import dask_pool
+from onchip.search.strategy.pool import dask_pool
 from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.machine import ScheduleSetting

@@ -21,7 +21,7 @@ from onchip.reports.schedule.outcome import FrontOutcome, ShownPoint
 from onchip.scheduling.search.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
 from onchip.scheduling.search.solve import METHOD
 from onchip.search.budget.clock import Deadline, Stopwatch
-from onchip.search.strategy.dask_pool import dask_pool
+from onchip.search.strategy.pool import dask_pool
 from onchip.search.strategy.start import RunStarter, silent_run
 
 SHARE_OF_VERIFYING: Final = 0.1

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from onchip.answer.result import Result
+    from onchip.reports.execution import TimeExplanation
     from onchip.reports.explain.history import History
-    from onchip.reports.explain.machine_changes import TimeExplanation
 
 T = TypeVar("T")
 Shown: TypeAlias = "tuple[Callable[[T], Mapping[str, object]], Callable[[T], Iterable[RenderableType]]]"
@@ -106,7 +106,7 @@ def _explain_schedule(options: ExplainOptions) -> int:
 
 def _show(explanation: T, time: TimeExplanation | None, shown: Shown[T], *, as_json: bool) -> None:
     """Print an explanation, followed by the breakdown of the time if it is known."""
-    from onchip.reports.explain.machine_changes import time_object, time_tables
+    from onchip.reports.execution import time_object, time_tables
 
     as_object, as_tables = shown
 

@@ -11,7 +11,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError, UsageError
 from onchip.formats.files import read_file
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.timeloop.document import without_templates
+from onchip.formats.timeloop.components import without_templates
 from onchip.formats.validation import Format
 from onchip.formats.yaml_documents import Dialect, yaml_parts
 from onchip.ir.layer import Layer

@@ -11,7 +11,7 @@ from onchip.arch.memory import DRAM
 from onchip.ir.tensor import Role
 from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable
 from onchip.search.budget.limits import Run
-from onchip.search.strategy import incumbent
+from onchip.search.strategy import portfolio as incumbent
 from onchip.without_collecting import without_collecting
 
 

@@ -34,10 +34,8 @@ from onchip.reports.program.outcome import oversize_words
 from onchip.reports.shared.page import html_table
 from onchip.reports.shared.words import counted, exact_bytes, printable
 from onchip.search.budget.clock import Deadline, Stopwatch
-from onchip.search.budget.limits import Limits
-from onchip.search.budget.warm_start import WarmStart
-from onchip.search.strategy.stage import started_as_stage
-from onchip.search.strategy.start import RunStarter, silent_run
+from onchip.search.budget.limits import Limits, WarmStart
+from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

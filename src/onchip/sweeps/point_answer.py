@@ -28,8 +28,7 @@ from onchip.ir.graph import Graph
 from onchip.model.accounting.accounting import AccountingName
 from onchip.ops.layers_of import Precision
 from onchip.search.budget.clock import Deadline, Stopwatch
-from onchip.search.budget.limits import Limits
-from onchip.search.budget.warm_start import WarmStart
+from onchip.search.budget.limits import Limits, WarmStart
 from onchip.search.strategy.start import NoAnswerError
 from onchip.sweeps.point import VERBS, PointAnswer, PointFigures, PointStatus, SweepPoint, SweptVerb
 

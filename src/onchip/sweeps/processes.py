@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from onchip.errors import InternalError
 from onchip.search.budget.clock import Deadline, Stopwatch
-from onchip.search.strategy.dask_pool import connected
+from onchip.search.strategy.pool import connected
 from onchip.search.strategy.start import NoAnswerError
 from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.study import PointLimits

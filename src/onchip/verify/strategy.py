@@ -15,7 +15,7 @@ from onchip.answer.strategy import ENERGIES, FusionStrategy, StrategyFigures
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.verify.rules import UNKNOWN_ENERGY, Rule, Violation
-from onchip.verify.stack.objective import RELATIVE_TOLERANCE, ObjectiveRange
+from onchip.verify.stack.verifier import RELATIVE_TOLERANCE, ObjectiveRange
 
 REAL_FIGURES = ("energy_pj", "latency_cycles", ENERGIES)
 """Figures that are sums of real numbers, whose last digits depend on the order of addition."""

@@ -18,9 +18,8 @@ from onchip.errors import GraphError, InputError
 from onchip.formats.networks import read_tflite_network
 from onchip.formats.onnx.program import random_array
 from onchip.formats.tflite.file import Accessor, dtype_of, mended, refused_if_damaged, type_name
-from onchip.formats.tflite.graph import ReadNetwork
+from onchip.formats.tflite.graph import ReadNetwork, part_of_model
 from onchip.formats.tflite.network import Interpreter, NetworkOperator, NetworkTensor, said_shape
-from onchip.formats.tflite.part import part_of_model
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 

@@ -21,9 +21,8 @@ from onchip.answer.packing import Buffer
 from onchip.errors import GraphError, InputError, errors_in_file
 from onchip.formats.networks import read_tflite_network
 from onchip.formats.tflite.file import INT4, Accessor, ModelFile, bits_of, refused_if_damaged, type_name
-from onchip.formats.tflite.graph import ReadNetwork
+from onchip.formats.tflite.graph import Front, ReadNetwork, field_place
 from onchip.formats.tflite.network import FlatNetwork, NetworkOperator, NetworkTensor
-from onchip.formats.tflite.part import Front, field_place
 from onchip.formats.tflite.storage import VIEWS
 from onchip.ir.tensor import size_in_bytes
 

@@ -29,12 +29,13 @@ from onchip.formats.timeloop.components import (
     Keeps,
     NodeFields,
     NodeWalk,
+    check_parts,
     flat_components,
     keeps_of_parts,
     nested_components,
     numbers_of,
+    read_document,
 )
-from onchip.formats.timeloop.document import check_parts, read_document
 from onchip.formats.validation import validate
 
 WORD_BITS: Final = 8

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from onchip.errors import InputError, NetworkWarning
-from onchip.formats.timeloop.document import read_document
+from onchip.formats.timeloop.components import read_document
 from onchip.formats.validation import Format, quoted, validate
 from onchip.ir.layer import Layer
 

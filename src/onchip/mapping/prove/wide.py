@@ -32,11 +32,9 @@ from onchip.model.layer.limits import array_of
 from onchip.model.layer.tables import LayerCosts, native_layer, native_machine
 from onchip.model.unrolling.unrolling import Unrolled, Ways, padded_bound, some_ways
 from onchip.native import ExactRefiner
-from onchip.search.budget.budget import Budget
-from onchip.search.budget.limits import Run
-from onchip.search.strategy.incumbent import Incumbent
-from onchip.search.strategy.portfolio import Portfolio, Stepped, Strategy
-from onchip.search.strategy.stage import without_bound
+from onchip.search.budget.limits import Budget, Run
+from onchip.search.strategy.portfolio import Incumbent, Portfolio, Stepped, Strategy
+from onchip.search.strategy.start import without_bound
 
 LARGEST_PRIME: Final = 5
 """Largest prime factor of a padded temporal loop, so that it can be split."""

@@ -29,13 +29,11 @@ from onchip.memory.allocate.exact import Attempt, Knowledge, clipped, finding_of
 from onchip.memory.allocate.pack import least_capacity
 from onchip.memory.allocate.sections import core_of, greatest_sum, has_too_many_pairs, lives_of, sections_of
 from onchip.memory.effort import STEP
-from onchip.search.budget.budget import Budget
 from onchip.search.budget.clock import Stopwatch
-from onchip.search.budget.limits import Run
-from onchip.search.strategy.incumbent import Incumbent
+from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
-from onchip.search.strategy.portfolio import Portfolio, Stepped
-from onchip.search.strategy.stage import without_figures
+from onchip.search.strategy.portfolio import Incumbent, Portfolio, Stepped
+from onchip.search.strategy.start import without_figures
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

@@ -23,12 +23,10 @@ from onchip.memory.decisions import OperatorSchedule
 from onchip.memory.effort import STEP
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import ArenaBlock, ArenaBlocks, ArenaRepair, ArenaSearch, JoinedBlocks, StopToken
-from onchip.search.budget.budget import Budget
 from onchip.search.budget.clock import Stopwatch
-from onchip.search.budget.limits import Run
-from onchip.search.strategy.incumbent import Incumbent
+from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.interruptible import run_watched
-from onchip.search.strategy.portfolio import Portfolio, Strategy
+from onchip.search.strategy.portfolio import Incumbent, Portfolio, Strategy
 
 NO_ARENA: Final = 1 << 60
 """The arena while there is no packing."""

@@ -23,7 +23,7 @@ from onchip.memory.spill.search import BestFirstSearch
 from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.search.budget.limits import Run
-from onchip.search.strategy.stage import without_bound
+from onchip.search.strategy.start import without_bound
 
 METHOD = "divide"
 LARGEST_REGIONS = (24, 40, 60, 100, 160)

@@ -31,11 +31,10 @@ from onchip.memory.spill.exact import solve_exactly
 from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.search.budget.budget import Budget
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.search.strategy.portfolio import Portfolio, Stepped
-from onchip.search.strategy.stage import without_bound
+from onchip.search.strategy.start import without_bound
 
 METHOD: Final = "exact"
 

@@ -20,8 +20,7 @@ from onchip.memory.allocate.sections import core_of
 from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency
 from onchip.memory.effort import STEP
 from onchip.model.lifetimes.indexed import IndexedProblem, bits
-from onchip.search.budget.budget import Budget
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.interruptible import solve_for_result
 from onchip.search.strategy.portfolio import Portfolio, Stepped
 

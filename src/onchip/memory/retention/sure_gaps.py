@@ -20,7 +20,7 @@ from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.model.lifetimes.precedence import Precedence, flags_of, uses_of
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
-from onchip.search.strategy.stage import of_one_worker
+from onchip.search.strategy.start import of_one_worker
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model, cp_model_helper

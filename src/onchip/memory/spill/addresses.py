@@ -23,8 +23,7 @@ from onchip.memory.spill.placed_plans import PlacedPlans, PlanGraph
 from onchip.memory.spill.search import optimal_moves
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.search.budget.budget import Budget
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.search.strategy.portfolio import Portfolio, Stepped, Strategy
 

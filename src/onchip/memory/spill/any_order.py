@@ -39,11 +39,10 @@ from onchip.memory.spill.windows import PARAMS as WINDOWS
 from onchip.memory.spill.windows import AddressedPlan, MovablePlan, WindowMoves, improve_in_placed_windows
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Precedence
-from onchip.search.budget.budget import Budget
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.interruptible import WATCH_EVERY_SECONDS, cp_sat_is_within_reach
 from onchip.search.strategy.portfolio import Portfolio, Stepped
-from onchip.search.strategy.stage import of_one_worker, without_bound, without_figures
+from onchip.search.strategy.start import of_one_worker, without_bound, without_figures
 
 
 @dataclass(frozen=True, slots=True)

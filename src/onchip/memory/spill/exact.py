@@ -29,10 +29,9 @@ from onchip.memory.spill.scratchpads import ScratchpadsPlanner
 from onchip.memory.spill.search import BestFirstSearch, LeastBytes, LeastBytesParams
 from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.search.budget.budget import Budget
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.portfolio import Portfolio, Stepped
-from onchip.search.strategy.stage import without_bound
+from onchip.search.strategy.start import without_bound
 
 METHOD = "exact"
 

@@ -16,12 +16,10 @@ from onchip.memory.effort import STEP
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import sure_needs_bytes
 from onchip.native import PeakOperator, PeakOutcome, PeakSearch, StopToken, peak_needs
-from onchip.search.budget.budget import Budget
-from onchip.search.budget.limits import Run
-from onchip.search.strategy.incumbent import Incumbent
+from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.interruptible import run_watched
-from onchip.search.strategy.portfolio import Portfolio, Stepped, Strategy
-from onchip.search.strategy.stage import without_figures
+from onchip.search.strategy.portfolio import Incumbent, Portfolio, Stepped, Strategy
+from onchip.search.strategy.start import without_figures
 
 
 @dataclass(frozen=True, slots=True)

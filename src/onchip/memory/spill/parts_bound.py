@@ -19,7 +19,7 @@ from onchip.memory.spill.search import BestFirstSearch, TwoParts
 from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.model.lifetimes.precedence import Precedence, uses_of
 from onchip.search.budget.limits import Run
-from onchip.search.strategy.stage import of_one_worker, without_figures
+from onchip.search.strategy.start import of_one_worker, without_figures
 
 WHOLE: Final = 1 << 20
 """Shares of a cost are counted in so many parts of it."""

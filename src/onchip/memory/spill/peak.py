@@ -22,7 +22,7 @@ from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import PeakOutcome, StopToken
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
-from onchip.search.strategy.stage import without_figures
+from onchip.search.strategy.start import without_figures
 
 
 def solve_peak(incumbent: PlanIncumbent) -> None:

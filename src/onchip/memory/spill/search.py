@@ -18,10 +18,9 @@ from onchip.memory.spill.min_peak import with_given_order
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import JointOperator, JointOutcome, JointSearch, JointTensor, StopToken
 from onchip.search.budget.limits import Run
-from onchip.search.strategy.incumbent import Incumbent
 from onchip.search.strategy.interruptible import run_watched
-from onchip.search.strategy.portfolio import Stepped, Strategy
-from onchip.search.strategy.stage import without_bound, without_figures
+from onchip.search.strategy.portfolio import Incumbent, Stepped, Strategy
+from onchip.search.strategy.start import without_bound, without_figures
 
 UNLIMITED: Final = 1 << 62
 MOST_WORKERS: Final = 256

@@ -23,7 +23,7 @@ from onchip.model.lifetimes.precedence import uses_of
 from onchip.native import LayoutOperator, LayoutStay, PlacedPlan, StopToken, WindowChoice
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched
-from onchip.search.strategy.stage import of_one_worker, without_figures
+from onchip.search.strategy.start import of_one_worker, without_figures
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,7 @@ from onchip.memory.timed.placing import (
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.timeline.plan_timeline import latency_of_plan
 from onchip.native import LatencyBands, LatencyRoom, LatencyStay, LatencyTensor, StopToken
-from onchip.search.budget.budget import Budget
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.interruptible import run_watched
 from onchip.search.strategy.portfolio import Portfolio, Stepped
 from onchip.transform.slices.channel_bands import ChannelBands

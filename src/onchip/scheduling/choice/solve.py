@@ -37,7 +37,7 @@ from onchip.scheduling.choice.ways import Arc, NoBoundError, PathToPlace
 from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.scheduling.fronts.costs import StackCosts, criteria_of
 from onchip.search.budget.limits import Progress, Run
-from onchip.search.strategy.stage import with_bound, without_bound
+from onchip.search.strategy.start import with_bound, without_bound
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, single_layers, stack_count
 
 FEW_HOMES: Final = 8

@@ -1,4 +1,4 @@
-"""Limits of a method's run, and the reports of its progress."""
+"""The limits of a run, its warm start, and budgets that strategies share."""
 
 from __future__ import annotations
 
@@ -6,11 +6,42 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import inf
 from typing import Final
 
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
 from onchip.answer.result import Stop
 from onchip.search.budget.clock import Deadline, Stopwatch
-from onchip.search.budget.warm_start import WarmStart
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """A legal plan of `problem` with its value (None if there is no plan), and a lower bound on all of its plans.
+
+    A plan of a smaller scratchpad is a plan of a larger one at the same cost; a bound of a larger one holds for a
+    smaller. It does not hold for any other problem, such as a subproblem that a method derives from this one.
+    """
+
+    problem: Problem
+    plan: Plan | None
+    value: int | None
+    lower_bound: int
+
+    @classmethod
+    def of(cls, problem: Problem, plan: Plan | None, value: int | None, lower_bound: int) -> WarmStart:
+        """Return the warm start of a problem from a plan of a smaller scratchpad and a bound of a larger one."""
+        return cls(problem, None if plan is None else _within(problem, plan), value, lower_bound)
+
+    def is_of(self, problem: Problem) -> bool:
+        """Return True if `problem` is this problem itself, not one derived from it."""
+        return self.problem is problem
+
+
+def _within(problem: Problem, plan: Plan) -> Plan:
+    """Return the plan in the problem's scratchpads; split operators stay split."""
+    planned = plan.problem and replace(problem, graph=plan.problem.graph)
+    return replace(plan, memories=problem.memories, problem=planned)
 
 
 class MipSolver(StrEnum):
@@ -108,3 +139,41 @@ class Run:
     def report(self, best: int | None, lower_bound: int, phase: str) -> None:
         """Report the method's progress to the listener."""
         self.listener(Progress(self.seconds, best, lower_bound, phase))
+
+
+@dataclass(slots=True)
+class Budget:
+    """The seconds or nodes left of a run; a node is about one step of an exact search.
+
+    Nodes are counted if the run has a node limit, or no time limit. The same seed and node limit then give the same
+    answer, unless the deadline ends the search earlier.
+    """
+
+    run: Run
+    nodes: float = field(default=0.0, init=False)
+
+    @property
+    def counts_nodes(self) -> bool:
+        """True if effort is counted in nodes, not in seconds."""
+        return self.run.limits.node_limit is not None or not self.run.deadline.is_set
+
+    @property
+    def nodes_left(self) -> float:
+        """Number of nodes that may still be spent; infinite without a node limit."""
+        limit = self.run.limits.node_limit
+        return inf if limit is None else limit - self.nodes
+
+    @property
+    def is_limited(self) -> bool:
+        """True if there is a node limit or a time limit."""
+        return self.run.limits.node_limit is not None or self.run.deadline.is_set
+
+    @property
+    def spent(self) -> float:
+        """Return the nodes spent, or the seconds since the deadline was set."""
+        return self.nodes if self.counts_nodes else self.run.deadline.seconds
+
+    @property
+    def stop(self) -> Stop | None:
+        """Reason why the search has to stop now, or None."""
+        return self.run.stop or (Stop.NODE_LIMIT if self.nodes_left <= 0 else None)

@@ -21,8 +21,8 @@ from onchip.errors import DifferentShapeError, GraphError, InputError, errors_in
 from onchip.formats.networks import NEXT, read_tflite_network
 from onchip.formats.onnx.program import random_array
 from onchip.formats.tflite.file import INT4, dtype_of, mended, type_name
+from onchip.formats.tflite.graph import part_of_model
 from onchip.formats.tflite.network import Interpreter, NetworkOperator, Values, said_shape
-from onchip.formats.tflite.part import part_of_model
 from onchip.formats.tflite.storage import Presentation
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator

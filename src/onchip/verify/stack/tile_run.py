@@ -13,12 +13,9 @@ from itertools import dropwhile
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import DRAM, Operand
-from onchip.verify.stack.caches import AlikeTiles
-from onchip.verify.stack.chip import ChipInUse
-from onchip.verify.stack.copies import MovedPart, MovedTogether, moved_together
-from onchip.verify.stack.mappings import MappingsOfStrategy, PricedTile
-from onchip.verify.stack.parts import ComputedPart, LayerPart, SeenPart
-from onchip.verify.stack.running import RunningStack
+from onchip.verify.stack.caches import AlikeTiles, RunningStack
+from onchip.verify.stack.chip import ChipInUse, MappingsOfStrategy, MovedPart, MovedTogether, PricedTile, moved_together
+from onchip.verify.stack.strips import ComputedPart, LayerPart, SeenPart
 
 LEAST_BYTES = 1
 """Bytes left to tiles in a memory that other data fill."""
