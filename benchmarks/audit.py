@@ -27,16 +27,18 @@ from generated import hard_random, nas_like
 from thesis import pinning
 from thesis.published import TABLE_7_1
 
-from onchip import Count, Limits, Objective, Order, Problem, audit, plan_problem
 from onchip.answer.document import Granularity
 from onchip.answer.packing import PackingProblem
+from onchip.answer.problem import Count, Objective, Order, Problem
+from onchip.api.audit import audit
 from onchip.api.budgets import CapacityBudget, roomy_problem
+from onchip.api.plan import plan_problem
 from onchip.audits.finding import Finding
 from onchip.audits.packing import audit_arena, audit_overflow
 from onchip.formats.minimalloc import read_buffers
 from onchip.memory.allocate.overflow import least_overflow
 from onchip.memory.allocate.pack import pack
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Limits, Run
 
 OPTIMAL = "OPTIMAL"
 SECONDS_TO_PLAN = 60.0

@@ -6,7 +6,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from onchip import Graph, Operator, Role, Tensor
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
 
 LEAST_OPERATORS, MOST_OPERATORS = 200, 600
 INPUT_BYTES = 3 * 224 * 224

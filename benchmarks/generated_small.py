@@ -5,8 +5,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from onchip import Count, Graph, Limits, Memory, Operator, Order, Problem, Role, Tensor
+from onchip.answer.problem import Count, Order, Problem
 from onchip.api.budgets import budgets_of, roomy_problem
+from onchip.arch.memory import Memory
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.search.budget.limits import Limits
 
 LEAST_OPERATORS, MOST_OPERATORS = 8, 20
 GREATEST_BYTES = (4, 9, 9, 30, 100)

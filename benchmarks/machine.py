@@ -21,11 +21,17 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onchip import Graph, Limits, Memory, Order, Problem, Role, plan_problem, read_network
 from onchip.answer.bindings import Bindings
+from onchip.answer.problem import Order, Problem
 from onchip.api.budgets import CapacityBudget, budgets_of, roomy_problem
+from onchip.api.networks import read_network
+from onchip.api.plan import plan_problem
+from onchip.arch.memory import Memory
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
 from onchip.memory.methods import METHODS
 from onchip.reports.execution import GREATEST_RELATIVE_DIFFERENCE
+from onchip.search.budget.limits import Limits
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.machine import Reference, run_in_given_order, run_plan_on_machine
 from onchip.verify.verifier import verify

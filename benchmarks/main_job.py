@@ -16,9 +16,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from onchip import Limits, Memory, Order, Problem, Reading, plan_problem, read_network
-from onchip.answer.document import Granularity
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.problem import Order, Problem
 from onchip.api.budgets import CapacityBudget, budgets_of, roomy_problem
+from onchip.api.networks import read_network
+from onchip.api.plan import plan_problem
+from onchip.arch.memory import Memory
+from onchip.search.budget.limits import Limits
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from light_model import light_models

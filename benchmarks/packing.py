@@ -16,17 +16,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from onchip import Limits, Memory, Order, Problem, Reading, read_network
-from onchip.answer.document import Granularity
+from onchip.answer.document import Granularity, Reading
 from onchip.answer.packing import Packing, PackingProblem
+from onchip.answer.problem import Order, Problem
 from onchip.api.budgets import CapacityBudget, budgets_of, roomy_problem
+from onchip.api.networks import read_network
+from onchip.arch.memory import Memory
 from onchip.formats.minimalloc import read_buffers
 from onchip.memory.allocate.exact import Attempt, Knowledge
 from onchip.memory.allocate.residencies import packing_problem
 from onchip.memory.decisions import schedule_of_moves
 from onchip.memory.spill.search import BestFirstSearch
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 
 INSTANCES = Path(__file__).parent.parent / "tests" / "data" / "minimalloc"

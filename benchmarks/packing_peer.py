@@ -21,11 +21,10 @@ from pathlib import Path
 
 from packing import CAPACITY_BYTES, INSTANCES, MINIMALLOC_SECONDS, TIME_LIMIT_SECONDS, warm_up
 
-from onchip import Limits
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.formats.minimalloc import read_buffers
 from onchip.memory.allocate.exact import Attempt
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 
 TIMES_AS_FAST = 5.0

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from onchip import Limits
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.errors import InternalError
 from onchip.formats.minimalloc import read_buffers
@@ -26,7 +25,7 @@ from onchip.memory.allocate.construct import order_by_size
 from onchip.memory.allocate.exact import least_arena_bytes
 from onchip.memory.allocate.pack import blocks_of, least_capacity
 from onchip.native import ArenaSearch, StopToken
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 from support.perfect_packings import cut_rectangle, drawn_windows
 

@@ -19,8 +19,11 @@ from dataclasses import asdict, dataclass
 
 from generated_small import small_problem
 
-from onchip import Limits, Order, Problem, audit, plan_problem
+from onchip.answer.problem import Order, Problem
+from onchip.api.audit import audit
+from onchip.api.plan import plan_problem
 from onchip.audits.finding import Ruling
+from onchip.search.budget.limits import Limits
 from oracles.one_plan import Question
 from oracles.one_plan_model import bounds_of_traffic
 from oracles.packing import TooLargeError

@@ -9,14 +9,18 @@ from functools import cache
 
 from cosma.linear import linear_plan
 
-from onchip import Count, Graph, Limits, Memory, Order, Problem, Reading, plan_problem, read_network
-from onchip.answer.document import Granularity
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.problem import Count, Order, Problem
 from onchip.api.budgets import Budgets, CapacityBudget, budgets_of, roomy_problem
+from onchip.api.networks import read_network
+from onchip.api.plan import plan_problem
+from onchip.arch.memory import Memory
+from onchip.ir.graph import Graph
 from onchip.memory.baselines.belady import belady_moves, greedy_moves
 from onchip.memory.decisions import non_compulsory_cost, schedule_of_moves
 from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Limits, Run
 from onchip.verify.verifier import verify
 
 SECONDS_FOR_MIN_PEAK = 60.0

@@ -11,9 +11,10 @@ from cosma.rows import Case, PeakRow, RivalRow, Row, peak_row, problem_at, rival
 from cosma.sizes import SOLVER, SizeRow, size_row
 from generated import hard_random, nas_like
 
-from onchip import Count, Limits, Order
 from onchip.answer.document import Granularity
+from onchip.answer.problem import Count, Order
 from onchip.api.budgets import CapacityBudget
+from onchip.search.budget.limits import Limits
 
 GENERATED_NETWORKS, HARD_GRAPHS = 50, 20
 SECONDS_HUMAN_DESIGNED, SECONDS_GIVEN_ORDER = 1.0, 0.5

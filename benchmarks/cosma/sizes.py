@@ -14,11 +14,12 @@ from cosma.published import (
 )
 from cosma.rows import Case, problem_of
 
-from onchip import Count, Limits, Order, plan_problem
+from onchip.answer.problem import Count, Order
+from onchip.api.plan import plan_problem
 from onchip.memory.published.paper import METHOD, MOST_PAIR_STEPS, PaperModel, pair_steps
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Windows
-from onchip.search.budget.limits import MipSolver, Run
+from onchip.search.budget.limits import Limits, MipSolver, Run
 
 SOLVER = MipSolver.HIGHS
 UNLIMITED = 10**9

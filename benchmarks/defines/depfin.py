@@ -11,11 +11,11 @@ from defines import published
 from defines.fsrcnn import MILLION, conventions_of
 from defines.mappers import PARTIAL_BITS, Answers, Clock, TileMapper, machine, network
 
-from onchip import Graph
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.accounting.conventions import Conventions

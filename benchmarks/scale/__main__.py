@@ -23,7 +23,7 @@ from scale.random_graphs import layered, windowed
 from scale.vision import resnet50_training
 from shared.results import write_results
 
-from onchip import Graph
+from onchip.ir.graph import Graph
 
 NETWORKS: Final[tuple[tuple[Callable[[], Graph], int], ...]] = (
     (resnet50_training, 10),

@@ -25,7 +25,7 @@ from scale.planned_run import planned
 from scale.recomputation import NETWORKS, bytes_if_all_stays, bytes_of
 from shared.results import write_results
 
-from onchip import Graph
+from onchip.ir.graph import Graph
 
 SEGMENTS = (0.02, 0.05, 0.1, 0.2)
 """For Chen's greedy rule: shares of what the forward pass writes."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from onchip import Graph, Operator, Role, Tensor
-from onchip.ir.operator import AttributeValue
+from onchip.ir.graph import Graph
+from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.tensor import Role, Tensor
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from typing import Final
 
 from scale.wiring import Wiring
 
-from onchip import Graph
+from onchip.ir.graph import Graph
 
 FEED_FORWARD: Final = 4
 """Times as wide, with a gate as wide again."""

@@ -23,8 +23,8 @@ from typing import Final
 
 from scale.convolutions import chain, detector, u_net
 
-from onchip import Graph
 from onchip.formats.own.graph_json import write_graph
+from onchip.ir.graph import Graph
 
 BUNDLED: Final = ("fsrcnn", "dmcnn-vd", "mobilenetv1", "resnet18", "resnet50")
 MACHINES: Final = ("meta-prototype-df", "edge-tpu-like-df", "tpu-like-df")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scale.training import ForwardPass, trained
 from scale.wiring import Wiring
 
-from onchip import Graph
+from onchip.ir.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)

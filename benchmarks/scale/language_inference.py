@@ -17,8 +17,9 @@ from math import prod
 from random import Random
 from typing import Final
 
-from onchip import Graph, Operator, Role, Tensor
-from onchip.ir.operator import AttributeValue
+from onchip.ir.graph import Graph
+from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.tensor import Role, Tensor
 
 
 @dataclass(frozen=True, slots=True)

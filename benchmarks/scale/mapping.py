@@ -24,8 +24,8 @@ from typing import Any, Final
 from scale.language_inference import GPT2_SMALL, LLAMA3_8B, LLAMA_7B, MIXTRAL_8X7B, decode, prefill
 from shared.results import write_results
 
-from onchip import Graph
 from onchip.formats.own.graph_json import write_graph
+from onchip.ir.graph import Graph
 
 TOKENS: Final = 512
 CONTEXT: Final = 2048

@@ -11,7 +11,7 @@ from typing import Final
 
 from scale.wiring import Wiring
 
-from onchip import Graph
+from onchip.ir.graph import Graph
 
 OPERATIONS: Final = ("separable 3x3", "separable 5x5", "dilated", "pool", "skip")
 

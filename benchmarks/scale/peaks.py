@@ -18,7 +18,7 @@ from scale.planned_run import planned
 from scale.random_graphs import layered, windowed
 from scale.vision import resnet50_training
 
-from onchip import Graph
+from onchip.ir.graph import Graph
 
 NETWORKS: Final[tuple[Callable[[], Graph], ...]] = (
     resnet50_training,

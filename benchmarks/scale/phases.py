@@ -9,11 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from onchip import Graph
 from onchip.answer.problem import Count, Order, Problem
 from onchip.api.budgets import roomy_problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import read_graph, write_graph
+from onchip.ir.graph import Graph
 from onchip.memory.allocate.residencies import LayoutPlacer
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions import compose, schedule_of_moves

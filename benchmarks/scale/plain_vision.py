@@ -12,7 +12,7 @@ from typing import Final
 from scale.training import ForwardPass, trained
 from scale.wiring import Wiring
 
-from onchip import Graph
+from onchip.ir.graph import Graph
 
 VGG_BLOCKS: Final = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
 """Convolutions of 3x3, and their channels; each block ends with a pool of 2x2."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onchip import Graph
 from onchip.formats.own.graph_json import write_graph
+from onchip.ir.graph import Graph
 
 
 @dataclass(frozen=True)

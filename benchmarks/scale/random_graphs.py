@@ -6,7 +6,7 @@ import random
 
 from scale.wiring import Wiring
 
-from onchip import Graph
+from onchip.ir.graph import Graph
 
 
 def windowed(operators: int, seed: int = 0, window: int = 10, reads: int = 3, most_bytes: int = 100_000) -> Graph:

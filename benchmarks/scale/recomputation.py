@@ -22,7 +22,7 @@ from scale.planned_run import planned
 from scale.vision import resnet50_training
 from shared.results import write_results
 
-from onchip import Graph
+from onchip.ir.graph import Graph
 
 NETWORKS: Final[tuple[Callable[[], Graph], ...]] = (
     vgg16_training,

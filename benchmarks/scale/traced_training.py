@@ -24,8 +24,9 @@ from scale.vision import CLASSES, STAGES
 from shared.results import write_results
 from torch import nn
 
-from onchip import Graph, graph_from_torch
+from onchip.formats.networks import graph_from_torch
 from onchip.formats.own.graph_json import write_graph
+from onchip.ir.graph import Graph
 
 Module: TypeAlias = Any
 """A torch module."""

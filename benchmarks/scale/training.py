@@ -14,7 +14,7 @@ from typing import Final
 
 from scale.wiring import Wiring
 
-from onchip import Graph
+from onchip.ir.graph import Graph
 
 READS_INPUT: Final = frozenset({"BatchNorm", "LayerNorm", "Gelu", "MaxPool"})
 """Kinds whose gradients read their inputs."""

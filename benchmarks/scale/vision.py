@@ -7,7 +7,7 @@ from typing import Final
 from scale.training import ForwardPass, trained
 from scale.wiring import Wiring
 
-from onchip import Graph
+from onchip.ir.graph import Graph
 
 STAGES: Final = ((3, 64), (4, 128), (6, 256), (3, 512))
 """Blocks, and channels of their 3x3 convolution; the last convolution of a block has four times as many."""

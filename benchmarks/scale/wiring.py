@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onchip import Graph, Operator, Role, Tensor
-from onchip.ir.operator import StatedCost
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator, StatedCost
+from onchip.ir.tensor import Role, Tensor
 
 
 @dataclass(slots=True)

@@ -30,11 +30,14 @@ from thesis.published import (
     TABLE_7_1,
 )
 
-from onchip import Count, Limits, Memory, Order, Problem, Reading, plan_problem, read_network
-from onchip.answer.document import Granularity, Split
-from onchip.api.networks import fitted_to_scratchpads
+from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.problem import Count, Order, Problem
+from onchip.api.networks import fitted_to_scratchpads, read_network
+from onchip.api.plan import plan_problem
 from onchip.api.time_plan import timeline_of
+from onchip.arch.memory import Memory
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.search.budget.limits import Limits
 from onchip.verify.verifier import verify
 
 SIZES_KB = (32, 64, 128, 256, 512, 1024, 2048)

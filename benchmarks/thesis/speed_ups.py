@@ -22,10 +22,12 @@ from shared.results import write_results
 from thesis.pinning import INFINITE, SIZES_KB, problem_of, speed_up
 from thesis.published import GREATEST_SPEED_UP, LEAST_SPEED_UP, RESNET_SHARE_AT_32_KB, TABLE_7_1
 
-from onchip import Limits, Order, plan_problem
+from onchip.answer.problem import Order
 from onchip.answer.program import Copy
+from onchip.api.plan import plan_problem
 from onchip.api.time_plan import timeline_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.search.budget.limits import Limits
 
 MACHINE, LIMIT_SECONDS = "nvdla-like", 60.0
 NAIVE, EXACT = "naive", "exact"

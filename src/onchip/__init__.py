@@ -1,119 +1,136 @@
-"""onchip plans how a neural network uses an accelerator's on-chip memory."""
+"""onchip schedules neural networks on accelerators with software-managed memories.
+
+Examples
+--------
+>>> import onchip as oc
+>>> net = oc.load_network("lenet5", bits=8)
+>>> plan = oc.plan(net, oc.Memory("sram", "48KiB"), minimize="traffic")
+>>> oc.check(plan).is_legal
+True
+
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from onchip.answer.document import Reading
-    from onchip.answer.problem import Count, Objective, Order, Problem
-    from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
-    from onchip.answer.result import Result, Status
-    from onchip.api.answer_library import check, explain, report, run
-    from onchip.api.audit import audit
-    from onchip.api.library import Elements, fuse, map_layer, pack, plan, schedule, schedule_front
-    from onchip.api.networks import read_network
-    from onchip.api.plan import plan_problem
+    from onchip.answer.options.capacity_options import CapacityOptions
+    from onchip.answer.options.fusion_options import FusionOptions
+    from onchip.answer.options.map_options import MapOptions
+    from onchip.answer.options.pack_options import PackOptions
+    from onchip.answer.options.plan_options import PlanOptions
+    from onchip.answer.options.schedule_options import ScheduleOptions
+    from onchip.answer.packing import Buffer
+    from onchip.answer.problem import Count, Order, Placement, Recompute
+    from onchip.answer.program import Plan
+    from onchip.answer.result import Status
+    from onchip.answer.schedule import Schedule
+    from onchip.answer.stacks import OverlapMode
+    from onchip.api.answers import audit, check, explain, load, run, time
+    from onchip.api.inputs import conv, from_torch, gemm, load_accelerator, load_network
+    from onchip.api.results import Report, Result
+    from onchip.api.verbs import fuse, info, map_layer, map_network, pack, pareto, plan, schedule
     from onchip.arch.accelerator import Accelerator
     from onchip.arch.memory import Memory
+    from onchip.arch.sharing import Share
+    from onchip.backends.exports import export
     from onchip.errors import OnchipError
-    from onchip.formats.networks import graph_from_torch
     from onchip.ir.graph import Graph
+    from onchip.ir.layer import Layer
     from onchip.ir.operator import Operator
     from onchip.ir.tensor import Role, Tensor
-    from onchip.search.budget.limits import Limits
-    from onchip.sweeps.sweep_library import SweepChoices, capacity, diff, sweep
-    from onchip.verify.verifier import verify as verify_plan
+    from onchip.search.budget.limits import Progress
+    from onchip.sweeps.library import capacity, diff, report, sweep
 
 __all__ = [
     "Accelerator",
-    "Allocate",
-    "Compute",
-    "Copy",
+    "Buffer",
+    "CapacityOptions",
     "Count",
-    "Elements",
-    "Free",
+    "FusionOptions",
     "Graph",
-    "Limits",
+    "Layer",
+    "MapOptions",
     "Memory",
-    "Objective",
     "OnchipError",
     "Operator",
     "Order",
+    "OverlapMode",
+    "PackOptions",
+    "Placement",
     "Plan",
-    "Problem",
-    "Reading",
+    "PlanOptions",
+    "Progress",
+    "Recompute",
+    "Report",
     "Result",
     "Role",
+    "Schedule",
+    "ScheduleOptions",
+    "Share",
     "Status",
-    "SweepChoices",
     "Tensor",
     "audit",
     "capacity",
     "check",
+    "conv",
     "diff",
     "explain",
+    "export",
+    "from_torch",
     "fuse",
-    "graph_from_torch",
+    "gemm",
+    "info",
+    "load",
+    "load_accelerator",
+    "load_network",
     "map_layer",
+    "map_network",
     "pack",
+    "pareto",
     "plan",
-    "plan_problem",
-    "read_network",
     "report",
     "run",
     "schedule",
-    "schedule_front",
     "sweep",
-    "verify_plan",
+    "time",
 ]
 
-_IMPORTED_WHEN_USED = {
-    "Accelerator": ("onchip.arch.accelerator", "Accelerator"),
-    "Allocate": ("onchip.answer.program", "Allocate"),
-    "Compute": ("onchip.answer.program", "Compute"),
-    "Copy": ("onchip.answer.program", "Copy"),
-    "Count": ("onchip.answer.problem", "Count"),
-    "Elements": ("onchip.api.library", "Elements"),
-    "Free": ("onchip.answer.program", "Free"),
-    "Graph": ("onchip.ir.graph", "Graph"),
-    "Limits": ("onchip.search.budget.limits", "Limits"),
-    "Memory": ("onchip.arch.memory", "Memory"),
-    "Objective": ("onchip.answer.problem", "Objective"),
-    "OnchipError": ("onchip.errors", "OnchipError"),
-    "Operator": ("onchip.ir.operator", "Operator"),
-    "Order": ("onchip.answer.problem", "Order"),
-    "Plan": ("onchip.answer.program", "Plan"),
-    "Problem": ("onchip.answer.problem", "Problem"),
-    "Reading": ("onchip.answer.document", "Reading"),
-    "Result": ("onchip.answer.result", "Result"),
-    "Role": ("onchip.ir.tensor", "Role"),
-    "Status": ("onchip.answer.result", "Status"),
-    "SweepChoices": ("onchip.sweeps.sweep_library", "SweepChoices"),
-    "Tensor": ("onchip.ir.tensor", "Tensor"),
-    "audit": ("onchip.api.audit", "audit"),
-    "capacity": ("onchip.sweeps.sweep_library", "capacity"),
-    "check": ("onchip.api.answer_library", "check"),
-    "diff": ("onchip.sweeps.sweep_library", "diff"),
-    "explain": ("onchip.api.answer_library", "explain"),
-    "fuse": ("onchip.api.library", "fuse"),
-    "graph_from_torch": ("onchip.formats.networks", "graph_from_torch"),
-    "map_layer": ("onchip.api.library", "map_layer"),
-    "pack": ("onchip.api.library", "pack"),
-    "plan": ("onchip.api.library", "plan"),
-    "plan_problem": ("onchip.api.plan", "plan_problem"),
-    "read_network": ("onchip.api.networks", "read_network"),
-    "report": ("onchip.api.answer_library", "report"),
-    "run": ("onchip.api.answer_library", "run"),
-    "schedule": ("onchip.api.library", "schedule"),
-    "schedule_front": ("onchip.api.library", "schedule_front"),
-    "sweep": ("onchip.sweeps.sweep_library", "sweep"),
-    "verify_plan": ("onchip.verify.verifier", "verify"),
+_NAMES_OF_MODULES = {
+    "answer.options.capacity_options": "CapacityOptions",
+    "answer.options.fusion_options": "FusionOptions",
+    "answer.options.map_options": "MapOptions",
+    "answer.options.pack_options": "PackOptions",
+    "answer.options.plan_options": "PlanOptions",
+    "answer.options.schedule_options": "ScheduleOptions",
+    "answer.packing": "Buffer",
+    "answer.problem": "Count Order Placement Recompute",
+    "answer.program": "Plan",
+    "answer.result": "Status",
+    "answer.schedule": "Schedule",
+    "answer.stacks": "OverlapMode",
+    "api.answers": "audit check explain load run time",
+    "api.inputs": "conv from_torch gemm load_accelerator load_network",
+    "api.results": "Report Result",
+    "api.verbs": "fuse info map_layer map_network pack pareto plan schedule",
+    "arch.accelerator": "Accelerator",
+    "arch.memory": "Memory",
+    "arch.sharing": "Share",
+    "backends.exports": "export",
+    "errors": "OnchipError",
+    "ir.graph": "Graph",
+    "ir.layer": "Layer",
+    "ir.operator": "Operator",
+    "ir.tensor": "Role Tensor",
+    "search.budget.limits": "Progress",
+    "sweeps.library": "capacity diff report sweep",
 }
+_MODULE_OF = {name: f"onchip.{module}" for module, names in _NAMES_OF_MODULES.items() for name in names.split()}
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_IMPORTED_WHEN_USED]
+    return [*globals(), *_MODULE_OF]
 
 
 def __getattr__(name: str) -> object:
@@ -124,9 +141,8 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
     from importlib.util import find_spec
 
-    if name in _IMPORTED_WHEN_USED:
-        module, attribute = _IMPORTED_WHEN_USED[name]
-        return getattr(import_module(module), attribute)
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
     if name.startswith("_") or find_spec(f"onchip.{name}") is None:
         raise AttributeError(f"module 'onchip' has no attribute {name!r}")
     return import_module(f"onchip.{name}")

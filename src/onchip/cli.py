@@ -14,7 +14,7 @@ import typer.main
 
 from onchip.answer.result import Status
 from onchip.commands.audit import AuditOptions, audit_command
-from onchip.commands.capacity import CapacityOptions, capacity_command
+from onchip.commands.capacity import CapacityArguments, capacity_command
 from onchip.commands.check import CheckOptions, check_command
 from onchip.commands.completion import COMPLETION_VARIABLE
 from onchip.commands.defect import contradiction_of, save_case
@@ -24,10 +24,10 @@ from onchip.commands.explain import ExplainOptions, explain_command
 from onchip.commands.export import ExportOptions, export_command
 from onchip.commands.fuse import FuseOptions, fuse_command
 from onchip.commands.info import InfoOptions, ListOptions, accelerators_command, info_command, networks_command
-from onchip.commands.map import MapOptions, map_command
+from onchip.commands.map import MapArguments, map_command
 from onchip.commands.measure import MeasureHostOptions, MeasureOptions, measure_command, measure_host_command
-from onchip.commands.pack import PackOptions, pack_command
-from onchip.commands.plan import PlanOptions, plan_command
+from onchip.commands.pack import PackArguments, pack_command
+from onchip.commands.plan import PlanArguments, plan_command
 from onchip.commands.report import ReportOptions, report_command
 from onchip.commands.run import RunOptions, TimeOptions, run_command, time_command
 from onchip.commands.schedule import ScheduleVerbOptions, schedule_command
@@ -45,7 +45,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-add_verb(app, "plan", PlanOptions, plan_command, "onchip plan resnet18 --sram m_r --bits 8 -o plan.json")
+add_verb(app, "plan", PlanArguments, plan_command, "onchip plan resnet18 --sram m_r --bits 8 -o plan.json")
 add_verb(
     app,
     "schedule",
@@ -64,7 +64,7 @@ add_verb(app, "explain", ExplainOptions, explain_command, "onchip explain plan.j
 add_verb(
     app,
     "map",
-    MapOptions,
+    MapArguments,
     map_command,
     "onchip map conv:n1k64c64p56q56r3s3:pad1 --accelerator simba --show -o mapping.yaml",
 )
@@ -77,7 +77,7 @@ add_verb(
     fuse_command,
     "onchip fuse fsrcnn --accelerator simba --time-limit 10 -o strategy.json",
 )
-add_verb(app, "pack", PackOptions, pack_command, "onchip pack buffers.csv --minimize -o packed.csv")
+add_verb(app, "pack", PackArguments, pack_command, "onchip pack buffers.csv --minimize -o packed.csv")
 add_verb(
     app,
     "sweep",
@@ -85,7 +85,7 @@ add_verb(
     sweep_command,
     "onchip sweep lenet5 resnet18 --sram 256KiB..2MiB --steps 5 --objective traffic --store sizes.db",
 )
-add_verb(app, "capacity", CapacityOptions, capacity_command, "onchip capacity lenet5 --bits 8")
+add_verb(app, "capacity", CapacityArguments, capacity_command, "onchip capacity lenet5 --bits 8")
 add_verb(app, "diff", DiffOptions, diff_command, "onchip diff plan.json plan.json resnet18")
 add_verb(app, "serve", ServeOptions, serve_command, "onchip serve sizes.db --port 8765")
 add_verb(app, "networks", ListOptions, networks_command, "onchip networks")

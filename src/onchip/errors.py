@@ -11,7 +11,8 @@ from typing import Self
 class OnchipError(Exception):
     """An error with a message of one line: `file: place: what; expected ...`.
 
-    `place` is a line, node, tensor or field. The code that opened the file adds `file`.
+    `place` is a line, node, tensor or field. The code that opened the file adds `file`. `where` joins both, and `hint`
+    is the expectation.
     """
 
     def __init__(
@@ -27,6 +28,16 @@ class OnchipError(Exception):
         self.file = file
         self.place = place
         self.expected = expected
+
+    @property
+    def where(self) -> str | None:
+        """Return the file and the place of the error; None if neither is known."""
+        return ": ".join(part for part in (self.file, self.place) if part) or None
+
+    @property
+    def hint(self) -> str | None:
+        """Return the input that was expected; None if it is not known."""
+        return self.expected
 
     def in_file(self, file: str) -> Self:
         """Set the file of this error, and return the error."""

@@ -26,7 +26,7 @@ from onchip.search.budget.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from support.small_schedules import chip, document, three
 
-NO_TIME = Limits(1e-6)
+NO_TIME = 1e-6
 PRICED = ("simba", "meta-prototype-df", "tpu-like-df", "edge-tpu-like", "eyeriss-like", "ascend-like", "tesla-npu-like")
 """Presets that state the energy of an access."""
 
@@ -34,11 +34,11 @@ PRICED = ("simba", "meta-prototype-df", "tpu-like-df", "edge-tpu-like", "eyeriss
 @pytest.mark.parametrize("objective", ["energy", "latency", "edp", "traffic"])
 def test_without_time_there_is_a_legal_schedule_of_any_kind(objective: str) -> None:
     """The schedule is legal, as `schedule` raises if the verifier rejects it."""
-    found = onchip.schedule(three(), chip(), objective, limits=NO_TIME)
+    found = onchip.schedule(three(), chip(), minimize=objective, time_limit=NO_TIME)
     assert found.answer is not None
-    assert found.result.status is Status.FEASIBLE
-    assert found.result.stopped_by is Stop.TIME_LIMIT
-    assert (found.result.objective_value or 0) > found.result.lower_bound > 0
+    assert found.status is Status.FEASIBLE
+    assert found.to_dict()["stopped_by"] is Stop.TIME_LIMIT
+    assert (found.objective or 0) > (found.lower_bound or 0) > 0
 
 
 def test_without_time_each_operator_is_mapped_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,21 +53,21 @@ def test_without_time_each_operator_is_mapped_once(monkeypatch: pytest.MonkeyPat
         return mapped(mapper, nest, room, similar)
 
     monkeypatch.setattr(BestMapper, "__call__", counted)
-    assert onchip.schedule(three(), chip(), limits=NO_TIME).answer is not None
+    assert onchip.schedule(three(), chip(), time_limit=NO_TIME).answer is not None
     assert len(asked) == len(set(asked)) == 3
 
 
 @pytest.mark.slow
 def test_a_little_time_is_used() -> None:
-    none, little = (onchip.schedule(three(), chip(), limits=limits) for limits in (NO_TIME, Limits(3.0)))
-    assert (little.result.objective_value or 0) < (none.result.objective_value or 0)
+    none, little = (onchip.schedule(three(), chip(), time_limit=limit) for limit in (NO_TIME, 3.0))
+    assert (little.objective or 0) < (none.objective or 0)
 
 
 @pytest.mark.parametrize("name", PRICED)
 def test_what_maps_without_a_search_is_legal_on_accelerators_of_all_kinds(name: str) -> None:
     accelerator = load_accelerator(name)
     layer = Precision().on(accelerator).of(Layer.of_text("conv:n1k16c8p8q8r3s3:pad1"))
-    mapper = BestMapper(accelerator, MappingObjective.ENERGY, Run(NO_TIME))
+    mapper = BestMapper(accelerator, MappingObjective.ENERGY, Run(Limits(NO_TIME)))
     room = {level.memory.name: level.memory.capacity_bytes for level in accelerator.addressed}
     problem = LayerProblem(layer, accelerator)
     found = mapper(NestPlace(0, layer, problem.homes, weight_is_an_input=False), room)
@@ -91,12 +91,12 @@ def test_given_stacks_and_tiles_are_those_of_the_answer() -> None:
 
 def test_stacks_that_are_not_found_in_time_are_not_said_to_be_there() -> None:
     asked = onchip.schedule(
-        three(), chip(), options=ScheduleOptions("one", (4, 4), OverlapMode.FULLY_CACHED), limits=NO_TIME
+        three(), chip(), options=ScheduleOptions("one", (4, 4), OverlapMode.FULLY_CACHED), time_limit=NO_TIME
     )
     assert asked.answer is not None
     assert [one.tiling for one in asked.answer.stacks] == [None, None, None]
     assert asked.space["stacks"] == "layers"
-    assert asked.remark == "no stacks as asked for in time: every operator runs alone"
+    assert asked.notes[0] == "no stacks as asked for in time: every operator runs alone"
 
 
 def test_what_is_kept_back_for_checking_grows_with_the_operators_and_with_what_a_processor_has_to_wait() -> None:

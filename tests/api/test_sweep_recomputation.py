@@ -52,7 +52,7 @@ def least(network: Path, capacity: int, costs: dict[str, int] | None, objective:
 @pytest.mark.slow
 def test_each_point_is_planned_with_and_without_running_again(network: Path, tmp_path: Path) -> None:
     options = {"recompute": ["never", "allowed"], "recompute_price": 500_000}
-    rows = onchip.sweep(network, store=tmp_path / "s.db", sram=CAPACITIES, choices=onchip.SweepChoices(options=options))
+    rows = onchip.sweep([network], store=tmp_path / "s.db", sram=CAPACITIES, options=options)
 
     found = {(row.parameters["sram"], row.options.get("recompute", "never")): row.answer for row in rows}
     halves = {name: -(-SIZES[written] // 2) for name, (_, written) in EDGES.items()}
@@ -65,8 +65,8 @@ def test_each_point_is_planned_with_and_without_running_again(network: Path, tmp
 
 @pytest.mark.slow
 def test_what_follows_of_other_capacities_is_what_is_computed(network: Path, tmp_path: Path) -> None:
-    choices = onchip.SweepChoices(objectives=["recomputation"], options={"recompute": "allowed"})
-    rows = onchip.sweep(network, store=tmp_path / "s.db", sram="7B..12B", choices=choices)
+    options, store = {"recompute": "allowed"}, tmp_path / "s.db"
+    rows = onchip.sweep([network], minimize="recomputation", store=store, sram="7B..12B", options=options)
     cycles = {name: SIZES[written] for name, (_, written) in EDGES.items()}
     assert len(rows) == 6
     for row in rows:
@@ -89,6 +89,6 @@ def test_a_plan_of_a_sweep_is_checked_with_what_runs_again(onchip: Program, netw
 
 @pytest.mark.parametrize("value", [-1, True, "much"])
 def test_a_price_is_a_number_of_at_least_0(network: Path, tmp_path: Path, value: object) -> None:
-    choices = onchip.SweepChoices(options={"recompute": "allowed", "recompute_price": value})
+    options = {"recompute": "allowed", "recompute_price": value}
     with pytest.raises(UsageError, match="recompute_price"):
-        onchip.sweep(network, store=tmp_path / "s.db", sram=[8], choices=choices)
+        onchip.sweep([network], store=tmp_path / "s.db", sram=[8], options=options)

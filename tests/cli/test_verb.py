@@ -9,8 +9,8 @@ import typer.main
 
 from onchip.commands.arguments import LimitOptions, PackingOptions
 from onchip.commands.fuse import FuseOptions
-from onchip.commands.map import MapOptions
-from onchip.commands.plan import PlanOptions
+from onchip.commands.map import MapArguments
+from onchip.commands.plan import PlanArguments
 from onchip.commands.verb import add_verb
 from onchip.errors import UsageError
 
@@ -140,7 +140,7 @@ def test_two_fields_of_one_name_are_refused() -> None:
         add_verb(typer.Typer(), "toast", HeatedTwice, lambda _: 0, "oven toast")
 
 
-@pytest.mark.parametrize("options", [PlanOptions, MapOptions, FuseOptions])
+@pytest.mark.parametrize("options", [PlanArguments, MapArguments, FuseOptions])
 def test_groups_of_a_verb_can_be_made_without_a_command_line(options: type) -> None:
     """Options in groups have a default that suits most users."""
     kinds = get_type_hints(options)

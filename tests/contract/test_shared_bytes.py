@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from onchip import plan_problem
 from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import Status
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.audits.finding import Ruling
 from onchip.audits.planning import audit_plan

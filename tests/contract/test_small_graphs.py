@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from onchip import audit, plan_problem
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
+from onchip.api.audit import audit
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.audits.finding import Ruling
 from onchip.model.capacity.bounds import greatest_need

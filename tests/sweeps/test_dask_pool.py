@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onchip import schedule_front
+from onchip import load_network, pareto
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.errors import InputError
 from onchip.search.strategy.pool import DaskPool, dask_pool
@@ -148,13 +148,11 @@ def test_the_library_finds_a_front_on_a_cluster_or_says_that_none_is_there(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = ScheduleOptions(stacks="layers", maps_stay=False)
-    here, there = (
-        schedule_front(three(), chip(), "energy,latency", options=options, dask=one) for one in (None, address)
-    )
-    assert [one.values for one in there.points] == [one.values for one in here.points]
+    here, there = (pareto(load_network(three(), bits=8), chip(), options=options, workers=one) for one in (1, address))
+    assert [one.figures for one in there.points] == [one.figures for one in here.points]
     monkeypatch.setattr("onchip.search.strategy.pool.SECONDS_TO_CONNECT", 0.3)
     with pytest.raises(InputError, match="no scheduler of Dask answers"):
-        schedule_front(three(), chip(), "energy,latency", options=options, dask=NOBODY)
+        pareto(three(), chip(), options=options, workers=NOBODY)
 
 
 @pytest.mark.slow

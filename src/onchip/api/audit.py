@@ -15,10 +15,13 @@ from onchip.answer.packing import Overflow, Packing, PackingProblem
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Status
+from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase
+from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import ensure_energies, with_assumed_energies
 from onchip.audits.finding import Finding, Ruling
 from onchip.errors import InputError, UsageError, errors_in_file
+from onchip.ir.layer import Layer
 from onchip.reports.audit import AuditedClaim, AuditOutcome
 from onchip.search.budget.clock import Deadline
 from onchip.verify.rules import Rule
@@ -39,17 +42,24 @@ class AuditRequest:
     """
 
     answer: Path
-    network: str
+    network: Network | Layer
     bound: int | None = None
     order: Order | None = None
     capacity_bytes: int | None = None
     alignment_bytes: int | None = None
     overflow: bool = False
     minimize: bool = False
-    accelerator: str | None = None
+    accelerator: str | Accelerator | None = None
     seconds: float = SECONDS
     workers: int = 1
     output: Path | None = None
+
+    @property
+    def graph_source(self) -> Network:
+        """Return the network of an answer other than mappings; raises UsageError for a layer."""
+        if isinstance(self.network, Layer):
+            raise UsageError("a layer has mappings alone", file=str(self.answer), place="network", expected="a network")
+        return self.network
 
 
 def audit(problem: Problem, lower_bound: int, *, seconds: float = SECONDS, workers: int = 1) -> Finding:
@@ -121,7 +131,7 @@ def _problem_of(document: PlanDocument, claim: Claim, request: AuditRequest) -> 
     from onchip.api.networks import fitted_to_scratchpads, network_to_plan
 
     reading, order = document.reading, request.order or document.order
-    graph = network_to_plan(request.network, reading)
+    graph = network_to_plan(request.graph_source, reading)
     memories = document.answer.memories
     problem = Problem(
         graph,
@@ -132,7 +142,7 @@ def _problem_of(document: PlanDocument, claim: Claim, request: AuditRequest) -> 
         document.transfers,
         document.placement,
     )
-    problem = replace(fitted_to_scratchpads(problem, request.network, reading), order=order)
+    problem = replace(fitted_to_scratchpads(problem, request.graph_source, reading), order=order)
     _is_of_this_network(document, problem, request)
     if order is not Order.MIN_PEAK:
         return problem
@@ -182,16 +192,17 @@ def _audit_packing(request: AuditRequest) -> AuditOutcome:
 
     if request.overflow and request.capacity_bytes is None:
         raise UsageError("there is no capacity", place="--capacity", expected="a size, with --overflow")
-    table = read_buffers(Path(request.network))
+    file = Path(text_of(request.graph_source))
+    table = read_buffers(file)
     alignment_bytes = request.alignment_bytes or table.alignment_bytes or 1
-    problem = packing_problem(table, Path(request.network), request.capacity_bytes, alignment_bytes)
+    problem = packing_problem(table, file, request.capacity_bytes, alignment_bytes)
     value = _value_of_a_legal_packing(problem, table.ids, request)
     proves = request.overflow or request.minimize
     bound = request.bound if request.bound is not None else value if proves else 0
     ruled = audit_overflow if request.overflow else audit_arena
     finding = ruled(problem, bound, request.seconds, request.workers)
     named = "bytes outside" if request.overflow else "arena"
-    audited = _audited(finding, request.network, named, "bytes", value)
+    audited = _audited(finding, str(file), named, "bytes", value)
     return _written(request, (audited,), lambda path: _write_packing(table.ids, problem, finding, path))
 
 
@@ -231,7 +242,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     """Audit each mapping of the file that has a claim."""
     from onchip.api.map import MappingRequest, layers_asked_for
     from onchip.audits.mapping import audit_mapping
-    from onchip.formats.foreign_files import load_any_accelerator
+    from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
     from onchip.formats.own.accelerator_yaml import accelerator_sha256
     from onchip.formats.own.mapping_yaml import read_mappings
 
@@ -239,7 +250,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     if request.accelerator is None:
         raise UsageError("a mapping is for one", place="--accelerator", expected="the accelerator that was mapped onto")
     accelerator = load_any_accelerator(request.accelerator)
-    with errors_in_file(request.accelerator):
+    with errors_in_file(accelerator_text(request.accelerator)):
         for one in document.answer:
             if one.claim is not None:
                 ensure_energies(accelerator, one.claim.objective)
@@ -251,7 +262,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     if mapped:
         layers, _ = layers_asked_for(MappingRequest(request.network, request.accelerator), accelerator)
         if layers.name != mapped:
-            asked_for = layers.name or request.network
+            asked_for = layers.name or "a layer"
             raise UsageError(f"it is {asked_for!r}", place="NETWORK", expected=f"{mapped!r}, which was mapped")
     claimed = [(one, one.claim) for one in document.answer if one.claim is not None]
     if not claimed:

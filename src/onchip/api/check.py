@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from onchip.answer.document import Reading
+from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase
 from onchip.api.target import Target
+from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
 from onchip.formats.files import ONNX_SUFFIX, AnswerFormat, format_of_answer
+from onchip.ir.layer import Layer
 from onchip.plugins import PluginGroup
 
 if TYPE_CHECKING:
@@ -31,13 +34,20 @@ class CheckRequest:
     """
 
     file: Path
-    network: str
+    network: Network | Layer
     target: Target = field(default_factory=Target)
     insisted: Mapping[str, object] = field(default_factory=dict)
     may_be_partial: bool = False
 
     @property
-    def accelerator(self) -> str | None:
+    def graph_source(self) -> Network:
+        """Return the network of an answer other than mappings; raises UsageError for a layer."""
+        if isinstance(self.network, Layer):
+            raise UsageError("a layer has mappings alone", file=str(self.file), place="network", expected="a network")
+        return self.network
+
+    @property
+    def accelerator(self) -> str | Accelerator | None:
         """Return the accelerator of an answer other than a plan; raises UsageError for a scratchpad option."""
         if self.target.sram is not None or self.target.alignment_bytes is not None:
             what = "only a plan is checked in a scratchpad"
@@ -48,7 +58,7 @@ class CheckRequest:
 @phase("reading")
 def check_file(request: CheckRequest) -> Checked:
     """Verify an answer file, or the plan of a TFLite file, Vela or XLA; raises InputError for an unreadable file."""
-    file, network = request.file, request.network
+    file = request.file
     if file.suffix in (".tflite", ".txt"):
         _ensure_not_partial(request)
         return _check_of_another_tool(request)
@@ -59,23 +69,23 @@ def check_file(request: CheckRequest) -> Checked:
         case AnswerFormat.SCHEDULE:
             from onchip.api.check_schedule import ScheduleFile, check_schedule_file
 
-            return check_schedule_file(ScheduleFile(file, network, request.accelerator, request.insisted))
+            return check_schedule_file(ScheduleFile(file, request.graph_source, request.accelerator, request.insisted))
         case AnswerFormat.STRATEGY:
             from onchip.api.check_strategy import StrategyFile, check_strategy_file
 
             insisted = {name: value for name, value in request.insisted.items() if name != "count"}
-            return check_strategy_file(StrategyFile(file, network, request.accelerator, insisted))
+            return check_strategy_file(StrategyFile(file, request.graph_source, request.accelerator, insisted))
         case AnswerFormat.MAPPING:
             from onchip.api.check_mapping import MappingFile, check_mapping_file
 
             reading = _reading(request.insisted)
             return check_mapping_file(
-                MappingFile(file, network, request.accelerator, reading, may_be_partial=request.may_be_partial)
+                MappingFile(file, request.network, request.accelerator, reading, may_be_partial=request.may_be_partial)
             )
         case AnswerFormat.PLAN:
             from onchip.api.check_plan import check_plan
 
-            check = check_plan(file, network, request.target, request.insisted)
+            check = check_plan(file, request.graph_source, request.target, request.insisted)
             if file.suffix == ONNX_SUFFIX:
                 from onchip.api.check_planned_model import with_metadata_checked
 
@@ -100,7 +110,7 @@ def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
     checks = PluginGroup[[Path, str, Target], AnswerCheck | None]("onchip.file_checks", (AnswerCheck, type(None)))
     for name in checks.names:
         check = checks.find(name)
-        found = None if check is None else check(request.file, request.network, request.target)
+        found = None if check is None else check(request.file, text_of(request.graph_source), request.target)
         if found is not None:
             return found
     tools = ", ".join(checks.names)

@@ -11,11 +11,12 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.api.map import MappingRequest, layers_asked_for
+from onchip.api.networks import Network
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import ensure_energies, states_energies, unknown_energy
 from onchip.errors import InputError, UsageError, errors_in_file
-from onchip.formats.foreign_files import load_any_accelerator
+from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_sha256, bundled_accelerators
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
@@ -40,8 +41,8 @@ class MappingFile:
     """
 
     path: Path
-    network: str
-    accelerator: str | None = None
+    network: Network | Layer
+    accelerator: str | Accelerator | None = None
     reading: Reading = field(default_factory=Reading)
     may_be_partial: bool = False
 
@@ -64,7 +65,7 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
     document = read_mappings(file.path)
     name = accelerator_named(file.accelerator, document.accelerator.name, file.path)
     accelerator = load_any_accelerator(name)
-    with errors_in_file(name):
+    with errors_in_file(accelerator_text(name)):
         for one in document.answer:
             ensure_energies(accelerator, one.claim.objective if one.claim else MappingObjective.LATENCY)
     found = _Found(list(_made_for_others(document, accelerator)))
@@ -104,7 +105,7 @@ def mapping_cycles(problem: LayerProblem, mapping: LayerMapping) -> float:
     return layer_cost(problem, mapping).cycles
 
 
-def accelerator_named(given: str | None, said: str, file: Path) -> str:
+def accelerator_named(given: str | Accelerator | None, said: str, file: Path) -> str | Accelerator:
     """Return the given accelerator, or the one that the file names; raises UsageError if that is not bundled."""
     if given is not None:
         return given

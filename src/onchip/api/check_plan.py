@@ -9,7 +9,7 @@ from pathlib import Path
 from onchip.answer.problem import Count, Objective, Problem, Recompute
 from onchip.answer.program import Compute, Plan
 from onchip.api.insisted import ensure_reading_is
-from onchip.api.networks import fitted_to_scratchpads, network_to_plan
+from onchip.api.networks import Network, fitted_to_scratchpads, network_to_plan
 from onchip.api.phases import phase
 from onchip.api.target import Target, TargetFinder
 from onchip.errors import InputError
@@ -21,7 +21,7 @@ from onchip.verify.verifier import verify
 
 
 @phase("reading")
-def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[str, object]) -> Check:
+def check_plan(plan_file: Path, network: Network, target: Target, insisted: Mapping[str, object]) -> Check:
     """Verify a plan file against a network, on the plan's own memories or on those of `target`.
 
     The network is read as the plan says; `insisted` are fields of Reading that must agree. Raises InputError for

@@ -10,10 +10,11 @@ from onchip.answer.document import ScheduleDocument
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduleError
 from onchip.api.insisted import ensure_reading_is
-from onchip.api.networks import network_to_schedule
+from onchip.api.networks import Network, network_to_schedule
 from onchip.api.phases import phase
+from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
-from onchip.formats.foreign_files import load_any_accelerator
+from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.schedule_json import read_schedule
@@ -39,8 +40,8 @@ class ScheduleFile:
     """
 
     path: Path
-    network: str
-    accelerator: str | None = None
+    network: Network
+    accelerator: str | Accelerator | None = None
     insisted: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -54,10 +55,10 @@ def check_schedule_file(file: ScheduleFile) -> ScheduleCheck:
     """
     document = read_schedule(file.path)
     ensure_reading_is(document.reading, file.insisted, str(file.path))
-    other = None if file.accelerator is None else accelerator_sha256(load_any_accelerator(file.accelerator))
-    if other not in (None, accelerator_sha256(document.accelerator)):
+    own, other = document.accelerator, file.accelerator
+    if other is not None and accelerator_sha256(load_any_accelerator(other)) != accelerator_sha256(own):
         network = network_to_schedule(file.network, document.reading)
-        detail = f"it is for the accelerator {document.accelerator.name!r} that it holds, not for {file.accelerator!r}"
+        detail = f"it is for the accelerator {own.name!r} that it holds, not for {accelerator_text(other)!r}"
         differs = Violation(Rule.ACCELERATOR_DIFFERS, document.accelerator.name, detail)
         return ScheduleCheck(document, network, graph_sha256(network), ScheduleVerdict((differs,), None, ()))
     try:
@@ -66,7 +67,7 @@ def check_schedule_file(file: ScheduleFile) -> ScheduleCheck:
         raise error if error.file else error.in_file(str(file.path)) from None
 
 
-def check_schedule_document(document: ScheduleDocument, source: str) -> ScheduleCheck:
+def check_schedule_document(document: ScheduleDocument, source: Network) -> ScheduleCheck:
     """Verify a schedule for the network `source`; raises InputError as for its file."""
     network = network_to_schedule(source, document.reading)
     sha256 = graph_sha256(network)

@@ -11,12 +11,12 @@ from onchip.answer.document import Claim, CostModel, Reading, StrategyDocument
 from onchip.answer.strategy import StrategyFigures, nested_figures
 from onchip.api.check_mapping import accelerator_named
 from onchip.api.insisted import ensure_reading_is
-from onchip.api.networks import read_network
+from onchip.api.networks import Network, read_network
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_energies, unknown_energy
 from onchip.errors import InputError
-from onchip.formats.foreign_files import load_any_accelerator
+from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import read_strategy
@@ -48,8 +48,8 @@ class StrategyFile:
     """A strategy file, its network, and the accelerator (None: the bundled one of the file's name)."""
 
     path: Path
-    network: str
-    accelerator: str | None = None
+    network: Network
+    accelerator: str | Accelerator | None = None
     insisted: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -84,7 +84,7 @@ def check_strategy_file(file: StrategyFile) -> AnswerCheck:
         try:
             found = replayed(document, partly_fusable_of(graph, precision).network, accelerator)
         except InputError as error:
-            raise error if error.file else error.in_file(named) from None
+            raise error if error.file else error.in_file(accelerator_text(named)) from None
     recomputed = (strategy_figures_object(found.figures, accounting_of(document)),) if found.figures else ()
     not_checked = (*found.not_checked, *((BOUND,) if claim else ()))
     claimed = (strategy_claim_object(claim),) if claim else ()

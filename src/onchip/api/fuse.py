@@ -22,7 +22,7 @@ from onchip.api.check_strategy import (
     strategy_claim_object,
     strategy_figures_object,
 )
-from onchip.api.networks import read_network, taken_apart
+from onchip.api.networks import Network, read_network, taken_apart, text_of
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_energies, summed, with_assumed_energies
@@ -31,7 +31,7 @@ from onchip.bounds.group.network_floor import least_macs
 from onchip.bounds.layer.needed import needed_pixels
 from onchip.bounds.layer.nest_work import work_of
 from onchip.errors import InternalError, UsageError, errors_in_file
-from onchip.formats.foreign_files import load_any_accelerator
+from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_sha256, accelerator_source
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import STRATEGIES
@@ -47,7 +47,7 @@ from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE
 from onchip.model.timeline.mac_count import MacCount
 from onchip.ops.fusable import FusableNetwork
 from onchip.ops.fusable_reading import PartlyFusable, partly_fusable_of
-from onchip.ops.layers_of import Precision
+from onchip.ops.layers_of import PLAIN_BITS, Precision
 from onchip.ops.nests import NestsOfNetwork, macs_of_nests
 from onchip.reports.program.outcome import AnswerCheck
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator, TilingValue
@@ -79,12 +79,12 @@ class FusionRequest:
     `bits`, and `uneven`. With a `dask_address` the workers of that scheduler map the layers.
     """
 
-    source: str
-    accelerator: str
+    source: Network
+    accelerator: str | Accelerator
     objective: FusionObjective = FusionObjective.ENERGY
     options: FusionOptions = field(default_factory=FusionOptions)
     mapper: str | None = None
-    bits: int = 8
+    bits: int | None = 8
     partial_bits: int | None = None
     bindings: Bindings = field(default_factory=Bindings)
     granularity: Granularity = Granularity.FUSED
@@ -150,7 +150,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
     )
     problem = replace(problem, mapper=in_time.mapper)
     outcome = FusionOutcome(
-        request.source,
+        text_of(request.source),
         problem.network,
         problem.accelerator,
         problem.mapper,
@@ -241,7 +241,7 @@ def _read(request: FusionRequest, place: str | None = None) -> _Problem:
     accelerator = load_any_accelerator(request.accelerator)
     _ensure_tiles_can_be_costed(accelerator, request)
     graph = read_network(request.source, Reading.of(request.bindings, request.granularity))
-    doubled = 2 * request.bits if request.accounting is AccountingName.DEFINES else None
+    doubled = 2 * (request.bits or PLAIN_BITS) if request.accounting is AccountingName.DEFINES else None
     precision = Precision(request.bits, request.partial_bits or doubled).on(accelerator)
     fusable = partly_fusable_of(graph, precision)
     return _Problem(replace(request, partial_bits=precision.partial_bits), mapper, graph, fusable, accelerator)
@@ -249,7 +249,7 @@ def _read(request: FusionRequest, place: str | None = None) -> _Problem:
 
 def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest) -> None:
     """Raise AcceleratorError if no tile can be costed on the accelerator."""
-    with errors_in_file(request.accelerator):
+    with errors_in_file(accelerator_text(request.accelerator)):
         array_of(accelerator)
         if request.accounting is AccountingName.DEFINES:
             check_rule_unrolls(accelerator)

@@ -12,7 +12,7 @@ import numpy as np
 from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
 from onchip.answer.schedule import WORKSPACE
-from onchip.api.networks import MODEL_SUFFIXES, PROGRAM_SUFFIX, network_to_plan, read_network
+from onchip.api.networks import PROGRAM_SUFFIX, Network, is_model, network_to_plan, read_network, text_of
 from onchip.arch.memory import Memory
 from onchip.errors import DifferentShapeError, InputError, UsageError
 from onchip.ir.graph import Graph
@@ -34,17 +34,19 @@ class RunValues:
     given: tuple[str, ...] = ()
 
 
-def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
+def kernels_of(network: Network, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
     """Return the kernels for `graph`, the network as read, tiled or not; raises UsageError for unsuitable options."""
     whole = network_to_plan(network, reading)
     if reading.cap_tensors:
         whole = graph
-    if network.endswith(MODEL_SUFFIXES):
+    if is_model(network):
         return _model_kernels(network, reading, graph, whole, values)
-    if network.endswith(PROGRAM_SUFFIX) and graph == whole and _has_its_own_bits(network, reading, whole):
+    if text_of(network).endswith(PROGRAM_SUFFIX) and graph == whole and _has_its_own_bits(network, reading, whole):
         return _program_kernels(network, reading, graph, values)
     if values.random_weights is not None:
-        raise UsageError("it has no weights to replace", file=network, place="--random-weights", expected="--seed")
+        raise UsageError(
+            "it has no weights to replace", file=text_of(network), place="--random-weights", expected="--seed"
+        )
     untiled_network = untiled(whole) or (None if graph == whole else _in_steps(graph, whole))
     if untiled_network is None:
         from onchip.simulate.kernel_protocol import SeededKernels
@@ -55,42 +57,46 @@ def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) 
     return ArithmeticKernels(graph, values.seed, untiled_network)
 
 
-def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
+def _model_kernels(network: Network, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
     if reading.cap_tensors:
-        raise UsageError("the plan caps tensors", file=network, place="reading.cap_tensors", expected="--split auto")
+        raise UsageError(
+            "the plan caps tensors", file=text_of(network), place="reading.cap_tensors", expected="--split auto"
+        )
     if not _has_its_own_bits(network, reading, whole):
         raise UsageError(
             f"the plan counts elements at {reading.bits} bits",
-            file=network,
+            file=text_of(network),
             place="reading.bits",
             expected="the model's own: plan without --bits to run it",
         )
     return KernelsWithWorkspaces(graph, _runtime_kernels(network, reading, graph, whole, values))
 
 
-def _has_its_own_bits(network: str, reading: Reading, whole: Graph) -> bool:
+def _has_its_own_bits(network: Network, reading: Reading, whole: Graph) -> bool:
     return reading.bits is None or whole == network_to_plan(network, replace(reading, bits=None))
 
 
-def _program_kernels(network: str, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
+def _program_kernels(network: Network, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
     """Return kernels that run an exported program's whole operators in torch."""
     from onchip.simulate.kernels.torch_kernels import TorchKernels
 
     if values.random_weights is not None:
         what = "an exported program runs on its own weights"
-        raise UsageError(what, file=network, place="--random-weights", expected="--seed")
-    return TorchKernels(graph, Path(network), reading.bindings, seed=values.seed)
+        raise UsageError(what, file=text_of(network), place="--random-weights", expected="--seed")
+    return TorchKernels(graph, Path(text_of(network)), reading.bindings, seed=values.seed)
 
 
-def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
+def _runtime_kernels(
+    network: Network, reading: Reading, graph: Graph, whole: Graph, values: RunValues
+) -> NetworkKernels:
     """Return kernels that run a model's operators in its runtime, in tiles if `graph` is not `whole`."""
-    path, seed = Path(network), values.seed
-    if network.endswith(".tflite"):
+    path, seed = Path(text_of(network)), values.seed
+    if text_of(network).endswith(".tflite"):
         from onchip.simulate.kernels.tflite_kernels import TfliteKernels, TfliteTileKernels
 
         if values.random_weights is not None:
             what = "a TFLite model runs on its own weights"
-            raise UsageError(what, file=network, place="--random-weights", expected="--seed")
+            raise UsageError(what, file=text_of(network), place="--random-weights", expected="--seed")
         own = TfliteKernels(whole, path, reading.bindings.shapes, seed=seed)
         return own if graph == whole else TfliteTileKernels(graph, whole, own)
     from onchip.simulate.kernels.onnx_kernels import OnnxKernels
@@ -112,7 +118,7 @@ def _in_steps(graph: Graph, whole: Graph) -> Graph:
 
 
 def kernels_of_schedule(
-    network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues
+    network: Network, reading: Reading, graph: Graph, whole: Graph, values: RunValues
 ) -> NetworkKernels:
     """Return the kernels for `graph`, the tile graph of `whole`, which is `network` as read.
 
@@ -120,19 +126,19 @@ def kernels_of_schedule(
     UsageError for random weights if there are none to replace, and DifferentShapeError if the model's runtime gives
     tensors other shapes.
     """
-    if network.endswith(MODEL_SUFFIXES) and whole == read_network(network, replace(reading, bits=None)):
+    if is_model(network) and whole == read_network(network, replace(reading, bits=None)):
         return _runtime_kernels(network, reading, graph, whole, values)
     if values.random_weights is not None:
         what = f"it runs at {reading.bits} bits an element, without the model's weights"
-        raise UsageError(what, file=network, place="--random-weights", expected="--seed")
-    if network.endswith(MODEL_SUFFIXES):
+        raise UsageError(what, file=text_of(network), place="--random-weights", expected="--seed")
+    if is_model(network):
         _ensure_shapes_of_runtime(network, replace(reading, bits=None), values.seed)
     from onchip.simulate.arithmetic_kernels import ArithmeticKernels
 
     return ArithmeticKernels(graph, values.seed, whole)
 
 
-def _ensure_shapes_of_runtime(network: str, reading: Reading, seed: int) -> None:
+def _ensure_shapes_of_runtime(network: Network, reading: Reading, seed: int) -> None:
     """Raise DifferentShapeError if the model's runtime gives a tensor another shape.
 
     Synthetic kernels accept any shape.

@@ -12,13 +12,14 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result
 from onchip.api.layer_searches import COSA, EVEN, EXACT, LayerProgress, LayerSearch, LayerSearches, SearchedLayer
-from onchip.api.layers import layers_named
+from onchip.api.layers import TABLE, TEXTS, layers_named
+from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import ensure_energies, with_assumed_energies
 from onchip.arch.memory import Operand
 from onchip.errors import AcceleratorError, InputError, InternalError, errors_in_file
-from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
+from onchip.formats.foreign_files import accelerator_text, layer_file, load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml import accelerator_source
 from onchip.ir.layer import Layer
 from onchip.mapping.methods.registry import SPACES, MapSpace
@@ -27,7 +28,7 @@ from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of, check_memories
 from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, OperandAtHome, cost_without_nest
 from onchip.model.timeline.mac_count import MacCount
-from onchip.ops.layers_of import NetworkLayers, Precision
+from onchip.ops.layers_of import PLAIN_BITS, NetworkLayers, Precision
 from onchip.ops.nests import elements_visited, operands_of
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, MovedOperator
 from onchip.search.budget.clock import Deadline
@@ -51,11 +52,11 @@ class MappingRequest:
     searched in parallel with several workers, or with a Dask scheduler at `dask_address`.
     """
 
-    source: str
-    accelerator: str
+    source: Network | Layer
+    accelerator: str | Accelerator
     objective: MappingObjective = MappingObjective.ENERGY
     method: str = "exact"
-    bits: int = 8
+    bits: int | None = 8
     bindings: Bindings = field(default_factory=Bindings)
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)
@@ -64,6 +65,19 @@ class MappingRequest:
     partial_bits: int | None = None
     accounting: AccountingName = AccountingName.INTERPRETER
     dask_address: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the source as text."""
+        return self.source.text if isinstance(self.source, Layer) else text_of(self.source)
+
+    @property
+    def element_bits(self) -> int | None:
+        """Return the element width; a layer without a network has its own, or 8 bits."""
+        if self.bits is None and isinstance(self.source, Layer):
+            return self.source.output_bits
+        is_text = isinstance(self.source, str) and self.source.startswith((*TEXTS, TABLE))
+        return PLAIN_BITS if self.bits is None and is_text else self.bits
 
     @property
     def search(self) -> LayerSearch:
@@ -97,7 +111,7 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
     )
     is_cosa = request.method == COSA
     return MappingOutcome(
-        request.source,
+        request.text,
         layers,
         accelerator,
         request.method,
@@ -114,7 +128,7 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
 
 def _moved(layers: NetworkLayers, accelerator: Accelerator, request: MappingRequest) -> tuple[MovedOperator, ...]:
     """Return the cost of each operator without a loop nest; raises InputError if the accelerator lacks information."""
-    with errors_in_file(request.accelerator):
+    with errors_in_file(accelerator_text(request.accelerator)):
         return moved_operators(layers, accelerator)
 
 
@@ -219,7 +233,7 @@ def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: M
         for operand in Operand
     )
     mapping = LayerMapping((), *kept)
-    with errors_in_file(request.accelerator):
+    with errors_in_file(accelerator_text(request.accelerator)):
         array_of(accelerator)
         ensure_energies(accelerator, COSA if request.method == COSA else request.objective)
         check_memories(problem, mapping)
@@ -229,14 +243,15 @@ def _in_layer(error: InputError, name: str, request: MappingRequest) -> InputErr
     """Return the error with the layer and the file that it concerns, the accelerator's file for an AcceleratorError."""
     error.place = f"layer {name!r}" if error.place in (None, "layer") else f"layer {name!r}: {error.place}"
     if isinstance(error, AcceleratorError):
-        return error.in_file(request.accelerator)
-    return error if error.file or name == request.source else error.in_file(request.source)
+        return error.in_file(accelerator_text(request.accelerator))
+    return error if error.file or name == request.text else error.in_file(request.text)
 
 
 @phase("reading")
 def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple[NetworkLayers, bool]:
     """Return the requested layers, and True if they are a single layer; ZigZag files state their own precision."""
-    precision, file = Precision(request.bits, request.partial_bits).on(accelerator), layer_file(request.source)
+    precision = Precision(request.element_bits, request.partial_bits).on(accelerator)
+    file = layer_file(request.source) if isinstance(request.source, str) else None
     if file is None:
         return layers_named(request.source, Reading.of(request.bindings, request.granularity), precision)
     path, wanted = file

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Problem
 from onchip.api.phases import phase
+from onchip.arch.sizes import GREATEST_TOTAL_BYTES
 from onchip.errors import GraphError, InputError, UnsplitError, UsageError
 from onchip.formats.own.graph_json import bundled_networks, load_network, read_graph
-from onchip.formats.sizes import GREATEST_TOTAL_BYTES
 from onchip.ir.graph import Graph
 from onchip.model.capacity.infeasible_operator import infeasible_operator
 from onchip.plugins import PluginGroup
@@ -35,11 +35,45 @@ NETWORK_READERS: Final = PluginGroup[[Path, Mapping[str, int]], Graph]("onchip.r
 """Map from file suffix, without dot, to a function of the file and of the bound symbolic dimensions."""
 
 
+Network: TypeAlias = str | Graph
+"""A network: a bundled name, a file, or a graph, which is read as its graph file would be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The source of a graph, and the reading that it was read with."""
+
+    source: str
+    reading: Reading
+
+
+def load_graph(source: str, reading: Reading) -> Graph:
+    """Read a network that remembers its source, so that later requests may read it in another way.
+
+    Raises InputError, PluginError.
+    """
+    graph = read_network(source, reading)
+    object.__setattr__(graph, "origin", Origin(source, reading))
+    return graph
+
+
+def text_of(network: Network) -> str:
+    """Return the name or file of a network; for a graph without a file, words that no file name equals."""
+    if isinstance(network, str):
+        return network
+    return network.origin.source if isinstance(network.origin, Origin) else f"graph {network.name!r}"
+
+
 @phase("reading")
-def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B008 (frozen)
+def read_network(network: Network, reading: Reading = Reading()) -> Graph:  # noqa: B008 (frozen)
     """Read a network as `reading` says, without the scratchpad-dependent steps; raises InputError, PluginError."""
+    if isinstance(network, Graph) and isinstance(network.origin, Origin):
+        if network.origin.reading == _steps_of_reading(reading):
+            return network
+        network = network.origin.source
+    source = text_of(network)
     try:
-        graph = _read_raw(source, reading.bindings)
+        graph = _read_raw(network, reading.bindings)
         if not graph.operators:
             raise GraphError("it has no operators", expected="at least one")
         stateful = with_states(graph, reading.states, _listed_outputs(source)) if reading.states else graph
@@ -49,6 +83,12 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
         return _with_bytes_apart(sized, reading, lambda apart: _as_it_runs(apart, source) if is_fused else apart)
     except GraphError as error:
         raise error if error.file else error.in_file(source) from None
+
+
+def _steps_of_reading(reading: Reading) -> Reading:
+    """Return the part of a reading that `read_network` uses."""
+    own = Reading.of(reading.bindings, reading.granularity)
+    return replace(own, bits=reading.bits, states=reading.states, sharing=reading.sharing)
 
 
 def _with_bytes_apart(graph: Graph, reading: Reading, change: Callable[[Graph], Graph]) -> Graph:
@@ -70,22 +110,22 @@ def _as_it_runs(graph: Graph, source: str) -> Graph:
 
 @phase("reading")
 @without_collecting()
-def network_to_plan(source: str, reading: Reading) -> Graph:
+def network_to_plan(network: Network, reading: Reading) -> Graph:
     """Return the network as plans use it: as `read_network` reads it, with declared workspaces as tensors.
 
     Operators are split into the channel tiles of the reading. Raises InputError, PluginError.
     """
     try:
-        return ChannelBands(reading.bands)(with_workspaces(read_network(source, reading)))
+        return ChannelBands(reading.bands)(with_workspaces(read_network(network, reading)))
     except GraphError as error:
-        raise error if error.file else error.in_file(source) from None
+        raise error if error.file else error.in_file(text_of(network)) from None
 
 
 @phase("reading")
 @without_collecting()
-def network_to_schedule(source: str, reading: Reading) -> Graph:
+def network_to_schedule(network: Network, reading: Reading) -> Graph:
     """Return the network as schedules use it: as read, with attention, recurrences and Splits decomposed."""
-    return taken_apart(read_network(source, reading))
+    return taken_apart(read_network(network, reading))
 
 
 def taken_apart(graph: Graph) -> Graph:
@@ -94,7 +134,7 @@ def taken_apart(graph: Graph) -> Graph:
 
 
 @phase("splitting operators")
-def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Problem:
+def fitted_to_scratchpads(problem: Problem, network: Network, reading: Reading) -> Problem:
     """Return the problem with tensors capped at the largest scratchpad, or with operators in tiles, as requested.
 
     With AUTO no operator is split if all fit whole in the only scratchpad, with states that they update in place
@@ -112,14 +152,12 @@ def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Pr
         split = _with_bytes_apart(
             problem.graph,
             reading,
-            lambda apart: split_operators(
-                replace(problem, graph=apart), reading.split, is_model=source.endswith(MODEL_SUFFIXES)
-            ),
+            lambda apart: split_operators(replace(problem, graph=apart), reading.split, is_model=is_model(network)),
         )
     except UnsplitError as error:
         if reading.split is Split.AUTO and infeasible_operator(problem) is None:
             return problem
-        raise error.in_file(source) from None
+        raise error.in_file(text_of(network)) from None
     return replace(problem, graph=split)
 
 
@@ -138,7 +176,18 @@ def _total_is_in_range(graph: Graph) -> None:
         raise GraphError(f"its tensors take {total_bytes} bytes together", expected=f"at most {GREATEST_TOTAL_BYTES}")
 
 
-def _read_raw(source: str, bindings: Bindings) -> Graph:
+def is_model(network: Network) -> bool:
+    """Return True if a runtime can run the network's operators."""
+    return text_of(network).endswith(MODEL_SUFFIXES)
+
+
+def _read_raw(network: Network, bindings: Bindings) -> Graph:
+    source = text_of(network)
+    if isinstance(network, Graph):
+        if bindings.first_option is not None:
+            what = "it leaves no dimensions or values open"
+            raise UsageError(what, file=source, place=bindings.first_option, expected="no bindings")
+        return network
     if source.endswith(".onnx"):
         from onchip.formats.networks import read_onnx
 

@@ -28,7 +28,7 @@ CHECKING_TO_READING: Final = 1.0
 @phase("packing")
 @without_collecting()
 def pack_file(
-    file: Path,
+    buffers: Path | BufferTable,
     capacity_bytes: int | None,
     alignment_bytes: int | None,
     limits: Limits,
@@ -36,12 +36,12 @@ def pack_file(
     *,
     minimize: bool = False,
 ) -> PackingOutcome:
-    """Read MiniMalloc's CSV, pack, verify; raises InternalError if the packing found is not legal.
+    """Pack the buffers of MiniMalloc's CSV or of a table, verify; raises InternalError for an illegal packing.
 
     Without a capacity all buffers fit side by side.
     """
     deadline = Deadline.after(limits.time_limit_seconds)
-    ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
+    ids, problem = _packing_problem(buffers, capacity_bytes, alignment_bytes)
     with start(limits, _before_checking(deadline)) as run:
         result = (least_capacity if minimize else pack)(problem, run)
         seconds = run.seconds
@@ -54,17 +54,24 @@ def pack_file(
 @phase("packing")
 @without_collecting()
 def overflow_file(
-    file: Path, capacity_bytes: int, alignment_bytes: int | None, limits: Limits, start: RunStarter = silent_run
+    buffers: Path | BufferTable,
+    capacity_bytes: int,
+    alignment_bytes: int | None,
+    limits: Limits,
+    start: RunStarter = silent_run,
 ) -> OverflowOutcome:
-    """Read MiniMalloc's CSV, minimise the bytes outside the capacity, verify.
+    """Minimise the bytes of the buffers outside the capacity, verify.
 
     Raises InternalError for an illegal result.
     """
     deadline = Deadline.after(limits.time_limit_seconds)
-    ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
+    ids, problem = _packing_problem(buffers, capacity_bytes, alignment_bytes)
     if problem.has_fixed:
-        what = "buffers with a fixed offset cannot lie outside"
-        raise InputError(what, file=str(file), place="offset", expected="no offsets, or a search without --overflow")
+        what, file = (
+            "buffers with a fixed offset cannot lie outside",
+            None if isinstance(buffers, BufferTable) else str(buffers),
+        )
+        raise InputError(what, file=file, place="offset", expected="no offsets, or buffers that all fit")
     with start(limits, _before_checking(deadline)) as run:
         result = least_overflow(problem, run)
         seconds = run.seconds
@@ -81,16 +88,18 @@ def _before_checking(deadline: Deadline) -> Deadline:
 
 @phase("reading")
 def _packing_problem(
-    file: Path, capacity_bytes: int | None, alignment_bytes: int | None
+    buffers: Path | BufferTable, capacity_bytes: int | None, alignment_bytes: int | None
 ) -> tuple[tuple[str, ...], PackingProblem]:
-    table = read_buffers(file)
+    table, file = (buffers, None) if isinstance(buffers, BufferTable) else (read_buffers(buffers), buffers)
     asked = alignment_bytes or table.alignment_bytes or 1
     if table.alignment_bytes not in (None, asked):
-        raise UsageError(f"the file says {table.alignment_bytes}", place="--alignment", expected="the same or none")
+        raise UsageError(f"the file says {table.alignment_bytes}", place="alignment", expected="the same or none")
     return table.ids, packing_problem(table, file, capacity_bytes, asked)
 
 
-def packing_problem(table: BufferTable, file: Path, capacity_bytes: int | None, alignment_bytes: int) -> PackingProblem:
+def packing_problem(
+    table: BufferTable, file: Path | None, capacity_bytes: int | None, alignment_bytes: int
+) -> PackingProblem:
     """Return the problem of a file's buffers, by default with a capacity that always suffices.
 
     Raises InputError for a fixed offset that is not aligned.
@@ -98,7 +107,12 @@ def packing_problem(table: BufferTable, file: Path, capacity_bytes: int | None, 
     for name, buffer in zip(table.ids, table.buffers, strict=True):
         if (buffer.offset_bytes or 0) % alignment_bytes:
             what = f"buffer {name!r} is fixed at {buffer.offset_bytes}"
-            raise InputError(what, file=str(file), place="offset", expected=f"a multiple of {alignment_bytes}")
+            raise InputError(
+                what,
+                file=None if file is None else str(file),
+                place="offset",
+                expected=f"a multiple of {alignment_bytes}",
+            )
     problem = PackingProblem(table.buffers, 1, alignment_bytes)
     return replace(problem, capacity_bytes=capacity_bytes or max(problem.roomy_bytes, 1))
 

@@ -13,7 +13,7 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.api.budgets import budgets_of, roomy_problem
 from onchip.api.durations import MAPPING, durations_of
-from onchip.api.networks import MODEL_SUFFIXES, fitted_to_scratchpads, network_to_plan
+from onchip.api.networks import Network, fitted_to_scratchpads, is_model, network_to_plan
 from onchip.api.phases import phase
 from onchip.api.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
@@ -61,7 +61,7 @@ class Request:
     of a million of these cycles, in the objective's unit, instead of the accelerator's.
     """
 
-    network: str
+    network: Network
     reading: Reading = field(default_factory=Reading)
     target: Target = field(default_factory=Target)
     objective: Objective = Objective.TRAFFIC
@@ -195,7 +195,7 @@ def plan_problem(
 
 
 @phase("searching")
-def describe_network(network: str, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
+def describe_network(network: Network, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
     """Return a description of a network and its capacity budgets."""
     deadline = Deadline.after(limits.time_limit_seconds)
     whole = network_to_plan(network, replace(reading, sharing=SharedKinds.of(Share.ALL)))
@@ -300,11 +300,11 @@ class RunsAgain:
         return None
 
 
-def splits_are_open(problem: Problem, source: str, reading: Reading) -> bool:
+def splits_are_open(problem: Problem, network: Network, reading: Reading) -> bool:
     """Return True if the reading allows splits, and some operator of the whole network can be split."""
     if reading.split is Split.NEVER or reading.cap_tensors:
         return False
-    return can_split(problem, is_model=source.endswith(MODEL_SUFFIXES))
+    return can_split(problem, is_model=is_model(network))
 
 
 def for_all_splits(result: Result[Plan], least: int) -> Result[Plan]:
@@ -322,7 +322,7 @@ def for_all_splits(result: Result[Plan], least: int) -> Result[Plan]:
     return replace(result, status=Status.FEASIBLE, lower_bound=least, optimal_among=among)
 
 
-def bound_of_all_splits(problem: Problem, source: str, accelerator: Accelerator, cost: str) -> int:
+def bound_of_all_splits(problem: Problem, network: Network, accelerator: Accelerator, cost: str) -> int:
     """Return a lower bound on the objective for all splits of a problem of whole operators.
 
     The bound is 0 for objectives that count non-compulsory transfers, and for the peak. A latency is at least that of
@@ -331,15 +331,15 @@ def bound_of_all_splits(problem: Problem, source: str, accelerator: Accelerator,
     """
     if problem.objective is not Objective.LATENCY:
         return 0
-    is_model, graph = source.endswith(MODEL_SUFFIXES), problem.graph
-    whole = [each for each in graph.operators if steps_of(each, graph, is_model=is_model) is None]
+    graph, of_model = problem.graph, is_model(network)
+    whole = [each for each in graph.operators if steps_of(each, graph, is_model=of_model) is None]
     cycles = {each.name: _least_cycles(graph, each, accelerator, cost) for each in whole}
     cycles |= dict.fromkeys(graph.operator.keys() - cycles.keys(), 0)
     durations = replace(problem.known_durations, cycles=cycles)
     ways = WaysToRun(merged_problem(replace(problem, durations=durations)))
     loaded, stored = set[str](), set[str]()
     if not graph.states and not graph.shares_bytes:
-        loaded = {name for each in whole for name in _read_by_all_splits(problem, each, is_model=is_model)}
+        loaded = {name for each in whole for name in _read_by_all_splits(problem, each, is_model=of_model)}
         stored = {tensor.name for tensor in problem.counted_tensors if tensor.role is Role.OUTPUT}
     return LatencyBounds(ways).least_of_parts(loaded, stored)
 

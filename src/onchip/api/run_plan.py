@@ -7,7 +7,7 @@ from pathlib import Path
 
 from onchip.api.check_plan import check_plan
 from onchip.api.kernels import RunValues, kernels_of, network_inputs
-from onchip.api.networks import network_to_plan
+from onchip.api.networks import Network, network_to_plan
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import UsageError
@@ -20,7 +20,7 @@ from onchip.simulate.machine import MachineRun, run_in_given_order, run_plan_on_
 
 
 @phase("executing")
-def run_plan(plan_file: Path, network: str, values: RunValues, inferences: int = 1) -> Execution:
+def run_plan(plan_file: Path, network: Network, values: RunValues, inferences: int = 1) -> Execution:
     """Verify a plan and, if it is legal, execute it on real data and compare with a run without a plan.
 
     Every inference has the same inputs except for the state left by the preceding one. The run ends at the first
@@ -46,7 +46,7 @@ def run_plan(plan_file: Path, network: str, values: RunValues, inferences: int =
     return Execution(check, kernels.name, tuple(runs), max(apart, default=None), watch.seconds)
 
 
-def _every_state_is_kept(check: Check, plan_file: str, network: str) -> None:
+def _every_state_is_kept(check: Check, plan_file: str, network: Network) -> None:
     """Raise UsageError if the two tensors of a state are split differently."""
     graph = check.problem.graph
     kept = {graph.tensor[state.old].part_of or state.old for state in graph.states}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onchip.api.check_schedule import ScheduleFile, check_schedule_file
 from onchip.api.kernels import RunValues, kernels_of_schedule, network_inputs
+from onchip.api.networks import Network
 from onchip.api.phases import phase
 from onchip.api.schedule_figures import priced_schedule
 from onchip.ops.layers_of import with_elements_of
@@ -23,7 +24,7 @@ def run_schedule(file: ScheduleFile, values: RunValues) -> ScheduleExecution:
 
 
 @phase("executing")
-def execution_of(check: ScheduleCheck, source: str, values: RunValues) -> ScheduleExecution:
+def execution_of(check: ScheduleCheck, source: Network, values: RunValues) -> ScheduleExecution:
     """Execute a schedule that has been checked for the network `source`; an illegal schedule is not run."""
     if check.tiles is None or not check.is_legal:
         return ScheduleExecution(check)

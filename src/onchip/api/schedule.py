@@ -22,7 +22,7 @@ from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.problem import Count
 from onchip.answer.result import Result, Stop
 from onchip.answer.schedule import Schedule, ScheduledStack
-from onchip.api.networks import network_to_schedule
+from onchip.api.networks import Network, network_to_schedule, text_of
 from onchip.api.phases import phase
 from onchip.api.schedule_figures import PricedSchedule, priced_schedule
 from onchip.api.schedule_start import start_from_file
@@ -30,7 +30,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_energies, with_assumed_energies, with_free_accesses
 from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.errors import AcceleratorError, InternalError, errors_in_file
-from onchip.formats.foreign_files import load_any_accelerator
+from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.model.program.compute_cost import nest_cost
@@ -59,8 +59,8 @@ class ScheduleRequest:
     `start_file` is an earlier schedule of the network, from which the search may begin.
     """
 
-    source: str
-    accelerator: str
+    source: Network
+    accelerator: str | Accelerator
     objective: ScheduleObjective = ScheduleObjective.ENERGY
     options: ScheduleOptions = field(default_factory=ScheduleOptions)
     bits: int | None = 8
@@ -138,7 +138,7 @@ def outcome_of(
 ) -> ScheduleOutcome:
     """Return the outcome of a search before verification."""
     return ScheduleOutcome(
-        request.source,
+        text_of(request.source),
         asked.network,
         asked.accelerator,
         objective,
@@ -190,7 +190,7 @@ def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
     """Read network and accelerator, and compute the bound; raises InputError for unreadable or unusable inputs."""
     watch = Deadline()
     accelerator = load_any_accelerator(request.accelerator)
-    with errors_in_file(request.accelerator):
+    with errors_in_file(accelerator_text(request.accelerator)):
         ensure_usable(accelerator, request.objective)
     reading = replace(Reading.of(request.bindings, request.granularity), bits=request.bits, count=Count.ALL)
     network = network_to_schedule(request.source, reading)
@@ -200,7 +200,7 @@ def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
         machine = with_free_accesses(accelerator)
         bound = relaxation(whole.graph, whole.nests, machine, every_memory_keeps=True, operands=whole.nest_operands)
     except AcceleratorError as error:
-        raise error.in_file(request.accelerator) from None
+        raise error.in_file(accelerator_text(request.accelerator)) from None
     reading = replace(reading, partial_bits=precision.partial_bits)
     to_check = seconds_to_check(watch, len(network.operators))
     options = request.options

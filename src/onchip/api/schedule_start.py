@@ -7,6 +7,7 @@ from typing import Final
 
 from onchip.answer.schedule import Schedule
 from onchip.api.check_schedule import ScheduleFile, check_schedule_file
+from onchip.api.networks import Network
 from onchip.api.phases import phase
 from onchip.errors import InputError
 from onchip.formats.own.graph_json import graph_sha256
@@ -16,7 +17,7 @@ SAME: Final = "a schedule of this network, read with the same options"
 
 
 @phase("reading the start")
-def start_from_file(path: Path, source: str, network: Graph) -> Schedule:
+def start_from_file(path: Path, source: Network, network: Graph) -> Schedule:
     """Return the schedule in a file, verified on the accelerator in the file.
 
     `network` is `source` as the search reads it. Raises InputError for an unreadable file, a schedule of another

@@ -12,6 +12,7 @@ from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.result import Result, Status
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.api.check_schedule import ScheduleFile, check_schedule_file, precision_of
+from onchip.api.networks import text_of
 from onchip.api.phases import phase
 from onchip.api.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.energies import states_energies, with_free_accesses
@@ -50,7 +51,7 @@ def schedule_to_show(file: ScheduleFile) -> ShownSchedule:
     priced = priced_schedule(check.document, check.tiles)
     parts = _relaxation(check)
     seconds = ScheduleSeconds(figuring.seconds, 0.0, read_seconds)
-    return ShownSchedule(check, _outcome(check, priced, parts, file.network, seconds))
+    return ShownSchedule(check, _outcome(check, priced, parts, text_of(file.network), seconds))
 
 
 def _outcome(

@@ -27,7 +27,7 @@ class Target:
     """A target: `sram` (bytes, or a COSMA budget) or `accelerator` (a bundled name or a file), or neither."""
 
     sram: int | CapacityBudget | None = None
-    accelerator: str | None = None
+    accelerator: str | Accelerator | None = None
     alignment_bytes: int | None = None
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ class Target:
         """Return the target of a user's text, such as `512KiB` or `m_r`; raises InputError for invalid text."""
         if sram is None or sram.lower() in tuple(CapacityBudget):
             return cls(None if sram is None else CapacityBudget(sram.lower()), accelerator, alignment_bytes)
-        from onchip.formats.sizes import parse_size
+        from onchip.arch.sizes import parse_size
 
         try:
             return cls(parse_size(sram), accelerator, alignment_bytes)
@@ -85,7 +85,9 @@ class Target:
         try:
             yield
         except AcceleratorError as error:
-            raise error if self.accelerator is None else error.in_file(self.accelerator) from None
+            from onchip.formats.foreign_files import accelerator_text
+
+            raise error if self.accelerator is None else error.in_file(accelerator_text(self.accelerator)) from None
 
 
 @dataclass(frozen=True, slots=True)

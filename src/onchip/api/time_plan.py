@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.api.check_plan import check_plan
+from onchip.api.networks import Network
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @phase("timing")
-def time_network(plan_file: Path, network: str, accelerator: str, cost: str | None = None) -> Timing:
+def time_network(plan_file: Path, network: Network, accelerator: str | Accelerator, cost: str | None = None) -> Timing:
     """Verify a plan and, if it is legal, time each operator and transfer; `cost` is as for `timeline_of`."""
     from onchip.formats.foreign_files import load_any_accelerator
 

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
+from types import MappingProxyType
 
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, Direction, Dma, Dram, Link, Memory, MemoryLevel, Port
 from onchip.arch.sharing import NO_SHARING, SharedKinds
+from onchip.arch.sizes import bytes_of
 from onchip.errors import AcceleratorError
 
 
@@ -64,12 +66,13 @@ class Accelerator:
         """Return the restriction that the notes add to every proof on this accelerator; None without notes."""
         return "without the features noted" if self.notes else None
 
-    def resized(self, capacity_bytes: Mapping[str, int]) -> Accelerator:
-        """Return the accelerator with other capacities of the named memories.
+    def resized(self, capacities: Mapping[str, int | str] = MappingProxyType({}), /, **more: int | str) -> Accelerator:
+        """Return the accelerator with other capacities of the named memories, in bytes or as sizes such as `64KiB`.
 
         The access energies follow the laws of the memory; without laws they do not change. Raises AcceleratorError for
         an unknown memory or an invalid capacity.
         """
+        capacity_bytes = {name: bytes_of(size, f"memory {name!r}") for name, size in {**capacities, **more}.items()}
         names = [level.memory.name for level in self.levels]
         for name in capacity_bytes:
             if name not in names:

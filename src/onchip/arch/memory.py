@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from onchip.arch.energy_laws import EnergyLaw, ensure_energy
+from onchip.arch.sizes import bytes_of
 from onchip.errors import AcceleratorError
 
 DRAM = "dram"
@@ -22,12 +23,19 @@ class Operand(StrEnum):
     OUTPUT = "output"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Memory:
     """An on-chip memory; software addresses it if it is a scratchpad.
 
     Every offset in the memory is a multiple of `alignment_bytes`. The array reads from and writes to it only the
-    operands in `holds`; tensors of any type may be stored in it.
+    operands in `holds`; tensors of any type may be stored in it. The capacity is a number of bytes or a size such as
+    `64KiB`.
+
+    Examples
+    --------
+    >>> Memory("sram", "64KiB").capacity_bytes
+    65536
+
     """
 
     name: str
@@ -35,7 +43,20 @@ class Memory:
     alignment_bytes: int = 1
     holds: tuple[Operand, ...] = tuple(Operand)
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        name: str,
+        capacity_bytes: int | str,
+        alignment_bytes: int = 1,
+        holds: Sequence[Operand] = tuple(Operand),
+    ) -> None:
+        capacity = bytes_of(capacity_bytes, f"memory {name!r}")
+        values = {"name": name, "capacity_bytes": capacity, "alignment_bytes": alignment_bytes, "holds": tuple(holds)}
+        for field, value in values.items():
+            object.__setattr__(self, field, value)
+        self._ensure_valid()
+
+    def _ensure_valid(self) -> None:
         if not self.name:
             raise AcceleratorError("a memory has no name", expected="a name")
         place = f"memory {self.name!r}"

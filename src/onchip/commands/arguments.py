@@ -260,7 +260,7 @@ def seconds_of(time_limit: float | None) -> float | None:
 
 def bytes_of(size: str | None, option: str) -> int | None:
     """Return the value of a size option in bytes; raises InputError that names the option."""
-    from onchip.formats.sizes import parse_size
+    from onchip.arch.sizes import parse_size
 
     try:
         return None if size is None else parse_size(size)

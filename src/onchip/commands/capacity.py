@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityOptions:
+class CapacityArguments:
     """Arguments and options of `onchip capacity`."""
 
     network: Network
@@ -58,7 +58,7 @@ class CapacityOptions:
         return CapacityRequest(self.network, reading, *how, self.accelerator, self.cost)
 
 
-def capacity_command(options: CapacityOptions) -> int:
+def capacity_command(options: CapacityArguments) -> int:
     """Find the minimum traffic of NETWORK for every scratchpad capacity: the exact start and value of each step.
 
     The curve runs from M_R, below which nothing fits, to the capacity at which only compulsory traffic is left. Each

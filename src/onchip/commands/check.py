@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,7 @@ from onchip.reports.shared.output import write_line
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from onchip.api.check import Checked
     from onchip.reports.explain.difference import GrowthLimit
     from onchip.reports.program.outcome import AnswerCheck, Check
     from onchip.reports.schedule.outcome import ScheduleCheck, ScheduleOutcome
@@ -77,8 +79,6 @@ def check_command(options: CheckOptions) -> int:
     NETWORK. With an .onnx file, check the plan in its metadata.
     """
     from onchip.api.check import CheckRequest, check_file
-    from onchip.reports.program.outcome import Check
-    from onchip.reports.schedule.outcome import ScheduleCheck
 
     limits = growth_limits(options.fail_if)
     if limits and options.against is None:
@@ -87,12 +87,7 @@ def check_command(options: CheckOptions) -> int:
         options.file, options.network, options.memories.target, options.insisted, may_be_partial=options.partial
     )
     checked = check_file(request)
-    if isinstance(checked, Check):
-        show_check(checked, as_json=options.as_json)
-    elif isinstance(checked, ScheduleCheck):
-        show_schedule_check(checked, as_json=options.as_json)
-    else:
-        show_answer_check(checked, as_json=options.as_json)
+    show_checked(checked, as_json=options.as_json)
     if options.against is None or not checked.is_legal:
         return code_of_check(checked.is_legal)
     return _compared(options.against, options.file, limits)
@@ -134,6 +129,29 @@ def outcome_of_legal_schedule(
     if shown.outcome is None:
         show_schedule_check(shown.check, as_json=as_json)
     return shown.outcome
+
+
+def show_checked(checked: Checked, *, as_json: bool) -> None:
+    """Print the verifier's result for an answer of any kind."""
+    from onchip.reports.program.outcome import Check
+    from onchip.reports.schedule.outcome import ScheduleCheck
+
+    if isinstance(checked, Check):
+        show_check(checked, as_json=as_json)
+    elif isinstance(checked, ScheduleCheck):
+        show_schedule_check(checked, as_json=as_json)
+    else:
+        show_answer_check(checked, as_json=as_json)
+
+
+def object_of_check(checked: Checked) -> Mapping[str, object]:
+    """Return the verifier's result as a JSON object."""
+    from onchip.reports.program.outcome import Check, answer_check_object, check_object
+    from onchip.reports.schedule.outcome import ScheduleCheck, schedule_check_object
+
+    if isinstance(checked, Check):
+        return check_object(checked)
+    return schedule_check_object(checked) if isinstance(checked, ScheduleCheck) else answer_check_object(checked)
 
 
 def show_check(check: Check, *, as_json: bool) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,15 +17,10 @@ from onchip.errors import UsageError
 from onchip.formats.files import AnswerFormat, format_of_answer
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from onchip.answer.result import Result
+    from onchip.api.results import View
     from onchip.reports.execution import TimeExplanation
     from onchip.reports.explain.history import History
-
-T = TypeVar("T")
-Shown: TypeAlias = "tuple[Callable[[T], Mapping[str, object]], Callable[[T], Iterable[RenderableType]]]"
-"""Functions that convert an explanation to a JSON object and to tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +57,7 @@ def explain_command(options: ExplainOptions) -> int:
     """
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _explain_schedule(options)
+    from onchip.api.results import View
     from onchip.api.retiming import time_of_plan
     from onchip.formats.foreign_files import load_any_accelerator
 
@@ -79,11 +74,12 @@ def explain_command(options: ExplainOptions) -> int:
         history = History(check.problem, check.document.answer)
         explanation = Explanation.of(history, _least_peak(history, seconds_of(options.time_limit)))
     time = time_of_plan(check, chip, options.cost)
-    _show(explanation, time, (explanation_object, explanation_lines), as_json=options.as_json)
+    _show(View(explanation, explanation_object, explanation_lines), time, as_json=options.as_json)
     return ExitCode.ANSWER
 
 
 def _explain_schedule(options: ExplainOptions) -> int:
+    from onchip.api.results import View
     from onchip.api.retiming import time_of_schedule
     from onchip.reports.schedule.explanation import (
         ScheduleExplanation,
@@ -99,26 +95,17 @@ def _explain_schedule(options: ExplainOptions) -> int:
     with phase("explaining"):
         explanation = ScheduleExplanation.of(outcome, options.tensor)
     time = None if options.tensor is not None else time_of_schedule(outcome)
-    shown = schedule_explanation_object, schedule_explanation_tables
-    _show(explanation, time, shown, as_json=options.as_json)
+    shown = View(explanation, schedule_explanation_object, schedule_explanation_tables)
+    _show(shown, time, as_json=options.as_json)
     return ExitCode.ANSWER
 
 
-def _show(explanation: T, time: TimeExplanation | None, shown: Shown[T], *, as_json: bool) -> None:
+def _show(view: View[Any], time: TimeExplanation | None, *, as_json: bool) -> None:
     """Print an explanation, followed by the breakdown of the time if it is known."""
-    from onchip.reports.execution import time_object, time_tables
+    from onchip.api.answers import with_time
 
-    as_object, as_tables = shown
-
-    def both(one: T) -> dict[str, object]:
-        return {**as_object(one), **({} if time is None else time_object(time))}
-
-    def tables(one: T) -> Iterator[RenderableType]:
-        yield from as_tables(one)
-        if time is not None:
-            yield from time_tables(time)
-
-    show_tables(explanation, both, tables, as_json=as_json)
+    shown = with_time(view, time)
+    show_tables(shown.details, shown.as_object, shown.as_tables, as_json=as_json)
 
 
 def _least_peak(history: History, seconds: float | None) -> Result[tuple[int, ...]] | None:

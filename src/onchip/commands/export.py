@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.api.phases import phase
 from onchip.commands.arguments import GREATEST_SEED, AsJson, PlanOrScheduleFile
-from onchip.commands.check import show_answer_check, show_check, show_schedule_check
+from onchip.commands.check import object_of_check, show_checked
 from onchip.commands.exit_code import code_of_check
 from onchip.commands.planned_network import bundled_network_of
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
-from onchip.formats.files import AnswerFormat, ensure_writable, format_of_answer
-from onchip.reports.exports import Export, ExportFormat, MappingFormat, files_of
+from onchip.formats.files import AnswerFormat, format_of_answer
+from onchip.reports.exports import ExportFormat, MappingFormat
 
 if TYPE_CHECKING:
-    from onchip.reports.exports import TracedWaits, TraceSpan
-    from onchip.reports.program.outcome import Check
-
-
-Traced: TypeAlias = "tuple[tuple[TraceSpan, ...], TracedWaits]"
-"""The times of the instructions, and the reasons why the array waits."""
+    from onchip.backends.exports import Exported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,138 +96,26 @@ def export_command(options: ExportOptions) -> int:
     For a MAPPING file --to c writes each loop nest as a function that runs: FILE is x.c; for several, x.LAYER.c each.
     --to cuda (x.cu) and --to opencl (x.cl) write a kernel: blocks, threads, shared memory and registers as mapped.
     """
-    plan, accelerator = options.file, options.accelerator
-    if format_of_answer(plan) is AnswerFormat.MAPPING:
-        return _export_mapping(options)
-    source = options.network or bundled_network_of(plan)
-    if options.to == ExportFormat.C_PROJECT:
-        return _export_project(options, source)
-    files = files_of(options.to, options.output, source)
-    for file in files:
-        ensure_writable(file, inputs=(str(plan), source, accelerator or source))
-    if format_of_answer(plan) is AnswerFormat.SCHEDULE:
-        return _export_schedule(options, source, files)
-    if options.to == ExportFormat.TFLITE:
-        return _export_arena(options, source, files)
-    check, times = _checked(plan, source, accelerator)
-    if check.is_legal and options.to == ExportFormat.C and source.endswith(".tflite"):
-        from onchip.api.joined_bytes import ensure_joined_as_stored
-
-        ensure_joined_as_stored(plan, source, check)
-    if check.is_legal:
-        with phase("writing"):
-            if options.to == ExportFormat.C:
-                from onchip.backends.c.tables import write_plan_in_c
-
-                write_plan_in_c(files, check.problem, check.document.answer)
-            else:
-                Export(options.to, files, check.document, check.problem, source, *(times or ())).write()
-    _show(options.to, files, check, as_json=options.as_json)
-    return code_of_check(check.is_legal)
-
-
-def _export_schedule(options: ExportOptions, source: str, files: tuple[Path, ...]) -> int:
-    from onchip.api.check_schedule import ScheduleFile
-    from onchip.backends.c.exports import export_schedule
-    from onchip.reports.schedule.outcome import schedule_check_object
-
-    check = export_schedule(ScheduleFile(options.file, source, options.accelerator), options.to, files)
-    written = [str(file) for file in files] if check.is_legal else []
-    if check.is_legal or options.as_json:
-        found = {"to": options.to, "files": written, "check": schedule_check_object(check)}
-        show_words(found, "\n".join(written), as_json=options.as_json)
-    else:
-        show_schedule_check(check, as_json=False)
-    return code_of_check(check.is_legal)
-
-
-def _export_project(options: ExportOptions, source: str) -> int:
     from onchip.api.kernels import RunValues
-    from onchip.backends.c.exports import export_project, project_export_lines, project_export_object
-    from onchip.reports.program.outcome import check_object
+    from onchip.backends.exports import ExportRequest, export_answer
 
-    if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
-        what = "a schedule's tiles have no kernels in C"
-        raise UsageError(what, file=str(options.file), expected="a plan")
+    is_mapping = format_of_answer(options.file) is AnswerFormat.MAPPING
+    source = None if is_mapping else options.network or bundled_network_of(options.file)
     values = RunValues(options.seed, options.random_weights, tuple(options.given or ()))
-    export = export_project(options.file, source, options.output, values)
-    if export.project is None:
-        _show(options.to, (options.output,), export.check, as_json=options.as_json)
-        return code_of_check(False)
-    found = {
-        "to": options.to,
-        "files": [str(options.output / name) for name in export.project.files],
-        "check": check_object(export.check),
-        "project": project_export_object(export.project),
-    }
-    words = "\n".join((str(options.output), *project_export_lines(export.project)))
-    show_words(found, words, as_json=options.as_json)
-    return code_of_check(True)
+    asked = options.file, source, options.to, options.output, options.accelerator, values, options.replan
+    exported = export_answer(ExportRequest(*asked))
+    _show(options, exported)
+    return code_of_check(exported.check.is_legal)
 
 
-def _export_arena(options: ExportOptions, source: str, files: tuple[Path, ...]) -> int:
-    from onchip.backends.tflm.export_arena import arena_export_lines, arena_export_object, export_arena
-    from onchip.reports.program.outcome import check_object
-
-    check, export = export_arena(options.file, source, files[0], may_replan=options.replan)
-    if export is None:
-        _show(options.to, files, check, as_json=options.as_json)
-        return code_of_check(False)
-    found = {
-        "to": options.to,
-        "files": [str(file) for file in files],
-        "check": check_object(check),
-        "arena": arena_export_object(export),
-    }
-    words = "\n".join((*map(str, files), *arena_export_lines(export)))
-    show_words(found, words, as_json=options.as_json)
-    return code_of_check(True)
-
-
-def _export_mapping(options: ExportOptions) -> int:
-    from onchip.backends.nests.mapping_files import export_mapping
-    from onchip.reports.program.outcome import answer_check_object
-
-    check, files = export_mapping(options.file, options.accelerator, options.output, MappingFormat(options.to))
-    written = [str(file) for file in files]
-    if check.is_legal or options.as_json:
-        found = {"to": options.to, "files": written, "check": answer_check_object(check)}
-        show_words(found, "\n".join(written), as_json=options.as_json)
-    else:
-        show_answer_check(check, as_json=False)
-    return code_of_check(check.is_legal)
-
-
-def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, Traced | None]:
-    """Return the check of a plan and, if it is legal, the times of its instructions.
-
-    The times are those on an accelerator, or the plan's own; None if neither is known.
-    """
-    from onchip.api.time_plan import own_timeline, time_network
-    from onchip.reports.exports import spans_of_activities, traced_activities, traced_waits
-
-    if accelerator is None:
-        from onchip.api.check_plan import check_plan
-        from onchip.api.target import Target
-
-        check, clock_mhz = check_plan(plan, network, Target(), {}), None
-        timeline = own_timeline(check.problem, check.document.answer) if check.is_legal else None
-    else:
-        timing = time_network(plan, network, accelerator)
-        check, timeline, clock_mhz = timing.check, timing.timeline, timing.accelerator.clock_mhz
-    if timeline is None:
-        return check, None
-    spans = traced_activities(timeline.activities, clock_mhz)
-    in_time = spans_of_activities(check.problem, check.document.answer, spans)
-    return check, (in_time, traced_waits(timeline.activities, clock_mhz))
-
-
-def _show(form: str, files: tuple[Path, ...], check: Check, *, as_json: bool) -> None:
-    """Print the names of the files written, or the violations of an illegal plan."""
-    from onchip.reports.program.outcome import check_object
-
-    if not check.is_legal and not as_json:
-        show_check(check, as_json=False)
+def _show(options: ExportOptions, exported: Exported) -> None:
+    """Print the names of the files written, or the violations of an illegal answer."""
+    check = exported.check
+    if not check.is_legal and not options.as_json:
+        show_checked(check, as_json=False)
         return
-    written = [str(file) for file in files] if check.is_legal else []
-    show_words({"to": form, "files": written, "check": check_object(check)}, "\n".join(written), as_json=as_json)
+    is_project = options.to == ExportFormat.C_PROJECT
+    named = [options.output] if is_project and exported.files else exported.files
+    files = [str(file) for file in exported.files]
+    found = {"to": options.to, "files": files, "check": object_of_check(check), **exported.facts}
+    show_words(found, "\n".join((*map(str, named), *exported.lines)), as_json=options.as_json)

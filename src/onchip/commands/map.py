@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapOptions:
+class MapArguments:
     """Arguments and options of `onchip map`."""
 
     context: typer.Context
@@ -103,7 +103,7 @@ class MapOptions:
         )
 
 
-def map_command(options: MapOptions) -> int:
+def map_command(options: MapArguments) -> int:
     """Map a layer, or each layer of a network, onto the array and the memories of an accelerator.
 
     Identical layers are searched once. Every mapping is verified before it is shown; its energy and cycles are those of

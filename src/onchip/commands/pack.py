@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PackOptions:
+class PackArguments:
     """Arguments and options of `onchip pack`."""
 
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Buffers as MiniMalloc's CSV has them.")]
@@ -33,7 +33,7 @@ class PackOptions:
     as_json: AsJson = False
 
 
-def pack_command(options: PackOptions) -> int:
+def pack_command(options: PackArguments) -> int:
     """Give each buffer of FILE.csv an offset within a capacity, or prove that there are none.
 
     FILE.csv has columns id, lower, upper and size; a buffer is live over the half-open range [lower, upper). A column

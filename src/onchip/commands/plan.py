@@ -19,7 +19,7 @@ from onchip.commands.bindings import bands_of, states_of
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
-from onchip.errors import AcceleratorError, UsageError
+from onchip.errors import UsageError
 from onchip.search.budget.limits import MipSolver
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from onchip.api.plan import Request
     from onchip.api.target import Target
-    from onchip.reports.program.outcome import Findings, Outcome
+    from onchip.reports.program.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class PlanReadingOptions(ReadingOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOptions:
+class PlanArguments:
     """Arguments and options of `onchip plan`."""
 
     context: typer.Context
@@ -142,7 +142,7 @@ class PlanOptions:
         return AnswerFiles((self.network, self.memories.accelerator or self.network), self.output, self.report)
 
 
-def plan_command(options: PlanOptions) -> int:
+def plan_command(options: PlanArguments) -> int:
     """Plan order, addresses and spills of NETWORK in one or several scratchpads.
 
     The budgets m_r, m_h and m_p are computed from the network: the largest working set of one operator, the mean, and
@@ -152,6 +152,7 @@ def plan_command(options: PlanOptions) -> int:
     plan so far.
     """
     from onchip.api.plan import plan_network
+    from onchip.api.show_plan import page_of_plan
     from onchip.reports.program.outcome import outcome_object
 
     request, files = options.request, options.files
@@ -198,44 +199,3 @@ def draw_figure(figure: Path | None, outcome: Outcome) -> None:
     if figure is not None and outcome.document is not None:
         with phase("drawing"):
             write_file(figure, svg_of_plan(outcome.document.answer, outcome.problem, "white").encode())
-
-
-def page_of_plan(outcome: Outcome, accelerator: str | None, typed: str) -> str:
-    """Return the HTML page of a plan just found; raises ValueError if there is none."""
-    from onchip.reports.program.html import report_html
-
-    return report_html(_findings(outcome, accelerator, typed))
-
-
-def _findings(outcome: Outcome, accelerator: str | None, typed: str) -> Findings:
-    from onchip.api.time_plan import own_timeline, timeline_of
-    from onchip.formats.foreign_files import load_any_accelerator
-    from onchip.reports.program.outcome import Findings
-
-    if outcome.document is None or outcome.figures is None:
-        raise ValueError("there is no plan to report on")
-    plan = outcome.document.answer
-    timed = own_timeline(outcome.problem, plan)
-    why = "the scratchpad was given alone, with neither array nor DRAM (`onchip report --accelerator`)"
-    if timed is None and accelerator is not None:
-        try:
-            timed = timeline_of(outcome.problem, plan, load_any_accelerator(accelerator))
-        except AcceleratorError as error:
-            why = str(error)
-    seconds = outcome.seconds
-    spent = f"read {seconds.read:.3f}, M_P {seconds.budget:.3f}, solve {seconds.solve:.3f}, verify {seconds.verify:.3f}"
-    facts = (
-        ("stopped by", str(outcome.result.stopped_by)),
-        ("order, seed", f"{outcome.problem.order}, {outcome.seed}"),
-        ("seconds", spent),
-    )
-    return Findings(
-        outcome.problem,
-        outcome.document,
-        outcome.figures,
-        outcome.required,
-        typed,
-        facts,
-        timeline=timed,
-        no_timeline=why,
-    )

@@ -23,11 +23,20 @@ ANY_FILE: Final = Format("YAML file", 1, InputError)
 ANY_DIALECT: Final = Dialect(repeated_fields=True, shared_nodes=True)
 
 
-def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Accelerator:
-    """Load an accelerator as `load_accelerator` does, and also from files of other tools; raises InputError.
+def accelerator_text(accelerator: str | Accelerator) -> str:
+    """Return the name or file of an accelerator."""
+    return accelerator if isinstance(accelerator, str) else accelerator.name
+
+
+def load_any_accelerator(name_or_path: str | Accelerator, mapspace: str | None = None) -> Accelerator:
+    """Load an accelerator as `load_accelerator` does, also from files of other tools; an accelerator stands for itself.
+
+    Raises InputError.
 
     `mapspace` is a file with the operands that the memories of a Timeloop architecture keep.
     """
+    if isinstance(name_or_path, Accelerator):
+        return name_or_path
     path = Path(name_or_path)
     fields = _field_names(path) if name_or_path.endswith(SUFFIXES) else frozenset()
     if fields & TIMELOOP_ARCHITECTURE:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
+from onchip.arch.sizes import GREATEST_TOTAL_BYTES
 from onchip.errors import InputError
 from onchip.formats.files import read_file, write_file
-from onchip.formats.sizes import GREATEST_TOTAL_BYTES
 
 _COLUMNS = {
     **{name: name for name in ("id", "lower", "upper", "end", "size", "alignment", "gaps", "hint", "offset")},

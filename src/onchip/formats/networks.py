@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from onchip.answer.bindings import Bindings
+from onchip.arch.sizes import GREATEST_TOTAL_BYTES
 from onchip.errors import GraphError, InputError, NetworkWarning, UsageError, errors_in_file
-from onchip.formats.sizes import GREATEST_TOTAL_BYTES
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue
 from onchip.ir.tensor import Role

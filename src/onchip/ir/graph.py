@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
@@ -45,6 +45,8 @@ class Graph:
     tensors: tuple[Tensor, ...]
     operators: tuple[Operator, ...]
     states: tuple[State, ...] = ()
+    origin: object | None = field(default=None, init=False, repr=False, compare=False)
+    """Origin of a graph that was read from a file; a changed copy has none."""
 
     def __post_init__(self) -> None:
         self._names_are_unique()

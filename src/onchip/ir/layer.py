@@ -104,6 +104,19 @@ class Layer:
         return _with_options(sizes, options, text)
 
     @property
+    def text(self) -> str:
+        """Return the text of a convolution or a matrix product with this geometry, as for `of_text`."""
+        totals = zip("nkcpqrs", (self.n, self.k * self.g, self.c * self.g, self.p, self.q, self.r, self.s), strict=True)
+        options = {
+            "stride": (self.stride, (1, 1)),
+            "dilation": (self.dilation, (1, 1)),
+            "pad": (self.padding, (0, 0, 0, 0)),
+        }
+        shown = [f"{name}{'x'.join(map(str, values))}" for name, (values, plain) in options.items() if values != plain]
+        groups = [f"groups{self.g}"] if self.g > 1 else []
+        return ":".join(["conv", "".join(f"{name}{size}" for name, size in totals), *shown, *groups])
+
+    @property
     def bounds(self) -> dict[str, int]:
         """Return the iterations of each loop, in the order of LOOPS."""
         values = (self.n, self.k, self.c, self.p, self.q, self.r, self.s, self.g)

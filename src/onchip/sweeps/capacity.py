@@ -18,7 +18,7 @@ from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import Status
 from onchip.api.budgets import Budgets, budgets_of, roomy_problem
 from onchip.api.durations import durations_of
-from onchip.api.networks import network_to_plan
+from onchip.api.networks import Network, network_to_plan
 from onchip.api.phases import phase
 from onchip.api.plan import plan_problem
 from onchip.api.target import Target
@@ -307,14 +307,14 @@ class CapacityRequest:
     The default alignment is that of the scratchpad.
     """
 
-    network: str
+    network: Network
     reading: Reading = field(default_factory=Reading)
     objective: Objective = Objective.TRAFFIC
     order: Order = Order.FREE
     alignment_bytes: int | None = None
     share: Share = Share.NONE
     limits: Limits = field(default_factory=Limits)
-    accelerator: str | None = None
+    accelerator: str | Accelerator | None = None
     cost: str = "mapping"
 
 

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from onchip.answer.document import Claim, Document
 from onchip.api.check import CheckRequest, check_file
+from onchip.api.networks import Network
 from onchip.api.phases import phase
 from onchip.errors import UsageError
 from onchip.formats.files import AnswerFormat, format_of_answer
@@ -53,7 +54,7 @@ class DiffRequest:
 
     before: Path
     after: Path
-    network: str | None = None
+    network: Network | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ def _plans(request: DiffRequest) -> FileDifference:
     return FileDifference(found, histories)
 
 
-def _plan_check(path: Path, network: str) -> Check:
+def _plan_check(path: Path, network: Network) -> Check:
     check = check_file(CheckRequest(path, network))
     if not isinstance(check, Check) or not check.is_legal:
         raise _illegal(path)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from onchip.arch.sizes import parse_size
 from onchip.errors import InputError
-from onchip.formats.sizes import parse_size
 
 Value: TypeAlias = "int | float | str | bool | None"
 

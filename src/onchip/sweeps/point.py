@@ -18,8 +18,8 @@ from onchip.answer.problem import Count, Objective, Order, Placement, Recompute
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, tile_of_text
 from onchip.arch.sharing import Share
+from onchip.arch.sizes import parse_size
 from onchip.errors import InputError, UsageError
-from onchip.formats.sizes import parse_size
 from onchip.model.accounting.accounting import AccountingName
 
 Scalar: TypeAlias = "int | float | str | bool"

@@ -188,13 +188,12 @@ class SweepRows(Sequence[StoredRow]):
         """Return the names of all columns, in the order of the files that `--export` writes."""
         return columns_of([row.record for row in self.rows])
 
-    @property
-    def frame(self) -> DataFrame:
+    def to_pandas(self) -> DataFrame:
         """Return the rows as a pandas frame; raises UsageError if pandas is not installed."""
         try:
             import pandas
         except ImportError:
-            raise UsageError("pandas is not installed", place="frame", expected="pip install pandas") from None
+            raise UsageError("pandas is not installed", place="to_pandas", expected="pip install pandas") from None
         return pandas.DataFrame([row.record for row in self.rows], columns=list(self.columns))
 
     def _repr_html_(self) -> str:

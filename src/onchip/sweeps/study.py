@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from onchip.api.budgets import CapacityBudget
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.sizes import parse_size
 from onchip.errors import InputError, UsageError
 from onchip.formats.own.accelerator_yaml import (
     ACCELERATOR_FORMAT,
@@ -32,7 +33,6 @@ from onchip.formats.own.study_yaml import (
     StudyFields,
     read_study_file,
 )
-from onchip.formats.sizes import parse_size
 from onchip.formats.validation import validate
 from onchip.sweeps.expression import Expression, Value
 from onchip.sweeps.point import (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from onchip.answer.options.choices import as_choices
 from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode
 
@@ -27,10 +28,33 @@ class Combination(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FusionOptions:
-    """Options of a fusion search; None means that the choice is searched.
+    """Options of `fuse`; None means that the choice is searched.
 
-    `stacks` is `one`, `greedy`, `optimal`, `layers`, or a list of stacks. A given tile (columns, rows) is clipped to
-    smaller maps. With `maps_stay` maps between stacks may stay on the chip.
+    Attributes
+    ----------
+    stacks
+        Fused groups: `one`, `greedy`, `optimal`, `layers`, or a list such as `0-3,4-7`.
+    tile
+        Columns and rows of a group's last feature map, clipped to smaller maps.
+    mode
+        Data that tiles share instead of computing it again.
+    sizes
+        Tile sizes that are tried along columns and rows.
+    combination
+        One tiling per group, or the same tiling for all groups.
+    maps_stay
+        Whether maps between groups may stay on chip.
+    ahead
+        Number of groups that are costed ahead by several workers.
+    mapper
+        Search that maps the layers of a tile: by default `exact`, and `uneven` if DeFiNES's accounting is used.
+    partial_bits
+        Width of a partial sum; by default 16 bits more than an element, up to 32, limited by the memories.
+    accounting
+        How energy and cycles are counted: by `interpreter`, or as `defines` does.
+    uses_cache
+        Whether mappings that earlier runs proved are used again.
+
     """
 
     stacks: str = OPTIMAL
@@ -40,6 +64,13 @@ class FusionOptions:
     combination: Combination = Combination.BEST
     maps_stay: bool = True
     ahead: int = 1
+    mapper: str | None = None
+    partial_bits: int | None = None
+    accounting: str = "interpreter"
+    uses_cache: bool = True
+
+    def __post_init__(self) -> None:
+        as_choices(self, mode=OverlapMode, sizes=TileSizes, combination=Combination)
 
     @property
     def modes(self) -> tuple[OverlapMode, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from onchip.answer.options.choices import as_choices
 from onchip.answer.options.fusion_options import LAYERS, OPTIMAL, FusionOptions
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import Schedule
@@ -20,12 +21,27 @@ CUT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOptions:
-    """Options of a schedule search; None means that the choice is searched.
+    """Options of `schedule` and `pareto`; None means that the choice is searched.
 
-    `stacks` is `optimal`, `layers`, `one`, `greedy`, or a list of stacks, as for `fuse`. Without `maps_stay` every
-    operand is streamed from and to DRAM. Without `weighs_mappings` each nest has the mapping that is best for it alone,
-    which shows the benefit of the joint selection. `start` is an earlier legal schedule of the network, on this machine
-    or another one, from which a search may begin; it restricts nothing.
+    Attributes
+    ----------
+    stacks
+        Fused groups: `optimal`, `layers`, `one`, `greedy`, or a list such as `0-3,4-7`.
+    tile
+        Columns and rows of a group's last feature map.
+    mode
+        Data that tiles share instead of computing it again.
+    maps_stay
+        Whether operands may stay on chip; if not, every operand is streamed from and to DRAM.
+    weighs_mappings
+        Whether mappings are selected jointly; if not, each loop nest has the mapping that is best for it alone.
+    start
+        An earlier legal schedule of the network, also on another machine, that the search may start from.
+    partial_bits
+        Width of a partial sum; by default 16 bits more than an element, up to 32, limited by the memories.
+    uses_cache
+        Whether mappings that earlier runs proved are used again.
+
     """
 
     stacks: str = OPTIMAL
@@ -34,6 +50,11 @@ class ScheduleOptions:
     maps_stay: bool = True
     weighs_mappings: bool = True
     start: Schedule | None = None
+    partial_bits: int | None = None
+    uses_cache: bool = True
+
+    def __post_init__(self) -> None:
+        as_choices(self, mode=OverlapMode)
 
     @property
     def leaves_stacks_open(self) -> bool:

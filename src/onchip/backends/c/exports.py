@@ -14,6 +14,7 @@ from onchip.answer.schedule import WORKSPACE
 from onchip.api.check_plan import check_plan, ensure_whole_model
 from onchip.api.check_schedule import ScheduleFile, check_schedule_file
 from onchip.api.kernels import RunValues
+from onchip.api.networks import text_of
 from onchip.api.phases import phase
 from onchip.api.schedule_figures import priced_schedule
 from onchip.api.target import Target
@@ -174,7 +175,7 @@ def export_schedule(file: ScheduleFile, form: str, files: tuple[Path, ...]) -> S
     plan = PlanDocument(document.graph, Source(document.accelerator.name), document.reading, program)
     activities, clock_mhz = priced.figures.timeline.activities, document.accelerator.clock_mhz
     spans = spans_of_activities(problem, program, traced_activities(activities, clock_mhz))
-    Export(form, files, plan, problem, file.network, spans, traced_waits(activities, clock_mhz)).write()
+    Export(form, files, plan, problem, text_of(file.network), spans, traced_waits(activities, clock_mhz)).write()
     return check
 
 

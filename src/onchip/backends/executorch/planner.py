@@ -436,7 +436,7 @@ def memory_map_of(accelerator: str | Path | None, capacity: int | str | None) ->
     if accelerator is not None and capacity is not None:
         raise UsageError("both are given", place="accelerator, capacity", expected="one of them")
     if capacity is not None:
-        from onchip.formats.sizes import parse_size
+        from onchip.arch.sizes import parse_size
 
         return MemoryMap((Memory("sram", parse_size(str(capacity))),))
     if accelerator is None:

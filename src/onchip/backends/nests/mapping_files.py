@@ -36,7 +36,7 @@ from onchip.backends.nests.host import HOST, LANE, HostCompiler, host_compiler
 from onchip.backends.nests.timed_nest import ONE_THREAD, TimedNest
 from onchip.errors import InputError, InternalError, UsageError, errors_in_file
 from onchip.formats.files import ensure_writable, write_files
-from onchip.formats.foreign_files import load_any_accelerator
+from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
 from onchip.reports.exports import MappingFormat
@@ -240,16 +240,18 @@ class MeasureRequest:
 
 
 @phase("reading")
-def legal_mappings(file: Path, name: str | None) -> tuple[Accelerator, tuple[NamedMapping, ...], tuple[Violation, ...]]:
+def legal_mappings(
+    file: Path, name: str | Accelerator | None
+) -> tuple[Accelerator, tuple[NamedMapping, ...], tuple[Violation, ...]]:
     """Return a file's accelerator (bundled, or this machine), its mappings and their violations.
 
     Raises InputError for a file that cannot be read, UsageError for an unknown accelerator.
     """
     document = read_mappings(file)
     said = document.accelerator.name
-    if name is None:
-        name = HOST if said == HOST else accelerator_named(None, said, file)
-    accelerator = load_any_accelerator(name)
+    if name is None and said == HOST:
+        name = HOST
+    accelerator = load_any_accelerator(accelerator_named(name, said, file))
     violations = mapping_violations(document.answer, accelerator)
     return accelerator, tuple(document.answer), violations
 
@@ -358,7 +360,7 @@ LEFT_OUT: Final = "layer {name!r}, which has no weights and is not written"
 
 @phase("writing")
 def export_mapping(
-    file: Path, accelerator: str | None, output: Path, form: MappingFormat = MappingFormat.C
+    file: Path, accelerator: str | Accelerator | None, output: Path, form: MappingFormat = MappingFormat.C
 ) -> tuple[AnswerCheck, tuple[Path, ...]]:
     """Write each mapping of a file as a function if all are legal; return the check and the written files.
 
@@ -380,7 +382,7 @@ def export_mapping(
     functions = [f"{FUNCTION_PREFIX}{name}" for name in names]
     files = [output] if len(mappings) == 1 else [output.with_suffix(f".{name}{ending}") for name in names]
     for one in files:
-        ensure_writable(one, inputs=(str(file), accelerator or str(file)))
+        ensure_writable(one, inputs=(str(file), str(file) if accelerator is None else accelerator_text(accelerator)))
     sources = [_source(one, name, file, machine, form) for one, name in zip(mappings, functions, strict=True)]
     write_files(*((path, text.encode()) for path, text in zip(files, sources, strict=True)))
     return check, tuple(files)

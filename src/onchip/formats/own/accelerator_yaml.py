@@ -18,10 +18,10 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.energy_laws import EnergyLaw, EnergyTable, SquareRootLaw
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.arch.sharing import SharedKinds
+from onchip.arch.sizes import format_size, parse_size
 from onchip.errors import AcceleratorError, InputError, errors_in_file
 from onchip.formats.files import canonical_sha256, read_file
 from onchip.formats.own.fields import present
-from onchip.formats.sizes import format_size, parse_size
 from onchip.formats.validation import Format, check_format, errors_at, field_path, validate
 from onchip.formats.yaml_documents import parse_yaml
 from onchip.ir.layer import LOOPS, OTHER_NAMES

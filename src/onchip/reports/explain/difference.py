@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Plan, Residency
 from onchip.arch.memory import DRAM
+from onchip.arch.sizes import parse_size
 from onchip.errors import UsageError
-from onchip.formats.sizes import parse_size
 from onchip.reports.explain.history import History
 from onchip.reports.shared.page import Card, Json, Page, html_table, trace
 from onchip.reports.shared.words import counted, exact_bytes, picked, printable, short_bytes

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onchip.arch.sizes import format_size, parse_size
 from onchip.errors import UsageError
-from onchip.formats.sizes import format_size, parse_size
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,17 @@ def parse_size(text: str) -> int:
     return int(size)
 
 
+def bytes_of(size: int | str, place: str) -> int:
+    """Return a size in bytes; raises UsageError at `place` for a text that is not a size."""
+    if isinstance(size, int):
+        return size
+    try:
+        return parse_size(size)
+    except UsageError as error:
+        error.place = place
+        raise
+
+
 def format_size(size_bytes: int) -> str:
     """Return the shortest exact text of a size in binary units: `64KiB`, `1500B`."""
     for unit in ("GiB", "MiB", "KiB"):

@@ -1,0 +1,221 @@
+"""Exports of answers for other tools: traces, tables, C, models and kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from onchip.api.answers import Answer, answer_file, machine_of_answer, network_of_answer
+from onchip.api.inputs import NetworkLike, TargetLike
+from onchip.api.kernels import RunValues
+from onchip.api.networks import Network, text_of
+from onchip.api.phases import phase
+from onchip.api.python_errors import errors_in_python
+from onchip.errors import UsageError
+from onchip.formats.files import AnswerFormat, ensure_writable, format_of_answer
+from onchip.formats.foreign_files import accelerator_text
+from onchip.ir.layer import Layer
+from onchip.reports.exports import Export, ExportFormat, MappingFormat, files_of
+
+if TYPE_CHECKING:
+    from onchip.arch.accelerator import Accelerator
+    from onchip.reports.exports import TracedWaits, TraceSpan
+    from onchip.reports.program.outcome import AnswerCheck, Check
+    from onchip.reports.schedule.outcome import ScheduleCheck
+
+Checked: TypeAlias = "Check | ScheduleCheck | AnswerCheck"
+Traced: TypeAlias = "tuple[tuple[TraceSpan, ...], TracedWaits]"
+"""The times of the instructions, and the reasons why the array waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """The request of `export`: an answer file and its network (None for mappings), the format and the output.
+
+    The accelerator gives the times of a plan's trace, and is that of mappings. `values` are those of a C project. With
+    `may_replan` a TFLite model may have other offsets than the plan.
+    """
+
+    file: Path
+    network: Network | None
+    to: str
+    output: Path
+    accelerator: str | Accelerator | None = None
+    values: RunValues = field(default_factory=RunValues)
+    may_replan: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The check of the answer and the files written, none for an illegal answer.
+
+    `facts` are further fields of the JSON object, `lines` further lines of text.
+    """
+
+    check: Checked
+    files: tuple[Path, ...]
+    facts: Mapping[str, object] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+
+
+@errors_in_python
+def export(
+    answer: Answer,
+    output: str | Path,
+    *,
+    to: str,
+    network: NetworkLike | None = None,
+    target: TargetLike | None = None,
+    seed: int = 0,
+    random_weights: int | None = None,
+    replan: bool = False,
+) -> tuple[Path, ...]:
+    """Write an answer for other tools.
+
+    Parameters
+    ----------
+    answer
+        A result or a file: a plan, a schedule or mappings.
+    output
+        The file to write; `c` and `csv` write two files of this name, `c-project` a folder.
+    to
+        `trace`, `c`, `c-project`, `csv`, `onnx`, `graph`, `tflite` or a plug-in; of mappings `c`, `cuda` or `opencl`.
+    network
+        As for `check`.
+    target
+        The accelerator that times a plan's trace, or that mappings are for.
+    seed, random_weights
+        Of a C project: seed of the inputs, and of random parameters instead of the model's.
+    replan
+        Of a TFLite model: write other offsets if the runtime cannot use the plan's.
+
+    Returns
+    -------
+    tuple of Path
+        The files written.
+
+    Raises
+    ------
+    OnchipError
+        The answer is illegal or cannot be exported so, or a file cannot be written.
+
+    """
+    with answer_file(answer) as file:
+        is_mapping = format_of_answer(file) is AnswerFormat.MAPPING
+        source = None if is_mapping else network_of_answer(answer, network)
+        if isinstance(source, Layer):
+            raise UsageError("it is a layer", place="network", expected="the network of the answer")
+        machine = machine_of_answer(answer if is_mapping else file, target)
+        values = RunValues(seed, random_weights)
+        request = ExportRequest(file, source, to, Path(output), machine, values, replan)
+        exported = export_answer(request)
+    if not exported.files:
+        raise UsageError("it is not legal; `check` names the violations", place="answer", expected="a legal answer")
+    return exported.files
+
+
+def export_answer(request: ExportRequest) -> Exported:
+    """Verify an answer and, if it is legal, write it for other tools.
+
+    Raises InputError for an answer that cannot be exported so, UsageError for options that do not fit the format,
+    OutputError for a file that cannot be written.
+    """
+    file, to = request.file, request.to
+    form = format_of_answer(file)
+    if form is AnswerFormat.MAPPING:
+        return _mappings(request)
+    if request.network is None:
+        raise UsageError("it is not given", place="network", expected="the network of the answer")
+    source = text_of(request.network)
+    if to == ExportFormat.C_PROJECT:
+        return _project(request, source, is_schedule=form is AnswerFormat.SCHEDULE)
+    files = files_of(to, request.output, source)
+    machine = source if request.accelerator is None else accelerator_text(request.accelerator)
+    for one in files:
+        ensure_writable(one, inputs=(str(file), source, machine))
+    if form is AnswerFormat.SCHEDULE:
+        from onchip.api.check_schedule import ScheduleFile
+        from onchip.backends.c.exports import export_schedule
+
+        checked = export_schedule(ScheduleFile(file, request.network, request.accelerator), to, files)
+        return Exported(checked, files if checked.is_legal else ())
+    if to == ExportFormat.TFLITE:
+        return _arena(request, source, files)
+    return _plan(request, request.network, files)
+
+
+def _plan(request: ExportRequest, network: Network, files: tuple[Path, ...]) -> Exported:
+    check, times = _checked(request.file, network, request.accelerator)
+    if not check.is_legal:
+        return Exported(check, ())
+    source = text_of(network)
+    if request.to == ExportFormat.C and source.endswith(".tflite"):
+        from onchip.api.joined_bytes import ensure_joined_as_stored
+
+        ensure_joined_as_stored(request.file, source, check)
+    with phase("writing"):
+        if request.to == ExportFormat.C:
+            from onchip.backends.c.tables import write_plan_in_c
+
+            write_plan_in_c(files, check.problem, check.document.answer)
+        else:
+            Export(request.to, files, check.document, check.problem, source, *(times or ())).write()
+    return Exported(check, files)
+
+
+def _project(request: ExportRequest, source: str, *, is_schedule: bool) -> Exported:
+    from onchip.backends.c.exports import export_project, project_export_lines, project_export_object
+
+    if is_schedule:
+        what = "a schedule's tiles have no kernels in C"
+        raise UsageError(what, file=str(request.file), expected="a plan")
+    export = export_project(request.file, source, request.output, request.values)
+    if export.project is None:
+        return Exported(export.check, ())
+    files = tuple(request.output / name for name in export.project.files)
+    facts = {"project": project_export_object(export.project)}
+    return Exported(export.check, files, facts, tuple(project_export_lines(export.project)))
+
+
+def _arena(request: ExportRequest, source: str, files: tuple[Path, ...]) -> Exported:
+    from onchip.backends.tflm.export_arena import arena_export_lines, arena_export_object, export_arena
+
+    check, export = export_arena(request.file, source, files[0], may_replan=request.may_replan)
+    if export is None:
+        return Exported(check, ())
+    return Exported(check, files, {"arena": arena_export_object(export)}, tuple(arena_export_lines(export)))
+
+
+def _mappings(request: ExportRequest) -> Exported:
+    from onchip.backends.nests.mapping_files import export_mapping
+
+    if request.to not in tuple(MappingFormat):
+        what = f"mappings are not exported to {request.to!r}"
+        raise UsageError(what, place="to", expected=f"one of {', '.join(MappingFormat)}")
+    return Exported(*export_mapping(request.file, request.accelerator, request.output, MappingFormat(request.to)))
+
+
+def _checked(plan: Path, network: Network, accelerator: str | Accelerator | None) -> tuple[Check, Traced | None]:
+    """Return the check of a plan and, if it is legal, the times of its instructions.
+
+    The times are those on an accelerator, or the plan's own; None if neither is known.
+    """
+    from onchip.api.time_plan import own_timeline, time_network
+    from onchip.reports.exports import spans_of_activities, traced_activities, traced_waits
+
+    if accelerator is None:
+        from onchip.api.check_plan import check_plan
+        from onchip.api.target import Target
+
+        check, clock_mhz = check_plan(plan, network, Target(), {}), None
+        timeline = own_timeline(check.problem, check.document.answer) if check.is_legal else None
+    else:
+        timing = time_network(plan, network, accelerator)
+        check, timeline, clock_mhz = timing.check, timing.timeline, timing.accelerator.clock_mhz
+    if timeline is None:
+        return check, None
+    spans = traced_activities(timeline.activities, clock_mhz)
+    in_time = spans_of_activities(check.problem, check.document.answer, spans)
+    return check, (in_time, traced_waits(timeline.activities, clock_mhz))
