@@ -1,6 +1,6 @@
 """`python -m mutation [MODULE ...]`: every mutant of the verifier's modules against the tests that run it.
 
-A module is named by its path in `verify`, such as `schedule/boxes`. Prints each survivor and a table; ends with 1 if a
+A module is named by its path in `verify`, such as `schedule/costs`. Prints each survivor and a table; ends with 1 if a
 mutant survives that `equivalent.py` does not explain, or if it explains a killed or a missing mutant.
 """
 

@@ -246,7 +246,9 @@ def test_the_nearest_legal_mapping_passes_and_the_nearest_illegal_one_does_not(n
 
 
 def test_every_rule_has_a_row() -> None:
-    assert {row.rule for row in TABLE.values()} == reported_by("mapping")
+    # Refusals of claims are in tests/verify/test_mapping_claims.py.
+    claims = {Rule.OBJECTIVE_DIFFERS, Rule.BOUND_ABOVE_OBJECTIVE, Rule.OPTIMAL_UNPROVEN, Rule.ANSWER_DENIED}
+    assert {row.rule for row in TABLE.values()} == reported_by("mapping") - claims
 
 
 def test_an_accelerator_without_an_array_unrolls_nothing() -> None:

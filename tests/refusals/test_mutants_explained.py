@@ -10,7 +10,7 @@ from mutation.equivalent import EQUIVALENT, explanation
 from mutation.run import MODULES
 from support.mutants import compiled, mutants, source_file, source_tree
 
-SMALL = "schedule/boxes"
+SMALL = "schedule/streaming"
 
 
 @pytest.mark.parametrize("module", MODULES)

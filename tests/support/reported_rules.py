@@ -11,7 +11,7 @@ from onchip.verify.rules import Rule
 
 
 def reported_by(*modules: str) -> set[Rule]:
-    """Return the rules that the modules name; `schedule/stacks` is such a module."""
+    """Return the rules that the modules name; `schedule/costs` is such a module."""
     folder = Path(onchip.verify.__path__[0])
     return {rule for module in modules for rule in _named_in(folder / f"{module}.py")}
 
