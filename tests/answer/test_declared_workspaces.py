@@ -23,7 +23,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import nest_cost
 from onchip.ops.fusable_reading import partly_fusable_of
 from onchip.ops.layers_of import Precision
-from onchip.scheduling.program.question import ScheduleQuestion
+from onchip.scheduling.program.composition import ScheduleQuestion
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tiled import tile_graph

@@ -18,7 +18,7 @@ from onchip.api.schedule import CHECKING_TO_READING, SECONDS_TO_CHECK, SECONDS_T
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.ops.layers_of import Precision
-from onchip.scheduling.mappings.mapped_nest import MappedNest
+from onchip.scheduling.mappings.mapped import MappedNest
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.clock import Deadline

@@ -8,9 +8,8 @@ import pytest
 
 from onchip.answer.problem import Count, Durations, Objective, Order, Problem, Rate, Transfers
 from onchip.arch.memory import DRAM, Memory
-from onchip.bounds.latency.band_orders import BandOrders, last_of_several
 from onchip.bounds.latency.latency_bounds import LatencyBounds
-from onchip.bounds.latency.ways_to_run import WaysToRun
+from onchip.bounds.latency.ways_to_run import BandOrders, WaysToRun, last_of_several
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor

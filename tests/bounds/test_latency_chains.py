@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from onchip.answer.problem import Count, Durations, Objective, Order, Problem, Rate, Transfers
 from onchip.answer.program import Compute, Plan
 from onchip.arch.memory import DRAM, Memory
-from onchip.bounds.latency.latency_bounds import LatencyBounds
-from onchip.bounds.latency.latency_chains import NEVER, LatencyChains
+from onchip.bounds.latency.latency_bounds import NEVER, LatencyBounds, LatencyChains
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import ChannelSplits, Operator, StatedCost

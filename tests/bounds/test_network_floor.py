@@ -24,7 +24,7 @@ from onchip.ir.window import Window
 from onchip.mapping.methods.registry import METHODS
 from onchip.model.group.mapper import Memoized
 from onchip.ops.fusable import FusableNetwork, Stack
-from onchip.scheduling.candidates.space import StackSpace
+from onchip.scheduling.candidates.spaces import StackSpace
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import LayerMapper
 from onchip.scheduling.fronts.workers import Costing

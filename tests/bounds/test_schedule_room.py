@@ -27,7 +27,7 @@ from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.composition import Composer, NoMappingError
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.tiled_network import TiledNetwork
+from onchip.scheduling.program.runs import TiledNetwork
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tiled import tile_graph
 from support.skip_network import PRECISION, skip_chip, skip_network

@@ -8,8 +8,7 @@ from random import Random
 import pytest
 
 from onchip.answer.problem import Order, Problem
-from onchip.bounds.retention.descent import Descent, descent_of, no_descent
-from onchip.bounds.retention.sure_gaps import SureGap, sure_gaps
+from onchip.bounds.retention.sure_gaps import Descent, SureGap, descent_of, no_descent, sure_gaps
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

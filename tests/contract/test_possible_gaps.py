@@ -9,9 +9,7 @@ from random import Random
 import pytest
 
 from onchip.answer.problem import Order, Problem
-from onchip.bounds.retention.descent import Descent, no_descent
-from onchip.bounds.retention.possible_gaps import PossibleGap, PossibleGaps
-from onchip.bounds.retention.sure_gaps import sure_gaps
+from onchip.bounds.retention.sure_gaps import Descent, PossibleGap, PossibleGaps, no_descent, sure_gaps
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

@@ -14,7 +14,7 @@ from onchip.answer.problem import Count, Objective, Order, Placement, Problem, R
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import DRAM, Memory, Operand
-from onchip.bounds.retention.merged_scratchpads import pooled
+from onchip.bounds.retention.sure_gaps import pooled
 from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.memory.retention.linked import Copies, LinkedModel
 from onchip.memory.spill.exact import solve_exactly

@@ -18,8 +18,14 @@ from onchip.answer.result import Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.bounds.layer.floors import floor_of_any, floor_with_bypass, least_cycles
-from onchip.bounds.layer.turns import first_and_last, turns_of, waiting_turns
+from onchip.bounds.layer.floors import (
+    first_and_last,
+    floor_of_any,
+    floor_with_bypass,
+    least_cycles,
+    turns_of,
+    waiting_turns,
+)
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.methods.registry import EVEN_MAPPINGS, METHODS, WITHOUT_BYPASS

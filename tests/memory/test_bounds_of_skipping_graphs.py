@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.bounds.latency.merged_latency import least_latency_bound
+from onchip.bounds.latency.latency_bounds import least_latency_bound
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.memory.timed.homes import HomesOfOperands
 from oracles.least_latency import TooManyProgramsError

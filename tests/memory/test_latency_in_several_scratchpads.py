@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.problem import Problem, Rate
-from onchip.bounds.latency.merged_latency import least_latency_bound, no_slower
+from onchip.bounds.latency.latency_bounds import least_latency_bound, no_slower
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import ChannelSplits, Operator, StatedCost

@@ -72,7 +72,7 @@ def test_boxes_of_tilings_lead_to_the_best_of_all(stack: Stack, monkeypatch: pyt
     span = LayerSpan(0, len(stack.layers))
     tilings = tilings_of(stack.output, TileSizes.ALL)
     every = [cost for cost in costs.costs([StackChoice(span, tiling) for tiling in tilings]) if cost is not None]
-    monkeypatch.setattr("onchip.scheduling.candidates.space.FEW_TILINGS", 2)
+    monkeypatch.setattr("onchip.scheduling.candidates.spaces.FEW_TILINGS", 2)
     options = FusionOptions(stacks="one", sizes=TileSizes.ALL, maps_stay=False)
     result = solve_fusion(network, accelerator, options, costs, Run()).result
     assert result.status is Status.OPTIMAL

@@ -16,13 +16,11 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.mapping.methods.cache import map_layer_at
 from onchip.model.program.compute_cost import nest_cost
-from onchip.scheduling.mappings.mapped import KnownMappings
-from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
+from onchip.scheduling.mappings.mapped import KnownMappings, MappedNest, Room
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
 from onchip.scheduling.program.from_schedule import decisions_of_schedule
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.runs import NestPlace
-from onchip.scheduling.program.tiled_network import TiledNetwork
+from onchip.scheduling.program.runs import NestPlace, TiledNetwork
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph

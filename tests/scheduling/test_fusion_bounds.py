@@ -31,7 +31,7 @@ from onchip.mapping.tile_search.uneven import (
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.mapper import Mapper, Memoized
 from onchip.ops.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackSpace
+from onchip.scheduling.candidates.spaces import StackSpace
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import LayerMapper
 from onchip.search.budget.limits import Run

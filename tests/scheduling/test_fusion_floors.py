@@ -29,7 +29,7 @@ from onchip.ir.layer import Layer
 from onchip.model.group.cost import stack_cost
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.ops.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackSpace
+from onchip.scheduling.candidates.spaces import StackSpace
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run

@@ -28,7 +28,7 @@ from onchip.ir.layer import Layer
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.ops.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackSpace
+from onchip.scheduling.candidates.spaces import StackSpace
 from onchip.scheduling.fronts.cost_table import UnsureError
 from onchip.scheduling.fronts.costs import Rehearsal, StackCosts
 from onchip.scheduling.fronts.roomier import Roomier, RoomierFirst

@@ -11,8 +11,7 @@ from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ops.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackSpace
-from onchip.scheduling.candidates.spaces import shared_spaces, space_of
+from onchip.scheduling.candidates.spaces import StackSpace, shared_spaces, space_of
 from onchip.scheduling.choice.search import FoundWay
 from onchip.scheduling.choice.solve import Solver
 from onchip.scheduling.choice.ways import Arc

@@ -16,7 +16,7 @@ from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ops.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackSpace, waiting_longest
+from onchip.scheduling.candidates.spaces import StackSpace, waiting_longest
 from onchip.scheduling.choice.search import LazySearch, best_of
 from onchip.scheduling.choice.solve import choices_of, strategy_of
 from onchip.scheduling.choice.ways import Arc

@@ -16,7 +16,7 @@ from onchip.scheduling.mappings.mapped import KnownMappings, key_of
 from onchip.scheduling.mappings.nest_mapper import SECONDS_OF_A_MAKESHIFT, BestMapper
 from onchip.scheduling.program.composition import Composer, Composition
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.tiled_network import TiledNetwork
+from onchip.scheduling.program.runs import TiledNetwork
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tiled import tile_graph

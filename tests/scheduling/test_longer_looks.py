@@ -18,13 +18,12 @@ from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.mapping.methods.cache import best_mapping_at, first_mapping_at, hurried_mapping_at, map_layer_at
 from onchip.model.program.compute_cost import nest_cost
-from onchip.scheduling.mappings.longer_look import LongerLook
-from onchip.scheduling.mappings.mapped import KnownMappings, is_within
-from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
+from onchip.scheduling.mappings.mapped import KnownMappings, MappedNest, Room, is_within
 from onchip.scheduling.mappings.nest_mapper import BestMapper
+from onchip.scheduling.mappings.weighing import LongerLook
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
+from onchip.scheduling.program.composition import ScheduleQuestion
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping

@@ -15,7 +15,7 @@ from onchip.answer.schedule import Homes
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.scheduling.mappings.nest_mapper import BestMapper, MappedAhead, NestSearch
-from onchip.scheduling.program.question import ScheduleQuestion
+from onchip.scheduling.program.composition import ScheduleQuestion
 from onchip.scheduling.program.runs import NestPlace
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Limits, Run

@@ -25,13 +25,9 @@ from onchip.model.accounting.accounting import INTERPRETER
 from onchip.model.layer.cost import layer_cost
 from onchip.model.program.compute_cost import MemoryRates, NestCost, nest_cost
 from onchip.model.program.figures import schedule_figures
-from onchip.scheduling.mappings.mapped import KnownMappings
-from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
-from onchip.scheduling.mappings.mapping_front import MappingFront, OptionPrices
-from onchip.scheduling.program.composition import Composer, NoMappingError
-from onchip.scheduling.program.question import ScheduleQuestion
-from onchip.scheduling.program.runs import NestPlace
-from onchip.scheduling.program.tiled_network import TiledNetwork
+from onchip.scheduling.mappings.mapped import KnownMappings, MappedNest, MappingFront, OptionPrices, Room
+from onchip.scheduling.program.composition import Composer, NoMappingError, ScheduleQuestion
+from onchip.scheduling.program.runs import NestPlace, TiledNetwork
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tiled import tile_graph

@@ -15,8 +15,7 @@ from onchip.answer.schedule import Homes
 from onchip.ir.layer import Layer
 from onchip.mapping.methods.cache import map_layer_at
 from onchip.model.program.compute_cost import nest_cost
-from onchip.scheduling.mappings.mapped import KnownMappings
-from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
+from onchip.scheduling.mappings.mapped import KnownMappings, MappedNest, Room
 from onchip.scheduling.mappings.nest_mapper import BestMapper, adapted, best_adapted
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Limits, Run

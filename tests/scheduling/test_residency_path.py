@@ -20,7 +20,7 @@ from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.moves.residency_path import ResidencyPath
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
 from onchip.scheduling.program.places import Places, StackPlaces
-from onchip.scheduling.program.tiled_network import TiledNetwork
+from onchip.scheduling.program.runs import TiledNetwork
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.groups.tiled import tile_graph
 from support.series import series

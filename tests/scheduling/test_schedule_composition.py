@@ -22,16 +22,12 @@ from onchip.arch.memory import Memory, Operand
 from onchip.mapping.methods.cache import map_layer_at
 from onchip.model.program.compute_cost import nest_cost
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
-from onchip.scheduling.mappings.mapped import KnownMappings
-from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
+from onchip.scheduling.mappings.mapped import KnownMappings, MappedNest, Room
 from onchip.scheduling.moves.improvement import residencies_in
-from onchip.scheduling.program.addresses import BytesInMemory, Offsets, offsets_of
-from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
-from onchip.scheduling.program.early_loads import with_early_loads
+from onchip.scheduling.program.addresses import BytesInMemory, Offsets, offsets_of, with_early_loads
+from onchip.scheduling.program.composition import Composer, Composition, NoMappingError, ScheduleQuestion
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.question import ScheduleQuestion
-from onchip.scheduling.program.runs import NestPlace
-from onchip.scheduling.program.tiled_network import TiledNetwork
+from onchip.scheduling.program.runs import NestPlace, TiledNetwork
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.groups.tile_graph import TileGraph

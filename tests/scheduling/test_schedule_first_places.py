@@ -17,8 +17,8 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.layers_of import Precision
 from onchip.scheduling.mappings.nest_mapper import BestMapper
-from onchip.scheduling.program.first_places import FirstPlaces
-from onchip.scheduling.program.question import ScheduleQuestion
+from onchip.scheduling.program.composition import ScheduleQuestion
+from onchip.scheduling.program.places import FirstPlaces
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Run
 

@@ -15,8 +15,7 @@ from onchip.arch.memory import DRAM
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.memory.spill.exact import solve_exactly
-from onchip.scheduling.program.from_plan import planned_start, start_of_plan
-from onchip.scheduling.program.places import Places
+from onchip.scheduling.program.places import Places, planned_start, start_of_plan
 from onchip.search.budget.limits import Run
 from scheduling.test_schedule_moves import assert_legal, is_topological, maker, some_network
 from support.series import series

@@ -15,8 +15,7 @@ from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack
 from onchip.bounds.network.relaxation import Relaxation, relaxation
-from onchip.scheduling.program.composition import Composition
-from onchip.scheduling.program.question import ScheduleQuestion
+from onchip.scheduling.program.composition import Composition, ScheduleQuestion
 from onchip.scheduling.search.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Limits, Run

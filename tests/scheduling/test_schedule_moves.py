@@ -19,11 +19,10 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
-from onchip.scheduling.moves.merging import Merger
-from onchip.scheduling.moves.ordering import Reorderer
+from onchip.scheduling.moves.restacking import Merger, Reorderer
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
+from onchip.scheduling.program.composition import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule

@@ -19,8 +19,8 @@ from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.moves.restacking import Restacker
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
+from onchip.scheduling.program.composition import ScheduleQuestion
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule

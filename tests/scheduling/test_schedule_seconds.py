@@ -13,7 +13,7 @@ from onchip.ir.layer import Layer
 from onchip.mapping.methods.cache import map_layer_at
 from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
-from onchip.scheduling.mappings.mapped_nest import Room
+from onchip.scheduling.mappings.mapped import Room
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Limits, Run

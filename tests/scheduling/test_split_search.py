@@ -19,8 +19,8 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.capacity.room import SplitRoom, items_of
 from onchip.ops.entries import geometry_of
 from onchip.ops.slicing import Geometry
+from onchip.scheduling.candidates.choice import Splits
 from onchip.scheduling.candidates.split import graph_in_tiles, split_operators
-from onchip.scheduling.candidates.traffic import Splits
 from onchip.transform.slices.emission import operands_of_tiles
 from onchip.transform.slices.tile_choice import TileChoice, cut
 from support.tiled import Network, convolution, networks, problem_of, specialised

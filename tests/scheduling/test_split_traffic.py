@@ -16,8 +16,7 @@ from onchip.ir.tile import Region, size_of
 from onchip.model.capacity.room import Item, SplitRoom
 from onchip.ops.entries import geometry_of
 from onchip.ops.slicing import Geometry, OperandAccess, tile_sizes, tiles_in_order
-from onchip.scheduling.candidates.choice import Chooser
-from onchip.scheduling.candidates.traffic import Splits
+from onchip.scheduling.candidates.choice import Chooser, Splits
 from support.series import HALVES
 from support.tiled import networks
 

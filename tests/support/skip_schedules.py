@@ -15,8 +15,8 @@ from onchip.ir.graph import Graph
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
+from onchip.scheduling.program.composition import ScheduleQuestion
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tile_graph import part_of_network
 from support.skip_network import PRECISION, skip_chip

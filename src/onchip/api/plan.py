@@ -18,8 +18,7 @@ from onchip.api.phases import phase
 from onchip.api.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
-from onchip.bounds.latency.latency_bounds import LatencyBounds
-from onchip.bounds.latency.merged_latency import merged_problem
+from onchip.bounds.latency.latency_bounds import LatencyBounds, merged_problem
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.errors import InternalError, UsageError
 from onchip.formats.own.graph_json import graph_sha256

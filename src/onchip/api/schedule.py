@@ -38,7 +38,7 @@ from onchip.model.program.figures import ScheduleFigures
 from onchip.ops.layers_of import Precision
 from onchip.ops.views import views_that_join
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
-from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
+from onchip.scheduling.program.composition import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.usable import ensure_usable
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.clock import Deadline, Stopwatch

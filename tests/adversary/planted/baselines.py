@@ -37,7 +37,7 @@ FAULTS: Final = (
     ),
     Planted(
         "rows that a stride skips take no room",
-        "src/onchip/model/unrolling/tiles.py",
+        "src/onchip/model/layer/tables.py",
         "positions = self._block(axis, sizes) if is_stored else self._positions(axis, sizes)",
         "positions = self._positions(axis, sizes)",
         "baselines",

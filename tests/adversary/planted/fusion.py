@@ -10,7 +10,7 @@ SPACES = "src/onchip/scheduling/candidates/spaces.py"
 GRIDS = "src/onchip/bounds/group/stack_grids.py"
 TILINGS = "src/onchip/transform/groups/stacks.py"
 WAYS = "src/onchip/scheduling/choice/ways.py"
-SPACE = "src/onchip/scheduling/candidates/space.py"
+SPACE = "src/onchip/scheduling/candidates/spaces.py"
 LAYERS = "src/onchip/model/group/layers.py"
 
 FAULTS: Final = (

@@ -11,14 +11,14 @@ LEVEL: Final = "latency"
 FAULTS: Final = (
     Planted(
         name="all scratchpads together are as large as the largest",
-        file="src/onchip/bounds/latency/merged_latency.py",
+        file="src/onchip/bounds/latency/latency_bounds.py",
         old="    room = Memory(name, sum(memory.capacity_bytes for memory in memories))\n",
         new="    room = Memory(name, max(memory.capacity_bytes for memory in memories))\n",
         level=LEVEL,
     ),
     Planted(
         name="all scratchpads together are as fast as the slowest",
-        file="src/onchip/bounds/latency/merged_latency.py",
+        file="src/onchip/bounds/latency/latency_bounds.py",
         old="        if all(_is_nowhere_above(rate, other) for other in known):\n",
         new="        if all(_is_nowhere_above(other, rate) for other in known):\n",
         level=LEVEL,

@@ -11,7 +11,7 @@ LEVEL: Final = "scratchpads"
 FAULTS: Final = (
     Planted(
         name="the pool's forced cost pays for the compulsory write too",
-        file="src/onchip/bounds/retention/merged_scratchpads.py",
+        file="src/onchip/bounds/retention/sure_gaps.py",
         old="        if indexed.tensors[tensor].role is not Role.OUTPUT:\n",
         new="        if indexed.tensors[tensor].role is not Role.PARAMETER:\n",
         level=LEVEL,

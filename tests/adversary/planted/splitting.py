@@ -37,7 +37,7 @@ FAULTS: Final = (
     ),
     Planted(
         name="room for splits is short of one byte",
-        file="src/onchip/scheduling/candidates/traffic.py",
+        file="src/onchip/scheduling/candidates/choice.py",
         old="fit &= together <= limit",
         new="fit &= together < limit",
         level="split",

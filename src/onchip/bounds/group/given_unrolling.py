@@ -22,9 +22,8 @@ from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.layer.unit_shares import AXES, Number, UnitShares, holders
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
 from onchip.model.layer.limits import array_of
-from onchip.model.layer.tiles import EPSILON, touched
-from onchip.model.unrolling.parts import nearest
-from onchip.model.unrolling.tiles import SideBySide, sides_of
+from onchip.model.layer.tables import SideBySide, sides_of
+from onchip.model.layer.tiles import EPSILON, nearest, touched
 from onchip.model.unrolling.unrolling import Unrolled, UnrollingsOf, divisors, unrolled_as_asked
 
 _BESIDE_WINDOWS: Final = {

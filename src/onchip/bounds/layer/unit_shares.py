@@ -1,4 +1,4 @@
-"""Upper bounds on the number of units that share an element, for any mapping, as the basis of layer floors."""
+"""The shares of units that an unrolling uses."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from onchip.answer.layer_mapping import loops_along
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.ir.layer import RELEVANT, Layer
 from onchip.model.layer.limits import array_of
@@ -186,3 +187,98 @@ def holders(accelerator: Accelerator, operand: Operand) -> Iterator[tuple[str, M
 def serves(level: MemoryLevel, along: str) -> bool:
     """Return True if one instance serves all units along a dimension of the array."""
     return level.serves is None or along in level.serves
+
+
+Array: TypeAlias = NDArray[np.float64]
+Serves: TypeAlias = Callable[[str], bool]
+"""True if one instance of a memory serves all units along a dimension of the array."""
+MOST_UNROLLINGS: Final = 1 << 17
+"""Limit on the unrollings of one nest: 1 MB per array."""
+_CLASSES: Final = ("NPQ", "K", "CRS")
+"""Loops that are irrelevant to weights, to inputs (except through windows), and to outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnrolledUnits:
+    """Units along each dimension of the array, by class of loops. Arrays have an element for each unrolling.
+
+    `split` holds the dimensions whose unrollings are enumerated. The other dimensions count with their maximum `most`.
+    """
+
+    layer: Layer
+    sizes: Mapping[str, int]
+    loops: Mapping[str, Sequence[str]]
+    most: Mapping[str, tuple[int, ...]]
+    split: Mapping[str, Sequence[Array]]
+
+    @classmethod
+    def of(cls, array: ComputeArray, layer: Layer, nearest: Sequence[Serves]) -> UnrolledUnits | None:
+        """Enumerate the unrollings of dimensions along which a nearest memory serves units; None if too many."""
+        loops = {along: loops_along(array, along) for along in array.sizes}
+        most = {
+            along: tuple(min(size, _product(layer, kind, loops[along])) for kind in _CLASSES)
+            for along, size in array.sizes.items()
+        }
+        chosen = [along for along in array.sizes if any(serves(along) for serves in nearest)]
+        parts = [np.array(list(_splits(array.sizes[along], most[along])), dtype=np.float64) for along in chosen]
+        count = prod(map(len, parts))
+        if count > MOST_UNROLLINGS:
+            return None
+        grid = np.indices([len(part) for part in parts]).reshape(len(parts), count)
+        split = {along: tuple(part[at].T) for along, part, at in zip(chosen, parts, grid, strict=True)}
+        return cls(layer, array.sizes, loops, most, split)
+
+    def at_work(self, serves: Serves) -> Array:
+        """Return the maximum number of units at work for one instance of a memory."""
+        found = np.ones(1)
+        for along, kinds in self.split.items():
+            if serves(along):
+                used = kinds[0] * kinds[1] * kinds[2]
+                groups = self.layer.g if "G" in self.loops[along] else 1
+                found = found * used * np.clip(self.sizes[along] // used, 1, groups)
+        return found
+
+    def sharing(self, operand: Operand, serves: Serves) -> Array:
+        """Return the maximum number of these units that read one element, or add to one sum, in a cycle."""
+        if operand is Operand.OUTPUT:
+            return self._units(2, serves)
+        if operand is Operand.WEIGHT:
+            return self._units(0, serves)
+        return self._units(1, serves) * np.minimum(self._in_windows(serves), self._units(2, serves))
+
+    def using(self, operand: Operand, serves: Serves) -> Array:
+        """Return the maximum number of these units that ever read one input or weight element while it stays."""
+        if operand is Operand.WEIGHT:
+            return self._units(0, serves)
+        return self._units(1, serves) * self._in_windows(serves)
+
+    def adding_beside(self, serves: Serves) -> Array:
+        """Return the maximum number of instances of a memory in which one sum may begin."""
+        return self._units(2, lambda along: not serves(along))
+
+    def _in_windows(self, serves: Serves) -> Array:
+        """Return the maximum number of units that see one input through different windows."""
+        unrolled = {loop for loops in self.loops.values() for loop in loops}
+        taps = prod(self.layer.bounds[taps] for outputs, taps in AXES if {outputs, taps} <= unrolled)
+        return np.minimum(self._units(0, serves), taps)
+
+    def _units(self, kind: int, serves: Serves) -> Array:
+        """Return the spatial unrolling of the loops of a class over the dimensions that a memory serves."""
+        found = np.ones(1)
+        for along in self.sizes:
+            if serves(along):
+                found = found * (self.split[along][kind] if along in self.split else float(self.most[along][kind]))
+        return np.minimum(found, _product(self.layer, _CLASSES[kind], _CLASSES[kind]))
+
+
+def _product(layer: Layer, kind: str, loops: Sequence[str]) -> int:
+    """Return the product of the bounds of the loops that are both in a class and in `loops`."""
+    return prod(bound for loop, bound in layer.bounds.items() if loop in kind and loop in loops)
+
+
+def _splits(size: int, most: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield the units along the three classes of loops for each unrolling, including those with idle units."""
+    for first in range(1, most[0] + 1):
+        for second in range(1, min(most[1], size // first) + 1):
+            for third in range(1, min(most[2], size // (first * second)) + 1):
+                yield first, second, third

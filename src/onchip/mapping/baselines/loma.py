@@ -28,8 +28,7 @@ from onchip.ir.layer import LOOPS, OTHER_NAMES, OUTPUT, RELEVANT
 from onchip.mapping.baselines.best import BestRow, costs_of_rows, mapping_of
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, Accounting
 from onchip.model.layer.limits import array_of, check_memories
-from onchip.model.layer.tables import Chosen, LayerCosts, empty_chosen
-from onchip.model.unrolling.tiles import TileElements, Tiles, sides_of, tiles_of
+from onchip.model.layer.tables import Chosen, LayerCosts, TileElements, Tiles, empty_chosen, sides_of, tiles_of
 from onchip.model.unrolling.unrolling import Unrolled, Unrolling, prime_counts, unrolled_as_asked, unrolled_greedily
 from onchip.native import FactorKind, FilledLevel, LomaOrders
 from onchip.search.budget.limits import Run

@@ -18,8 +18,8 @@ import numpy as np
 
 from onchip.answer.layer_mapping import Move
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.bounds.layer.floors import busy_at_units, first_and_last
 from onchip.bounds.layer.nest_work import work_of_all
-from onchip.bounds.layer.turns import busy_at_units, first_and_last
 from onchip.mapping.chains.chain import OperandChain
 from onchip.mapping.chains.lattice import Along, Boundaries, Criterion, Lattice, highest_mean
 from onchip.mapping.prove.unrolled_ways import LEADING, UnrolledWays

@@ -16,8 +16,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import DRAM, Operand
-from onchip.bounds.layer.floors import floor_of_any
-from onchip.bounds.layer.turns import turns_of
+from onchip.bounds.layer.floors import floor_of_any, turns_of
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import LOOPS, RELEVANT, Layer
 from onchip.mapping.baselines.best import BestRow

@@ -41,10 +41,22 @@ from onchip.mapping.baselines.loma import (
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.model.layer.limits import array_of
-from onchip.model.layer.tables import MOVES, OPERANDS, Chosen, Flags, Integers, Machine, Reals, machine_of
-from onchip.model.layer.tiles import EPSILON
-from onchip.model.unrolling.parts import DIGITS, nearest
-from onchip.model.unrolling.tiles import SideBySide, TileElements, Tiles, sides_of, tiles_of
+from onchip.model.layer.tables import (
+    MOVES,
+    OPERANDS,
+    Chosen,
+    Flags,
+    Integers,
+    Machine,
+    Reals,
+    SideBySide,
+    TileElements,
+    Tiles,
+    machine_of,
+    sides_of,
+    tiles_of,
+)
+from onchip.model.layer.tiles import DIGITS, EPSILON, nearest
 from onchip.model.unrolling.unrolling import Unrolled, Unrolling, UnrollingsOf
 from onchip.native import UnevenCut, UnevenSearch
 from onchip.search.budget.limits import Run

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from onchip.bounds.retention.possible_gaps import PossibleGap
-from onchip.bounds.retention.sure_gaps import SureGap
+from onchip.bounds.retention.sure_gaps import PossibleGap, SureGap
 from onchip.memory.effort import STEP
 from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.model.lifetimes.precedence import Precedence, flags_of, uses_of

@@ -21,9 +21,7 @@ from functools import cached_property
 from math import inf
 from typing import Final
 
-from onchip.bounds.retention.descent import descent_of
-from onchip.bounds.retention.possible_gaps import PossibleGaps
-from onchip.bounds.retention.sure_gaps import SureGap, sure_gaps
+from onchip.bounds.retention.sure_gaps import PossibleGaps, SureGap, descent_of, sure_gaps
 from onchip.memory.allocate.exact import Attempt
 from onchip.memory.allocate.pack import PARAMS as PACKING
 from onchip.memory.allocate.residencies import LayoutPlacer, packing_problem

@@ -9,7 +9,7 @@ from dataclasses import replace
 from onchip.answer.problem import Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.bounds.retention.merged_scratchpads import pooled
+from onchip.bounds.retention.sure_gaps import pooled
 from onchip.memory.allocate.pack import PARAMS as PACKING
 from onchip.memory.allocate.pack import LowPacking, least_capacity, pack_schedule
 from onchip.memory.allocate.residencies import chained, pack_with_ties, packing_problem

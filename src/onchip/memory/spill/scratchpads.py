@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from onchip.answer.problem import Order, Placement
-from onchip.bounds.retention.merged_scratchpads import pooled
+from onchip.bounds.retention.sure_gaps import pooled
 from onchip.memory.allocate.repair import QUICK_WORK, place_or_cut
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.baselines.pinned import stacked, streamed_schedule

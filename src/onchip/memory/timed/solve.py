@@ -14,7 +14,7 @@ from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import DRAM
-from onchip.bounds.latency.merged_latency import least_latency_bound
+from onchip.bounds.latency.latency_bounds import least_latency_bound
 from onchip.bounds.latency.ways_to_run import WHOLE, WaysToRun
 from onchip.errors import UsageError
 from onchip.memory.decisions import PlanIncumbent

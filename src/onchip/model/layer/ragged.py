@@ -22,8 +22,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
 from onchip.model.accounting.accounting import INTERPRETER, Accounting
-from onchip.model.layer.tiles import MACS, Boundary, Digit, Holder, Sizes
-from onchip.model.unrolling.parts import sizes_in_parts
+from onchip.model.layer.tiles import MACS, Boundary, Digit, Holder, Sizes, sizes_in_parts
 
 Digits: TypeAlias = tuple[Digit, ...]
 Interval: TypeAlias = tuple[int, int]  # first and last position

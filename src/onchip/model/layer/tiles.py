@@ -1,4 +1,4 @@
-"""Tile sizes: the loops that a memory's tile spans, and the number of its elements."""
+"""Tiles of operands at the boundaries of memories, for a spatial unrolling."""
 
 from __future__ import annotations
 
@@ -10,11 +10,55 @@ from itertools import product
 from math import ceil, floor, gcd, prod
 from typing import Final, TypeAlias
 
-from onchip.answer.layer_mapping import LayerMapping, Loop
+from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError
 from onchip.arch.memory import MemoryLevel
-from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
+from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
 from onchip.model.accounting.accounting import INTERPRETER, Accounting
-from onchip.model.unrolling.parts import nearest
+
+DIGITS: Final = 6
+
+
+def sizes_in_parts(layer: Layer, mapping: LayerMapping) -> tuple[float, ...]:
+    """Return the average iterations of each loop of the nest; the mapping's bounds may exceed the layer's.
+
+    33 channels on 32 units are 2 iterations of 16.5. If several dimensions of the array unroll a loop, the first of the
+    longest gets the fraction; a loop without unrolling keeps its executed length. Raises MappingError if an iteration
+    would use less than one unit.
+    """
+    sizes: list[float] = [loop.size for loop in mapping.nest]
+    for name, bound in mapping.bounds.items():
+        units = units_of(mapping, name)
+        if layer.bounds[name] < bound and units:
+            along = max(units, key=lambda one: units[one])
+            if units[along] * layer.bounds[name] < bound:
+                detail = f"{layer.bounds[name]} iterations of {name} leave units idle in {bound}"
+                raise MappingError(detail, place=f"array: {along}", expected="fewer turns")
+            at = next(i for i, loop in enumerate(mapping.nest) if (loop.dimension, loop.along) == (name, along))
+            others = units[along] // mapping.nest[at].size
+            sizes[at] = units[along] * layer.bounds[name] / bound / others
+    return tuple(sizes)
+
+
+def nearest(elements: float) -> int:
+    """Return the nearest whole number; first rounds off differences due to the order of multiplication."""
+    return round(round(elements, DIGITS))
+
+
+def units_of(mapping: LayerMapping, dimension: str) -> dict[str, int]:
+    """Return a loop's units by dimension of the array, in nest order, without dimensions of one unit."""
+    along = [loop.along for loop in mapping.nest if loop.dimension == dimension and loop.along is not None]
+    units = {
+        str(name): prod(loop.size for loop in mapping.nest if (loop.dimension, loop.along) == (dimension, name))
+        for name in along
+    }
+    return {name: size for name, size in units.items() if size > 1}
+
+
+def check_parts(layer: Layer, mapping: LayerMapping) -> None:
+    """Raise MappingError as `sizes_in_parts` does, at no cost if no unit is fractional."""
+    if any(mapping.bounds[name] != layer.bounds[name] for name in LOOPS):
+        sizes_in_parts(layer, mapping)
+
 
 Sizes: TypeAlias = tuple[tuple[int, int], ...]  # pairs of a size in elements and its count
 Digit: TypeAlias = tuple[int, int]  # size of a loop, and its step along an axis

@@ -1,24 +1,37 @@
-"""The candidate groups and tilings: all that the options allow, and a few for a good first answer."""
+"""The spaces of fused groups and their tilings, and given groups.
+
+A node of the search graph is a cut together with the home of each live feature map; docs/fusion.md proves that this
+suffices.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Final
+from typing import Final, TypeAlias
 
-from onchip.answer.options.fusion_options import OPTIMAL, Combination, FusionOptions
+from onchip.answer.options.fusion_options import LAYERS, OPTIMAL, Combination, FusionOptions
 from onchip.answer.options.tile_sizes import SWEEP_COLUMNS, SWEEP_ROWS
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.errors import UsageError
+from onchip.ir.graph import Graph
 from onchip.ops.fusable import FeatureMap, FusableNetwork
-from onchip.scheduling.candidates.space import StackSpace
+from onchip.ops.fusable_reading import partly_fusable_of
+from onchip.ops.layers_of import Precision
+from onchip.scheduling.choice.ways import Arc, ensure_time
+from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import (
+    FEW_TILINGS,
+    PLACE,
+    Homes,
     LayerSpan,
     StackChoice,
     TileBox,
     boxes_of,
+    choice_of,
     given_stacks,
     greedy_stacks,
     legal_spans,
@@ -28,6 +41,140 @@ from onchip.transform.groups.stacks import (
     weight_capacity_bits,
     whole,
 )
+
+TilingsOf: TypeAlias = Callable[[LayerSpan], Sequence[Tiling | TileBox]]
+MOST_HOMES: Final = 256
+"""Maximum number of home assignments of the maps live at a cut; it multiplies the number of nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackSpace:
+    """The fused groups from `spans`, each in its candidate tilings.
+
+    With `may_stay` a map between groups may reside in any single-instance memory that holds inputs and outputs and has
+    capacity for it and the other maps there. Network outputs are in DRAM, even if they are read. So are the maps
+    that wait longest, if otherwise the maps live at a cut had more than `most_homes` assignments.
+    """
+
+    network: FusableNetwork
+    accelerator: Accelerator
+    spans: Sequence[LayerSpan]
+    tilings: TilingsOf
+    may_stay: bool = True
+    most_homes: int = MOST_HOMES
+    in_dram: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Maps that would fit on the chip, but are in DRAM because too many others are live."""
+    _alive: dict[int, list[FeatureMap]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _homes: dict[int, list[Homes]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _room_bits: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    """Capacity of the memories that may hold maps, the lowest first."""
+
+    def __post_init__(self) -> None:
+        homes = [level.memory for level in self.accelerator.levels if is_home(level, self.accelerator)]
+        object.__setattr__(self, "_room_bits", {memory.name: memory.capacity_bytes * 8 for memory in homes})
+        ways = {one.output.name: len(self._homes_with_room(one.output)) for one in self.network.layers}
+        object.__setattr__(self, "in_dram", waiting_longest(self.network, ways, self.most_homes))
+
+    def arcs(self, run: Run | None = None) -> tuple[list[Arc[StackChoice]], int]:
+        """Return the arcs from the start of the network (node 0) to its end, and the end node.
+
+        Raises NoBoundError if the run stops first.
+        """
+        places = [(cut, homes) for cut in range(len(self.network.layers) + 1) for homes in self._homes_at(cut)]
+        numbers = {place: number for number, place in enumerate(places)}
+        arcs = []
+        for span in self.spans:
+            if run is not None:
+                ensure_time(run)
+            tilings = tuple(self.tilings(span))
+            for homes in self._homes_at(span.start):
+                for home in self._homes_of_output(span):
+                    after = self._after(span, homes, home)
+                    if after is None or (span.stop, after) not in numbers:
+                        continue
+                    choices = tuple(choice_of(span, tiling, homes, home) for tiling in tilings)
+                    arcs.append(Arc(numbers[span.start, homes], numbers[span.stop, after], choices))
+        return arcs, len(places) - 1
+
+    def in_all_tiles(self, choice: StackChoice) -> Iterator[StackChoice]:
+        """Yield a choice's group in each candidate tiling, except for long lists."""
+        for tiling in self.tilings(choice.span):
+            if isinstance(tiling, Tiling) or tiling.count <= FEW_TILINGS:
+                yield from choice_of(choice.span, tiling, choice.homes, choice.output_home).singly()
+
+    def _alive_at(self, cut: int) -> list[FeatureMap]:
+        """Return the maps that layers before the cut write and layers after it read."""
+        if cut not in self._alive:
+            outputs, until = (layer.output for layer in self.network.layers[:cut]), self.network.last_readers
+            self._alive[cut] = [one for one in outputs if until.get(one.name, 0) >= cut]
+        return self._alive[cut]
+
+    def _homes_at(self, cut: int) -> list[Homes]:
+        if cut not in self._homes:
+            self._homes[cut] = list(self._all_homes_of(self._alive_at(cut)))
+        return self._homes[cut]
+
+    def _all_homes_of(self, alive: Sequence[FeatureMap]) -> Iterator[Homes]:
+        for memories in product(*(self._memories_for(one) for one in alive)):
+            homes = [(one, memory) for one, memory in zip(alive, memories, strict=True) if memory != DRAM]
+            if self._have_room(homes):
+                yield tuple((one.name, memory) for one, memory in homes)
+
+    def _homes_of_output(self, span: LayerSpan) -> list[str]:
+        output = self.network.layers[span.stop - 1].output
+        return self._memories_for(output) if output in self._alive_at(span.stop) else [DRAM]
+
+    def _after(self, span: LayerSpan, homes: Homes, output_home: str) -> Homes | None:
+        """Return the homes of live maps after the group; None if its output does not fit together with earlier ones."""
+        maps, output = self.network.maps, self.network.layers[span.stop - 1].output
+        own = [(output, output_home)] if output_home != DRAM else []
+        if not self._have_room([*((maps[name], memory) for name, memory in homes), *own]):
+            return None
+        alive = [one.name for one in self._alive_at(span.stop)]
+        where = {**dict(homes), output.name: output_home}
+        return tuple((name, where[name]) for name in alive if where.get(name, DRAM) != DRAM)
+
+    def _memories_for(self, feature_map: FeatureMap) -> list[str]:
+        return [DRAM] if feature_map.name in self.in_dram else self._homes_with_room(feature_map)
+
+    def _homes_with_room(self, feature_map: FeatureMap) -> list[str]:
+        if not self.may_stay or feature_map.name in self.network.outputs:
+            return [DRAM]
+        fitting = [name for name, room in self._room_bits.items() if feature_map.size_bits <= room]
+        return [*fitting, DRAM]
+
+    def _have_room(self, homes: Sequence[tuple[FeatureMap, str]]) -> bool:
+        taken = dict.fromkeys(self._room_bits, 0)
+        for one, memory in homes:
+            taken[memory] += one.size_bits
+        return all(bits <= room for bits, room in zip(taken.values(), self._room_bits.values(), strict=True))
+
+
+def waiting_longest(network: FusableNetwork, ways: Mapping[str, int], most: int) -> frozenset[str]:
+    """Return maps to exclude so that the maps live at any cut have at most `most` assignments.
+
+    Maps that wait longest are excluded first, later ones in a tie; others stay while the limit allows.
+    """
+    until = network.last_readers
+    waits = [(until.get(one.output.name, at) - at, at, one.output.name) for at, one in enumerate(network.layers)]
+    together = [1] * (len(network.layers) + 1)
+    left_out = []
+    for wait, at, name in sorted(waits):
+        cuts = range(at + 1, at + wait + 1)
+        if all(together[cut] * ways[name] <= most for cut in cuts):
+            for cut in cuts:
+                together[cut] *= ways[name]
+        else:
+            left_out.append(name)
+    return frozenset(name for name in left_out if ways[name] > 1)
+
+
+def is_home(level: MemoryLevel, accelerator: Accelerator) -> bool:
+    """Return True if feature maps may reside whole in a memory: single-instance, for inputs and outputs."""
+    dimensions = accelerator.array.dimensions if accelerator.array else {}
+    is_one = level.serves is None or set(dimensions) <= set(level.serves)
+    return is_one and {Operand.INPUT, Operand.OUTPUT} <= set(level.memory.holds)
+
 
 MANY_SIZES: Final = 4
 """Lists of sizes longer than this that contain every size are printed as a range."""
@@ -197,3 +344,48 @@ def space_described(space: StackSpace, options: FusionOptions, count: int | None
 def _listed(sizes: Sequence[int]) -> str:
     is_every = len(sizes) > MANY_SIZES and len(sizes) == sizes[-1]
     return f"1 to {sizes[-1]}" if is_every else ", ".join(map(str, sizes))
+
+
+SEARCHED: Final = frozenset({OPTIMAL, LAYERS, "one", "greedy"})
+"""Values of the option that name no layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenStacks:
+    """The fused groups that the user gives, as layer names in network order."""
+
+    network: str
+    stacks: Sequence[Sequence[str]]
+
+    def of_run(self, run: FusableNetwork) -> str:
+        """Return the groups of a run of operators as a string of layer numbers within the run."""
+        number = {layer.name: at for at, layer in enumerate(run.layers)}
+        own = [[number[name] for name in stack if name in number] for stack in self.stacks]
+        return ",".join(f"{min(one)}-{max(one)}" for one in own if one)
+
+    def ensure_runs_have_them(self, runs: Sequence[FusableNetwork]) -> None:
+        """Raise UsageError for a group whose layers belong to several runs of operators."""
+        of_layer = {layer.name: at for at, run in enumerate(runs) for layer in run.layers}
+        for stack in self.stacks:
+            if len(stack) > 1 and len({of_layer.get(name, name) for name in stack}) > 1:
+                what = f"the stack {stack[0]!r} to {stack[-1]!r} is over operators that cannot run in tiles"
+                raise UsageError(what, file=self.network, place=PLACE, expected="stacks on one side of these")
+
+
+def given_of(network: Graph, precision: Precision, options: FusionOptions) -> GivenStacks | None:
+    """Return the groups that the options name, or None if the options leave the fusion open.
+
+    Raises UsageError for layers or groups that the network lacks, and for a tile that is larger than every map.
+    """
+    if options.stacks in SEARCHED and options.tile is None:
+        return None
+    whole = partly_fusable_of(network, precision).network
+    if options.stacks in SEARCHED:
+        ensure_a_tile_fits(whole, single_layers(whole), options)
+        return None
+    if not whole.layers:
+        raise UsageError(f"{options.stacks!r} are no stacks: no operator is a layer", file=network.name, place=PLACE)
+    spans = given_stacks(whole, options.stacks)
+    ensure_a_tile_fits(whole, spans, options)
+    stacks = [[layer.name for layer in whole.layers[span.start : span.stop]] for span in spans]
+    return GivenStacks(network.name, stacks)

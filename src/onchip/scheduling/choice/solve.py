@@ -20,9 +20,9 @@ from onchip.arch.memory import DRAM
 from onchip.model.group.cost import StackCost
 from onchip.model.group.moved import moved_sums
 from onchip.ops.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackSpace
 from onchip.scheduling.candidates.spaces import (
     FewTilings,
+    StackSpace,
     ensure_a_tile_fits,
     few_stacks,
     shared_spaces,

@@ -32,8 +32,7 @@ from onchip.mapping.methods.registry import METHODS
 from onchip.model.layer.tables import LayerCosts
 from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
-from onchip.scheduling.mappings.mapped import NestKey, key_of
-from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
+from onchip.scheduling.mappings.mapped import MappedNest, NestKey, Room, key_of
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run

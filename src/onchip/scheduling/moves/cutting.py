@@ -26,9 +26,8 @@ from onchip.scheduling.fronts.stack_front import (
 from onchip.scheduling.mappings.even_tiles import EvenTiles
 from onchip.scheduling.mappings.mapped import NestKey, key_of
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
-from onchip.scheduling.program.composition import NoMappingError
+from onchip.scheduling.program.composition import FoundSchedule, NoMappingError
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.question import FoundSchedule
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tile_graph import part_of_network

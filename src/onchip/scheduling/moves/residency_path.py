@@ -19,7 +19,7 @@ from onchip.scheduling.fronts.stack_front import StackDemand, StackPrices
 from onchip.scheduling.program.composition import ComposedStack, Composer, NoMappingError
 from onchip.scheduling.program.movements import OnChip
 from onchip.scheduling.program.places import Places, StackPlaces
-from onchip.scheduling.program.tiled_network import base_of
+from onchip.scheduling.program.runs import base_of
 from onchip.search.budget.limits import Run
 
 Price: TypeAlias = tuple[int, int, int]

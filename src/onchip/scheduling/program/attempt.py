@@ -12,10 +12,9 @@ from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.moves.improvement import Improver, Key, Placed
-from onchip.scheduling.program.composition import Composer, Composition
+from onchip.scheduling.program.composition import Composer, Composition, FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
-from onchip.scheduling.program.tiled_network import TiledNetwork
+from onchip.scheduling.program.runs import TiledNetwork
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph

@@ -1,4 +1,4 @@
-"""Composition of whole schedules from places: data movement, mappings within the free bytes, offsets, one program.
+"""Composition of a schedule from groups, mappings and places, and its question.
 
 A schedule is composed group by group: the content of a group depends only on the places of its own tensors and on the
 residents when it begins. Groups that a change of places does not affect are therefore kept. Capacity is first counted
@@ -15,10 +15,12 @@ from itertools import islice
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.program import Allocate, Compute, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE, Homes, Schedule, ScheduledMapping, ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
+from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.model.program.compute_cost import (
     ComputeCost,
@@ -28,18 +30,17 @@ from onchip.model.program.compute_cost import (
     cost_without_nest,
     with_declared,
 )
-from onchip.model.program.figures import energy_and_traffic
+from onchip.model.program.figures import ScheduleFigures, energy_and_traffic
 from onchip.model.timeline.schedule_timeline import time_schedule
+from onchip.ops.layers_of import Precision
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
-from onchip.scheduling.mappings.mapped import Edition, KnownMappings, NestKey, key_of
-from onchip.scheduling.mappings.mapped_nest import MappedNest
-from onchip.scheduling.program.addresses import largest_gaps, offsets_of, residencies_of, with_offsets
-from onchip.scheduling.program.early_loads import with_early_loads
+from onchip.scheduling.mappings.mapped import Edition, KnownMappings, MappedNest, NestKey, key_of
+from onchip.scheduling.program.addresses import largest_gaps, offsets_of, residencies_of, with_early_loads, with_offsets
 from onchip.scheduling.program.movements import OnChip, StackMovements, movements_of
 from onchip.scheduling.program.places import Places, StackPlaces
-from onchip.scheduling.program.runs import NestPlace, Step
-from onchip.scheduling.program.tiled_network import TiledNetwork
+from onchip.scheduling.program.runs import NestPlace, Step, TiledNetwork
 from onchip.search.budget.limits import Run
+from onchip.transform.groups.tile_graph import TileGraph
 
 MOST_KEPT_STEPS: Final = 100_000
 """Most steps in all cached groups: some hundred bytes each."""
@@ -421,3 +422,34 @@ def _with_workspaces(
         yield one
         for memory in needs:
             yield Free(f"{one.operator}{WORKSPACE}", memory)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleQuestion:
+    """The network as read, the accelerator, the bits of elements and partial sums, and the objective.
+
+    Concatenations that are `views` are not materialised: their readers read the parts.
+    """
+
+    network: Graph
+    accelerator: Accelerator
+    precision: Precision
+    objective: ScheduleObjective
+    lower_bound: int = 0
+    uses_cache: bool = True
+    views: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSchedule:
+    """A schedule with what its Computes cost, the tile graph that it runs, and its figures.
+
+    Where stacks are given and none were found, every operator runs alone, and `why_alone` says it. Where some runs of
+    operators have none, `left_alone` has these by their first and last.
+    """
+
+    composition: Composition
+    tiles: TileGraph
+    figures: ScheduleFigures
+    why_alone: str | None = None
+    left_alone: tuple[tuple[str, str], ...] = ()

@@ -14,7 +14,7 @@ from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.layer import Layer
 from onchip.model.program.figures import homes_of_computes
 from onchip.scheduling.program.places import Places, StackMap
-from onchip.scheduling.program.tiled_network import TiledNetwork, base_of
+from onchip.scheduling.program.runs import TiledNetwork, base_of
 from onchip.transform.groups.tile_graph import TileGraph
 
 _STAYS = ""

@@ -17,7 +17,7 @@ from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.nests import BandedOperand
 from onchip.scheduling.program.places import StackPlaces
-from onchip.scheduling.program.tiled_network import TiledNetwork, base_of
+from onchip.scheduling.program.runs import TiledNetwork, base_of
 
 Resident = tuple[str, bool, tuple[str, ...]]
 """A tensor, True if DRAM lacks it, and the memories that have it, in the order of their arrival."""

@@ -1,10 +1,24 @@
-"""Places of the feature maps and parameters of each stack: the input of the composition, before any address."""
+"""Places of tensors: home memories of a network, the first choice, and those of a plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import TypeVar
+
+from onchip.answer.problem import Count, Order, Problem
+from onchip.answer.program import Allocate, Compute, Free, Plan
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import MemoryLevel, Operand
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role
+from onchip.memory.spill.exact import solve_exactly
+from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.ops.views import JoinedMaps, joined_maps, seeing_parts
+from onchip.search.budget.limits import Run
 
 _Place = TypeVar("_Place", str, str | None)
 StackMap = tuple[int, str]
@@ -122,3 +136,144 @@ def _by_stack(places: Mapping[StackMap, _Place]) -> Mapping[int, list[tuple[str,
     for (stack, name), memory in places.items():
         found.setdefault(stack, []).append((name, memory))
     return found
+
+
+Choice = tuple[str | None, ...]
+"""A memory for each tensor that an operator reads or writes; None: it is streamed."""
+
+
+@dataclass(slots=True)
+class FirstPlaces:
+    """Initial places: all operands are streamed, except those of operators that fit only with some operands on chip.
+
+    Each operator of `network` is a separate stack. Operands on chip for one operator leave before the next one runs, so
+    that each operator has all memories.
+    """
+
+    network: Graph
+    levels: Sequence[MemoryLevel]
+    _left: dict[str, Iterator[Choice]] = field(default_factory=dict)
+    _chosen: dict[str, Choice] = field(default_factory=dict)
+
+    def after(self, operator: str) -> Places | None:
+        """Other places for an operator that had no room, beginning with the fewest tensors; None if none is left."""
+        if operator not in self._left:
+            self._left[operator] = iter(self._choices(self.network.operator[operator]))
+        choice = next(self._left[operator], None)
+        if choice is None:
+            return None
+        self._chosen[operator] = choice
+        return self._places()
+
+    def _choices(self, operator: Operator) -> list[Choice]:
+        """Return the choices of memories for an operator's operands, those with the fewest operands on chip first.
+
+        Among equals, the memories farthest from the MACs come first: they tend to be the largest.
+        """
+        kinds = (Operand.WEIGHT if self._is_parameter(name) else Operand.INPUT for name in _read(operator))
+        reads = [self._memories(kind) for kind in kinds]
+        writes = [self._memories(Operand.OUTPUT)] * len(operator.outputs)
+        choices = product(*((None, *memories) for memories in (*reads, *writes)))
+        return sorted(choices, key=lambda one: sum(memory is not None for memory in one))[1:]
+
+    def _places(self) -> Places:
+        read: dict[StackMap, str] = {}
+        written: dict[StackMap, str] = {}
+        waiting: dict[StackMap, str | None] = {}
+        for stack, operator in enumerate(self.network.operators):
+            choice = self._chosen.get(operator.name, ())
+            names = (*_read(operator), *operator.outputs)
+            for at, (name, memory) in enumerate(zip(names, choice, strict=False)):
+                if memory is not None:
+                    (read if at < len(names) - len(operator.outputs) else written)[stack, name] = memory
+                    waiting[stack, name] = None
+        return Places(read, written, waiting)
+
+    def _memories(self, operand: Operand) -> list[str]:
+        return [level.memory.name for level in reversed(self.levels) if operand in level.memory.holds]
+
+    def _is_parameter(self, name: str) -> bool:
+        return self.network.tensor[name].role is Role.PARAMETER
+
+
+def _read(operator: Operator) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(operator.reads))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStart:
+    """Operators in the order of a plan, and the places of their tensors if each operator is a separate stack."""
+
+    order: tuple[str, ...]
+    places: Places
+
+
+def planned_start(
+    network: Graph, accelerator: Accelerator, run: Run, views: Collection[str] = ()
+) -> PlannedStart | None:
+    """Plan the whole operators of a network for minimum traffic; None if an operator does not fit, or time is over.
+
+    Parameters count as tensors. The scratchpads are the machine's addressed memories. Concatenations that are `views`
+    are not materialised: an operator needs all parts of each input.
+    """
+    joined = joined_maps(network, views)
+    seen = seeing_parts(network, joined)
+    memories = tuple(level.memory for level in accelerator.addressed)
+    problem = Problem(seen, memories, order=Order.FREE, count=Count.ALL)
+    if operators_that_do_not_fit(IndexedProblem.of(problem)):
+        return None
+    plan = solve_exactly(problem, replace(run, listener=lambda _: None)).answer
+    return None if plan is None else _with_views(start_of_plan(plan, seen), network, joined)
+
+
+def _with_views(start: PlannedStart, network: Graph, joined: JoinedMaps) -> PlannedStart:
+    """Return the start with concatenations that are not materialised, before their first readers.
+
+    A concatenation is read from the memory of its first part.
+    """
+    order = list(start.order)
+    for whole in reversed(list(joined)):
+        readers = {reader.name for reader in network.readers[whole]}
+        order.insert(next(at for at, name in enumerate(order) if name in readers), network.producer[whole].name)
+    at = {name: number for number, name in enumerate(order)}
+    places = start.places.renumbered({number: at[name] for number, name in enumerate(start.order)})
+    read = dict(places.read)
+    for whole, parts in joined.items():
+        for number in (at[reader.name] for reader in network.readers[whole]):
+            memory = places.read.get((number, parts[0].part))
+            if memory is not None:
+                read[number, whole] = memory
+    return PlannedStart(tuple(order), replace(places, read=read))
+
+
+def start_of_plan(plan: Plan, network: Graph) -> PlannedStart:
+    """Return the order of a plan and, stack by stack, the memories in which operands are resident."""
+    computes = [one.operator for one in plan.instructions if isinstance(one, Compute)]
+    stack_of: Mapping[str, int] = {name: at for at, name in enumerate(computes)}
+    held: dict[str, list[str]] = {}
+    read: dict[tuple[int, str], str] = {}
+    written: dict[tuple[int, str], str] = {}
+    leaving: set[tuple[int, str]] = set()
+    last_use: dict[str, int] = {}
+    for one in plan.instructions:
+        match one:
+            case Allocate(tensor, memory):
+                held.setdefault(tensor, []).append(memory)
+            case Free(tensor, memory):
+                held[tensor].remove(memory)
+                at = last_use.get(tensor)
+                later = (
+                    any(stack_of[reader.name] > at for reader in network.readers[tensor]) if at is not None else False
+                )
+                if at is not None and later and not held[tensor]:
+                    leaving.add((at, tensor))
+            case Compute(name):
+                at, operator = stack_of[name], network.operator[name]
+                for tensor in operator.reads:
+                    if held.get(tensor):
+                        read[at, tensor] = held[tensor][-1]
+                for tensor in operator.outputs:
+                    if held.get(tensor):
+                        written[at, tensor] = held[tensor][-1]
+                last_use |= dict.fromkeys((*operator.reads, *operator.outputs), at)
+    return PlannedStart(tuple(computes), Places(read, written, {}, frozenset(leaving)))

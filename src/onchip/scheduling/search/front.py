@@ -18,8 +18,7 @@ from onchip.answer.result import Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.bounds.network.relaxation import Relaxation
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
-from onchip.scheduling.program.composition import Composition
-from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
+from onchip.scheduling.program.composition import Composition, FoundSchedule, ScheduleQuestion
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool

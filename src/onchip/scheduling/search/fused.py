@@ -19,7 +19,7 @@ from onchip.model.group.cost import StackCost
 from onchip.ops.fusable import MATRIX_RANKS, FusableNetwork, Layout, layout_needed
 from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import Precision
-from onchip.scheduling.candidates.given_stacks import GivenStacks
+from onchip.scheduling.candidates.spaces import GivenStacks
 from onchip.scheduling.choice.anytime import solve_in_time
 from onchip.scheduling.fronts.mappers import EXACT, UnmappableError
 from onchip.scheduling.fronts.workers import Costing

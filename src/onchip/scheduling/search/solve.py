@@ -18,26 +18,19 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
 from onchip.mapping.methods.cache import MappingCache
 from onchip.model.program.compute_cost import MemoryRates
-from onchip.scheduling.candidates.given_stacks import GivenStacks, given_of
 from onchip.scheduling.candidates.grouping import Grouper
+from onchip.scheduling.candidates.spaces import GivenStacks, given_of
 from onchip.scheduling.fronts.stack_front import StackPrices
-from onchip.scheduling.mappings.longer_look import LongerLook
-from onchip.scheduling.mappings.mapped import KnownMappings
-from onchip.scheduling.mappings.mapping_front import OptionPrices
+from onchip.scheduling.mappings.mapped import KnownMappings, OptionPrices
 from onchip.scheduling.mappings.nest_mapper import BestMapper, MappedAhead, NestSearch, dram_first
-from onchip.scheduling.mappings.weighing import Weigher
+from onchip.scheduling.mappings.weighing import LongerLook, Weigher
 from onchip.scheduling.moves.cutting import Cutter, TiledRun
-from onchip.scheduling.moves.merging import Merger
-from onchip.scheduling.moves.ordering import Reorderer
 from onchip.scheduling.moves.residency_path import ResidencyPath
-from onchip.scheduling.moves.restacking import Restacker, places_of_lone
+from onchip.scheduling.moves.restacking import Merger, Reorderer, Restacker, places_of_lone
 from onchip.scheduling.program.attempt import AttemptMaker, Listener, ScheduleAttempt
-from onchip.scheduling.program.composition import NoMappingError
-from onchip.scheduling.program.first_places import FirstPlaces
-from onchip.scheduling.program.from_plan import planned_start
+from onchip.scheduling.program.composition import FoundSchedule, NoMappingError, ScheduleQuestion
 from onchip.scheduling.program.from_schedule import decisions_of_schedule
-from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
+from onchip.scheduling.program.places import FirstPlaces, Places, planned_start
 from onchip.scheduling.program.usable import ensure_usable
 from onchip.scheduling.search.fused import FusionSearch, FusionStart
 from onchip.search.budget.limits import Progress, Run
