@@ -128,14 +128,14 @@ def test_a_tensor_larger_than_every_scratchpad_that_may_hold_it_is_named(onchip:
             "tensor_bytes": 2 * 784 * 256,
             "largest_scratchpad": "input_0",
             "largest_scratchpad_bytes": 131_072,
-            "expected": "--split auto",
+            "expected": "--tiles auto",
         }.items()
     )
     assert ended.json["excess_bytes"] == ended.json["need_bytes"] - ended.json["capacity_bytes"] > 0
     words = words_of(onchip("plan", "minerva", "--count", "all", "--accelerator", "nvdla-like").out)
     assert ended.json["error"] in words
     assert "its weight fc0.weight (401,408 bytes) is larger than input_0 (131,072 bytes)" in words
-    assert "--split auto" in words
+    assert "--tiles auto" in words
 
 
 def test_a_tensor_too_large_where_the_sum_fits_exceeds_by_its_own_bytes(

@@ -28,7 +28,7 @@ def test_resnet50_at_what_an_addition_in_place_needs(onchip: Program, tmp_path: 
     assert onchip("check", plan, "resnet50").code == 0
     assert onchip("run", plan, "resnet50").code == 0
 
-    alone = onchip(*RESNET50, "--sram", 1605632, "--json")
+    alone = onchip(*RESNET50, "--sram", 1605632, "--tiles", "never", "--json")
     assert (alone.code, alone.json["status"]) == (3, "INFEASIBLE")
 
 
@@ -52,7 +52,7 @@ def test_what_has_a_place_for_life_shares_nothing(onchip: Program) -> None:
 def test_an_accelerator_says_which_kinds_its_kernels_can(onchip: Program, tmp_path: Path) -> None:
     chip = tmp_path / "chip.yaml"
     chip.write_text(CHIP + "share: {in_place: [Add, Relu]}\n")
-    asked = (*RESNET50, "--accelerator", chip, "--json")
+    asked = (*RESNET50, "--accelerator", chip, "--tiles", "never", "--json")
     assert onchip(*asked).json["status"] == "OPTIMAL"
     assert onchip(*asked, "--share", "none").code == 3
     chip.write_text(CHIP + "share: {in_place: [Mul]}\n")

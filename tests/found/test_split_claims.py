@@ -10,10 +10,10 @@ import pytest
 from onchip.answer.document import Reading, Split
 from onchip.answer.problem import Objective
 from onchip.answer.result import Status
-from onchip.api.plan import NO_PLAN, THIS_SPLIT, Request, plan_network
+from onchip.api.plan import Request, plan_network
+from onchip.api.plan_tilings import NO_PLAN, THIS_TILING
 from onchip.api.target import Target
 from onchip.reports.program.outcome import Outcome
-from support.diamond import Program
 
 SIZE = 64
 """Bytes of each tensor of the network."""
@@ -45,7 +45,7 @@ def test_a_proven_plan_of_one_split_is_feasible_if_another_split_may_be_better(t
 
     assert auto.result.objective_value == SIZE
     assert (auto.result.status, auto.result.lower_bound) == (Status.FEASIBLE, 0)
-    assert auto.result.optimal_among == THIS_SPLIT
+    assert auto.result.optimal_among == THIS_TILING
     assert (always.result.status, always.result.objective_value) == (Status.OPTIMAL, 0)
     assert always.result.optimal_among is None
 
@@ -76,11 +76,3 @@ def test_no_plan_without_spills_of_one_split_is_not_infeasible(tmp_path: Path) -
     result = planned(network(tmp_path), 3 * SIZE, Split.AUTO, Objective.PEAK).result
 
     assert (result.status, result.why_not) == (Status.UNKNOWN, NO_PLAN)
-
-
-def test_the_command_says_which_split_is_proven(onchip: Program, tmp_path: Path) -> None:
-    asked = ("plan", network(tmp_path), "--sram", str(3 * SIZE), "--split", "auto")
-    shown, said = onchip(*asked), onchip(*asked, "--json").json
-
-    assert any(line.split() == ["optimal", "among", *THIS_SPLIT.split()] for line in shown.out.splitlines())
-    assert (said["status"], said["optimal_among"], said["lower_bound"]) == ("FEASIBLE", THIS_SPLIT, 0)

@@ -9,6 +9,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import Count, Durations, Order, Placement, Recomputation, Recompute, Transfers
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
@@ -53,7 +54,8 @@ class Reading:
     scratchpads. `sharing` gives the operators that may write to bytes of their inputs. `states` maps network inputs to
     the outputs that are their next values, in addition to the states in the file. `bands` maps operators to a number of
     equal channel tiles, for operators whose file states the cost of tiles. `recompute` gives whether an operator may
-    run more than once. `partial_bits` is the width of a partial sum (None: 16 bits more than an element, up to 32).
+    run more than once. `tiles` are those of the operators, by name, that do not run whole. `partial_bits` is the width
+    of a partial sum (None: 16 bits more than an element, up to 32).
     """
 
     bits: int | None = None
@@ -69,6 +71,7 @@ class Reading:
     states: Mapping[str, str] = field(default_factory=dict, hash=False)
     bands: Mapping[str, int] = field(default_factory=dict, hash=False)
     recompute: Recompute = Recompute.NEVER
+    tiles: Mapping[str, OperatorTiles] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(cls, bindings: Bindings, granularity: Granularity = Granularity.FUSED) -> Reading:

@@ -60,7 +60,7 @@ def kernels_of(network: Network, reading: Reading, graph: Graph, values: RunValu
 def _model_kernels(network: Network, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
     if reading.cap_tensors:
         raise UsageError(
-            "the plan caps tensors", file=text_of(network), place="reading.cap_tensors", expected="--split auto"
+            "the plan caps tensors", file=text_of(network), place="reading.cap_tensors", expected="--tiles auto"
         )
     if not _has_its_own_bits(network, reading, whole):
         raise UsageError(

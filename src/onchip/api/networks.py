@@ -23,6 +23,7 @@ from onchip.transform.rewrite.attention_apart import AttentionApart, RecurrenceA
 from onchip.transform.rewrite.quantisation import DEQUANTISE, QuantisationFold
 from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in, with_states, with_workspaces
 from onchip.transform.slices.channel_bands import ChannelBands
+from onchip.transform.slices.operators_in_tiles import with_tiles
 from onchip.without_collecting import without_collecting
 
 MODEL_SUFFIXES: Final = (".onnx", ".tflite")
@@ -145,6 +146,13 @@ def fitted_to_scratchpads(problem: Problem, network: Network, reading: Reading) 
         largest = max(memory.capacity_bytes for memory in problem.memories)
         capped = _with_bytes_apart(problem.graph, reading, lambda apart: cap_tensors(apart, largest))
         return replace(problem, graph=capped)
+    if reading.tiles:
+        tiled = _with_bytes_apart(
+            problem.graph,
+            reading,
+            lambda apart: with_tiles(replace(problem, graph=apart), reading.tiles, is_model=is_model(network)),
+        )
+        return replace(problem, graph=tiled)
     has_one_scratchpad_with_states = len(problem.memories) == 1 and problem.graph.states
     if reading.split is Split.AUTO and has_one_scratchpad_with_states and infeasible_operator(problem) is None:
         return problem

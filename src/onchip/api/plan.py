@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final, TypeVar
 
 from onchip.answer.document import Claim, PlanDocument, Reading, Source, Split
+from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Durations, Objective, Order, Placement, Problem, Recomputation, Recompute
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
@@ -15,17 +18,19 @@ from onchip.api.budgets import budgets_of, roomy_problem
 from onchip.api.durations import MAPPING, durations_of
 from onchip.api.networks import Network, fitted_to_scratchpads, is_model, network_to_plan
 from onchip.api.phases import phase
+from onchip.api.plan_tilings import WHOLE_OPERATORS, TiledProblem, for_all_tilings, searches_tilings, tilings_to_plan
 from onchip.api.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.bounds.latency.latency_bounds import LatencyBounds, merged_problem
 from onchip.bounds.latency.ways_to_run import WaysToRun
-from onchip.errors import InternalError, UsageError
+from onchip.errors import InternalError, UnsplitError, UsageError
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.memory.methods import method_named
+from onchip.memory.spill.min_peak import PARAMS as ORDERS
 from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
 from onchip.model.program.recomputation import recomputation_on
 from onchip.model.timeline.mac_count import MACS, MacCount
@@ -35,16 +40,14 @@ from onchip.ops.nests import nests_of_operator
 from onchip.reports.program.outcome import Description, Outcome, Seconds, SharedNeed
 from onchip.scheduling.candidates.in_steps import steps_of
 from onchip.scheduling.candidates.split import can_split
+from onchip.scheduling.tiles.tilings import least_peak_of_tilings
 from onchip.search.budget.clock import Deadline, Stopwatch
-from onchip.search.budget.limits import Limits, WarmStart
+from onchip.search.budget.limits import Limits, Run, WarmStart
 from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage, with_bound, without_bound
 from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
 from onchip.without_collecting import without_collecting
-
-THIS_SPLIT: Final = "plans of this split"
-NO_PLAN: Final = "no plan of this split fits; another split may"
 
 T = TypeVar("T")
 PROCESSOR_SECONDS_TO_FINISH: Final = 1.6e-4
@@ -58,6 +61,7 @@ class Request:
     `share` selects the shared bytes; None: as the accelerator says, or without one as the reading says. `cost` is the
     cycle model for operators without stated cycles, used for latency and recomputation; `recompute_price` is the price
     of a million of these cycles, in the objective's unit, instead of the accelerator's.
+    Tilings are searched with `tiles`; None: where an operator does not fit whole.
     """
 
     network: Network
@@ -71,6 +75,7 @@ class Request:
     share: Share | None = None
     cost: str = MAPPING
     recompute_price: float | None = None
+    tiles: TilesOption | None = TilesOption.NEVER
 
     @property
     def reading_as_shared(self) -> Reading:
@@ -111,28 +116,21 @@ def plan_read_network(
 
     `known` returns earlier answers to a problem before it is solved.
     """
-    method, reading, stage = method_named(request.method), request.reading, started_as_stage(start)
+    reading, stage = request.reading, started_as_stage(start)
     finder = TargetFinder(graph, reading.count, request.limits, stage, deadline)
     (accelerator, min_peak_bytes), budget_seconds = _timed(
         lambda: finder.accelerator(request.target, request.objective)
     )
     whole = _whole_problem(request, graph, accelerator)
-    asked, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
-    asked = replace(
-        asked,
-        durations=_durations(request, asked.graph, accelerator, stage, deadline),
-        recomputation=_runs_again(request, accelerator, asked.graph),
-    )
-    to_finish = deadline.seconds_for(PROCESSOR_SECONDS_TO_FINISH * len(asked.graph.operators))
-    with start(request.limits, deadline.within(deadline.seconds_left - to_finish)) as run:
-        known_run = replace(run, warm_start=known(asked))
-        if splits_are_open(whole, request.network, reading):
-            timed_whole = replace(whole, durations=asked.durations)
-            least = bound_of_all_splits(timed_whole, request.network, accelerator, request.cost)
-            own_run = without_bound(with_bound(known_run, least))
-            result, solve_seconds = _timed(lambda: _with_problem(for_all_splits(method(asked, own_run), least), asked))
-        else:
-            result, solve_seconds = _timed(lambda: _with_problem(method(asked, known_run), asked))
+    planner = _Planner(request, accelerator, whole, stage, deadline, known)
+    if searches_tilings(request.tiles, whole, request.network, reading):
+        (reading, asked, result), solve_seconds = _timed(lambda: planner.in_tiles(start))
+        split_seconds = 0.0
+    else:
+        asked, split_seconds = _timed(lambda: planner.priced(fitted_to_scratchpads(whole, request.network, reading)))
+        with planner.started(start, len(asked.graph.operators)) as run:
+            result, solve_seconds = _timed(lambda: _with_problem(planner.solve(asked, run), asked))
+        result = planner.among_whole_operators(result)
     problem = _as_planned(asked, result)
     figures, verify_seconds = _timed(lambda: _verified(problem, result))
     return Outcome(
@@ -145,6 +143,109 @@ def plan_read_network(
         figures,
         _document(_with_bands(reading, asked.graph, problem.graph), accelerator, problem, result),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """The search for plans of whole operators, of operators split as the reading says, or of the best tiling."""
+
+    request: Request
+    accelerator: Accelerator
+    whole: Problem
+    stage: RunStarter
+    deadline: Deadline
+    known: Callable[[Problem], WarmStart | None]
+
+    @property
+    def is_model(self) -> bool:
+        """Return True if a runtime runs the operators as nodes of a model."""
+        return is_model(self.request.network)
+
+    def priced(self, problem: Problem) -> Problem:
+        """Return the problem with the durations of its operators and the cost of recomputation."""
+        request, graph = self.request, problem.graph
+        durations = _durations(request, graph, self.accelerator, self.stage, self.deadline)
+        return replace(problem, durations=durations, recomputation=_runs_again(request, self.accelerator, graph))
+
+    def started(self, start: RunStarter, operators: int) -> AbstractContextManager[Run]:
+        """Start a run that leaves the time to finish the plan of so many operators."""
+        to_finish = self.deadline.seconds_for(PROCESSOR_SECONDS_TO_FINISH * operators)
+        return start(self.request.limits, self.deadline.within(self.deadline.seconds_left - to_finish))
+
+    def solve(self, problem: Problem, run: Run) -> Result[Plan]:
+        """Plan one problem, with what is known of it."""
+        return method_named(self.request.method)(problem, replace(run, warm_start=self.known(problem)))
+
+    def among_whole_operators(self, result: Result[Plan]) -> Result[Plan]:
+        """Return the result, with its space unless its status holds for all tilings as well."""
+        if result.space or result.answer is None or not can_split(self.whole, is_model=self.is_model):
+            return result
+        is_least = self.whole.objective.counts_transfers and result.objective_value == 0
+        return result if is_least else replace(result, space=WHOLE_OPERATORS)
+
+    def in_tiles(self, start: RunStarter) -> tuple[Reading, Problem, Result[Plan]]:
+        """Plan one tiling after another; return the best plan, with its problem and the reading that reproduces it.
+
+        Each tiling is planned in its own order first, in half of the time left; then the best in any order. The search
+        ends with a plan that no tiling can improve.
+        """
+        whole = self.whole
+        found: list[tuple[TiledProblem, Result[Plan]]] = []
+        least: int | None = None
+        for one in self._tilings(found):
+            tiled = replace(one, problem=self.priced(one.problem))
+            least = self._least(tiled.problem) if least is None else least
+            with self.started(start, len(tiled.problem.graph.operators)) as run:
+                share = run.within(run.seconds_left / 2) if tiled.order else run
+                result = self._of_tiling(tiled, least, share, Order.GIVEN if tiled.order else whole.order)
+                is_over = run.stop is not None
+            found.append((tiled, result))
+            if is_over or result.status is Status.OPTIMAL:
+                break
+        if least is None:
+            raise InternalError("no tiling was tried", place="plan --tiles auto")
+        tiled, result = min(found, key=lambda one: inf if one[1].objective_value is None else one[1].objective_value)
+        if tiled.order and result.status is not Status.OPTIMAL:
+            with self.started(start, len(tiled.problem.graph.operators)) as run:
+                other = self._of_tiling(tiled, least, run, Order.FREE)
+            result = other if _is_better(other, result) or other.optimal_among else result
+        return tiled.reading, tiled.problem, result
+
+    def _tilings(self, found: Sequence[tuple[TiledProblem, Result[Plan]]]) -> Iterator[TiledProblem]:
+        """Yield the tilings to plan; raises UnsplitError if no tiling is left and there is no plan."""
+        try:
+            yield from tilings_to_plan(self.whole, self.request.network, self.request.reading)
+        except UnsplitError:
+            if all(result.answer is None for _, result in found):
+                raise
+
+    def _of_tiling(self, tiled: TiledProblem, least: int, run: Run, order: Order) -> Result[Plan]:
+        """Plan a tiling in its own order or in any; status and bound of the result hold for all tilings.
+
+        A proof for one tiling does not answer the question, so the work for it is limited even without limits.
+        """
+        told = without_bound(with_bound(run, least))
+        is_search = self.request.reading.split is Split.NEVER
+        if is_search and not run.deadline.is_set and run.limits.node_limit is None:
+            told = replace(told, limits=replace(run.limits, node_limit=ORDERS.start_states))
+        result = self.solve(replace(tiled.ordered, order=order), told)
+        if tiled.order and order is Order.GIVEN and result.status is Status.OPTIMAL:
+            result = replace(result, status=Status.FEASIBLE, lower_bound=0)
+        return _with_problem(for_all_tilings(tiled.of_this(result), least), tiled.problem)
+
+    def _least(self, asked: Problem) -> int:
+        """Return a lower bound on the objective for all tilings."""
+        if self.whole.objective is Objective.PEAK:
+            is_one = len(self.whole.memories) == 1
+            return least_peak_of_tilings(self.whole, is_model=self.is_model) if is_one else 0
+        timed = replace(self.whole, durations=asked.durations)
+        return bound_of_all_splits(timed, self.request.network, self.accelerator, self.request.cost)
+
+
+def _is_better(result: Result[Plan], best: Result[Plan]) -> bool:
+    if result.objective_value is None or best.objective_value is None:
+        return best.objective_value is None and result.objective_value is not None
+    return result.objective_value < best.objective_value
 
 
 def _whole_problem(request: Request, graph: Graph, accelerator: Accelerator) -> Problem:
@@ -297,28 +398,6 @@ class RunsAgain:
             place = f"--objective {self.objective}"
             raise UsageError("nothing may run again", place=place, expected="--recompute allowed")
         return None
-
-
-def splits_are_open(problem: Problem, network: Network, reading: Reading) -> bool:
-    """Return True if the reading allows splits, and some operator of the whole network can be split."""
-    if reading.split is Split.NEVER or reading.cap_tensors:
-        return False
-    return can_split(problem, is_model=is_model(network))
-
-
-def for_all_splits(result: Result[Plan], least: int) -> Result[Plan]:
-    """Convert a result of one split to a status and a bound that hold for all splits.
-
-    `least` is a lower bound for all splits. `optimal_among` keeps the proof for this split.
-    """
-    if result.status is Status.INFEASIBLE:
-        return replace(result, status=Status.UNKNOWN, lower_bound=least, why_not=NO_PLAN)
-    if result.objective_value is None:
-        return replace(result, lower_bound=least)
-    if result.objective_value == least:
-        return replace(result, status=Status.OPTIMAL, lower_bound=least)
-    among = THIS_SPLIT if result.status is Status.OPTIMAL else result.optimal_among
-    return replace(result, status=Status.FEASIBLE, lower_bound=least, optimal_among=among)
 
 
 def bound_of_all_splits(problem: Problem, network: Network, accelerator: Accelerator, cost: str) -> int:

@@ -46,7 +46,7 @@ def plan_request(
         target = replace(target, alignment_bytes=options.alignment_bytes)
     method = options.method or ("timed" if objective is Objective.LATENCY else "exact")
     how = objective, options.order, method, options.placement, limits, options.share
-    return Request(network, reading, target, *how, options.cost, options.recompute_price)
+    return Request(network, reading, target, *how, options.cost, options.recompute_price, options.tiles)
 
 
 def map_request(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.answer.document import PlanDocument, Reading, Split
+from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Count, Objective, Order, Placement, Recompute
 from onchip.api.phases import phase
 from onchip.arch.sharing import Share
@@ -32,10 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReadingOptions(ReadingOptions):
-    """Options for the conversion of a network to a graph whose operators fit.
-
-    Raises UsageError for conflicting options.
-    """
+    """Options for the conversion of a network to a graph whose operators fit."""
 
     count: Annotated[
         Count | None,
@@ -45,7 +43,7 @@ class PlanReadingOptions(ReadingOptions):
         ),
     ] = None
     split: Annotated[
-        Split, typer.Option(help="Split operators into tiles: where they do not fit, or not into half the room.")
+        Split, typer.Option(help="Split operators alone: where they do not fit, or not into half the room.")
     ] = Split.NEVER
     cap_tensors: Annotated[
         bool, typer.Option("--cap-tensors", help="Count larger tensors as large as the largest scratchpad.")
@@ -64,10 +62,6 @@ class PlanReadingOptions(ReadingOptions):
     recompute: Annotated[
         Recompute, typer.Option(help="Whether operators may run again instead of keeping or reloading what they write.")
     ] = Recompute.NEVER
-
-    def __post_init__(self) -> None:
-        if self.cap_tensors and self.split is not Split.NEVER:
-            raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
 
     def planned_reading(self, objective: Objective, target: Target) -> Reading:
         """Return the requested reading, with the treatment of tensors that do not fit.
@@ -98,6 +92,13 @@ class PlanArguments:
         str | None, typer.Option(metavar="NAME", help="How to search.", show_default="exact; timed for latency")
     ] = None
     read_as: PlanReadingOptions
+    tiles: Annotated[
+        TilesOption | None,
+        typer.Option(
+            help="Search fused groups of operators in tiles, and operators split alone, or keep operators whole.",
+            show_default="auto where an operator does not fit whole in the only scratchpad",
+        ),
+    ] = None
     placement: Annotated[Placement, typer.Option(help="Tensors come and go, or have one place for life, or none.")] = (
         Placement.DYNAMIC
     )
@@ -130,11 +131,23 @@ class PlanArguments:
         """Return the request; raises InputError for an invalid size, time or dimension."""
         from onchip.api.plan import Request
 
+        self._ensure_one_way_to_fit()
         target, price = self.memories.target, self.recompute_price
         reading, limits = self.read_as.planned_reading(self.objective, target), self.search.limits(self.solver)
         method = self.method or ("timed" if self.objective is Objective.LATENCY else "exact")
         how = self.objective, self.order, method, self.placement
-        return Request(self.network, reading, target, *how, limits, self.share, self.cost, price)
+        return Request(self.network, reading, target, *how, limits, self.share, self.cost, price, self.tiles)
+
+    def _ensure_one_way_to_fit(self) -> None:
+        """Raise UsageError if several options say how operators that do not fit are treated."""
+        ways = {
+            "--cap-tensors": self.read_as.cap_tensors,
+            "--split": self.read_as.split is not Split.NEVER,
+            "--tiles auto": self.tiles is TilesOption.AUTO,
+        }
+        given = [name for name, is_given in ways.items() if is_given]
+        if len(given) > 1:
+            raise UsageError("both are given", place=", ".join(given[:2]), expected="one of them")
 
     @property
     def files(self) -> AnswerFiles:

@@ -83,7 +83,17 @@ def _plan(program: Program, facts: Facts, name: str, *more: object, **instead: s
     asked = {key: facts[key] for key in ("objective", "order", "placement", "method", "count")} | instead
     options = [f"--{key}={value}" for key, value in asked.items()]
     return program.ask(
-        "plan", graph, "--accelerator", accelerator, *options, "-o", program.folder / name, "--json", *more
+        "plan",
+        graph,
+        "--accelerator",
+        accelerator,
+        "--tiles",
+        "never",
+        *options,
+        "-o",
+        program.folder / name,
+        "--json",
+        *more,
     )
 
 

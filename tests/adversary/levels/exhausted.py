@@ -52,7 +52,19 @@ class ExhaustedLevel:
         plan.unlink(missing_ok=True)
         memory = problem.memories[0]
         room = ("--sram", memory.capacity_bytes, "--alignment", memory.alignment_bytes, "--order", facts["order"])
-        asked = ("plan", path, *room, "--objective", facts["objective"], "--share", "all", "--granularity", "raw")
+        asked = (
+            "plan",
+            path,
+            *room,
+            "--tiles",
+            "never",
+            "--objective",
+            facts["objective"],
+            "--share",
+            "all",
+            "--granularity",
+            "raw",
+        )
         ended = program.ask(*asked, "--json", "-o", plan)
         if ended.code == 2:
             return Verdict(refused=True)

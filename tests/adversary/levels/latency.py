@@ -60,7 +60,7 @@ class LatencyLevel:
         plan = program.folder / "plan.json"
         plan.unlink(missing_ok=True)
         asked = ("--objective", "latency", "--order", facts["order"], "--time-limit", facts["limit"])
-        ended = program.ask("plan", graph, "--accelerator", machine, *asked, "-o", plan, "--json")
+        ended = program.ask("plan", graph, "--accelerator", machine, "--tiles", "never", *asked, "-o", plan, "--json")
         if ended.code == 2:
             return Verdict(refused=True)
         net = Net.of_graph(facts["graph"], "all")

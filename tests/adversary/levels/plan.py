@@ -140,7 +140,7 @@ def _bits(facts: Facts) -> list[object]:
 
 
 def _arguments(facts: Facts, graph: Path, capacity: object = None) -> list[object]:
-    arguments: list[object] = ["plan", graph, "--sram", capacity or facts["capacity"], "--json"]
+    arguments: list[object] = ["plan", graph, "--sram", capacity or facts["capacity"], "--tiles", "never", "--json"]
     for option in ("count", "alignment", "objective", "order", "method", "solver"):
         arguments += [f"--{option}", facts[option]]
     arguments += ["--time-limit", facts["seconds"]] if "seconds" in facts else []

@@ -53,7 +53,19 @@ class RecomputeLevel:
         graph = program.write("graph.json", case.file)
         plan = program.folder / "plan.json"
         plan.unlink(missing_ok=True)
-        asked = ["plan", graph, "--sram", facts["capacity"], "--json", "-o", plan, "--recompute", "allowed"]
+        asked = [
+            "plan",
+            graph,
+            "--sram",
+            facts["capacity"],
+            "--tiles",
+            "never",
+            "--json",
+            "-o",
+            plan,
+            "--recompute",
+            "allowed",
+        ]
         for option in ("count", "objective", "order"):
             asked += [f"--{option}", facts[option]]
         if facts["objective"] == "traffic":

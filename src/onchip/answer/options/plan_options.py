@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onchip.answer.document import Split
+from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.choices import as_choices
 from onchip.answer.problem import Count, Order, Placement, Recompute
 from onchip.arch.sharing import Share
@@ -28,6 +29,8 @@ class PlanOptions:
         Planned tensors: by default activations; all for latency if a scratchpad holds weights.
     split
         Whether operators are split into tiles.
+    tiles
+        Whether fused groups of operators in tiles are searched (`auto`); by default where an operator does not fit whole.
     cap_tensors
         Count tensors that are larger than the largest scratchpad as that scratchpad.
     share
@@ -48,6 +51,7 @@ class PlanOptions:
     placement: Placement = Placement.DYNAMIC
     count: Count | None = None
     split: Split = Split.NEVER
+    tiles: TilesOption | None = None
     cap_tensors: bool = False
     share: Share | None = None
     bands: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -57,6 +61,21 @@ class PlanOptions:
     alignment_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        as_choices(self, order=Order, placement=Placement, count=Count, split=Split, share=Share, recompute=Recompute)
-        if self.cap_tensors and self.split is not Split.NEVER:
-            raise UsageError("both are given", place="cap_tensors, split", expected="one of them")
+        as_choices(
+            self,
+            order=Order,
+            placement=Placement,
+            count=Count,
+            split=Split,
+            share=Share,
+            recompute=Recompute,
+            tiles=TilesOption,
+        )
+        ways = {
+            "cap_tensors": self.cap_tensors,
+            "split": self.split is not Split.NEVER,
+            "tiles": self.tiles is TilesOption.AUTO,
+        }
+        given = [name for name, is_given in ways.items() if is_given]
+        if len(given) > 1:
+            raise UsageError("both are given", place=", ".join(given[:2]), expected="one of them")

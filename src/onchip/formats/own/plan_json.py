@@ -13,6 +13,7 @@ from typing import Final, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Split
+from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import (
     Count,
     Durations,
@@ -57,6 +58,13 @@ class SharingFields(TypedDict):
     alias: list[str]
 
 
+class OperatorTilesFields(TypedDict):
+    """Tiles of an operator along a dimension of its output, by their ends in ascending order."""
+
+    axis: int
+    ends: list[int]
+
+
 class PlanReadingFields(BindingFields):
     """Options with which the network file was read."""
 
@@ -69,6 +77,7 @@ class PlanReadingFields(BindingFields):
     states: NotRequired[dict[str, str]]
     bands: NotRequired[dict[str, int]]
     recompute: NotRequired[Recompute]
+    tiles: NotRequired[dict[str, OperatorTilesFields]]
 
 
 class ScratchpadFields(TypedDict):
@@ -192,6 +201,7 @@ def _reading(fields: PlanReadingFields) -> Reading:
         states=fields.get("states", {}),
         bands=fields.get("bands", {}),
         recompute=fields.get("recompute", Recompute.NEVER),
+        tiles={name: OperatorTiles(one["axis"], tuple(one["ends"])) for name, one in fields.get("tiles", {}).items()},
     )
 
 
@@ -322,6 +332,8 @@ def _reading_fields(reading: Reading) -> dict[str, object]:
             "states": dict(sorted(reading.states.items())) or None,
             "bands": dict(sorted(reading.bands.items())) or None,
             "recompute": None if reading.recompute is Recompute.NEVER else reading.recompute,
+            "tiles": {name: {"axis": one.axis, "ends": list(one.ends)} for name, one in sorted(reading.tiles.items())}
+            or None,
         }
     )
 

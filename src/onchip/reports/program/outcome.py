@@ -230,7 +230,7 @@ def arenas_words(figures: Figures) -> str:
     return ": " + ", ".join(f"{name} {arena_bytes:,}" for name, arena_bytes in figures.arenas)
 
 
-SPLIT = "--split auto"
+TILES = "--tiles auto"
 MOST_OPERANDS = 10
 
 
@@ -255,7 +255,7 @@ def infeasible_object(outcome: Outcome) -> Mapping[str, object]:
 def expected_instead(infeasible: InfeasibleOperator) -> str:
     """Return the remedy: tiles, unless no scratchpad may hold one of the operands."""
     oversize = infeasible.oversize
-    return SPLIT if oversize is None or oversize.largest is not None else f"a scratchpad that holds {oversize.operand}"
+    return TILES if oversize is None or oversize.largest is not None else f"a scratchpad that holds {oversize.operand}"
 
 
 def infeasible_words(outcome: Outcome, infeasible: InfeasibleOperator | None) -> str:
@@ -572,7 +572,7 @@ def _status(outcome: Outcome) -> str:
     if infeasible is None:
         return f"INFEASIBLE {infeasible_words(outcome, infeasible)}"
     expected = expected_instead(infeasible)
-    advice = f"{SPLIT} cuts operators into tiles" if expected == SPLIT else f"expected {expected}"
+    advice = f"{TILES} cuts operators into tiles" if expected == TILES else f"expected {expected}"
     return f"INFEASIBLE: {infeasible_words(outcome, infeasible)}; {advice}"
 
 

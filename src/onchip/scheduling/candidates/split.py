@@ -25,6 +25,7 @@ from onchip.scheduling.candidates.choice import Chooser
 from onchip.scheduling.candidates.in_steps import steps_of, with_steps
 from onchip.scheduling.candidates.search import CombinationSearch, Option, OutOfWorkError
 from onchip.transform.slices.emission import emitted
+from onchip.transform.slices.operators_in_tiles import counted_geometries
 from onchip.transform.slices.tile_choice import Cuts, TileChoice, cut
 
 FULL, HALF = 16, 8
@@ -128,13 +129,7 @@ class _Splitting:
 
     @cached_property
     def _geometries(self) -> Geometries:
-        graph, counts = self.problem.graph, self.problem.counts
-        geometries = {each.name: geometry_of(each, graph, is_model=self.is_model) for each in graph.operators}
-        return {
-            name: geometry
-            and replace(geometry, reads=tuple(read for read in geometry.reads if counts(graph.tensor[read.tensor])))
-            for name, geometry in geometries.items()
-        }
+        return counted_geometries(self.problem, is_model=self.is_model)
 
     def _search(self, *, leaves_whole: bool) -> tuple[CombinationSearch, tuple[str, ...]]:
         """Return a search from the first round's choice, and the operators that do not fit in that."""

@@ -15,15 +15,13 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Range, Region, SumPart, Tile
 from onchip.ops.slicing import OperandAccess
 from onchip.transform.slices.bands import Bands, named_bands, tile_of
-from onchip.transform.slices.tile_choice import TileChoice, cut
+from onchip.transform.slices.tile_choice import Split, cut
 
 BandEdges = Mapping[str, Sequence[AbstractSet[int]]]
 """Inner boundaries of the bands, by tensor and dimension."""
 
 
-def emitted(
-    problem: Problem, splits: Mapping[str, TileChoice], fits: Callable[[Graph, Collection[str]], bool]
-) -> Graph:
+def emitted(problem: Problem, splits: Mapping[str, Split], fits: Callable[[Graph, Collection[str]], bool]) -> Graph:
     """Return the graph with these operators in tiles, which replace the operator at its position.
 
     The two tensors of a state are cut alike if `fits` returns True for that graph and these tensors: every operator
@@ -40,7 +38,7 @@ def emitted(
     return _emitted_with(problem, splits, cuts)
 
 
-def _emitted_with(problem: Problem, splits: Mapping[str, TileChoice], cuts: BandEdges) -> Graph:
+def _emitted_with(problem: Problem, splits: Mapping[str, Split], cuts: BandEdges) -> Graph:
     bands = {tensor.name: Bands.of(tensor, cuts[tensor.name]) for tensor in problem.graph.tensors}
     emission = SliceEmission(problem.graph, splits, bands, problem.counts)
     operators = tuple(emission.operators())
@@ -49,7 +47,7 @@ def _emitted_with(problem: Problem, splits: Mapping[str, TileChoice], cuts: Band
 
 
 def operands_of_tiles(
-    problem: Problem, operator: Operator, split: TileChoice | None, cuts: BandEdges
+    problem: Problem, operator: Operator, split: Split | None, cuts: BandEdges
 ) -> Iterator[list[tuple[Operand, int]]]:
     """Yield the counted operands of each of the operator's tiles, or of the operator itself if `split` is None.
 
@@ -72,7 +70,7 @@ class SliceEmission:
     """
 
     graph: Graph
-    splits: Mapping[str, TileChoice]
+    splits: Mapping[str, Split]
     bands: Mapping[str, Bands]
     is_counted: Callable[[Tensor], bool] = lambda _: True
     sums: list[Tensor] = field(default_factory=list)
@@ -82,7 +80,7 @@ class SliceEmission:
         for operator in self.graph.operators:
             yield from self.tiles(operator, self.splits.get(operator.name))
 
-    def tiles(self, operator: Operator, split: TileChoice | None) -> Iterator[Operator]:
+    def tiles(self, operator: Operator, split: Split | None) -> Iterator[Operator]:
         """Yield the operator's tiles, or the operator itself if it is not split."""
         if split is None:
             yield self._with_bands(operator)
@@ -105,7 +103,7 @@ class SliceEmission:
     def _all_bands(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(band.name for name in names for band in self.bands[name].all))
 
-    def _tiles(self, operator: Operator, split: TileChoice) -> Iterator[Operator]:
+    def _tiles(self, operator: Operator, split: Split) -> Iterator[Operator]:
         """Yield the tiles; those that reduce into one region pass the partial sum on in execution order."""
         geometry, axis = split.geometry, split.reduction
         tiles = split.tiles()
@@ -127,7 +125,12 @@ class SliceEmission:
             yield emitted_tile
 
     def _tile_operator(
-        self, operator: Operator, split: TileChoice, tile: tuple[Range, ...], described: Tile, name: str
+        self,
+        operator: Operator,
+        split: Split,
+        tile: tuple[Range, ...],
+        described: Tile,
+        name: str,
     ) -> Operator:
         geometry = split.geometry
         reads = [access for access in geometry.reads if self._is_read(access, split, described.part)]
@@ -145,13 +148,11 @@ class SliceEmission:
             stated=operator.stated.share(prod(stop - start for start, stop in tile), prod(sizes)),
         )
 
-    def _is_read(self, access: OperandAccess, split: TileChoice, part: SumPart) -> bool:
+    def _is_read(self, access: OperandAccess, split: Split, part: SumPart) -> bool:
         """Return True if the tile reads the operand; only the first tile reads operands outside of the sum (a bias)."""
         return not part.adds_to_a_sum or any(span.axis == split.reduction for span in access.spans)
 
-    def _bands_of(
-        self, accesses: Sequence[OperandAccess], tile: tuple[Range, ...], split: TileChoice
-    ) -> dict[str, str]:
+    def _bands_of(self, accesses: Sequence[OperandAccess], tile: tuple[Range, ...], split: Split) -> dict[str, str]:
         """Return each band that the tile needs, with its base tensor, in the operator's order."""
         found: dict[str, str] = {}
         for access in accesses:

@@ -1,0 +1,371 @@
+"""Fused groups: consecutive operators that run tile by tile along an axis of the last one, and the bytes they hold.
+
+Tiles are cut by the operators' own geometry (`ops/derive/geometry.py`), as the emission cuts them. No element is
+computed twice: a border that later tiles read again stays resident, as in the cached overlap modes of DeFiNES.
+docs/tiling.md, *Fused groups*, derives the tiles and their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from math import ceil
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.answer.problem import Problem
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Tensor
+from onchip.ops.slicing import Geometry, OperandAccess, Span, TileAxis
+
+Integers: TypeAlias = NDArray[np.int64]
+FINEST: Final = 0
+"""Tile size of the finest tiles: each step advances the group's finest operator by one element."""
+_ROUNDING: Final = 1e-9
+_MOST_STEPS: Final = 1 << 12
+"""Greatest number of steps of a group; longer axes advance by several elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusedGroup:
+    """The operators [first, stop) in tiles of `tile` elements along an axis of the last one; whole without an axis.
+
+    `peak_bytes` are the most bytes on chip while the group runs, with the tensors that live across it; `tiles` is the
+    number of its tiles.
+    """
+
+    first: int
+    stop: int
+    axis: int | None
+    tile: int
+    peak_bytes: int
+    tiles: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileSteps:
+    """The tiles of a group in execution order, as pairs of an operator's number and the end of its tile on `axes`."""
+
+    axes: Mapping[int, int | None]
+    order: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """The accesses of one operator to a tensor; none if its geometry is unknown."""
+
+    operator: int
+    accesses: tuple[OperandAccess, ...]
+
+
+@dataclass
+class FusedGroups:
+    """The fused groups of a problem's operators in the network's order; operators without a geometry run whole."""
+
+    problem: Problem
+    geometries: Mapping[str, Geometry | None]
+    operators: tuple[Operator, ...] = field(init=False)
+    producer: dict[str, int] = field(init=False)
+    uses: dict[str, list[_Use]] = field(init=False)
+    live_bytes: list[int] = field(init=False)
+    """Bytes on chip before each operator, as far as earlier operators wrote or read them and later ones read them."""
+
+    def __post_init__(self) -> None:
+        graph, counts = self.problem.graph, self.problem.counts
+        self.operators = graph.operators
+        self.producer = {name: at for at, one in enumerate(self.operators) for name in one.outputs}
+        self.uses = {tensor.name: [] for tensor in graph.tensors}
+        for at, operator in enumerate(self.operators):
+            geometry = self.geometries[operator.name]
+            for name in dict.fromkeys(operator.reads):
+                if counts(graph.tensor[name]):
+                    reads = () if geometry is None else tuple(one for one in geometry.reads if one.tensor == name)
+                    self.uses[name].append(_Use(at, reads))
+        self.live_bytes = [0] * (len(self.operators) + 1)
+        for tensor in self.problem.counted_tensors:
+            if uses := self.uses[tensor.name]:
+                start = self.producer.get(tensor.name, uses[0].operator)
+                for at in range(start + 1, uses[-1].operator + 1):
+                    self.live_bytes[at] += tensor.size_bytes
+
+    def geometry(self, number: int) -> Geometry | None:
+        """Return the geometry of an operator by number."""
+        return self.geometries[self.operators[number].name]
+
+    def axes(self, number: int) -> tuple[int, ...]:
+        """Return the axes along which an operator can run in tiles: each one that all of its outputs have."""
+        geometry = self.geometry(number)
+        if geometry is None:
+            return ()
+        return tuple(at for at, axis in enumerate(geometry.axes) if _can_be_tiled(geometry, at, axis))
+
+    def whole(self, number: int) -> FusedGroup:
+        """Return an operator that runs whole, as a group."""
+        graph, operator = self.problem.graph, self.operators[number]
+        new = [name for name in operator.outputs if self.problem.counts(graph.tensor[name])]
+        new += [
+            name
+            for name in dict.fromkeys(operator.reads)
+            if name not in self.producer and self.uses[name] and self.uses[name][0].operator == number
+        ]
+        added = sum(graph.tensor[name].size_bytes for name in new)
+        return FusedGroup(number, number + 1, None, FINEST, self.live_bytes[number] + added, 1)
+
+    def ending_at(
+        self, stop: int, axis: int, tile: int, is_useful: Callable[[int, int], bool], lowest: int = 0
+    ) -> Iterator[FusedGroup]:
+        """Yield the groups of the operators before `stop` in such tiles, the shortest first, down to `lowest`.
+
+        Groups are left out if `is_useful` is False of their first operator and their number of tiles.
+        """
+        tiled = _GroupInTiles(self, stop, axis, tile, lowest)
+        for first in range(stop - 1, tiled.lowest - 1, -1):
+            tiled.extend_to(first)
+            if is_useful(first, tiled.count):
+                yield FusedGroup(first, stop, axis, tile, tiled.peak_bytes(first), tiled.count)
+
+    def steps(self, group: FusedGroup) -> TileSteps:
+        """Return the tiles of a group in execution order."""
+        if group.axis is None:
+            return TileSteps({group.first: None}, ((group.first, 1),))
+        tiled = _GroupInTiles(self, group.stop, group.axis, group.tile, group.first)
+        numbers = range(group.first, group.stop)
+        for first in reversed(numbers):
+            tiled.extend_to(first)
+        is_tile = np.stack([tiled.advances[number] > 0 for number in numbers], axis=1)
+        order = (
+            (group.first + int(at), int(tiled.ends[group.first + int(at)][step])) for step, at in np.argwhere(is_tile)
+        )
+        return TileSteps({number: tiled.axes[number] for number in numbers}, tuple(order))
+
+
+class _GroupInTiles:
+    """The operators [first, stop) in tiles; `first` falls one by one to `lowest`.
+
+    A step moves the last operator ahead by `pace` elements, and each other one to what its readers need, or
+    proportionally before they need it. All operators of a step run in the network's order.
+    """
+
+    def __init__(self, groups: FusedGroups, stop: int, axis: int, tile: int, lowest: int) -> None:
+        self.groups, self.stop = groups, stop
+        self.axes: dict[int, int | None] = {stop - 1: axis}
+        self._places = {stop - 1: (1.0, 0.0)}  # of tiled operators: scale and shift of the last one's position
+        self.lowest = stop - 1
+        while self.lowest > lowest and self._link(self.lowest - 1):
+            self.lowest -= 1
+        self._place = self._timeline(tile)
+        self.ends: dict[int, Integers] = {}
+        self.advances: dict[int, Integers] = {}
+        self.count = 0
+        shape = len(self._place), stop - self.lowest
+        self._added, self._freed = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        self._counted: dict[str, list[tuple[bool, int, Integers]]] = {}
+
+    def _link(self, number: int) -> bool:
+        """Choose the axis along which an operator is tiled; False if it would have to run whole before its reader."""
+        groups, geometry = self.groups, self.groups.geometry(number)
+        chosen, places = set[int | None](), list[tuple[float, float]]()
+        readers = [use for name in groups.operators[number].outputs for use in self._readers(name)]
+        if any(self.axes[use.operator] is None for use in readers):
+            return False
+        writes = {} if geometry is None else {write.tensor: write for write in geometry.writes}
+        for name in groups.operators[number].outputs:
+            for use in self._readers(name):
+                dimension = _dimension(use.accesses, self.axes[use.operator])
+                if dimension is None or name not in writes:
+                    chosen.add(None)
+                    continue
+                chosen.add(writes[name].spans[dimension].axis)
+                scale, shift = self._places[use.operator]
+                for span in (access.spans[dimension] for access in use.accesses):
+                    slope = span.step / span.per
+                    places.append((slope * scale, slope * (shift - span.per) + span.offset + span.extent))
+        axis = chosen.pop() if len(chosen) == 1 else None
+        if axis is None or geometry is None or not _can_be_tiled(geometry, axis, geometry.axes[axis], least=1):
+            self.axes[number] = None
+            return True
+        self.axes[number] = axis
+        self._places[number] = max(scale for scale, _ in places), max(shift for _, shift in places)
+        return True
+
+    def _readers(self, tensor: str) -> list[_Use]:
+        return [use for use in self.groups.uses[tensor] if use.operator in self.axes]
+
+    def _size(self, number: int) -> int:
+        axis, geometry = self.axes[number], self.groups.geometry(number)
+        return 1 if axis is None or geometry is None else geometry.axes[axis].size
+
+    def _timeline(self, tile: int) -> NDArray[np.float64]:
+        """Return the position of the last operator after each step, negative while earlier ones fill its borders."""
+        size = self._size(self.stop - 1)
+        pace = 1 / max(1.0, *(scale for scale, _ in self._places.values())) if tile == FINEST else float(tile)
+        ahead = max(shift / scale for scale, shift in self._places.values())
+        pace = max(pace, (size + ahead) / _MOST_STEPS)
+        steps = ceil(size / pace - _ROUNDING)
+        return np.arange(1 - ceil(max(ahead, 0.0) / pace), steps + 1).astype(np.float64) * pace
+
+    def extend_to(self, number: int) -> None:
+        """Put the operator before the group in front of it."""
+        size, outputs = self._size(number), self.groups.operators[number].outputs
+        if number == self.stop - 1:
+            ends = np.clip(np.floor(self._place + _ROUNDING), 0, size).astype(np.int64)
+        else:
+            ends = self._needed(number, outputs)
+            if number in self._places:
+                scale, shift = self._places[number]
+                early = np.floor(scale * self._place + (shift + _ROUNDING)).astype(np.int64)
+                ends = np.minimum(np.maximum(ends, early), size)
+        self.ends[number] = ends
+        self.advances[number] = _differences(ends)
+        self.count += int(np.count_nonzero(self.advances[number]))
+        for name in dict.fromkeys((*outputs, *self.groups.operators[number].reads)):
+            if self.groups.problem.counts(self.groups.problem.graph.tensor[name]):
+                self._count(name)
+
+    def _needed(self, number: int, outputs: tuple[str, ...]) -> Integers:
+        """Return the ends that the readers' tiles need; an operator without readers in the group runs last."""
+        needed = np.zeros(len(self._place), np.int64)
+        readers = [(name, use) for name in outputs for use in self._within(name)]
+        for name, use in readers:
+            table = self._tables(name, use, self._dimension_written(number, name))[0]
+            needed = np.maximum(needed, table[self.ends[use.operator]])
+        if not readers:
+            needed[-1] = self._size(number)
+        return needed if self.axes[number] is not None else np.minimum(needed, 1)
+
+    def _within(self, tensor: str) -> list[_Use]:
+        return [use for use in self.groups.uses[tensor] if use.operator in self.ends]
+
+    def _dimension_written(self, number: int, name: str) -> int | None:
+        geometry = self.groups.geometry(number)
+        writes = () if geometry is None else geometry.writes
+        return _dimension(tuple(one for one in writes if one.tensor == name), self.axes[number])
+
+    def _tables(self, name: str, use: _Use, dimension: int | None) -> tuple[Integers, Integers]:
+        """Return, by end of the reader's tile, the elements read so far and the first element that is read later.
+
+        They count along a dimension of the tensor; without one, the whole tensor is one element.
+        """
+        axis, tensor = self.axes[use.operator], self.groups.problem.graph.tensor[name]
+        length = 1 if dimension is None else (tensor.shape or (1,))[dimension]
+        if dimension is None or _dimension(use.accesses, axis) != dimension:
+            return _whole_tables(self._size(use.operator), length)
+        tables = [_span_tables(access.spans[dimension], self._size(use.operator)) for access in use.accesses]
+        if len(tables) == 1:
+            return tables[0]
+        return np.max([one for one, _ in tables], axis=0), np.min([one for _, one in tables], axis=0)
+
+    def _count(self, name: str) -> None:
+        """Count a tensor of the group anew: where its bytes come to the chip and where they leave it."""
+        for is_added, column, change in self._counted.pop(name, ()):
+            (self._added if is_added else self._freed)[:, column] -= change
+        changes = [
+            (is_added, number - self.lowest, change)
+            for is_added, number, change in self._changes(self.groups.problem.graph.tensor[name])
+        ]
+        self._counted[name] = changes
+        for is_added, column, change in changes:
+            (self._added if is_added else self._freed)[:, column] += change
+
+    def _changes(self, tensor: Tensor) -> Iterator[tuple[bool, int, Integers]]:
+        """Yield the bytes of a tensor that each operator adds (True) or frees in each step.
+
+        A tensor from before the group counts whole if its readers are tiled along several of its dimensions.
+        """
+        every, uses = self.groups.uses[tensor.name], self._within(tensor.name)
+        writer = self.groups.producer.get(tensor.name)
+        is_written = writer is not None and writer in self.ends
+        if is_written and writer is not None:
+            dimension = self._dimension_written(writer, tensor.name)
+        else:
+            found = {_dimension(use.accesses, self.axes[use.operator]) for use in uses} - {None}
+            dimension = found.pop() if len(found) == 1 else None
+        unit = tensor.size_bytes if dimension is None else tensor.size_bytes // (tensor.shape or (1,))[dimension]
+        tables = [self._tables(tensor.name, use, dimension) for use in uses]
+        if is_written and writer is not None:
+            made = self.advances[writer] * unit
+            yield True, writer, made
+            if not every:
+                yield False, writer, made
+        elif writer is None and len(uses) and every[0].operator == uses[0].operator:
+            seen = np.stack(
+                [stop[self.ends[use.operator]] for use, (stop, _) in zip(uses, tables, strict=True)], axis=1
+            )
+            loaded = _differences(np.maximum.accumulate(seen.reshape(-1))).reshape(seen.shape)
+            for use, change in zip(uses, (loaded * unit).T, strict=True):
+                yield True, use.operator, change
+        if uses and every[-1].operator < self.stop and every[-1].operator == uses[-1].operator:
+            starts = [start[self.ends[use.operator]] for use, (_, start) in zip(uses, tables, strict=True)]
+            for use, change in zip(uses, _gone(starts), strict=True):
+                yield False, use.operator, change * unit
+
+    def peak_bytes(self, first: int) -> int:
+        """Return the most bytes on chip while the group runs from operator `first` on."""
+        added, freed = (
+            self._added[:, first - self.lowest :].reshape(-1),
+            self._freed[:, first - self.lowest :].reshape(-1),
+        )
+        held = np.cumsum(added - freed) + freed
+        return self.groups.live_bytes[first] + int(held.max())
+
+
+def _can_be_tiled(geometry: Geometry, at: int, axis: TileAxis, least: int = 2) -> bool:
+    """Return True if an operator can run in tiles along an axis: elements of all outputs are those of the axis."""
+    if axis.size < least or axis.is_reduction:
+        return False
+    for write in geometry.writes:
+        dimension = _dimension((write,), at)
+        if dimension is None:
+            return False
+        span = write.spans[dimension]
+        if (span.per, span.step, span.offset, span.extent, span.size) != (1, 1, 0, 1, axis.size):
+            return False
+    return True
+
+
+def _dimension(accesses: tuple[OperandAccess, ...], axis: int | None) -> int | None:
+    """Return the dimension of a tensor that depends on the axis in all accesses, or None."""
+    if axis is None or not accesses:
+        return None
+    found = {at for access in accesses for at, span in enumerate(access.spans) if span.axis == axis}
+    is_everywhere = all(any(span.axis == axis for span in access.spans) for access in accesses)
+    return found.pop() if len(found) == 1 and is_everywhere else None
+
+
+@cache
+def _whole_tables(size: int, length: int) -> tuple[Integers, Integers]:
+    stops, starts = np.full(size + 1, length, np.int64), np.zeros(size + 1, np.int64)
+    stops[0], starts[size] = 0, length
+    return stops, starts
+
+
+@cache
+def _span_tables(span: Span, size: int) -> tuple[Integers, Integers]:
+    stops = [0, *(span.range(0, end, size)[1] for end in range(1, size + 1))]
+    starts = [*(span.range(end, end + 1, size)[0] for end in range(size)), span.size]
+    return np.array(stops, np.int64), np.array(starts, np.int64)
+
+
+def _differences(values: Integers) -> Integers:
+    found = values.copy()
+    found[1:] -= values[:-1]
+    return found
+
+
+def _gone(starts: list[Integers]) -> list[Integers]:
+    """Return the elements that no reader needs any more after each of the readers, in each step."""
+    if len(starts) == 1:
+        return [_differences(starts[0])]
+    later = np.stack(starts, axis=1)
+    earlier = np.concatenate((np.zeros((1, len(starts)), np.int64), later[:-1]))
+    dead = np.stack(
+        [
+            np.min(np.concatenate((later[:, : at + 1], earlier[:, at + 1 :]), axis=1), axis=1)
+            for at in range(len(starts))
+        ],
+        axis=1,
+    )
+    return list(_differences(dead.reshape(-1)).reshape(dead.shape).T)

@@ -1,0 +1,108 @@
+"""`plan --tiles`: the tiling found, the scope of status and bound, and the file that records it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onchip.answer.document import Reading
+from onchip.answer.operator_tiles import TilesOption
+from onchip.answer.problem import Count, Objective, Order
+from onchip.answer.result import Status
+from onchip.api.check_plan import check_plan
+from onchip.api.kernels import RunValues
+from onchip.api.plan import Request, plan_network
+from onchip.api.plan_tilings import THIS_TILING, WHOLE_OPERATORS
+from onchip.api.run_plan import run_plan
+from onchip.api.target import Target
+from onchip.errors import UnsplitError, UsageError
+from onchip.formats.own.graph_json import write_graph
+from onchip.formats.own.plan_json import write_plan
+from onchip.reports.program.outcome import Outcome
+from support.tiled import Network, convolution
+
+WHOLE_NEED = 12 * 64 * 2
+"""Bytes of the depthwise convolution's two maps."""
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """An inverted bottleneck of 2, 12 and 2 channels with 8 x 8 pixels."""
+    small = Network(8)
+    image = small.input(1, 2, 8, 8)
+    wide = convolution(small, image, 12, (1, 1)) or ""
+    deep = convolution(small, wide, 12, (3, 3), groups=12) or ""
+    narrow = convolution(small, deep, 2, (1, 1)) or ""
+    small.add("Add", [image, narrow], small.shape(image))
+    path = tmp_path / "network.json"
+    write_graph(small.graph(), path)
+    return path
+
+
+def planned(
+    network: Path,
+    sram_bytes: int | None,
+    tiles: TilesOption | None = None,
+    objective: Objective = Objective.TRAFFIC,
+    count: Count = Count.ACTIVATIONS,
+) -> Outcome:
+    return plan_network(Request(str(network), Reading(count=count), Target(sram_bytes), objective, tiles=tiles))
+
+
+def test_tiles_are_the_default_where_an_operator_does_not_fit(network: Path) -> None:
+    result = planned(network, WHOLE_NEED // 2).result
+    assert (result.status, result.objective_value, result.space) == (Status.OPTIMAL, 0, None)
+
+
+def test_whole_operators_are_the_default_where_all_fit(network: Path) -> None:
+    outcome = planned(network, None, objective=Objective.PEAK)
+    assert (outcome.result.status, outcome.result.space) == (Status.OPTIMAL, WHOLE_OPERATORS)
+    assert len(outcome.problem.graph.operators) == 4
+
+
+def test_never_keeps_operators_whole(network: Path) -> None:
+    assert planned(network, WHOLE_NEED // 2, TilesOption.NEVER).result.status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("count", list(Count))
+def test_the_least_arena_of_a_tiling_is_not_claimed_to_be_that_of_all(network: Path, count: Count) -> None:
+    result = planned(network, None, TilesOption.AUTO, Objective.PEAK, count).result
+    assert result.objective_value is not None
+    assert result.objective_value < WHOLE_NEED / 2
+    assert result.status is Status.FEASIBLE
+    assert result.lower_bound < result.objective_value
+    assert result.optimal_among in (THIS_TILING, None)
+
+
+def test_a_scratchpad_smaller_than_the_smallest_part_is_proven_infeasible(network: Path) -> None:
+    with pytest.raises(UnsplitError) as refused:
+        planned(network, 9)
+    assert refused.value.is_proven
+
+
+@pytest.mark.parametrize("objective", [Objective.TRAFFIC, Objective.PEAK])
+def test_a_plan_file_records_its_tiles(network: Path, objective: Objective, tmp_path: Path) -> None:
+    outcome, file = planned(network, WHOLE_NEED // 2, TilesOption.AUTO, objective), tmp_path / "plan.json"
+    assert outcome.document is not None
+    assert outcome.document.reading.tiles
+    write_plan(outcome.document, file)
+    check = check_plan(file, str(network), Target(), {})
+    assert check.verdict.is_legal
+    assert check.sha256 == outcome.document.graph.sha256
+
+
+def test_tiles_need_an_order_of_their_own(network: Path) -> None:
+    request = Request(str(network), Reading(), Target(WHOLE_NEED), order=Order.GIVEN, tiles=TilesOption.AUTO)
+    with pytest.raises(UsageError, match="the order of the tiles is searched"):
+        plan_network(request)
+
+
+@pytest.mark.parametrize("count", list(Count))
+def test_tiles_compute_the_values_of_the_network(network: Path, count: Count, tmp_path: Path) -> None:
+    outcome, file = planned(network, None, TilesOption.AUTO, Objective.PEAK, count), tmp_path / "plan.json"
+    assert outcome.document is not None
+    assert outcome.document.reading.tiles
+    write_plan(outcome.document, file)
+    execution = run_plan(file, str(network), RunValues())
+    assert execution.is_right

@@ -1,0 +1,224 @@
+"""Fused groups in tiles: their peaks against the tiles themselves, their search against brute force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.answer.operator_tiles import OperatorTiles
+from onchip.answer.problem import Count, Objective, Problem
+from onchip.answer.result import Status
+from onchip.api.plan import plan_problem
+from onchip.errors import GraphError
+from onchip.ir.graph import Graph
+from onchip.memory.spill.min_peak import peak_of_order
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.scheduling.tiles.group_tiles import FINEST, FusedGroup, FusedGroups
+from onchip.scheduling.tiles.search import groups_of_few_tiles, groups_of_least_peak, tile_sizes
+from onchip.scheduling.tiles.tilings import NetworkTiling, least_peak_of_tilings, tiling_of, tilings
+from onchip.transform.slices.operators_in_tiles import counted_geometries, with_tiles
+from support.tiled import Network, convolution, gemm, networks, pool, problem_of
+
+ROOMY = 1 << 30
+
+
+@st.composite
+def problems(draw: st.DrawFn, most_operators: int = 4) -> Problem:
+    return problem_of(draw(networks(most_operators)), ROOMY, count=draw(st.sampled_from(Count)))
+
+
+def groups_of(problem: Problem) -> FusedGroups:
+    return FusedGroups(problem, counted_geometries(problem, is_model=False))
+
+
+def in_order(problem: Problem, tiling: NetworkTiling) -> Problem:
+    """The problem of a tiling, with the tiles in the tiling's order."""
+    graph = with_tiles(problem, tiling.tiles, is_model=False)
+    assert sorted(tiling.order) == sorted(graph.operator)
+    return replace(problem, graph=replace(graph, operators=tuple(map(graph.operator.__getitem__, tiling.order))))
+
+
+def peak_in_order(problem: Problem) -> int:
+    return peak_of_order(IndexedProblem.of(problem), range(len(problem.graph.operators)))
+
+
+def partitions(groups: FusedGroups, sizes: tuple[int, ...] | None = None) -> Iterator[tuple[FusedGroup, ...]]:
+    """All partitions of the operators into groups, in all tiles of these sizes, or of those that the search tries."""
+    count = len(groups.operators)
+    ending: dict[int, list[FusedGroup]] = {stop: [groups.whole(stop - 1)] for stop in range(1, count + 1)}
+    for stop in range(1, count + 1):
+        for axis in groups.axes(stop - 1):
+            for tile in sizes or tile_sizes(groups, stop - 1, axis):
+                ending[stop] += groups.ending_at(stop, axis, tile, lambda _, __: True)
+
+    def until(stop: int) -> Iterator[tuple[FusedGroup, ...]]:
+        if stop == 0:
+            yield ()
+        for last in ending.get(stop, ()):
+            for before in until(last.first):
+                yield (*before, last)
+
+    return until(count)
+
+
+def inverted_bottleneck(size: int = 8) -> Graph:
+    network = Network(8)
+    image = network.input(1, 2, size, size)
+    wide = convolution(network, image, 12, (1, 1)) or ""
+    deep = convolution(network, wide, 12, (3, 3), groups=12) or ""
+    narrow = convolution(network, deep, 2, (1, 1)) or ""
+    network.add("Add", [image, narrow], network.shape(image))
+    return network.graph()
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(problems(), st.data())
+def test_the_tiles_of_groups_in_order_need_no_more_than_the_groups(problem: Problem, data: st.DataObject) -> None:
+    groups = groups_of(problem)
+    chosen: list[FusedGroup] = []
+    stop = len(groups.operators)
+    while stop:
+        options = [groups.whole(stop - 1)]
+        for axis in groups.axes(stop - 1):
+            tile = data.draw(st.sampled_from(tile_sizes(groups, stop - 1, axis)))
+            options += groups.ending_at(stop, axis, tile, lambda _, __: True)
+        chosen.insert(0, data.draw(st.sampled_from(options)))
+        stop = chosen[0].first
+    tiling = tiling_of(groups, chosen)
+    assert len(tiling.order) == sum(group.tiles for group in chosen)
+    assert peak_in_order(in_order(problem, tiling)) <= tiling.peak_bytes
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(problems(3))
+def test_the_least_peak_is_that_of_all_partitions_in_finest_tiles(problem: Problem) -> None:
+    groups = groups_of(problem)
+    found = max(group.peak_bytes for group in groups_of_least_peak(groups))
+    assert found == min(max(group.peak_bytes for group in one) for one in partitions(groups, (FINEST,)))
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(problems(3), st.sampled_from((0.5, 0.7, 0.9, 1.0)))
+def test_the_fewest_tiles_are_those_of_all_partitions_that_fit(problem: Problem, share: float) -> None:
+    groups = groups_of(problem)
+    capacity = int(share * max(groups.whole(number).peak_bytes for number in range(len(groups.operators))))
+    fitting = [one for one in partitions(groups) if all(group.peak_bytes <= capacity for group in one)]
+    found = groups_of_few_tiles(groups, capacity)
+    if found is None:
+        assert not fitting
+    else:
+        assert all(group.peak_bytes <= capacity for group in found)
+        assert sum(group.tiles for group in found) == min(sum(group.tiles for group in one) for one in fitting)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(problems(3), st.data())
+def test_no_tiling_needs_less_than_the_bound(problem: Problem, data: st.DataObject) -> None:
+    bound = least_peak_of_tilings(problem, is_model=False)
+    tiles = {}
+    for name, geometry in counted_geometries(problem, is_model=False).items():
+        axes = [at for at, axis in enumerate(geometry.axes if geometry else ()) if not axis.is_reduction]
+        if axes and geometry:
+            axis = data.draw(st.sampled_from(axes))
+            size = geometry.axes[axis].size
+            inner = data.draw(st.sets(st.integers(1, size), max_size=size))
+            tiles[name] = OperatorTiles(axis, tuple(sorted({*inner, size})))
+    tiled = replace(problem, graph=with_tiles(problem, tiles, is_model=False))
+    needs = (sum(each.size_bytes for each in tiled.operands(one)) for one in tiled.graph.operators)
+    assert bound <= max(needs)
+
+
+def test_rows_of_an_inverted_bottleneck_need_a_fraction_of_its_maps() -> None:
+    problem = problem_of(inverted_bottleneck(), ROOMY, count=Count.ACTIVATIONS)
+    (least,) = list(tilings(problem, is_model=False))[-1:]
+    result = plan_problem(replace(in_order(problem, least), objective=Objective.PEAK))
+    whole = plan_problem(replace(problem, objective=Objective.PEAK))
+    assert result.objective_value is not None
+    assert whole.objective_value is not None
+    assert peak_in_order(in_order(problem, least)) == least.peak_bytes
+    assert result.objective_value <= least.peak_bytes < whole.objective_value / 3
+
+
+@pytest.mark.parametrize("tile", [FINEST, 1, 2, 3, 8])
+def test_the_peak_of_a_group_is_that_of_its_tiles_in_order(tile: int) -> None:
+    problem = problem_of(inverted_bottleneck(), ROOMY, count=Count.ACTIVATIONS)
+    groups = groups_of(problem)
+    for group in groups.ending_at(4, 2, tile, lambda _, __: True):
+        before = [groups.whole(number) for number in range(group.first)]
+        tiling = tiling_of(groups, [*before, group])
+        assert peak_in_order(in_order(problem, tiling)) == tiling.peak_bytes
+
+
+def test_a_pool_over_all_pixels_runs_in_tiles_of_channels() -> None:
+    network = Network(8)
+    image = network.input(1, 4, 6, 6)
+    wide = convolution(network, image, 32, (1, 1)) or ""
+    pooled = network.add("GlobalAveragePool", [wide], (1, 32, 1, 1))
+    gemm(network, pooled, 5)
+    problem = problem_of(network.graph(), ROOMY, count=Count.ACTIVATIONS)
+    least = list(tilings(problem, is_model=False))[-1]
+    assert {name: one.axis for name, one in least.tiles.items()} == {"conv0": 1, "globalaveragepool1": 1}
+    assert least.peak_bytes == 4 * 36 + 31 + 36
+
+
+@pytest.mark.parametrize(
+    ("tiles", "what"),
+    [
+        ({"conv9": OperatorTiles(2, (4, 8))}, "no such operator"),
+        ({"conv0": OperatorTiles(2, (4, 7))}, "the last tile ends at 7"),
+        ({"conv0": OperatorTiles(4, (2, 12))}, "not cut along axis 4"),
+    ],
+)
+def test_tiles_of_another_network_are_refused(tiles: dict[str, OperatorTiles], what: str) -> None:
+    problem = problem_of(inverted_bottleneck(), ROOMY)
+    with pytest.raises(GraphError, match=what):
+        with_tiles(problem, tiles, is_model=False)
+
+
+def test_an_empty_tile_is_refused() -> None:
+    with pytest.raises(GraphError, match="empty tile"):
+        OperatorTiles(2, (4, 4))
+
+
+def tiny() -> Iterator[Graph]:
+    """Networks whose tilings can be listed."""
+    for kernel, count in product((1, 2), (2, 3)):
+        network = Network(8)
+        image = network.input(1, 1, 4, 1)
+        for _ in range(count - 1):
+            image = convolution(network, image, 1, (kernel, 1), pads="VALID") or image
+        pool(network, image, "MaxPool", 1, 1, 0)
+        yield network.graph()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", list(tiny()))
+def test_no_bound_or_proof_contradicts_any_tiling_in_any_order(graph: Graph) -> None:
+    """All cuts of each operator's rows; each tiling is planned exactly, with its order, residencies and addresses."""
+    problem = problem_of(graph, ROOMY, count=Count.ACTIVATIONS)
+    peak = replace(problem, objective=Objective.PEAK)
+    sizes = {name: problem.graph.tensor[f"{name}.out"].shape[2] for name in problem.graph.operator}
+    cuts = [list(_subsets(size)) for size in sizes.values()]
+    values = []
+    for ends in product(*cuts):
+        tiles = {name: OperatorTiles(2, one) for name, one in zip(sizes, ends, strict=True)}
+        result = plan_problem(replace(peak, graph=with_tiles(peak, tiles, is_model=False)))
+        assert result.status is Status.OPTIMAL
+        values.append(result.objective_value)
+    least = min(value for value in values if value is not None)
+    best = min(tiling.peak_bytes for tiling in tilings(peak, is_model=False))
+    assert least_peak_of_tilings(peak, is_model=False) <= least <= best
+
+
+def _subsets(size: int) -> Iterator[tuple[int, ...]]:
+    for taken in product((False, True), repeat=size - 1):
+        yield (*(at + 1 for at, is_end in enumerate(taken) if is_end), size)
