@@ -30,7 +30,7 @@ class PlanOptions:
     split
         Whether operators are split into tiles.
     tiles
-        Whether fused groups of operators in tiles are searched (`auto`); by default where an operator does not fit whole.
+        Whether fused groups in tiles are searched (`auto`); by default where an operator does not fit whole.
     cap_tensors
         Count tensors that are larger than the largest scratchpad as that scratchpad.
     share
