@@ -238,7 +238,7 @@ def test_a_window_planned_anew_saves_what_it_says_and_leaves_a_legal_plan(seed: 
 def test_a_window_of_all_steps_ends_at_the_optimum(seed: int) -> None:
     indexed = IndexedProblem.of(some_problem(seed, 12))
     plan = belady_plan(indexed)
-    WindowMoves().improve(plan, Run())
+    list(WindowMoves().improve(plan, Run()))
     assert plan.cost == least_in_bytes(indexed)
     assert_legal_in_bytes(plan)
 
@@ -263,7 +263,7 @@ def test_windows_are_moved_by_several_workers_and_searched_until_they_are_at_the
     while len(costs) < 2 or costs[-1] < costs[-2]:
         searched.clear()
         moves.begin_again()
-        moves.improve(plan, Run(Limits(workers=workers)))
+        list(moves.improve(plan, Run(Limits(workers=workers))))
         costs.append(plan.cost)
 
     assert costs[1] < costs[0]
@@ -271,7 +271,7 @@ def test_windows_are_moved_by_several_workers_and_searched_until_they_are_at_the
     assert_legal_in_bytes(plan)
     searched.clear()
     moves.begin_again()
-    moves.improve(plan, Run(Limits(workers=workers)))
+    list(moves.improve(plan, Run(Limits(workers=workers))))
     assert not searched
 
 

@@ -128,11 +128,16 @@ class OneOrderPlanner:
         ]
         Portfolio(self._incumbent, strategies, Budget(self._run)).solve()
 
-    def place_soon(self, schedule: OperatorSchedule) -> None:
-        """Offer the schedule, or one near it, if addresses are found soon."""
-        placer, problem = LayoutPlacer(self._indexed, schedule), packing_problem(self._indexed, schedule)
+    def place_by_beams(self, schedule: OperatorSchedule) -> None:
+        """Offer plans near the schedule that narrow beams find at once."""
+        placer = LayoutPlacer(self._indexed, schedule)
         for width in (PARAMS.first_width, PARAMS.width_growth * PARAMS.first_width):
             self._place(placer, width)
+
+    def place_soon(self, schedule: OperatorSchedule) -> None:
+        """Offer the schedule, or one near it, if addresses are found soon."""
+        self.place_by_beams(schedule)
+        problem = packing_problem(self._indexed, schedule)
         dear, value = PARAMS.dear_addresses * non_compulsory_cost(self._indexed, schedule), self._incumbent.value
         is_dear = value is not None and value > dear
         if not self._is_over and not is_dear and not has_too_many_pairs(problem.buffers, PACKING.searched_pairs):
@@ -272,17 +277,23 @@ class AnyOrderPlanner:
             if is_short or self._much_surely_waits(plan.cost)
             else WindowMoves(WINDOWS.widest_before_addresses)
         )
-        moves.improve(plan, without_figures(turn.part(3)))
+        self._improve(plan, moves, turn.part(3))
         if is_short or self._much_surely_waits(self._incumbent.value or plan.cost):
             found = MovablePlan(self._indexed, self._residencies(plan.order, plan.schedule, turn.part(2)))
             if found.cost < plan.cost:
                 moves.begin_again()
-            moves.improve(found, without_figures(turn.part(2)))
+            self._improve(found, moves, turn.part(2))
             plan = found
         self._schedule = plan.schedule
         self._place_soon(self._schedule, turn.run)
         self._has_ordered.set()
         yield
+
+    def _improve(self, plan: MovablePlan, moves: WindowMoves, run: Run) -> None:
+        """Move windows, and place the plan by narrow beams after each width."""
+        for _ in moves.improve(plan, without_figures(run)):
+            if (planner := self._planner_near(plan.schedule, run)) is not None:
+                planner.place_by_beams(plan.schedule)
 
     def _residencies(self, order: Sequence[int], known: OperatorSchedule | None, run: Run) -> OperatorSchedule:
         """Return the cheapest schedule found for an order; it costs no more than the known one."""

@@ -248,8 +248,8 @@ class WindowMoves:
         """Take note that the plan is another one: narrow windows come first again."""
         self._widths = [width for width in PARAMS.widths if width <= self._widest]
 
-    def improve(self, plan: MovablePlan, run: Run) -> None:
-        """Reorder each window, from narrow to wide ones; the cost never rises.
+    def improve(self, plan: MovablePlan, run: Run) -> Iterator[None]:
+        """Reorder each window, from narrow to wide ones, and yield after each width; the cost never rises.
 
         The next call goes on where the run ended.
         """
@@ -264,6 +264,7 @@ class WindowMoves:
                     break
             self._widths.pop(0)
             run.report(None, 0, f"orders within {width} steps")
+            yield
 
     def _go_over(self, plan: MovablePlan, width: int, run: Run) -> None:
         alone = of_one_worker(without_figures(run))
