@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
 
 from onchip.answer.packing import Overflow, Packing, PackingProblem
 from onchip.memory.allocate.sections import lives_of, overlapping_pairs
 from onchip.native import StopToken, fill_within, sweep_within
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched
+
+NO_CAPACITY: Final = 1 << 62
+"""Capacity of a problem in which the topmost gap is taken last."""
 
 
 class BestFit:
@@ -94,26 +99,7 @@ def order_by_size(problem: PackingProblem) -> list[int]:
 
 def place_by_size(problem: PackingProblem) -> tuple[int, ...]:
     """Return the offsets in bytes; the arena may end above the capacity."""
-    neighbours = overlapping_pairs(problem.buffers)
-    offsets = [-1] * len(problem.buffers)
-    for index in order_by_size(problem):
-        placed = sorted(
-            (offsets[other], problem.buffers[other].size_bytes) for other in neighbours[index] if offsets[other] >= 0
-        )
-        offsets[index] = _tightest_gap(placed, problem.buffers[index].size_bytes, problem.alignment_bytes)
-    return tuple(offsets)
-
-
-def _tightest_gap(placed: Sequence[tuple[int, int]], size_bytes: int, alignment_bytes: int) -> int:
-    """Return the start of the smallest gap below a placed buffer that takes the size, else the top of all."""
-    best: tuple[int, int] | None = None
-    top = 0
-    for offset, length in placed:
-        gap = offset - top
-        if gap >= size_bytes and (best is None or gap < best[0]):
-            best = (gap, top)
-        top = max(top, -(-(offset + length) // alignment_bytes) * alignment_bytes)
-    return top if best is None else best[1]
+    return tuple(BestFit(replace(problem, capacity_bytes=NO_CAPACITY)).place(order_by_size(problem))[0])
 
 
 OUTSIDE = -1
