@@ -179,8 +179,8 @@ def test_its_tiles_are_planned_checked_and_run(fuse: Program, onchip: Program, t
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--method", "uneven"), "--method: 'uneven' counts as defines alone; expected one of exact, loma, hybrid"),
-        ((*BY_DEFINES, "--method", "hybrid"), "--method: 'hybrid' counts as interpreter alone; expected one of uneven"),
+        (("--method", "uneven"), "--method: 'uneven' counts as defines alone; expected one of exact, loma, dive"),
+        ((*BY_DEFINES, "--method", "exact"), "--method: 'exact' counts as interpreter alone; expected one of uneven"),
         ((*BY_DEFINES, "--method", "cosa"), "--method: there is no mapper 'cosa' for tiles; expected one of uneven"),
         ((*BY_DEFINES, "--objective", "edp"), "--method: 'uneven' does not map for least edp; expected loma, or objec"),
         (

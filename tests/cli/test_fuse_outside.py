@@ -74,7 +74,7 @@ def test_a_network_of_which_nothing_can_be_fused_costs_what_it_moves(
     energy, cycles = words * (400 + 450), 2 * words
     values = {"energy": 1000 * energy, "latency": cycles, "edp": 1000 * energy * cycles, "dram": 4 * ELEMENTS * 8}
     assert (answer["status"], answer["objective_value"]) == ("FEASIBLE", values[objective])
-    assert (answer["bound_among"], answer["lower_bound"]) == (values[objective], 0)
+    assert answer["bound_among"] == values[objective] > answer["lower_bound"] > 0
     assert answer["optimal_among"] == answer["space"]
     assert (answer["energy_pj"], answer["latency_cycles"], answer["macs"]) == (energy, cycles, 0)
     assert answer["stacks"] == []
@@ -107,7 +107,7 @@ def test_what_is_moved_outside_is_added_to_the_figures_of_the_stacks(
     whole = onchip("fuse", chain(tmp_path / "a.onnx", "Conv", "Softmax", "Conv"), *ask).json
     single = onchip("fuse", chain(tmp_path / "b.onnx", "Conv"), *ask).json
     softmax = onchip("fuse", chain(tmp_path / "c.onnx", "Softmax"), *ask).json
-    for field in ("objective_value", "lower_bound", "bound_among", "energy_pj", "latency_cycles", "dram_bits", "macs"):
+    for field in ("objective_value", "bound_among", "energy_pj", "latency_cycles", "dram_bits", "macs"):
         assert whole[field] == pytest.approx(2 * single[field] + softmax[field])
     assert [stack["layers"] for stack in whole["stacks"]] == [["conv0"], ["conv2"]]
 

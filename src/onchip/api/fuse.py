@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from math import floor, prod
+from math import prod
 from typing import Final
 
 from onchip.answer.bindings import Bindings
@@ -13,6 +12,7 @@ from onchip.answer.document import Claim, Granularity, Reading, Source, Strategy
 from onchip.answer.options.fusion_objective import FusionObjective, sum_of, value_of
 from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.result import Result, Status
+from onchip.answer.schedule import ScheduledStack
 from onchip.answer.strategy import FusionStrategy, StrategyFigures
 from onchip.api.check_strategy import (
     BOUND,
@@ -25,12 +25,9 @@ from onchip.api.check_strategy import (
 from onchip.api.networks import Network, read_network, taken_apart, text_of
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import states_energies, summed, with_assumed_energies
-from onchip.bounds.group.bounds import ROUNDING
-from onchip.bounds.group.network_floor import least_macs
-from onchip.bounds.layer.needed import needed_pixels
-from onchip.bounds.layer.nest_work import work_of
-from onchip.errors import InternalError, UsageError, errors_in_file
+from onchip.arch.energies import states_energies, summed, with_assumed_energies, with_free_accesses
+from onchip.bounds.network.relaxation import relaxation
+from onchip.errors import InputError, InternalError, UsageError, errors_in_file
 from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_sha256, accelerator_source
 from onchip.formats.own.graph_json import graph_sha256
@@ -43,26 +40,26 @@ from onchip.model.group.moved import moved_sums
 from onchip.model.group.peaks import peak_bytes_of
 from onchip.model.group.sums import total
 from onchip.model.layer.limits import array_of
-from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE
 from onchip.model.timeline.mac_count import MacCount
 from onchip.ops.fusable import FusableNetwork
 from onchip.ops.fusable_reading import PartlyFusable, partly_fusable_of
 from onchip.ops.layers_of import PLAIN_BITS, Precision
-from onchip.ops.nests import NestsOfNetwork, macs_of_nests
+from onchip.ops.nests import macs_of_nests
 from onchip.reports.program.outcome import AnswerCheck
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator, TilingValue
 from onchip.scheduling.choice.anytime import solve_in_time
-from onchip.scheduling.choice.solve import FusionResult, choices_of
+from onchip.scheduling.choice.solve import FusionResult, choices_of, least_value
 from onchip.scheduling.fronts.cost_table import CostingStoppedError
 from onchip.scheduling.fronts.costs import criteria_of, dram_bits_of
-from onchip.scheduling.fronts.mappers import check_rule_unrolls, mapper_named
+from onchip.scheduling.fronts.mappers import LOMA, check_rule_unrolls, mapper_named
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.clock import Deadline
-from onchip.search.budget.limits import Limits
+from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import dask_pool
 from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run, with_bound, without_bound
 from onchip.transform.groups.stacks import spans_of, stack_of
 from onchip.transform.groups.tile_graph import layers_in_network
+from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 NONE_OF_THESE: Final = "no strategy of these stacks and tiles fits; another may"
@@ -112,8 +109,8 @@ class _Problem:
     @property
     def bound_of_any(self) -> int:
         """Return the lower bound that holds for all stacks, tiles and mappings, and for schedules."""
-        objective, precision = self.request.objective, Precision(self.request.bits, self.request.partial_bits)
-        return bound_of_any(objective, self.graph, self.network, self.accelerator, precision)
+        precision = Precision(self.request.bits, self.request.partial_bits)
+        return bound_of_any(replace(self.costing, accelerator=self.accelerator), self.graph, precision)
 
     @property
     def costing(self) -> Costing:
@@ -339,40 +336,40 @@ def costed_stacks(network: FusableNetwork, strategy: FusionStrategy, found: Fusi
     )
 
 
-def bound_of_any(
-    objective: FusionObjective, graph: Graph, network: FusableNetwork, accelerator: Accelerator, precision: Precision
-) -> int:
-    """Return a lower bound for every strategy of `fuse` and every schedule of `schedule`, under any mappings.
+def bound_of_any(costing: Costing, graph: Graph, precision: Precision) -> int:
+    """Return a lower bound for every strategy of `fuse` and every schedule of `schedule`, for mappings without bypass.
 
-    The bound counts MACs alone: their energy, and their cycles on the full array; for DRAM traffic it is 0. The energy
-    of a MAC is rounded down to fJ and the cycles of a layer are rounded down, since the costs of stacks and Computes
-    are rounded before they are added.
+    It is the lesser of two bounds: that of all layers in any groups and tiles, and that of schedules at any capacity.
+    In DeFiNES's accounting, in which units count in parts, the former counts MACs alone.
     """
-    array = array_of(accelerator)
-    by_layer, in_schedules = least_macs(network), macs_of_schedules(graph, precision)
-    mac_fj = floor(Fraction(str(array.mac_energy_pj or 0.0)) * FEMTOJOULES_PER_PICOJOULE)
-    energy_fj = floor(min(sum(by_layer), in_schedules) * mac_fj * (1 - Fraction(str(ROUNDING))))
-    cycles = min(sum(macs // array.macs for macs in by_layer), in_schedules // array.macs)
-    bounds = {FusionObjective.ENERGY: energy_fj, FusionObjective.LATENCY: cycles, FusionObjective.DRAM: 0}
-    return bounds.get(objective, energy_fj * cycles)
+    free = with_free_accesses(costing.accelerator)
+    of_strategies = least_value(replace(costing, accelerator=free, mapper=LOMA, use_cache=False).costs(Run()))
+    try:
+        of_schedules = _bound_of_schedules(costing.objective, graph, free, precision)
+    except InputError:  # `schedule` refuses the network
+        return of_strategies
+    return min(of_strategies, of_schedules)
 
 
-def macs_of_schedules(graph: Graph, precision: Precision) -> int:
-    """Return the minimum number of MACs of every schedule of a network."""
-    apart = taken_apart(graph)
-    nests = NestsOfNetwork(apart, precision)
-    whole = {operator.name: nests.whole(operator) for operator in apart.operators}
-    operands = {
-        operator.name: frozenset(filter(None, (read.input, read.weight)))
-        for operator in apart.operators
-        if (read := nests.operands(operator)) is not None
-    }
-    needed = needed_pixels(apart, whole, operands)
-    return sum(
-        work_of(layer, needed[operator.outputs[0]], apart.tensor[operator.outputs[0]]).macs
-        for operator in apart.operators
-        for layer in whole[operator.name]
+def _bound_of_schedules(
+    objective: FusionObjective, graph: Graph, accelerator: Accelerator, precision: Precision
+) -> int:
+    apart = taken_apart(graph if precision.bits is None else graph.with_bits(precision.bits))
+    whole = tile_graph(apart, [ScheduledStack((operator.name,)) for operator in apart.operators], precision)
+    least = relaxation(
+        whole.graph,
+        whole.nests,
+        accelerator,
+        every_memory_keeps=True,
+        operands=whole.nest_operands,
+        prices_room=False,
     )
+    bounds = {
+        FusionObjective.ENERGY: least.energy_fj,
+        FusionObjective.LATENCY: least.latency_cycles,
+        FusionObjective.DRAM: 8 * least.traffic_bytes,
+    }
+    return bounds.get(objective, least.edp)
 
 
 def for_all_strategies(result: Result[FusionStrategy], bound: int, space: str) -> Result[FusionStrategy]:

@@ -81,7 +81,7 @@ class FuseOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Who maps the layers of a tile: exact (the default), dive, loma, hybrid or random; as DeFiNES counts "
+            help="Who maps the layers of a tile: exact (the default), dive or loma; as DeFiNES counts "
             "uneven (the default) or loma.",
         ),
     ] = None

@@ -92,6 +92,7 @@ def relaxation(
     *,
     every_memory_keeps: bool = False,
     operands: Mapping[str, frozenset[str]] | None = None,
+    prices_room: bool = True,
 ) -> Relaxation:
     """Return the lower bounds of a network whose operators are untiled. `nests` maps operator names to loop nests.
 
@@ -100,9 +101,10 @@ def relaxation(
 
     The bounds hold for all mappings. With `every_memory_keeps` they hold for mappings without bypass: each memory
     nearer the MACs than an operand's home keeps tiles of it, if it holds such operands (as in the mapspaces of `exact`
-    and `loma`). Raises AcceleratorError if the accelerator has no array or no access energies.
+    and `loma`). Without `prices_room` capacities count nothing, which takes a tenth of the time. Raises
+    AcceleratorError if the accelerator has no array or no access energies.
     """
-    return _Relaxing(graph, nests, accelerator, every_memory_keeps, operands or {}).relaxation()
+    return _Relaxing(graph, nests, accelerator, every_memory_keeps, operands or {}, prices_room).relaxation()
 
 
 @dataclass(slots=True)
@@ -112,6 +114,7 @@ class _Relaxing:
     accelerator: Accelerator
     every_memory_keeps: bool
     operands: Mapping[str, frozenset[str]]
+    prices_room: bool
     mac_pj: float = 0.0
     feeding_pj: dict[str, float] = field(default_factory=lambda: dict.fromkeys(Operand, 0.0))
     unrolling_pj: float = 0.0
@@ -157,7 +160,7 @@ class _Relaxing:
             ceil(self.computing),
             dram_cycles(self._rates, read_bits, written_bits),
             self._rounding_fj(),
-            self._crowding(),
+            self._crowding() if self.prices_room else NOTHING_PAID,
         )
 
     def _crowding(self) -> PaidForRoom:

@@ -33,7 +33,7 @@ from onchip.verify.rules import Rule
 
 EXACT, DIVE, LOMA, UNEVEN = "exact", "dive", "loma", "uneven"
 MAPPERS: Final[Mapping[AccountingName, tuple[str, ...]]] = {
-    AccountingName.INTERPRETER: (EXACT, LOMA, "hybrid", "random", DIVE),
+    AccountingName.INTERPRETER: (EXACT, LOMA, DIVE),
     AccountingName.DEFINES: (UNEVEN, LOMA),
 }
 """Methods that map tiles, the default first; other accountings have no proven bounds of groups."""

@@ -36,8 +36,6 @@ from onchip.search.strategy.pool import TaskPool, processes
 from onchip.transform.groups.stacks import StackChoice
 
 SECONDS_BETWEEN_LOOKS: Final = 0.1
-KEEPING: Final = (EXACT, DIVE, LOMA)
-"""Methods whose mappings use every memory that holds an operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ class Costing:
     def _sharing(self) -> Sharing:
         if self.accounting is AccountingName.DEFINES:
             return GivenUnrolling(unrolling_groups(self.accelerator), unrollings_for)
-        return AnyUnrolling(self.accelerator, self.mapper in KEEPING, divides_loops=self.mapper in (EXACT, DIVE))
+        return AnyUnrolling(self.accelerator, every_memory_keeps=True, divides_loops=self.mapper in (EXACT, DIVE))
 
 
 @contextmanager
