@@ -9,6 +9,7 @@ import json
 import os
 import resource
 import signal
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ SECONDS_OF_ALL = 300.0
 
 LONGEST_NAME = 4096
 PREPARED = "before the first test"
+TOLD_EVERY = 100
+"""Number of tests after which tracing reports its progress."""
 
 MOST_BYTES = 4 << 30
 """Bytes of memory that an endless mutant may take until its time is over."""
@@ -80,17 +83,23 @@ class CollectedTests:
         self._then(self)
         return True
 
-    def traces_here(self) -> dict[str, list[Any]]:
-        """Run all tests in this process; return by test its lines (None if it fails) and its seconds."""
+    def trace_here(self, file: Path, report: Callable[[str], None]) -> None:
+        """Run all tests that the file does not hold; append to it name, lines (None if it fails) and seconds of each.
+
+        `report` hears of the progress.
+        """
         folder = onchip.verify.__path__[0]
         modules = {str(path): str(path.relative_to(folder).with_suffix("")) for path in Path(folder).rglob("*.py")}
-        found: dict[str, list[Any]] = {}
-        for name, item in self._items.items():
-            begin = time.process_time()
-            with lines_run(modules) as lines:
-                passes = _passes(item)
-            found[name] = [lines if passes else None, time.process_time() - begin]
-        return found
+        known = {name for name, *_ in _read_lines(file)}
+        with file.open("a", encoding="utf-8", buffering=1) as written:
+            for at, (name, item) in enumerate(self._items.items()):
+                if at % TOLD_EVERY == 0:
+                    report(f"tracing: {at} of {len(self._items)} tests")
+                if name not in known:
+                    begin = time.process_time()
+                    with lines_run(modules) as lines:
+                        passes = _passes(item)
+                    written.write(json.dumps([name, lines if passes else None, time.process_time() - begin]) + "\n")
 
     def first_failure(
         self, prepare: Callable[[], None], tests: Sequence[str], traces: Mapping[str, Trace]
@@ -138,19 +147,36 @@ def first_failure_at_import(prepare: Callable[[], None], tests: Sequence[str]) -
     return "a test that goes on for ever" if failed is None else failed or None
 
 
-def traces_of_all() -> dict[str, Trace]:
-    """Return the trace of each test, run in sequence in a separate process; raises RuntimeError if a test fails."""
-    found: dict[str, list[Any]] = {}
+def traces_of_all(file: Path) -> dict[str, Trace]:
+    """Return the trace of each test, run in sequence in a separate process; raises RuntimeError if a test fails.
 
-    def run() -> dict[str, list[Any]]:
-        CollectedTests(lambda collected: found.update(collected.traces_here())).collect()
-        return found
+    The file keeps traces, so that an interrupted run continues.
+    """
+    with os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1) as loud:
 
-    traced = _in_a_process(run)
-    failing = [name for name, (lines, _) in (traced or {}).items() if lines is None]
-    if failing or not traced:
+        def report(line: str) -> None:
+            print(line, file=loud, flush=True)
+
+        def run() -> bool:
+            found: list[CollectedTests] = []
+
+            def trace(collected: CollectedTests) -> None:
+                collected.trace_here(file, report)
+                found.append(collected)
+
+            CollectedTests(trace).collect()
+            return bool(found)
+
+        is_traced = _in_a_process(run)
+    traced = _read_lines(file)
+    failing = [name for name, lines, _ in traced if lines is None]
+    if failing or not is_traced:
         raise RuntimeError(f"fails without a mutant: {failing or 'collecting the tests'}")
-    return {name: Trace(*each) for name, each in traced.items()}
+    return {name: Trace(lines, seconds) for name, lines, seconds in traced}
+
+
+def _read_lines(file: Path) -> list[Any]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 
 
 def _compute_no_longer_than(seconds: float) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gc
 import hashlib
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -13,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import onchip.verify
-from mutation.collected import TESTS, CollectedTests, Trace, first_failure_at_import, traces_of_all
+from mutation.collected import TESTS, TOLD_EVERY, CollectedTests, Trace, first_failure_at_import, traces_of_all
 from mutation.equivalent import EQUIVALENT, explanation
 from mutation.outcomes import Outcome, Outcomes, Tally, table
 from mutation.put_in_place import ImportedFunctions, import_instead
@@ -76,6 +75,7 @@ class MutationRun:
         return table(self._tallies)
 
     def _functions(self, traces: Mapping[str, Trace], tests: CollectedTests) -> None:
+        gc.unfreeze()  # frozen objects are not listed
         functions = ImportedFunctions()
         gc.freeze()
         for module in self._trees:
@@ -115,8 +115,9 @@ class MutationRun:
     def _count(self, mutant: Mutant, killer: str | None) -> None:
         tally = self._tallies[mutant.module]
         tally.count(mutant, killer)
-        if sys.stderr.isatty():
-            print(f"{BEGIN_LINE}{mutant.module}: {tally}", end="", file=sys.stderr, flush=True)
+        if sys.stderr.isatty() or tally.mutants % TOLD_EVERY == 0:
+            end = "" if sys.stderr.isatty() else "\n"
+            print(f"{BEGIN_LINE}{mutant.module}: {tally}", end=end, file=sys.stderr, flush=True)
         if killer is None and explanation(mutant) is None:
             self._tell(f"survives: {mutant}")
         if killer is not None and explanation(mutant) is not None:
@@ -133,13 +134,10 @@ class MutationRun:
 
     def _traces(self) -> dict[str, Trace]:
         """Return the traces, made once for the same sources and tests."""
-        file = RESULTS / f"lines-{self._digest}.json"
-        if not file.exists():
-            for old in RESULTS.glob("lines-*.json"):
-                old.unlink()
-            found = {name: [trace.lines, trace.seconds] for name, trace in traces_of_all().items()}
-            file.write_text(json.dumps(found), encoding="utf-8")
-        return {name: Trace(*each) for name, each in json.loads(file.read_text(encoding="utf-8")).items()}
+        file = RESULTS / f"lines-{self._digest}.jsonl"
+        for old in set(RESULTS.glob("lines-*")) - {file}:
+            old.unlink()
+        return traces_of_all(file)
 
 
 def _seconds(traces: Mapping[str, Trace]) -> Callable[[str], float]:
