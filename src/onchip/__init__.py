@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from onchip.answer.operator_tiles import TilesOption
     from onchip.answer.options.capacity_options import CapacityOptions
     from onchip.answer.options.fusion_options import FusionOptions
     from onchip.answer.options.map_options import MapOptions
@@ -71,6 +72,7 @@ __all__ = [
     "Share",
     "Status",
     "Tensor",
+    "TilesOption",
     "audit",
     "capacity",
     "check",
@@ -98,6 +100,7 @@ __all__ = [
 ]
 
 _NAMES_OF_MODULES = {
+    "answer.operator_tiles": "TilesOption",
     "answer.options.capacity_options": "CapacityOptions",
     "answer.options.fusion_options": "FusionOptions",
     "answer.options.map_options": "MapOptions",

@@ -73,7 +73,7 @@ def test_a_loaded_network_remembers_how_it_was_read() -> None:
 
 
 def test_a_result_shows_in_one_line_and_its_notes_below() -> None:
-    tight = oc.plan("lenet5", oc.Memory("sram", "64KiB"), options=oc.PlanOptions(tiles="never"))
+    tight = oc.plan("lenet5", oc.Memory("sram", "64KiB"), options=oc.PlanOptions(tiles=oc.TilesOption.NEVER))
     assert tight.status is oc.Status.INFEASIBLE
     assert str(tight).splitlines() == [
         "INFEASIBLE",

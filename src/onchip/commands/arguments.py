@@ -146,6 +146,11 @@ class LayerReadingOptions:
     granularity: Detail = Granularity.FUSED
     open_sizes: BindingOptions = BindingOptions()
 
+    @property
+    def reading(self) -> Reading:
+        """Return the requested reading; raises UsageError if a name has no value, or two values."""
+        return replace(Reading.of(self.open_sizes.bindings, self.granularity), bits=self.bits)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledElementOptions:
@@ -157,6 +162,11 @@ class ScheduledElementOptions:
     partial_bits: PartialBits = None
     granularity: Detail = Granularity.FUSED
     open_sizes: BindingOptions = BindingOptions()
+
+    @property
+    def reading(self) -> Reading:
+        """Return the requested reading; raises UsageError for an invalid number of bits, or two values of a name."""
+        return replace(Reading.of(self.open_sizes.bindings, self.granularity), bits=self.element_bits)
 
     @property
     def element_bits(self) -> int | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.answer.options.capacity_options import CapacityOptions
 from onchip.answer.problem import Objective, Order
 from onchip.arch.sharing import Share
 from onchip.commands.arguments import Alignment, AsJson, CycleCost, LimitOptions, Network, ReadingOptions
@@ -49,13 +50,17 @@ class CapacityArguments:
     @property
     def request(self) -> CapacityRequest:
         """Return the request; raises InputError for an invalid time or dimension."""
-        from onchip.api.target import Target
-        from onchip.sweeps.capacity import CapacityRequest
+        from onchip.sweeps.capacity import capacity_request
 
-        default = Target(accelerator=self.accelerator).counted(self.objective)
-        reading = replace(self.read_as.reading, count=self.read_as.count or default)
-        how = self.objective, self.order, self.alignment, self.share, self.search.limits()
-        return CapacityRequest(self.network, reading, *how, self.accelerator, self.cost)
+        options = CapacityOptions(
+            order=self.order,
+            count=self.read_as.count,
+            share=self.share,
+            cost=self.cost,
+            alignment_bytes=self.alignment,
+        )
+        asked = self.network, self.read_as.reading, self.accelerator, self.objective, options
+        return capacity_request(*asked, self.search.limits())
 
 
 def capacity_command(options: CapacityArguments) -> int:

@@ -53,10 +53,11 @@ class FuseSpaceOptions(StackOptions):
         bool, typer.Option("--maps-in-dram", help="Maps between stacks always go through DRAM.")
     ] = False
 
-    def searched_by(self, workers: int) -> FusionOptions:
-        """Return the fusion options for that many workers; raises UsageError for an invalid tile."""
+    @property
+    def options(self) -> FusionOptions:
+        """Return the space as fusion options; raises UsageError for an invalid tile."""
         chosen = self.stacks, self.tile_size, self.mode, self.tile_sizes, self.combination
-        return FusionOptions(*chosen, not self.maps_in_dram, 2 * workers if workers > 1 else 1)
+        return FusionOptions(*chosen, not self.maps_in_dram)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,17 +124,17 @@ class FuseOptions:
     @property
     def request(self) -> FusionRequest:
         """Return the request; raises InputError for an invalid tile, time or dimension."""
-        from onchip.api.fuse import FusionRequest
+        from onchip.api.requests import fusion_request
 
-        options, limits = self.space.searched_by(self.search.workers), self.search.limits()
-        named = self.network, self.accelerator, self.objective, options, self.method
-        read_as = (
-            self.read_as.bits,
-            self.read_as.partial_bits,
-            self.read_as.open_sizes.bindings,
-            self.read_as.granularity,
+        options = replace(
+            self.space.options,
+            mapper=self.method,
+            partial_bits=self.read_as.partial_bits,
+            accounting=self.accounting,
+            uses_cache=self.cache,
         )
-        return FusionRequest(*named, *read_as, limits, self.cache, self.accounting, self.dask)
+        asked = self.network, self.read_as.reading, self.accelerator, self.objective, options
+        return fusion_request(*asked, self.search.limits(), self.dask)
 
     @property
     def files(self) -> AnswerFiles:

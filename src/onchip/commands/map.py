@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.answer.options.map_options import MapOptions
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import AsJson, Dask, LayerReadingOptions, Seed, UsesCache, Workers, seconds_of
@@ -77,23 +78,18 @@ class MapArguments:
     @property
     def request(self) -> MappingRequest:
         """Return the request; raises InputError for an invalid time or dimension."""
-        from onchip.api.map import MappingRequest
+        from onchip.api.requests import map_request
 
-        return MappingRequest(
-            self.source,
-            self.accelerator,
-            self.objective,
-            self.method,
-            limits=Limits(seconds_of(self.time_limit), workers=self.workers, seed=self.seed, solver=self.solver),
-            bits=self.read_as.bits,
+        options = MapOptions(
+            method=self.method,
             partial_bits=self.read_as.partial_bits,
-            granularity=self.read_as.granularity,
-            bindings=self.read_as.open_sizes.bindings,
-            use_cache=self.cache,
-            mapspace=self.mapspace,
             accounting=self.accounting,
-            dask_address=self.dask,
+            mapspace=self.mapspace,
+            uses_cache=self.cache,
         )
+        limits = Limits(seconds_of(self.time_limit), workers=self.workers, seed=self.seed, solver=self.solver)
+        asked = self.source, self.read_as.reading, self.accelerator, self.objective, options
+        return map_request(*asked, limits, self.dask)
 
     @property
     def files(self) -> AnswerFiles:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.document import PlanDocument, Reading, Split
+from onchip.answer.document import PlanDocument, Split
 from onchip.answer.operator_tiles import TilesOption
+from onchip.answer.options.plan_options import PlanOptions
 from onchip.answer.problem import Count, Objective, Order, Placement, Recompute
 from onchip.api.phases import phase
 from onchip.arch.sharing import Share
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from onchip.api.plan import Request
-    from onchip.api.target import Target
     from onchip.reports.program.outcome import Outcome
 
 
@@ -62,16 +62,6 @@ class PlanReadingOptions(ReadingOptions):
     recompute: Annotated[
         Recompute, typer.Option(help="Whether operators may run again instead of keeping or reloading what they write.")
     ] = Recompute.NEVER
-
-    def planned_reading(self, objective: Objective, target: Target) -> Reading:
-        """Return the requested reading, with the treatment of tensors that do not fit.
-
-        Raises InputError for invalid options.
-        """
-        count = self.count or target.counted(objective)
-        lowered = replace(self.reading, count=count, split=self.split, cap_tensors=self.cap_tensors)
-        bound = replace(lowered, states=states_of(self.state), bands=bands_of(self.bands))
-        return replace(bound, recompute=self.recompute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,25 +119,25 @@ class PlanArguments:
     @property
     def request(self) -> Request:
         """Return the request; raises InputError for an invalid size, time or dimension."""
-        from onchip.api.plan import Request
+        from onchip.api.requests import plan_request
 
-        self._ensure_one_way_to_fit()
-        target, price = self.memories.target, self.recompute_price
-        reading, limits = self.read_as.planned_reading(self.objective, target), self.search.limits(self.solver)
-        method = self.method or ("timed" if self.objective is Objective.LATENCY else "exact")
-        how = self.objective, self.order, method, self.placement
-        return Request(self.network, reading, target, *how, limits, self.share, self.cost, price, self.tiles)
-
-    def _ensure_one_way_to_fit(self) -> None:
-        """Raise UsageError if several options say how operators that do not fit are treated."""
-        ways = {
-            "--cap-tensors": self.read_as.cap_tensors,
-            "--split": self.read_as.split is not Split.NEVER,
-            "--tiles auto": self.tiles is TilesOption.AUTO,
-        }
-        given = [name for name, is_given in ways.items() if is_given]
-        if len(given) > 1:
-            raise UsageError("both are given", place=", ".join(given[:2]), expected="one of them")
+        read_as = self.read_as
+        options = PlanOptions(
+            order=self.order,
+            method=self.method,
+            placement=self.placement,
+            count=read_as.count,
+            split=read_as.split,
+            cap_tensors=read_as.cap_tensors,
+            share=self.share,
+            bands=bands_of(read_as.bands),
+            recompute=read_as.recompute,
+            recompute_price=self.recompute_price,
+            cost=self.cost,
+            tiles=self.tiles,
+        )
+        reading, limits = replace(read_as.reading, states=states_of(read_as.state)), self.search.limits(self.solver)
+        return plan_request(self.network, reading, self.memories.target, self.objective, options, limits)
 
     @property
     def files(self) -> AnswerFiles:

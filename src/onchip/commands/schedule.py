@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -92,24 +92,19 @@ class ScheduleVerbOptions:
     @property
     def request(self) -> ScheduleRequest:
         """Return the request; raises InputError for an invalid tile, time, number of bits or dimension."""
-        from onchip.api.schedule import ScheduleRequest
+        from onchip.api.requests import schedule_request
 
         stacks, read_as = self.stacks, self.read_as
-        may_stay = self.homes is HomesOption.SEARCH
-        return ScheduleRequest(
-            self.network,
-            self.accelerator,
-            self.objective,
-            ScheduleOptions(stacks.stacks, stacks.tile_size, stacks.mode, may_stay),
-            read_as.element_bits,
-            read_as.partial_bits,
-            read_as.open_sizes.bindings,
-            read_as.granularity,
-            self.search.limits(),
-            self.cache,
-            self.dask,
-            self.start,
+        options = ScheduleOptions(
+            stacks.stacks,
+            stacks.tile_size,
+            stacks.mode,
+            self.homes is HomesOption.SEARCH,
+            partial_bits=read_as.partial_bits,
+            uses_cache=self.cache,
         )
+        asked = self.network, read_as.reading, self.accelerator, self.objective, options
+        return replace(schedule_request(*asked, self.search.limits(), self.dask), start_file=self.start)
 
     @property
     def files(self) -> AnswerFiles:

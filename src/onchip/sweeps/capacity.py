@@ -13,6 +13,8 @@ from math import gcd
 from typing import TYPE_CHECKING, Final
 
 from onchip.answer.document import Reading, Split
+from onchip.answer.options.capacity_options import CapacityOptions
+from onchip.answer.options.choices import choice
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import Status
@@ -21,6 +23,7 @@ from onchip.api.durations import durations_of
 from onchip.api.networks import Network, network_to_plan
 from onchip.api.phases import phase
 from onchip.api.plan import plan_problem
+from onchip.api.requests import MINIMIZE
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
@@ -316,6 +319,21 @@ class CapacityRequest:
     limits: Limits = field(default_factory=Limits)
     accelerator: str | Accelerator | None = None
     cost: str = "mapping"
+
+
+def capacity_request(
+    network: Network,
+    reading: Reading,
+    accelerator: str | Accelerator | None,
+    minimize: str,
+    options: CapacityOptions,
+    limits: Limits,
+) -> CapacityRequest:
+    """Return the request of a curve; raises UsageError for an unknown objective."""
+    objective = choice(Objective, minimize, MINIMIZE)
+    counted = options.count or Target(accelerator=accelerator).counted(objective)
+    how = objective, options.order, options.alignment_bytes, options.share, limits
+    return CapacityRequest(network, replace(reading, count=counted), *how, accelerator, options.cost)
 
 
 @phase("following the curve")

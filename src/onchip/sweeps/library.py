@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from onchip.answer.document import Reading
 from onchip.answer.options.capacity_options import CapacityOptions
-from onchip.answer.options.choices import choice
-from onchip.answer.problem import Objective
 from onchip.answer.result import Status
 from onchip.api.answers import Answer, answer_file, page_of_answer
 from onchip.api.inputs import GivenNetwork, NetworkLike, TargetLike, machine_of
 from onchip.api.networks import text_of
 from onchip.api.python_errors import errors_in_python
-from onchip.api.requests import MINIMIZE
 from onchip.api.results import Report, Result, View
-from onchip.api.target import Target
 from onchip.api.verbs import Listener, Search
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
@@ -114,19 +110,16 @@ def capacity(
     OPTIMAL  1 steps  traffic: 0 from 40,064 bytes
 
     """
-    from onchip.sweeps.capacity import CapacityRequest, capacity_curve, capacity_object, capacity_tables
+    from onchip.sweeps.capacity import capacity_curve, capacity_object, capacity_request, capacity_tables
 
     if isinstance(target, Memory):
         raise UsageError("its capacity is what is varied", place="target", expected="an accelerator, or nothing")
-    given, search, options = (
-        GivenNetwork.of(network),
-        Search.of(time_limit, workers, seed, progress),
-        options or CapacityOptions(),
+    given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
+    machine = None if target is None else machine_of(target)
+    request = capacity_request(
+        given.source, given.reading, machine, minimize, options or CapacityOptions(), search.limits
     )
-    objective, machine = choice(Objective, minimize, MINIMIZE), None if target is None else machine_of(target)
-    reading = replace(given.reading, count=options.count or Target(accelerator=machine).counted(objective))
-    how = objective, options.order, options.alignment_bytes, options.share, search.limits
-    outcome = capacity_curve(CapacityRequest(given.source, reading, *how, machine, options.cost), search.start)
+    objective, outcome = request.objective, capacity_curve(request, search.start)
     status = Status.OPTIMAL if outcome.is_proven else Status.FEASIBLE
     return CapacityResult(
         status=status if outcome.unfit is None else Status.INFEASIBLE,

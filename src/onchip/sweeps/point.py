@@ -11,9 +11,12 @@ from typing import Final, TypeAlias, TypeVar
 
 from onchip.answer.document import Granularity, Split
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import Combination
+from onchip.answer.options.fusion_options import Combination, FusionOptions
+from onchip.answer.options.map_options import MapOptions
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.plan_options import PlanOptions
 from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.problem import Count, Objective, Order, Placement, Recompute
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, tile_of_text
@@ -243,40 +246,45 @@ def _shapes(value: object) -> OptionValue:
     return found
 
 
+def _options(defaults: object, **parsers: Callable[[object], OptionValue]) -> dict[str, Option]:
+    """Return the options with these parsers; the defaults are those of the verb's options."""
+    values = {name: getattr(defaults, name) for name in parsers}
+    plain = {name: str(value) if isinstance(value, StrEnum) else value for name, value in values.items()}
+    return {name: Option(plain[name], parse) for name, parse in parsers.items()}
+
+
 _BITS: Final = _whole(most=GREATEST_BITS)
-_READ: Final = {
+_COMMON: Final = {
     "dims": Option(None, _sizes),
     "shapes": Option(None, _shapes),
     "granularity": Option(Granularity.FUSED.value, choice(Granularity)),
+    "time_limit": Option(None, _seconds),
+    "seed": Option(0, _whole(least=0)),
 }
-_SEARCHED: Final = {"time_limit": Option(None, _seconds), "seed": Option(0, _whole(least=0))}
-_TILED: Final = {
-    "stacks": Option("optimal", _text),
-    "tile": Option(None, _tile),
-    "mode": Option(None, choice(OverlapMode)),
-}
-_PARTIAL: Final = {"partial_bits": Option(None, _BITS)}
-_COUNTED: Final = {"accounting": Option(AccountingName.INTERPRETER.value, choice(AccountingName))}
+_ACCOUNTING: Final = choice(AccountingName)
+_TILED: Final = {"stacks": _text, "tile": _tile, "mode": choice(OverlapMode), "partial_bits": _BITS}
 VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
     SweptVerb.PLAN: VerbOptions(
         Objective,
         Objective.TRAFFIC,
         False,
         {
-            **_READ,
-            **_SEARCHED,
-            "method": Option("exact", _text),
-            "order": Option(None, choice(Order)),
-            "count": Option(Count.ACTIVATIONS.value, choice(Count)),
+            **_COMMON,
+            **_options(
+                PlanOptions(method="exact", count=Count.ACTIVATIONS),
+                method=_text,
+                order=choice(Order),
+                count=choice(Count),
+                placement=choice(Placement),
+                share=choice(Share),
+                split=choice(Split),
+                cap_tensors=_truth,
+                cost=_text,
+                recompute=choice(Recompute),
+                recompute_price=_price,
+            ),
             "bits": Option(None, _BITS),
             "alignment": Option(None, _whole(most=2**30)),
-            "placement": Option(Placement.DYNAMIC.value, choice(Placement)),
-            "share": Option(None, choice(Share)),
-            "split": Option(Split.NEVER.value, choice(Split)),
-            "cap_tensors": Option(False, _truth),
-            "cost": Option("mapping", _text),
-            "recompute": Option(Recompute.NEVER.value, choice(Recompute)),
-            "recompute_price": Option(None, _price),
         },
         {Objective.LATENCY: {"method": "timed", "count": Count.ALL.value}},
     ),
@@ -285,11 +293,8 @@ VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
         MappingObjective.ENERGY,
         True,
         {
-            **_READ,
-            **_SEARCHED,
-            **_PARTIAL,
-            **_COUNTED,
-            "method": Option("exact", _text),
+            **_COMMON,
+            **_options(MapOptions(), method=_text, partial_bits=_BITS, accounting=_ACCOUNTING),
             "bits": Option(8, _BITS),
         },
     ),
@@ -298,13 +303,10 @@ VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
         FusionObjective.ENERGY,
         True,
         {
-            **_READ,
-            **_SEARCHED,
-            **_PARTIAL,
-            **_COUNTED,
-            **_TILED,
-            "combination": Option(Combination.BEST.value, choice(Combination)),
-            "mapper": Option(None, _text),
+            **_COMMON,
+            **_options(
+                FusionOptions(), **_TILED, combination=choice(Combination), mapper=_text, accounting=_ACCOUNTING
+            ),
             "bits": Option(8, _BITS),
         },
     ),
@@ -312,7 +314,7 @@ VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
         ScheduleObjective,
         ScheduleObjective.ENERGY,
         True,
-        {**_READ, **_SEARCHED, **_PARTIAL, **_TILED, "bits": Option(8, _bits_or_model)},
+        {**_COMMON, **_options(ScheduleOptions(), **_TILED), "bits": Option(8, _bits_or_model)},
     ),
 }
 

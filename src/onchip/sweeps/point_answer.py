@@ -5,27 +5,32 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading, Split
-from onchip.answer.problem import Count, Objective, Order, Placement, Problem, Recompute
+from onchip.answer.operator_tiles import TilesOption
+from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.map_options import MapOptions
+from onchip.answer.options.plan_options import PlanOptions
+from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.problem import Count, Problem, Recompute
 from onchip.answer.result import Result, Status
-from onchip.answer.stacks import OverlapMode, tile_of_text
+from onchip.answer.stacks import tile_of_text
 from onchip.api.layers import layers_named
 from onchip.api.networks import network_to_plan, read_network
+from onchip.api.requests import fusion_request, map_request, plan_request, schedule_request
+from onchip.api.target import Target
 from onchip.arch.energies import stated
-from onchip.arch.sharing import Share
 from onchip.errors import InputError, InternalError, UnsplitError
 from onchip.formats.files import canonical_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
-from onchip.model.accounting.accounting import AccountingName
 from onchip.ops.layers_of import Precision
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, WarmStart
@@ -90,6 +95,7 @@ PACKED: Final = 6
 SMALL: Final = "minerva"
 """A bundled network that is read quickly."""
 Options = Mapping[str, Any]
+OptionsT = TypeVar("OptionsT")
 
 
 def answer_point(point: SweepPoint) -> PointAnswer:
@@ -126,19 +132,18 @@ def _line_without_file(error: InputError | InternalError) -> str:
 
 
 def _planned(point: SweepPoint, options: Options) -> PointAnswer:
-    from onchip.api.plan import Request, plan_read_network
-    from onchip.api.target import Target
+    from onchip.api.plan import plan_read_network
     from onchip.formats.own.plan_json import plan_to_json
 
     deadline = Deadline.after(options["time_limit"])
-    order = None if options["order"] is None else Order(options["order"])
-    share = None if options["share"] is None else Share(options["share"])
-    how = Objective(point.objective), order, options["method"], Placement(options["placement"]), _limits(options), share
+    price, tiles = _price(options), TilesOption.NEVER
+    more = {"alignment_bytes": options["alignment"], "recompute_price": price, "tiles": tiles}
     with _machine_file(point) as file:
-        target = Target(point.sram_bytes, file, options["alignment"])
-        request = Request(point.network, reading_of(options), target, *how, options["cost"], _price(options))
-        request = replace(request, reading=request.reading_as_shared)
-        graph = graph_of_point(point, reading_of(options), request.reading)
+        target = Target(point.sram_bytes, file)
+        chosen = _chosen(PlanOptions, options, **more), _limits(options)
+        request = plan_request(point.network, _read(options), target, point.objective, *chosen)
+        named, request = request.reading, replace(request, reading=request.reading_as_shared)
+        graph = graph_of_point(point, named, request.reading)
         outcome = plan_read_network(request, graph, deadline, known=partial(_known, point))
     result, figures = outcome.result, outcome.figures
     counted = PointFigures()
@@ -177,26 +182,12 @@ def _known(point: SweepPoint, problem: Problem) -> WarmStart | None:
 
 
 def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:
-    from onchip.answer.options.schedule_objective import ScheduleObjective
-    from onchip.answer.options.schedule_options import ScheduleOptions
-    from onchip.api.schedule import ScheduleRequest, schedule_network
+    from onchip.api.schedule import schedule_network
     from onchip.formats.own.schedule_json import schedule_to_json
 
-    bits = None if options["bits"] == "model" else options["bits"]
     with _machine_file(point) as file:
-        outcome = schedule_network(
-            ScheduleRequest(
-                point.network,
-                str(file),
-                ScheduleObjective(point.objective),
-                ScheduleOptions(options["stacks"], _tile(options), _mode(options)),
-                bits,
-                options["partial_bits"],
-                _bindings(options),
-                Granularity(options["granularity"]),
-                _limits(options),
-            )
-        )
+        chosen = point.objective, _chosen(ScheduleOptions, options), _limits(options)
+        outcome = schedule_network(schedule_request(point.network, _read(options), str(file), *chosen))
     result, figures = outcome.result, outcome.figures
     counted = PointFigures()
     if figures is not None:
@@ -212,25 +203,12 @@ def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:
 
 
 def _mapped(point: SweepPoint, options: Options) -> PointAnswer:
-    from onchip.answer.options.mapping_objective import MappingObjective
-    from onchip.api.map import MappingRequest, map_layers
+    from onchip.api.map import map_layers
     from onchip.formats.own.mapping_yaml import mappings_to_yaml
 
     with _machine_file(point) as file:
-        outcome = map_layers(
-            MappingRequest(
-                point.network,
-                str(file),
-                MappingObjective(point.objective),
-                options["method"],
-                options["bits"],
-                _bindings(options),
-                Granularity(options["granularity"]),
-                _limits(options),
-                partial_bits=options["partial_bits"],
-                accounting=AccountingName(options["accounting"]),
-            )
-        )
+        chosen = point.objective, _chosen(MapOptions, options), _limits(options)
+        outcome = map_layers(map_request(point.network, _read(options), str(file), *chosen))
     totals, statuses = outcome.totals, {one.result.status for one in outcome.mapped}
     if totals is None:
         status = Status.INFEASIBLE if Status.INFEASIBLE in statuses else Status.UNKNOWN
@@ -250,29 +228,12 @@ def _mapped(point: SweepPoint, options: Options) -> PointAnswer:
 
 
 def _fused(point: SweepPoint, options: Options) -> PointAnswer:
-    from onchip.answer.options.fusion_objective import FusionObjective
-    from onchip.answer.options.fusion_options import Combination, FusionOptions
-    from onchip.api.fuse import FusionRequest, fuse_network
+    from onchip.api.fuse import fuse_network
     from onchip.formats.own.strategy_json import strategy_to_json
 
-    combination = Combination(options["combination"])
-    given = FusionOptions(options["stacks"], _tile(options), _mode(options), combination=combination)
     with _machine_file(point) as file:
-        outcome = fuse_network(
-            FusionRequest(
-                point.network,
-                str(file),
-                FusionObjective(point.objective),
-                given,
-                options["mapper"],
-                options["bits"],
-                options["partial_bits"],
-                _bindings(options),
-                Granularity(options["granularity"]),
-                _limits(options),
-                accounting=AccountingName(options["accounting"]),
-            )
-        )
+        chosen = point.objective, _chosen(FusionOptions, options), _limits(options)
+        outcome = fuse_network(fusion_request(point.network, _read(options), str(file), *chosen))
     result, figures = outcome.result, outcome.figures
     counted = PointFigures()
     if figures is not None:
@@ -331,13 +292,17 @@ def _limits(options: Options) -> Limits:
     return Limits(options["time_limit"], seed=options["seed"])
 
 
-def _bindings(options: Options) -> Bindings:
-    return Bindings(options["dims"] or {}, shapes_of(options), {})
+def _read(options: Options) -> Reading:
+    """Return the reading in the options of a point."""
+    bindings = Bindings(options["dims"] or {}, shapes_of(options), {})
+    bits = None if options["bits"] == "model" else options["bits"]
+    return replace(Reading.of(bindings, Granularity(options["granularity"])), bits=bits)
 
 
-def _tile(options: Options) -> tuple[int, int] | None:
-    return None if options["tile"] is None else tile_of_text(options["tile"])
-
-
-def _mode(options: Options) -> OverlapMode | None:
-    return None if options["mode"] is None else OverlapMode(options["mode"])
+def _chosen(kind: type[OptionsT], options: Options, **more: object) -> OptionsT:
+    """Return the options of a verb that a point states by the same names; `more` replaces some."""
+    named: Any = kind  # a dataclass
+    values = {one.name: options[one.name] for one in fields(named) if one.name in options}
+    if values.get("tile") is not None:
+        values["tile"] = tile_of_text(values["tile"])
+    return kind(**{**values, **more})
