@@ -23,13 +23,13 @@ from pathlib import Path
 from shared.results import write_results
 
 from onchip.answer.problem import Objective
+from onchip.api.answer_check import AnswerCheck
 from onchip.api.check import CheckRequest, check_file
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
 from onchip.backends.vela.check_vela import ALIGNMENT_BYTES
 from onchip.errors import NetworkWarning, OnchipError
 from onchip.ir.tensor import Role
-from onchip.reports.program.outcome import AnswerCheck
 from onchip.search.budget.limits import Limits
 
 STRATEGIES = ("Size", "Performance")

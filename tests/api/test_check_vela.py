@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from onchip.api.answer_check import AnswerCheck
 from onchip.api.check import CheckRequest, check_file
 from onchip.api.target import Target
 from onchip.errors import InputError
-from onchip.reports.program.outcome import AnswerCheck
 from onchip.verify.rules import Rule
 from support.micro_models import int8
 from support.tflite_models import TfliteOperator, network

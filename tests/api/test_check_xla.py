@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from onchip.api.answer_check import AnswerCheck
 from onchip.api.check import CheckRequest, check_file
 from onchip.api.target import Target
 from onchip.errors import InputError
-from onchip.reports.program.outcome import AnswerCheck
 from onchip.verify.rules import Rule
 from oracles.packing import least_capacity
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.reports.shared.words import amount, short_amount
+from onchip.answer.words import amount, short_amount
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Objective
+from onchip.api.answer_check import AnswerCheck
 from onchip.api.check import CheckRequest, check_file
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
@@ -18,7 +19,6 @@ from onchip.backends.tflm.export_arena import ArenaExport, export_arena
 from onchip.errors import InputError
 from onchip.formats.own.plan_json import plan_to_json
 from onchip.formats.tflite.arena import ALIGNMENT_BYTES
-from onchip.reports.program.outcome import AnswerCheck
 from support.micro_models import int8
 from support.tflite_models import TfliteOperator, network
 

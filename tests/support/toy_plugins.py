@@ -12,6 +12,7 @@ from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import Result
 from onchip.answer.schedule import Schedule
+from onchip.api.answer_check import AnswerCheck
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
@@ -24,7 +25,6 @@ from onchip.mapping.baselines.best_of_random import solve_at_random
 from onchip.mapping.methods.registry import MappingMethod
 from onchip.memory.baselines.pinned import solve_naively
 from onchip.memory.methods import Method
-from onchip.reports.program.outcome import AnswerCheck
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.shared.page import PartedBars
 from onchip.search.budget.limits import Run

@@ -238,13 +238,8 @@ def check(
 
 
 def _check_report(checked: Checked) -> CheckReport:
-    from onchip.reports.program.outcome import (
-        Check,
-        answer_check_lines,
-        answer_check_object,
-        check_object,
-        check_report,
-    )
+    from onchip.api.answer_check import answer_check_lines, answer_check_object
+    from onchip.reports.program.outcome import Check, check_object, check_report
     from onchip.reports.schedule.outcome import ScheduleCheck, schedule_check_object, schedule_check_tables
     from onchip.verify.rules import Rule, Violation
 

@@ -18,7 +18,8 @@ from onchip.ir.layer import Layer
 from onchip.plugins import PluginGroup
 
 if TYPE_CHECKING:
-    from onchip.reports.program.outcome import AnswerCheck, Check
+    from onchip.api.answer_check import AnswerCheck
+    from onchip.reports.program.outcome import Check
     from onchip.reports.schedule.outcome import ScheduleCheck
 
 Checked: TypeAlias = "Check | ScheduleCheck | AnswerCheck"
@@ -100,7 +101,7 @@ def _ensure_not_partial(request: CheckRequest) -> None:
 
 def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
     """Check a plan that another tool wrote, such as a TFLite file or the allocation that Vela printed."""
-    from onchip.reports.program.outcome import AnswerCheck
+    from onchip.api.answer_check import AnswerCheck
 
     if request.insisted:
         what = "the plan in a TFLite file says none of it"

@@ -10,6 +10,7 @@ from onchip.answer.document import Claim, MappingDocument, NamedMapping, Reading
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.api.answer_check import AnswerCheck
 from onchip.api.map import MappingRequest, layers_asked_for
 from onchip.api.networks import Network
 from onchip.api.phases import phase
@@ -22,7 +23,6 @@ from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.ops.layers_of import NetworkLayers, Precision
-from onchip.reports.program.outcome import AnswerCheck
 from onchip.verify.mapping import is_value_of, mapping_claim_violations, verify_mapping
 from onchip.verify.rules import Rule, Violation
 

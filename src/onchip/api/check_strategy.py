@@ -9,6 +9,7 @@ from typing import Final
 
 from onchip.answer.document import Claim, CostModel, Reading, StrategyDocument
 from onchip.answer.strategy import StrategyFigures, nested_figures
+from onchip.api.answer_check import AnswerCheck
 from onchip.api.check_mapping import accelerator_named
 from onchip.api.insisted import ensure_reading_is
 from onchip.api.networks import Network, read_network
@@ -28,7 +29,6 @@ from onchip.model.group.tile_price import tile_prices_by
 from onchip.ops.fusable import FusableNetwork
 from onchip.ops.fusable_reading import partly_fusable_of
 from onchip.ops.layers_of import Precision
-from onchip.reports.program.outcome import AnswerCheck
 from onchip.transform.groups.tile_graph import layers_in_network, network_to_replay
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.stack.verifier import ObjectiveRange, StrategySetting, replay_strategy

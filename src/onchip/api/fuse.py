@@ -14,6 +14,7 @@ from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.result import Result, Status
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.strategy import FusionStrategy, StrategyFigures
+from onchip.api.answer_check import AnswerCheck
 from onchip.api.check_strategy import (
     BOUND,
     MODEL_OF,
@@ -45,7 +46,6 @@ from onchip.ops.fusable import FusableNetwork
 from onchip.ops.fusable_reading import PartlyFusable, partly_fusable_of
 from onchip.ops.layers_of import PLAIN_BITS, Precision
 from onchip.ops.nests import macs_of_nests
-from onchip.reports.program.outcome import AnswerCheck
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator, TilingValue
 from onchip.scheduling.choice.anytime import solve_in_time
 from onchip.scheduling.choice.solve import FusionResult, choices_of, least_value

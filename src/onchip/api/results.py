@@ -14,8 +14,8 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule
 from onchip.answer.strategy import FusionStrategy
+from onchip.answer.words import exact_bytes, percent, short_amount, short_bytes, short_energy
 from onchip.errors import OnchipError, UsageError
-from onchip.reports.shared.words import exact_bytes, percent, short_amount, short_bytes, short_energy
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

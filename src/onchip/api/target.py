@@ -9,6 +9,7 @@ from typing import Self
 
 from onchip.answer.problem import Count, Objective, Transfers
 from onchip.answer.result import Stop
+from onchip.answer.words import exact_bytes, short_bytes
 from onchip.api.budgets import STATES_TO_ADVISE, Budgets, CapacityBudget, budgets_of, roomy_problem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory, Operand
@@ -16,7 +17,6 @@ from onchip.errors import AcceleratorError, InputError, OnchipError, UsageError
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.program.recomputation import TIMED_OR_POWERED, transfers_of
-from onchip.reports.shared.words import exact_bytes, short_bytes
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
 from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run

@@ -691,9 +691,9 @@ def info(network: NetworkLike, *, time_limit: float | None = 10.0) -> InfoReport
     lenet5: 5 operators, 10 tensors, M_R 40,064 bytes, M_P 40,064 bytes
 
     """
+    from onchip.answer.words import counted, exact_bytes
     from onchip.api.plan import describe_network
     from onchip.reports.program.outcome import description_object, description_report
-    from onchip.reports.shared.words import counted, exact_bytes
 
     given, search = GivenNetwork.of(network), Search.of(time_limit, 1, 0)
     found = describe_network(given.source, given.reading, search.limits, search.start)

@@ -20,9 +20,10 @@ from onchip.ir.layer import Layer
 from onchip.reports.exports import Export, ExportFormat, MappingFormat, files_of
 
 if TYPE_CHECKING:
+    from onchip.api.answer_check import AnswerCheck
     from onchip.arch.accelerator import Accelerator
     from onchip.reports.exports import TracedWaits, TraceSpan
-    from onchip.reports.program.outcome import AnswerCheck, Check
+    from onchip.reports.program.outcome import Check
     from onchip.reports.schedule.outcome import ScheduleCheck
 
 Checked: TypeAlias = "Check | ScheduleCheck | AnswerCheck"

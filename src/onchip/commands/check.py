@@ -21,9 +21,10 @@ from onchip.reports.shared.output import write_line
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from onchip.api.answer_check import AnswerCheck
     from onchip.api.check import Checked
     from onchip.reports.explain.difference import GrowthLimit
-    from onchip.reports.program.outcome import AnswerCheck, Check
+    from onchip.reports.program.outcome import Check
     from onchip.reports.schedule.outcome import ScheduleCheck, ScheduleOutcome
 
 
@@ -146,7 +147,8 @@ def show_checked(checked: Checked, *, as_json: bool) -> None:
 
 def object_of_check(checked: Checked) -> Mapping[str, object]:
     """Return the verifier's result as a JSON object."""
-    from onchip.reports.program.outcome import Check, answer_check_object, check_object
+    from onchip.api.answer_check import answer_check_object
+    from onchip.reports.program.outcome import Check, check_object
     from onchip.reports.schedule.outcome import ScheduleCheck, schedule_check_object
 
     if isinstance(checked, Check):
@@ -170,7 +172,7 @@ def show_schedule_check(check: ScheduleCheck, *, as_json: bool) -> None:
 
 def show_answer_check(check: AnswerCheck, *, as_json: bool) -> None:
     """Print the verifier's result for a mapping file or a strategy file."""
-    from onchip.reports.program.outcome import answer_check_lines, answer_check_object
+    from onchip.api.answer_check import answer_check_lines, answer_check_object
 
     show_tables(check, answer_check_object, answer_check_lines, as_json=as_json)
 

@@ -39,8 +39,8 @@ def measure_command(options: MeasureOptions) -> int:
     The model's prediction is shown with the time of numpy (products of floats) or onnxruntime (all others) on the same
     problem, run alternately with the mapping. Exit code 1 if values differ. Needs a C compiler: gcc, clang, or ziglang.
     """
+    from onchip.api.answer_check import AnswerCheck, answer_check_lines, answer_check_object
     from onchip.backends.nests.mapping_files import MeasureRequest, measure_mappings, measured_object, measured_table
-    from onchip.reports.program.outcome import AnswerCheck, answer_check_lines, answer_check_object
 
     found = measure_mappings(MeasureRequest(options.file, options.accelerator, options.seconds))
     if found.violations:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from onchip.reports.shared.words import amount, picked, printable
+from onchip.answer.words import amount, picked, printable
 
 Number: TypeAlias = "int | float"
 CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"

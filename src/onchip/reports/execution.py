@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from onchip.answer.problem import Problem, Rate, Transfers
+from onchip.answer.words import exact_bytes, percent, picked, printable
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import unknown_energy
 from onchip.arch.memory import DRAM, Dma, Port
@@ -15,17 +16,7 @@ from onchip.model.program.figures import ScheduleFigures, TrafficParts
 from onchip.model.timeline.activity import Activity, PlaceUse, array_waits, latency_parts, most_bytes_at_once
 from onchip.reports.program.outcome import Check, Json, check_object
 from onchip.reports.schedule.outcome import ScheduleCheck, schedule_check_object, schedule_check_tables, traffic_object
-from onchip.reports.shared.words import (
-    activity_object,
-    exact_bytes,
-    latency_rows,
-    latency_words,
-    percent,
-    picked,
-    printable,
-    wait_lines,
-    wait_objects,
-)
+from onchip.reports.shared.words import activity_object, latency_rows, latency_words, wait_lines, wait_objects
 from onchip.verify.figures import Figures
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from onchip.answer.document import PlanDocument
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Plan, Residency, Transfer, residencies_of, transfers_of
+from onchip.answer.words import picked
 from onchip.arch.memory import DRAM
 from onchip.errors import PlanError, UsageError
 from onchip.formats.files import to_json, write_files
@@ -24,7 +25,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from onchip.model.timeline.activity import Activity, array_waits, latency_parts
 from onchip.plugins import PluginGroup
-from onchip.reports.shared.words import PART_WORDS, picked, wait_lines, wait_object
+from onchip.reports.shared.words import PART_WORDS, wait_lines, wait_object
 
 RESIDENCY_COLUMNS = (
     "tensor", "role", "memory", "offset_bytes", "size_bytes", "start_instruction", "stop_instruction", "start_step",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from onchip.answer.packing import Overflow, Packing, PackingProblem
 from onchip.answer.result import Result
-from onchip.reports.shared.words import counted, exact_bytes, picked
+from onchip.answer.words import counted, exact_bytes, picked
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from onchip.answer.options.choices import choice
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import Status
+from onchip.answer.words import counted, exact_bytes, printable
 from onchip.api.budgets import Budgets, budgets_of, roomy_problem
 from onchip.api.durations import durations_of
 from onchip.api.networks import Network, network_to_plan
@@ -35,7 +36,6 @@ from onchip.model.capacity.bounds import compulsory_bytes_without_states, greate
 from onchip.model.capacity.infeasible_operator import InfeasibleOperator, infeasible_operator
 from onchip.reports.program.outcome import oversize_words
 from onchip.reports.shared.page import html_table
-from onchip.reports.shared.words import counted, exact_bytes, printable
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, WarmStart
 from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol, overload
 
+from onchip.answer.words import counted, printable
 from onchip.errors import UsageError
 from onchip.reports.exports import spreadsheet_cell
 from onchip.reports.shared.page import Card, Json, Page, html_table
-from onchip.reports.shared.words import counted, printable
 from onchip.sweeps.expression import Value
 from onchip.sweeps.point import Number, PointAnswer, PointFigures, PointStatus, Scalar
 

@@ -11,6 +11,7 @@ from onchip.answer.document import PlanDocument, Source
 from onchip.answer.problem import Count, Problem
 from onchip.answer.program import Allocate, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE
+from onchip.answer.words import printable
 from onchip.api.check_plan import check_plan, ensure_whole_model
 from onchip.api.check_schedule import ScheduleFile, check_schedule_file
 from onchip.api.kernels import RunValues
@@ -33,7 +34,6 @@ from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.exports import Export, ExportFormat, spans_of_activities, traced_activities, traced_waits
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.outcome import ScheduleCheck
-from onchip.reports.shared.words import printable
 from onchip.transform.groups.tile_graph import TileOperator
 
 if TYPE_CHECKING:

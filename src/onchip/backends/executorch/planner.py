@@ -12,10 +12,10 @@ from typing import Final, Protocol, Self, TypeAlias
 
 from onchip.answer.packing import Buffer, StaticMemory, StaticPacking, StaticPackingProblem
 from onchip.answer.result import Result, Status
+from onchip.answer.words import counted, exact_bytes
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError, InputError, InternalError, UsageError
 from onchip.memory.allocate.overflow import least_outside, least_static_arena
-from onchip.reports.shared.words import counted, exact_bytes
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_static_packing

@@ -22,6 +22,8 @@ from onchip.answer.document import NamedMapping
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
+from onchip.answer.words import picked, printable
+from onchip.api.answer_check import AnswerCheck
 from onchip.api.check_mapping import accelerator_named, mapping_cycles, mapping_violations
 from onchip.api.packing import Violation
 from onchip.api.phases import phase
@@ -40,8 +42,6 @@ from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
 from onchip.reports.exports import MappingFormat
-from onchip.reports.program.outcome import AnswerCheck
-from onchip.reports.shared.words import picked, printable
 
 
 @dataclass(frozen=True, slots=True)

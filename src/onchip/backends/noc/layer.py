@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 from onchip import native
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.words import printable
+from onchip.api.answer_check import AnswerCheck, answer_check_lines, answer_check_object
 from onchip.api.check_mapping import MappingFile, accelerator_named, check_mapping_file
 from onchip.api.phases import phase
 from onchip.arch.memory import MemoryLevel
@@ -19,8 +21,6 @@ from onchip.errors import InputError, InternalError, errors_in_file
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
-from onchip.reports.program.outcome import AnswerCheck, answer_check_lines, answer_check_object
-from onchip.reports.shared.words import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

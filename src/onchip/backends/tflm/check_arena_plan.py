@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onchip.answer.words import counted
+from onchip.api.answer_check import AnswerCheck
 from onchip.api.budgets import CapacityBudget
 from onchip.api.packing import PlacedBuffers, Rule, Violation
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import UsageError
 from onchip.formats.tflite.arena import read_arena_plan
-from onchip.reports.program.outcome import AnswerCheck
-from onchip.reports.shared.words import counted
 
 _SCRATCH = "the scratch buffers of kernels, which the file does not list"
 

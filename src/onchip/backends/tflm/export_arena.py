@@ -13,6 +13,7 @@ from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute, residencies_of
 from onchip.answer.result import Status
 from onchip.answer.schedule import WORKSPACE
+from onchip.answer.words import counted, picked, printable
 from onchip.api.check_plan import check_plan, ensure_whole_model
 from onchip.api.packing import Rule, smallest_arena, verify_packing
 from onchip.api.phases import phase
@@ -38,7 +39,6 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.reports.program.outcome import Check
-from onchip.reports.shared.words import counted, picked, printable
 from onchip.search.budget.limits import Limits
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.packing import Buffer
+from onchip.api.answer_check import AnswerCheck
 from onchip.api.packing import PlacedBuffers, Rule, Violation
 from onchip.api.phases import phase
 from onchip.api.target import Target
@@ -17,7 +18,6 @@ from onchip.formats.files import read_file
 from onchip.formats.networks import read_tflite_network
 from onchip.formats.tflite.arena import arena_size_bytes
 from onchip.formats.tflite.network import FlatNetwork
-from onchip.reports.program.outcome import AnswerCheck
 
 ALIGNMENT_BYTES: Final = 16
 """Alignment of all tensors in Vela."""

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
+from onchip.answer.words import counted
+from onchip.api.answer_check import AnswerCheck
 from onchip.api.packing import PlacedBuffers, Rule, Violation, smallest_arena
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import InputError, UsageError
 from onchip.formats.files import read_file
-from onchip.reports.program.outcome import AnswerCheck
-from onchip.reports.shared.words import counted
 
 FIRST_LINE: Final = "BufferAssignment:"
 _RANGES: Final = "HloLiveRange"

@@ -12,12 +12,12 @@ from re import fullmatch
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Plan, Residency
+from onchip.answer.words import counted, exact_bytes, picked, printable, short_bytes
 from onchip.arch.memory import DRAM
 from onchip.arch.sizes import parse_size
 from onchip.errors import UsageError
 from onchip.reports.explain.history import History
 from onchip.reports.shared.page import Card, Json, Page, html_table, trace
-from onchip.reports.shared.words import counted, exact_bytes, picked, printable, short_bytes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -16,6 +16,7 @@ from onchip.answer.document import Claim, MappingDocument
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
+from onchip.answer.words import counted, energy_per_mac, percent, picked, printable, short_bytes, short_energy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import summed, unknown_energy
 from onchip.arch.memory import DRAM, Operand
@@ -27,7 +28,6 @@ from onchip.model.layer.ragged import boundaries
 from onchip.ops.layers_of import LeftOut, NetworkLayers
 from onchip.reports.program.outcome import columns_table
 from onchip.reports.shared.page import MAC_PAINT, Card, Json, Page, energy_bars, memory_names, memory_paints, trace
-from onchip.reports.shared.words import counted, energy_per_mac, percent, picked, printable, short_bytes, short_energy
 
 Number: TypeAlias = "int | float"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from onchip.answer.problem import Placement
 from onchip.answer.program import Transfer
 from onchip.answer.result import Result, Status
+from onchip.answer.words import amount, counted, exact_bytes, picked
 from onchip.arch.memory import Memory
 from onchip.model.capacity.bounds import OperatorNeed, greatest_needs
 from onchip.reports.explain.history import (
@@ -21,7 +22,6 @@ from onchip.reports.explain.history import (
     reload_causes,
 )
 from onchip.reports.program.outcome import Json, least_need_words, links_object, memory_object, memory_words
-from onchip.reports.shared.words import amount, counted, exact_bytes, picked
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from onchip.answer.problem import Objective, Placement
 from onchip.answer.program import Began, Residency, TransferKind
+from onchip.answer.words import amount, counted, exact_bytes, percent, short_amount, short_bytes
 from onchip.arch.memory import Memory, Operand
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.plan_timeline import Timeline
@@ -37,7 +38,7 @@ from onchip.reports.shared.page import (
     tensor_row,
     trace,
 )
-from onchip.reports.shared.words import amount, counted, exact_bytes, latency_rows, percent, short_amount, short_bytes
+from onchip.reports.shared.words import latency_rows
 from onchip.verify.figures import Figures
 
 T = TypeVar("T")

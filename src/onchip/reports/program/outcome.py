@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,6 +15,7 @@ from onchip.answer.document import Claim, PlanDocument
 from onchip.answer.problem import Count, Objective, Placement, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
+from onchip.answer.words import amount, counted, exact_bytes, picked, printable, short_bytes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory, Operand
 from onchip.arch.sharing import Share
@@ -25,7 +26,7 @@ from onchip.model.capacity.infeasible_operator import InfeasibleOperator, Oversi
 from onchip.model.timeline.activity import LatencyParts
 from onchip.model.timeline.plan_timeline import Timeline, stated_timeline
 from onchip.reports.explain.history import History, ReloadCause, reload_causes
-from onchip.reports.shared.words import amount, counted, exact_bytes, latency_words, picked, printable, short_bytes
+from onchip.reports.shared.words import latency_words
 from onchip.verify.figures import Figures
 from onchip.verify.rules import Violation
 from onchip.verify.verifier import Verdict
@@ -693,52 +694,3 @@ def _gap(gap: float | None) -> str:
     if gap is None:
         return ""
     return " (gap below 0.1 %)" if 0 < gap < 0.001 else f" (gap {gap:.1%})"
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerCheck:
-    """A checked file; `kind` is `mapping`, `strategy` or the name of another tool's file.
-
-    `recomputed` has an object for each mapping, `claimed` one for each claim; both may be empty.
-    """
-
-    kind: str
-    network: str
-    accelerator: str
-    violations: Sequence[Violation]
-    recomputed: Sequence[Mapping[str, object]] = ()
-    claimed: Sequence[Mapping[str, object]] = ()
-    not_checked: Sequence[str] = ()
-
-    @property
-    def is_legal(self) -> bool:
-        """True if the answer has no violation."""
-        return not self.violations
-
-
-def answer_check_object(check: AnswerCheck) -> dict[str, object]:
-    """Return the violations of an answer, its figures and its claims."""
-    return {
-        "network": check.network,
-        "accelerator": check.accelerator,
-        "legal": check.is_legal,
-        "violations": [violation_object(violation) for violation in check.violations],
-        "recomputed": list(check.recomputed),
-        "claimed": list(check.claimed),
-        "not_checked": list(check.not_checked),
-    }
-
-
-def answer_check_lines(check: AnswerCheck) -> Iterator[RenderableType]:
-    """Yield a line for each violation, each mapping's figures, and each unchecked rule."""
-    from rich.text import Text
-
-    for violation in check.violations:
-        yield Text(printable(str(violation)))
-    if check.is_legal:
-        for one in check.recomputed:
-            figures = ", ".join(f"{name} {value:,}" for name, value in one.items() if isinstance(value, int | float))
-            yield Text(printable(f"{one.get('names')}: {figures}"))
-    for what in check.not_checked:
-        yield Text(f"not checked: {what}")
-    yield Text(f"the {check.kind} is legal" if check.is_legal else counted(len(check.violations), "violation"))

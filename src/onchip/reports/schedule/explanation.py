@@ -16,6 +16,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.program import Residency
 from onchip.answer.schedule import ScheduledStack
+from onchip.answer.words import amount, counted, exact_bytes, percent, picked, printable, short_energy
 from onchip.arch.energies import summed, unknown_energy
 from onchip.arch.memory import DRAM
 from onchip.errors import InternalError, UsageError
@@ -36,16 +37,7 @@ from onchip.reports.explain.schedule_history import (
 from onchip.reports.program.outcome import columns_table, facts
 from onchip.reports.schedule.outcome import ScheduleOutcome, energies_object, traffic_object
 from onchip.reports.shared.page import Json, memory_names
-from onchip.reports.shared.words import (
-    amount,
-    counted,
-    exact_bytes,
-    latency_words,
-    percent,
-    picked,
-    printable,
-    short_energy,
-)
+from onchip.reports.shared.words import latency_words
 from onchip.scheduling.program.runs import NestPlace
 
 MACS: Final = "MACs"

@@ -15,6 +15,16 @@ from typing import Final
 from onchip.answer.program import Began, Residency
 from onchip.answer.result import Status
 from onchip.answer.schedule import WORKSPACE, ScheduledStack
+from onchip.answer.words import (
+    amount,
+    counted,
+    energy_per_mac,
+    exact_bytes,
+    percent,
+    short_amount,
+    short_bytes,
+    short_energy,
+)
 from onchip.arch.memory import Memory
 from onchip.errors import InternalError
 from onchip.ir.graph import Graph
@@ -58,19 +68,7 @@ from onchip.reports.shared.page import (
     tensor_row,
     trace,
 )
-from onchip.reports.shared.words import (
-    PART_PAINTS,
-    PART_WORDS,
-    amount,
-    counted,
-    energy_per_mac,
-    exact_bytes,
-    latency_words,
-    percent,
-    short_amount,
-    short_bytes,
-    short_energy,
-)
+from onchip.reports.shared.words import PART_PAINTS, PART_WORDS, latency_words
 
 TILED_PAINTS: Final = PAINTS[:6]
 ALONE_PAINT: Final = "role-parameter"

@@ -14,6 +14,7 @@ from rich.text import Text
 from onchip.answer.document import Claim, ScheduleDocument
 from onchip.answer.result import Result, Status, Stop
 from onchip.answer.schedule import Schedule, ScheduledStack
+from onchip.answer.words import amount, counted, percent, picked, printable, short_amount, short_bytes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import unknown_energy
 from onchip.bounds.network.relaxation import Relaxation
@@ -22,16 +23,7 @@ from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, Compute
 from onchip.model.program.figures import ScheduleFigures, TrafficParts
 from onchip.reports.program.outcome import columns_table, violation_object
 from onchip.reports.shared.page import Card, Page
-from onchip.reports.shared.words import (
-    amount,
-    counted,
-    latency_words,
-    percent,
-    picked,
-    printable,
-    short_amount,
-    short_bytes,
-)
+from onchip.reports.shared.words import latency_words
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.verify.schedule.machine import ScheduleVerdict, VerifiedFigures
 

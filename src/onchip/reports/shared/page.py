@@ -19,13 +19,14 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from onchip.answer.program import Residency
+from onchip.answer.words import exact_bytes, short_bytes, short_energy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Memory
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Tensor
 from onchip.model.timeline.activity import Activity, PlaceUse, array_waits
-from onchip.reports.shared.words import PART_PAINTS, PART_WORDS, exact_bytes, short_bytes, short_energy, wait_lines
+from onchip.reports.shared.words import PART_PAINTS, PART_WORDS, wait_lines
 
 Json: TypeAlias = dict[str, object]
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
+from onchip.answer.words import counted, energy_per_mac, percent, short_bytes, short_energy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.model.layer.tiles import MACS
@@ -21,7 +22,6 @@ from onchip.reports.shared.page import (
     memory_paints,
     trace,
 )
-from onchip.reports.shared.words import counted, energy_per_mac, percent, short_bytes, short_energy
 from onchip.reports.stack.outcome import (
     CostedStack,
     FusionOutcome,

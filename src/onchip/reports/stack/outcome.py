@@ -12,6 +12,7 @@ from onchip.answer.document import StrategyDocument
 from onchip.answer.result import Result, Stop
 from onchip.answer.stacks import StackStrategy, Tiling
 from onchip.answer.strategy import EnergyCause, FusionStrategy, StrategyFigures
+from onchip.answer.words import counted, percent, picked, printable, short_amount, short_energy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import unknown_energy
 from onchip.arch.memory import DRAM
@@ -21,7 +22,6 @@ from onchip.ops.fusable import FusableNetwork, Stack
 from onchip.ops.layers_of import LeftOut
 from onchip.reports.mapping.outcome import CoveredShare, kinds_counted, objective_words
 from onchip.reports.program.outcome import columns_table
-from onchip.reports.shared.words import counted, percent, picked, printable, short_amount, short_energy
 
 
 @dataclass(frozen=True, slots=True)
