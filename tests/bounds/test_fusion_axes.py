@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from adversary.fusing import ODD_KINDS, oracle_network
-from onchip.bounds.group.tile_axes import AxisGrid, SizeTiles
+from onchip.bounds.group.tile_axes import AxisGrid
 from onchip.errors import InputError
-from onchip.ops.fusable import AxisName, BackCalculation, FusableNetwork, Stack, back_calculation
+from onchip.ops.fusable import AxisName, BackCalculation, FusableNetwork, SizeTiles, Stack, back_calculation
 from onchip.transform.groups.stacks import legal_spans, stack_of
 from oracles.fused_pixels import computed
 from support.replayed import random_network

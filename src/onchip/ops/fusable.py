@@ -307,135 +307,163 @@ def back_calculation(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -
     Raises InputError for a tile larger than the output, for a layer that the output does not need, and for a tile that
     would see only padding.
     """
-    edges = _edges(stack.output, axis, tile)
-    computed: dict[str, Spans] = {stack.output.name: Spans(edges[:-1], edges[1:])}
-    uses: dict[str, MapUse] = {stack.output.name: _used_outside(computed[stack.output.name])}
-    reads: list[tuple[ReadUse, ...]] = [()] * len(stack.layers)
-    readers: dict[str, list[tuple[FusableLayer, Read]]] = {}
-    for layer in stack.layers:
-        for read in layer.reads:
-            readers.setdefault(read.source, []).append((layer, read))
-    for feature_map in (*(layer.output for layer in reversed(stack.layers[:-1])), *stack.inputs):
-        views = _views(readers.get(feature_map.name, ()), feature_map, axis, computed)
-        computed[feature_map.name] = _computed(views, cached=cached)
-        uses[feature_map.name] = _use(views, computed[feature_map.name], cached=cached)
-    maps = {one.name: one for one in (*stack.inputs, *(layer.output for layer in stack.layers))}
-    for at, layer in enumerate(stack.layers):
-        own = computed[layer.output.name]
-        reads[at] = tuple(
-            _read_use(
-                _View(axis.window(read), axis.pixels(maps[read.source]), own), computed[read.source], cached=cached
-            )
-            for read in layer.reads
-        )
-    return BackCalculation(uses, tuple(reads))
-
-
-def _edges(output: FeatureMap, axis: AxisName, tile: int) -> Integers:
-    """Return the starts of the tiles, then the end of the last one."""
-    size = axis.pixels(output)
-    if not 1 <= tile <= size:
-        raise InputError(f"a tile has {tile} {axis} of {output.name!r}", place="tile", expected=f"1 to {size}")
-    first = size % tile or tile
-    return np.concatenate((np.zeros(1, np.int64), np.arange(first, size + 1, tile, dtype=np.int64)))
+    pixels = axis.pixels(stack.output)
+    if not 1 <= tile <= pixels:
+        raise InputError(f"a tile has {tile} {axis} of {stack.output.name!r}", place="tile", expected=f"1 to {pixels}")
+    tiles = SizeTiles(stack, axis, (tile,), cached)
+    maps = (*(layer.output for layer in reversed(stack.layers)), *stack.inputs)
+    return BackCalculation(
+        {one.name: tiles.use(one.name) for one in maps},
+        tuple(
+            tuple(tiles.read(at, number) for number in range(len(layer.reads))) for at, layer in enumerate(stack.layers)
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """The view of one layer on a map of `size` pixels while the layer computes the pixels `computed`."""
+    """The stored pixels of a map that a layer sees in each tile; empty where the layer computes nothing."""
 
-    window: Window
-    size: int
-    computed: Spans
-    is_busy: NDArray[np.bool_] = field(init=False)
-    """True for tiles in which the layer computes something; in the last tiles it may be finished."""
-    seen: Spans = field(init=False)
-    """The stored pixels seen; empty while the layer computes nothing."""
+    seen: Spans
+    is_busy: NDArray[np.bool_]
+    zeros_before: Integers
+    zeros_after: Integers
+
+    @classmethod
+    def of(cls, window: Window, size: int, computed: Spans) -> _View:
+        """Return the view through a window on a map of `size` pixels of a layer that computes these pixels."""
+        positions, is_busy = size * window.repeat, computed.lengths > 0
+        first = computed.starts * window.stride - window.pad
+        behind = (computed.stops - 1) * window.stride - window.pad + window.reach
+        begins = np.minimum(np.maximum(first, 0), positions) // window.repeat
+        ends = -(-np.minimum(np.maximum(behind, 0), positions) // window.repeat)
+        zeros = np.where(is_busy, np.maximum(-first, 0), 0), np.where(is_busy, np.maximum(behind - positions, 0), 0)
+        return cls(Spans(np.where(is_busy, begins, ends), ends), is_busy, *zeros)
+
+
+@dataclass(slots=True)
+class SizeTiles:
+    """Tiles of several `sizes` along one axis of a stack, one size after the other in one array.
+
+    If `cached`, pixels of the preceding tile stay available. Maps are calculated on demand, from the stack's output
+    backwards, so the unused beginning of a long stack costs nothing. All queries raise InputError if a tile sees only
+    padding of a map that it needs.
+    """
+
+    stack: Stack
+    axis: AxisName
+    sizes: Sequence[int]
+    cached: bool
+    begins: Integers = field(init=False)
+    """Index of the first tile of each size."""
+    of_size: Integers = field(init=False)
+    """Index of the size of each tile."""
+    _pixels: dict[str, int] = field(init=False)
+    _readers: dict[str, list[tuple[int, int]]] = field(init=False)
+    """Map from feature map to its readers, as pairs of layer index and read index."""
+    _computed: dict[str, Spans] = field(init=False)
+    _views: dict[tuple[int, int], _View] = field(default_factory=dict)
+    _calculated_from: int = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_busy", self.computed.lengths > 0)
-        starts, stops = (np.minimum(np.maximum(one, 0), self.positions) for one in (self.first, self.behind))
-        begins, ends = starts // self.window.repeat, -(-stops // self.window.repeat)
-        object.__setattr__(self, "seen", Spans(np.where(self.is_busy, begins, ends), ends))
+        output, layers = self.stack.output, self.stack.layers
+        maps = (*self.stack.inputs, *(layer.output for layer in layers))
+        self._pixels = {one.name: self.axis.pixels(one) for one in maps}
+        self._readers = {one.name: [] for one in maps}
+        for at, layer in enumerate(layers):
+            for number, read in enumerate(layer.reads):
+                self._readers[read.source].append((at, number))
+        pixels = self._pixels[output.name]
+        firsts = [pixels % size or size for size in self.sizes]
+        stops = [np.arange(first, pixels + 1, size) for first, size in zip(firsts, self.sizes, strict=True)]
+        counts = np.array([len(one) for one in stops])
+        self.begins = np.concatenate(([0], counts.cumsum()[:-1]))
+        self.of_size = np.repeat(np.arange(len(counts)), counts)
+        behind = np.concatenate(stops).astype(np.int64)
+        self._computed = {output.name: Spans(self._after_the_one_before(behind, 0), behind)}
+        self._calculated_from = len(layers) - 1
 
-    @property
-    def positions(self) -> int:
-        """Return the number of positions over the map; a repeated pixel has several."""
-        return self.size * self.window.repeat
+    def computed(self, name: str) -> Spans:
+        """Return the pixels of a map that each tile computes, or loads if the map comes from outside."""
+        if name not in self._computed:
+            needed = min((at for at, _ in self._readers[name]), default=self._calculated_from)
+            for at in reversed(range(needed, self._calculated_from)):  # chains exceed the recursion limit
+                self._calculate(self.stack.layers[at].output.name)
+                self._calculated_from = at
+            self._calculate(name)
+        return self._computed[name]
 
-    @property
-    def first(self) -> Integers:
-        """Return the first position seen; negative in the padding."""
-        return self.computed.starts * self.window.stride - self.window.pad
+    def read(self, at: int, number: int) -> ReadUse:
+        """Return the pixels that layer `at` sees in each tile through read `number`."""
+        view = self._view(at, number)
+        from_cache = np.zeros_like(view.seen.starts)
+        if self.cached:
+            source = self.computed(self.stack.layers[at].reads[number].source)
+            from_cache = np.maximum(np.minimum(view.seen.stops, source.starts) - view.seen.starts, 0)
+        return ReadUse(view.seen, from_cache, view.zeros_before, view.zeros_after)
 
-    @property
-    def behind(self) -> Integers:
-        """Return the position behind the last one seen."""
-        return (self.computed.stops - 1) * self.window.stride - self.window.pad + self.window.reach
+    def use(self, name: str) -> MapUse:
+        """Return the pixels of a map that each tile needs, computes and caches."""
+        computed, views = self.computed(name), [self._view(*reader) for reader in self._readers[name]]
+        if not views:
+            nothing = np.zeros_like(computed.starts)
+            return MapUse(computed, computed, nothing, nothing)
+        starts = np.min([np.where(one.is_busy, one.seen.starts, self._pixels[name]) for one in views], axis=0)
+        stops = np.max([np.where(one.is_busy, one.seen.stops, 0) for one in views], axis=0)
+        kept = self.kept(name)
+        return MapUse(Spans(np.minimum(starts, stops), stops), computed, kept, np.minimum(kept, computed.lengths))
 
-    @property
-    def next_first(self) -> Integers:
-        """Return the first stored pixel that later tiles see; `size` if they see none."""
-        later = np.minimum(np.maximum(self.computed.stops * self.window.stride - self.window.pad, 0), self.positions)
-        return np.where(self.computed.stops < self.computed.stops[-1], later // self.window.repeat, self.size)
+    def kept(self, name: str) -> Integers:
+        """Return the number of pixels of a map that a cache holds for later tiles after each tile."""
+        stops = self.computed(name).stops
+        if not self.cached or not self._readers[name]:
+            return np.zeros_like(stops)
+        found: Integers = np.maximum(stops - self._next_first(name), 0)
+        return found
 
+    def _view(self, at: int, number: int) -> _View:
+        if (at, number) not in self._views:
+            layer = self.stack.layers[at]
+            read = layer.reads[number]
+            own, size = self.computed(layer.output.name), self._pixels[read.source]
+            view = _View.of(self.axis.window(read), size, own)
+            if (view.is_busy & (view.seen.lengths <= 0)).any():
+                what = f"a tile sees nothing but padding along its {self.axis}"
+                raise InputError(what, place=f"feature map {read.source!r}", expected="larger tiles")
+            self._views[at, number] = view
+        return self._views[at, number]
 
-def _views(
-    readers: Sequence[tuple[FusableLayer, Read]], feature_map: FeatureMap, axis: AxisName, computed: Mapping[str, Spans]
-) -> list[_View]:
-    size = axis.pixels(feature_map)
-    views = [
-        _View(axis.window(read), size, computed[layer.output.name])
-        for layer, read in readers
-        if layer.output.name in computed
-    ]
-    place = f"feature map {feature_map.name!r}"
-    if not views:
-        raise InputError("no layer of its stack reads it", place=place, expected="only the last output to leave")
-    for view in views:
-        if (view.is_busy & (view.seen.lengths <= 0)).any():
-            raise InputError(f"a tile sees nothing but padding along its {axis}", place=place, expected="larger tiles")
-    return views
+    def _calculate(self, name: str) -> None:
+        """Set the computed pixels of a map: the hull of its readers' views, after the preceding tile if cached."""
+        if name in self._computed:
+            return
+        seen = [self._view(*reader).seen for reader in self._readers[name]]
+        if not seen:
+            what, expected = "no layer of its stack reads it", "only the last output to leave"
+            raise InputError(what, place=f"feature map {name!r}", expected=expected)
+        stops = np.max([one.stops for one in seen], axis=0)
+        starts = np.min([one.starts for one in seen], axis=0)
+        if self.cached:
+            starts = self._after_the_one_before(stops, starts)
+        self._computed[name] = Spans(starts, stops)
 
+    def _after_the_one_before(self, stops: Integers, first: Integers | int) -> Integers:
+        """Return the end of the preceding tile for each tile, and `first` for the first tile of each size."""
+        starts = np.concatenate((stops[:1], stops[:-1]))
+        starts[self.begins] = first if isinstance(first, int) else first[self.begins]
+        return starts
 
-def _computed(views: Sequence[_View], *, cached: bool) -> Spans:
-    """Return the hull of the pixels that all readers see; with caches it starts at the end of the previous tile."""
-    starts = np.min([view.seen.starts for view in views], axis=0)
-    stops = np.max([view.seen.stops for view in views], axis=0)
-    if cached:
-        starts[1:] = stops[:-1]
-    return Spans(starts, stops)
-
-
-def _use(views: Sequence[_View], computed: Spans, *, cached: bool) -> MapUse:
-    starts = np.min([np.where(view.is_busy, view.seen.starts, view.size) for view in views], axis=0)
-    stops = np.max([np.where(view.is_busy, view.seen.stops, 0) for view in views], axis=0)
-    needed = Spans(np.minimum(starts, stops), stops)
-    nothing = np.zeros_like(stops)
-    if not cached:
-        return MapUse(needed, computed, nothing, nothing)
-    first_kept = np.min([view.next_first for view in views], axis=0)
-    kept = np.maximum(computed.stops - first_kept, 0)
-    return MapUse(needed, computed, kept, np.minimum(kept, computed.lengths))
-
-
-def _used_outside(computed: Spans) -> MapUse:
-    nothing = np.zeros_like(computed.starts)
-    return MapUse(computed, computed, nothing, nothing)
-
-
-def _read_use(view: _View, source: Spans, *, cached: bool) -> ReadUse:
-    """Return the use of an input; `source` is the interval of the map that the tile computes."""
-    seen = view.seen
-    from_cache = np.zeros_like(seen.starts)
-    if cached:
-        from_cache = np.maximum(np.minimum(seen.stops, source.starts) - seen.starts, 0)
-    return ReadUse(
-        seen,
-        from_cache,
-        np.where(view.is_busy, np.maximum(-view.first, 0), 0),
-        np.where(view.is_busy, np.maximum(view.behind - view.positions, 0), 0),
-    )
+    def _next_first(self, name: str) -> Integers:
+        """Return the first pixel that any reader sees in later tiles, or the map's size if no reader sees one."""
+        size, found = self._pixels[name], []
+        for at, number in self._readers[name]:
+            layer = self.stack.layers[at]
+            window, stops = self.axis.window(layer.reads[number]), self.computed(layer.output.name).stops
+            last = stops[np.append(self.begins[1:], len(stops)) - 1][self.of_size]
+            later = np.minimum(np.maximum(stops * window.stride - window.pad, 0), size * window.repeat)
+            found.append(np.where(stops < last, later // window.repeat, size))
+        least: Integers = np.min(found, axis=0)
+        return least
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from onchip.answer.stacks import OverlapMode
 from onchip.arch.memory import DRAM
 from onchip.bounds.group.layer_grids import GridShare, LayerGrids, MapPlaces, Taken, shares_of
-from onchip.bounds.group.tile_axes import AxisContent, AxisGrid, Floats, LayerAxis, SizeTiles
-from onchip.ops.fusable import AxisName, FusableNetwork, Stack
+from onchip.bounds.group.tile_axes import AxisContent, AxisGrid, Floats, LayerAxis
+from onchip.ops.fusable import AxisName, FusableNetwork, SizeTiles, Stack
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 
 Sizes: TypeAlias = tuple[int, ...]
