@@ -39,8 +39,12 @@ MOST_BYTES = 4 << 30
 """Bytes of memory that an endless mutant may take until its time is over."""
 
 TESTS = ("tests/refusals", "tests/verify", "tests/transform/test_tile_graph_verified.py")
-NOT_OF_ONE_MUTANT = ("tests/refusals/test_mutations.py", "tests/refusals/test_mutants_explained.py")
-"""Tests that make mutants themselves."""
+NOT_OF_ONE_MUTANT = (
+    "tests/refusals/test_mutations.py",
+    "tests/refusals/test_mutants_explained.py",
+    "tests/verify/test_clocks_of_plans.py::test_three_clocks_agree_on_ten_thousand_programs",
+)
+"""Tests that make mutants themselves, and one that traces for minutes what a shorter one beside it runs, too."""
 
 
 @dataclass(frozen=True, slots=True)
