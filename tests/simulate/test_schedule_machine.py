@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -90,7 +91,10 @@ def _replaced(old: Instruction, new: Instruction, program: list[Instruction]) ->
 
 
 def _beside_workspaces(program: list[Instruction]) -> list[tuple[Allocate, Allocate]]:
-    """Return each workspace with each operand of its operator that is resident in the same memory at that time."""
+    """Return each workspace with each operand of its operator that is resident in the same memory at that time.
+
+    Operands that have a copy in another memory are left out: the operator may read the copy.
+    """
     allocated = [one for one in program if isinstance(one, Allocate)]
     graph = check_schedule_document(document(in_tiles=any("#" in one.tensor for one in allocated)), three()).tiles
     assert graph is not None
@@ -98,9 +102,11 @@ def _beside_workspaces(program: list[Instruction]) -> list[tuple[Allocate, Alloc
     for scratch in (one for one in allocated if one.tensor.endswith(WORKSPACE)):
         operator = graph.graph.operator[scratch.tensor.removesuffix(WORKSPACE)]
         start = program.index(scratch)
-        for one in allocated:
+        resident = [one for one in allocated if program.index(one) < start < _end(program, one)]
+        times = Counter(one.tensor for one in resident)
+        for one in resident:
             is_operand = one.tensor in (*operator.reads, *operator.outputs) and one.memory == scratch.memory
-            if is_operand and program.index(one) < start < _end(program, one):
+            if is_operand and times[one.tensor] == 1:
                 found.append((scratch, one))
     return found
 
