@@ -222,3 +222,11 @@ def test_no_bound_or_proof_contradicts_any_tiling_in_any_order(graph: Graph) -> 
 def _subsets(size: int) -> Iterator[tuple[int, ...]]:
     for taken in product((False, True), repeat=size - 1):
         yield (*(at + 1 for at, is_end in enumerate(taken) if is_end), size)
+
+
+def test_a_search_that_is_late_leaves_the_operators_left_whole() -> None:
+    problem = problem_of(inverted_bottleneck(), ROOMY, count=Count.ACTIVATIONS)
+    groups = groups_of(problem)
+    whole = [groups.whole(number) for number in range(len(groups.operators))]
+    assert list(groups_of_least_peak(groups, lambda: True)) == whole
+    assert groups_of_few_tiles(groups, max(group.peak_bytes for group in whole) - 1, lambda: True) is None

@@ -212,9 +212,10 @@ class _Planner:
         return tiled.reading, tiled.problem, result
 
     def _tilings(self, found: Sequence[tuple[TiledProblem, Result[Plan]]]) -> Iterator[TiledProblem]:
-        """Yield the tilings to plan; raises UnsplitError if no tiling is left and there is no plan."""
+        """Yield tilings, found in half of the time; raises UnsplitError if none is left and none has a plan."""
+        half = self.deadline.within(self.deadline.seconds_left / 2)
         try:
-            yield from tilings_to_plan(self.whole, self.request.network, self.request.reading)
+            yield from tilings_to_plan(self.whole, self.request.network, self.request.reading, lambda: half.is_past)
         except UnsplitError:
             if all(result.answer is None for _, result in found):
                 raise

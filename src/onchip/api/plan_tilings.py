@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -67,7 +67,9 @@ def searches_tilings(tiles: TilesOption | None, whole: Problem, network: Network
     return tiles is TilesOption.AUTO
 
 
-def tilings_to_plan(whole: Problem, network: Network, reading: Reading) -> Iterator[TiledProblem]:
+def tilings_to_plan(
+    whole: Problem, network: Network, reading: Reading, is_late: Callable[[], bool]
+) -> Iterator[TiledProblem]:
     """Yield fused groups in tiles; then whole operators or, if they do not fit, operators split one by one.
 
     A reading that splits operators is the only tiling. Raises UnsplitError if no tiles are found in which all operators
@@ -76,7 +78,7 @@ def tilings_to_plan(whole: Problem, network: Network, reading: Reading) -> Itera
     if reading.split is not Split.NEVER:
         yield TiledProblem(reading, fitted_to_scratchpads(whole, network, reading))
         return
-    yield from _in_fused_groups(whole, network, reading)
+    yield from _in_fused_groups(whole, network, reading, is_late)
     if infeasible_operator(whole) is None:
         yield TiledProblem(reading, whole)
         return
@@ -89,7 +91,9 @@ def tilings_to_plan(whole: Problem, network: Network, reading: Reading) -> Itera
         raise
 
 
-def _in_fused_groups(whole: Problem, network: Network, reading: Reading) -> Iterator[TiledProblem]:
+def _in_fused_groups(
+    whole: Problem, network: Network, reading: Reading, is_late: Callable[[], bool]
+) -> Iterator[TiledProblem]:
     """Yield the tilings of fused groups, in one scratchpad and where no file states the cost of tiles."""
     states_tiles = any(operator.stated.splits or operator.tile for operator in whole.graph.operators)
     if len(whole.memories) > 1 or states_tiles or reading.bands:
@@ -97,7 +101,7 @@ def _in_fused_groups(whole: Problem, network: Network, reading: Reading) -> Iter
     if least_peak_of_tilings(whole, is_model=is_model(network)) > whole.memories[0].capacity_bytes:
         return
     apart = replace(whole, graph=SharedBytes()(whole.graph))
-    for tiling in tilings(apart, is_model=is_model(network)):
+    for tiling in tilings(apart, is_model=is_model(network), is_late=is_late):
         if tiling.tiles:
             tiled = replace(reading, tiles=tiling.tiles)
             yield TiledProblem(tiled, fitted_to_scratchpads(whole, network, tiled), tiling.order)

@@ -59,6 +59,15 @@ class _Use:
 
     operator: int
     accesses: tuple[OperandAccess, ...]
+    known: dict[int, int | None] = field(default_factory=dict, compare=False, repr=False)
+
+    def dimension(self, axis: int | None) -> int | None:
+        """Return the dimension of the tensor that depends on the operator's axis in all accesses, or None."""
+        if axis is None:
+            return None
+        if axis not in self.known:
+            self.known[axis] = _dimension(self.accesses, axis)
+        return self.known[axis]
 
 
 @dataclass
@@ -174,7 +183,7 @@ class _GroupInTiles:
         writes = {} if geometry is None else {write.tensor: write for write in geometry.writes}
         for name in groups.operators[number].outputs:
             for use in self._readers(name):
-                dimension = _dimension(use.accesses, self.axes[use.operator])
+                dimension = use.dimension(self.axes[use.operator])
                 if dimension is None or name not in writes:
                     chosen.add(None)
                     continue
@@ -251,7 +260,7 @@ class _GroupInTiles:
         """
         axis, tensor = self.axes[use.operator], self.groups.problem.graph.tensor[name]
         length = 1 if dimension is None else (tensor.shape or (1,))[dimension]
-        if dimension is None or _dimension(use.accesses, axis) != dimension:
+        if dimension is None or use.dimension(axis) != dimension:
             return _whole_tables(self._size(use.operator), length)
         tables = [_span_tables(access.spans[dimension], self._size(use.operator)) for access in use.accesses]
         if len(tables) == 1:
@@ -281,7 +290,7 @@ class _GroupInTiles:
         if is_written and writer is not None:
             dimension = self._dimension_written(writer, tensor.name)
         else:
-            found = {_dimension(use.accesses, self.axes[use.operator]) for use in uses} - {None}
+            found = {use.dimension(self.axes[use.operator]) for use in uses} - {None}
             dimension = found.pop() if len(found) == 1 else None
         unit = tensor.size_bytes if dimension is None else tensor.size_bytes // (tensor.shape or (1,))[dimension]
         tables = [self._tables(tensor.name, use, dimension) for use in uses]

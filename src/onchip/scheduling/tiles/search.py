@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 from onchip.scheduling.tiles.group_tiles import FINEST, FusedGroup, FusedGroups
 
 
-def groups_of_least_peak(groups: FusedGroups) -> tuple[FusedGroup, ...]:
-    """Return groups in finest tiles whose greatest peak is least."""
+def never() -> bool:
+    """Return False: no time limit is set."""
+    return False
+
+
+def groups_of_least_peak(groups: FusedGroups, is_late: Callable[[], bool] = never) -> tuple[FusedGroup, ...]:
+    """Return groups in finest tiles whose greatest peak is least.
+
+    Once `is_late` returns True, the operators left run whole.
+    """
     count = len(groups.operators)
     least: list[float] = [0, *[inf] * count]
     chosen: list[FusedGroup] = []
@@ -18,9 +26,9 @@ def groups_of_least_peak(groups: FusedGroups) -> tuple[FusedGroup, ...]:
         least[stop] = max(least[stop - 1], best.peak_bytes)
 
         def is_useful(first: int, _: int, stop: int = stop) -> bool:
-            return least[first] < least[stop]
+            return max(least[first], groups.live_bytes[first]) < least[stop]
 
-        for axis in groups.axes(stop - 1):
+        for axis in () if is_late() else groups.axes(stop - 1):
             for group in groups.ending_at(stop, axis, FINEST, is_useful):
                 peak = max(least[group.first], group.peak_bytes)
                 if peak < least[stop]:
@@ -29,10 +37,13 @@ def groups_of_least_peak(groups: FusedGroups) -> tuple[FusedGroup, ...]:
     return _path(chosen)
 
 
-def groups_of_few_tiles(groups: FusedGroups, capacity_bytes: int) -> tuple[FusedGroup, ...] | None:
+def groups_of_few_tiles(
+    groups: FusedGroups, capacity_bytes: int, is_late: Callable[[], bool] = never
+) -> tuple[FusedGroup, ...] | None:
     """Return groups that fit the capacity in few tiles, or None if no path of groups fits.
 
-    An operator that fits runs whole unless a group with an operator that does not fit contains it.
+    An operator that fits runs whole unless a group with an operator that does not fit contains it. Once `is_late` is
+    True, the operators left run whole.
     """
     count = len(groups.operators)
     fewest: list[float] = [0, *[inf] * count]
@@ -49,7 +60,7 @@ def groups_of_few_tiles(groups: FusedGroups, capacity_bytes: int) -> tuple[Fused
             fits = groups.live_bytes[first] <= capacity_bytes
             return first <= last_large and fits and fewest[first] + tiles < fewest[stop]
 
-        for axis in groups.axes(stop - 1) if last_large >= 0 else ():
+        for axis in groups.axes(stop - 1) if last_large >= 0 and not is_late() else ():
             for tile in tile_sizes(groups, stop - 1, axis):
                 for group in groups.ending_at(stop, axis, tile, is_useful):
                     tiles = fewest[group.first] + group.tiles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onchip.answer.operator_tiles import OperatorTiles
@@ -10,7 +10,7 @@ from onchip.answer.problem import Objective, Problem
 from onchip.scheduling.candidates.in_steps import steps_of
 from onchip.scheduling.candidates.split import smallest_part_bytes
 from onchip.scheduling.tiles.group_tiles import FusedGroup, FusedGroups
-from onchip.scheduling.tiles.search import groups_of_few_tiles, groups_of_least_peak
+from onchip.scheduling.tiles.search import groups_of_few_tiles, groups_of_least_peak, never
 from onchip.transform.slices.operators_in_tiles import counted_geometries
 
 
@@ -26,17 +26,18 @@ class NetworkTiling:
     peak_bytes: int
 
 
-def tilings(problem: Problem, *, is_model: bool) -> Iterator[NetworkTiling]:
+def tilings(problem: Problem, *, is_model: bool, is_late: Callable[[], bool] = never) -> Iterator[NetworkTiling]:
     """Yield tilings: for the least peak, or in few tiles for the capacity and, if that does not pack, for less.
 
-    If no tiling fits the capacity without spills, the tiling of least peak is the only one.
+    If no tiling fits the capacity without spills, that of least peak is the only one. Once `is_late` returns True, the
+    search leaves operators whole.
     """
     groups = FusedGroups(problem, counted_geometries(problem, is_model=is_model))
-    least = tiling_of(groups, groups_of_least_peak(groups))
+    least = tiling_of(groups, groups_of_least_peak(groups, is_late))
     capacity = problem.memories[0].capacity_bytes
     high = least.peak_bytes if problem.objective is Objective.PEAK else capacity
     for limit in dict.fromkeys((high, (least.peak_bytes + high) // 2)) if least.peak_bytes <= high else ():
-        found = groups_of_few_tiles(groups, limit)
+        found = groups_of_few_tiles(groups, limit, is_late)
         if found is not None:
             yield tiling_of(groups, found)
     yield least
