@@ -36,11 +36,13 @@ def tilings(problem: Problem, *, is_model: bool, is_late: Callable[[], bool] = n
     least = tiling_of(groups, groups_of_least_peak(groups, is_late))
     capacity = problem.memories[0].capacity_bytes
     high = least.peak_bytes if problem.objective is Objective.PEAK else capacity
-    for limit in dict.fromkeys((high, (least.peak_bytes + high) // 2)) if least.peak_bytes <= high else ():
+    high = max(high, least.peak_bytes)
+    for limit in dict.fromkeys((high, (least.peak_bytes + high) // 2, least.peak_bytes)):
         found = groups_of_few_tiles(groups, limit, is_late)
         if found is not None:
             yield tiling_of(groups, found)
-    yield least
+        elif limit == least.peak_bytes:
+            yield least
 
 
 def tiling_of(groups: FusedGroups, chosen: Sequence[FusedGroup]) -> NetworkTiling:
