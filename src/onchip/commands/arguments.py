@@ -270,10 +270,6 @@ def seconds_of(time_limit: float | None) -> float | None:
 
 def bytes_of(size: str | None, option: str) -> int | None:
     """Return the value of a size option in bytes; raises InputError that names the option."""
-    from onchip.arch.sizes import parse_size
+    from onchip.arch import sizes
 
-    try:
-        return None if size is None else parse_size(size)
-    except InputError as error:
-        error.place = error.place or option
-        raise
+    return None if size is None else sizes.bytes_of(size, option)
