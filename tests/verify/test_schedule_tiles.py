@@ -181,7 +181,7 @@ def test_each_output_is_written_by_its_own_bands() -> None:
 SOFTMAX = Graph(
     "softmax",
     (tensor("x", (1, 1, 4, 4), Role.INPUT), tensor("y", (1, 1, 4, 4), Role.OUTPUT)),
-    (Operator("f", "Softmax", ("x",), ("y",)),),
+    (Operator("f", "Softmax", ("x",), ("y",), attributes={"axis": 1}),),
 )
 
 
@@ -199,7 +199,7 @@ def test_what_is_not_known_in_parts_runs_whole() -> None:
         for number, one in enumerate(bands)
     ]
     tiles = Graph("t", (SOFTMAX.tensors[0], *bands), tuple(operators))
-    detail = "what a part of Softmax sees is not known: Softmax"
+    detail = "what a part of Softmax sees is not known: axis"
     assert wrong(SOFTMAX, tiles, stacks) == [(Rule.TILE_DIFFERS, name, detail) for name in ("f#0", "f#1")]
     assert [run.number for run in tiles_of_network(SOFTMAX, tiles, stacks)] == [0, 1]
 
