@@ -28,7 +28,7 @@ ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 SHARES: Final = (1.0, 0.95, 0.9, 0.85)
 """Factors on the estimates, in order: values below 1 find paths that estimates overrate."""
 FIRST_RATIO: Final = 1.3
-"""Initial ratio of cost to bound; an underestimated choice is costed, and its cost is then known."""
+"""Ratio of cost to bound of a kind without costs; an underestimated choice is costed, and its cost is then known."""
 CLOSE: Final = "close"
 """The kind of all choices whose bound has been tightened."""
 MOST_ROUNDS: Final = 8
@@ -50,18 +50,15 @@ class Estimates(Generic[ChoiceT]):
         """Update the ratios from all known costs; tightened bounds are a separate kind."""
         sums: dict[Hashable, list[list[int]]] = {}
         for choice, cost in self.ledger.known.items():
-            kinds: list[tuple[Criteria | None, tuple[Hashable, ...]]] = [
-                (self.ledger.cheap_bound(choice), (self.kind_of(choice), None))
-            ]
+            kinds: list[tuple[Criteria | None, Hashable]] = [(self.ledger.cheap_bound(choice), self.kind_of(choice))]
             if self.ledger.is_close(choice):
-                kinds.append((self.ledger.bound(choice), (CLOSE,)))
-            for bound, own_kinds in kinds:
+                kinds.append((self.ledger.bound(choice), CLOSE))
+            for bound, kind in kinds:
                 if cost is not None and bound is not None:
-                    for kind in own_kinds:
-                        own = sums.setdefault(kind, [[1, 1] for _ in cost])
-                        for both, more, less in zip(own, cost, bound, strict=True):
-                            both[0] += more
-                            both[1] += less
+                    own = sums.setdefault(kind, [[1, 1] for _ in cost])
+                    for both, more, less in zip(own, cost, bound, strict=True):
+                        both[0] += more
+                        both[1] += less
         self._ratios = {kind: tuple(more / less for more, less in own) for kind, own in sums.items()}
 
     def of(self, choice: ChoiceT) -> Criteria | None:
@@ -73,7 +70,7 @@ class Estimates(Generic[ChoiceT]):
         if rough is not None:
             return tuple(max(part, int(own * self.share)) for part, own in zip(bound, rough, strict=True))
         kind = CLOSE if self.ledger.is_close(choice) else self.kind_of(choice)
-        ratios = self._ratios.get(kind) or self._ratios.get(None) or (FIRST_RATIO,) * len(bound)
+        ratios = self._ratios.get(kind) or (FIRST_RATIO,) * len(bound)
         return tuple(max(part, int(part * ratio * self.share)) for part, ratio in zip(bound, ratios, strict=True))
 
 
