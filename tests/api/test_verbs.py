@@ -160,7 +160,7 @@ def test_buffers_are_packed(tmp_path: Path) -> None:
     path = tmp_path / "buffers.csv"
     path.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,5\nc,2,4,4\n")
     buffers = {"a": oc.Buffer(0, 2, 4), "b": oc.Buffer(1, 3, 5), "c": oc.Buffer(2, 4, 4)}
-    for given in (path, buffers):
+    for given in (path, buffers, [*buffers.values()]):
         assert oc.pack(given).arena_bytes == 9
         assert oc.pack(given, 9).status is oc.Status.OPTIMAL
         assert oc.pack(given, 8).status is oc.Status.INFEASIBLE

@@ -585,7 +585,7 @@ def pareto(
 
 @errors_in_python
 def pack(
-    buffers: Mapping[str, Buffer] | str | Path,
+    buffers: Mapping[str, Buffer] | Sequence[Buffer] | str | Path,
     capacity: int | str | None = None,
     *,
     options: PackOptions | None = None,
@@ -599,7 +599,7 @@ def pack(
     Parameters
     ----------
     buffers
-        Map from name to buffer, or a CSV file as MiniMalloc reads it.
+        Buffers, or a map from name to buffer, or a CSV file as MiniMalloc reads it. Buffers without names are numbered.
     capacity
         Bytes, or a size such as `"1MiB"`; by default the minimum capacity is searched.
     options, time_limit, workers, seed, progress
@@ -627,7 +627,12 @@ def pack(
     from onchip.formats.minimalloc import BufferTable
 
     options, search = options or PackOptions(), Search.of(time_limit, workers, seed, progress)
-    given = Path(buffers) if isinstance(buffers, str | Path) else BufferTable(tuple(buffers), tuple(buffers.values()))
+    given: Path | BufferTable
+    if isinstance(buffers, str | Path):
+        given = Path(buffers)
+    else:
+        named = buffers if isinstance(buffers, Mapping) else {str(at): one for at, one in enumerate(buffers)}
+        given = BufferTable(tuple(named), tuple(named.values()))
     capacity_bytes = None if capacity is None else bytes_of(capacity, "capacity")
     limits, alignment_bytes = search.limits, options.alignment_bytes
     if options.overflow:
