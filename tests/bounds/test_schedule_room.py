@@ -293,15 +293,15 @@ def test_where_a_memory_keeps_all_weights_maps_move_for_operators_without_tiles_
     assert large == NOTHING_PAID
 
 
-def test_two_convolutions_share_the_room_of_the_map_between_them() -> None:
+def test_operators_with_too_little_room_for_their_maps_run_in_tiles_and_some_bits_pass() -> None:
     """Each map has 32 bytes, beside 30 bytes of room, of which 20 are in one memory.
 
-    `soft` has no tiles: all of c passes DRAM. So do two bytes of a, which wait for `second`. This reads its 36 bytes of
-    weights a second time, and two bytes of b pass.
+    `soft` has no tiles: all of c passes DRAM. The other operators run in two tiles, which read 72 bytes of weights
+    again. In a tile there is no room for all of the windows in a and the new rows of b, so that 20 bytes are moved.
     """
     network = skip_network()
     whole = tile_graph(network, [ScheduledStack((one.name,)) for one in network.operators], PRECISION)
     nests = {name: one.nests for name, one in whole.operators.items()}
     bound = relaxation(whole.graph, nests, chip_of_maps(10, 20), every_memory_keeps=True)
-    assert bound.crowding.traffic_bits == 8 * (2 * 32 + 2 * 2 + 36 + 2 * 2)
-    assert bound.traffic_bytes == 32 + 36 + 36 + 32 + 2 * 32 + 2 * 2 + 36 + 2 * 2
+    assert bound.crowding.traffic_bits == 8 * (2 * 32 + 72 + 20)
+    assert bound.traffic_bytes == 32 + 36 + 36 + 32 + 2 * 32 + 72 + 20

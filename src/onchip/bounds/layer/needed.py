@@ -64,16 +64,27 @@ class NeededPixels:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The view of an operator along an axis: its first p outputs see (p - 1) * stride + more of `size` inputs."""
+    """The view of an operator along an axis: its first p outputs see (p - 1) * stride + more of `size` inputs.
+
+    Each output sees `taps` positions that are `dilation` apart, the last of them at the end of this range.
+    """
 
     stride: int
     more: int
     size: int
+    taps: int = 1
+    dilation: int = 1
 
     def seen(self, behind: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of leading positions that the first `behind` outputs see."""
         found: NDArray[np.int64] = np.clip((behind - 1) * self.stride + self.more, 0, self.size)
         return np.where(behind > 0, found, 0)
+
+    def touched(self, outputs: int) -> NDArray[np.int64]:
+        """Return the positions that each of the first outputs sees, by output and tap, or -1 outside the input."""
+        last = np.arange(outputs)[:, None] * self.stride + self.more - 1
+        found = last - np.arange(self.taps) * self.dilation
+        return np.where((found >= 0) & (found < self.size), found, -1)
 
 
 ALL: Final = NeededPixels(None, None)
@@ -181,12 +192,16 @@ def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: s
     if alike or is_left or multiplies_rows(graph, operator):
         pixels, heads = pixels_cut(graph, operator)
         return Reach(1, 1, pixels[0]), Reach(1, 1, max(pixels[1], heads[1] if heads else 1))
-    if len(nests) != 1 or len(operator.inputs) != 1 or not _lies_over(nests[0], tensor, output):
+    if len(nests) != 1 or len(operator.inputs) != 1:
+        return None
+    if not (_lies_over(nests[0], tensor, output) or _lies_over_reshaped(nests[0], tensor, output)):
         return None
     found = []
     cut_off = [max(-pad, 0) for pad in integers(operator, "pads", (0, 0, 0, 0))[:2]]
     for axis, taps, size, first in zip(nests[0].axes, (nests[0].r, nests[0].s), source[-2:], cut_off, strict=True):
-        found.append(Reach(axis.stride, (taps - 1) * axis.dilation + 1 - axis.padding + first, size))
+        found.append(
+            Reach(axis.stride, (taps - 1) * axis.dilation + 1 - axis.padding + first, size, taps, axis.dilation)
+        )
     return found[0], found[1]
 
 
@@ -289,6 +304,16 @@ def _lies_over(layer: Layer, tensor: Tensor, output: Tensor) -> bool:
     *channels, height, width = tensor.shape or ()
     fits = rows.size <= height and columns.size <= width and layer.n * layer.c * layer.g == prod(channels)
     return fits and (layer.p, layer.q) == (output.shape or ())[-2:]
+
+
+def _lies_over_reshaped(layer: Layer, tensor: Tensor, output: Tensor) -> bool:
+    """Return True if the nest's windows slide over all rows and columns of a tensor with several axes of channels."""
+    if tensor.role is Role.PARAMETER or len(tensor.shape or ()) <= _MAP_RANK or len(output.shape or ()) != _MAP_RANK:
+        return False
+    rows, columns = layer.axes
+    *channels, height, width = tensor.shape or ()
+    is_same = (rows.size, columns.size) == (height, width) and layer.n * layer.c * layer.g == prod(channels)
+    return is_same and (layer.p, layer.q) == (output.shape or ())[-2:]
 
 
 def _through_windows(operator: Operator, layer: Layer, tensor: Tensor, written: NeededPixels) -> NeededPixels:

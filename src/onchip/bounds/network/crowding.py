@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from fractions import Fraction
 from itertools import combinations
 from math import ceil
@@ -35,7 +36,7 @@ from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import MemoryRates
-from onchip.ops.fusable import pixels_of
+from onchip.ops.fusable import MATRIX_RANKS, pixels_of
 from onchip.ops.layers_of import multiplies_rows
 from onchip.ops.nests import LOOKUPS
 from onchip.ops.views import JoinedMaps, parts_of
@@ -46,16 +47,46 @@ _MARGIN: Final = 1e-9
 """Upper bound on the relative error of sums of floating-point numbers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class PaidForRoom:
-    """Cost beyond the compulsory moves: energy in pJ, DRAM cycles, and bits read from and written to DRAM."""
+    """Lower bounds on the cost beyond the compulsory moves, each computed when it is first asked for.
 
-    energy_pj: Fraction = Fraction(0)
-    dram_cycles: Fraction = Fraction(0)
-    traffic_bits: int = 0
+    Energy is in pJ, traffic in bits read from and written to DRAM.
+    """
+
+    _least: Callable[[Measure], Fraction]
+    _known: dict[Measure, Fraction] = field(default_factory=dict)
+
+    @property
+    def energy_pj(self) -> Fraction:
+        """Return the energy in pJ."""
+        return self._of(Measure.ENERGY)
+
+    @property
+    def dram_cycles(self) -> Fraction:
+        """Return the cycles of DRAM."""
+        return self._of(Measure.CYCLES)
+
+    @property
+    def traffic_bits(self) -> int:
+        """Return the bits that DRAM reads and writes."""
+        return ceil(self._of(Measure.TRAFFIC))
+
+    def _of(self, measure: Measure) -> Fraction:
+        if measure not in self._known:
+            self._known[measure] = self._least(measure)
+        return self._known[measure]
 
 
-NOTHING_PAID: Final = PaidForRoom()
+class Measure(Enum):
+    """Costs for which bits have a price."""
+
+    ENERGY = "energy"
+    CYCLES = "cycles"
+    TRAFFIC = "traffic"
+
+
+NOTHING_PAID: Final = PaidForRoom(lambda _: Fraction(0))
 
 
 @dataclass(slots=True)
@@ -78,27 +109,29 @@ class CrowdedNetwork:
 
     def crowding(self, weight_bits: Mapping[str, int], energies: MapEnergies) -> PaidForRoom:
         """Return a lower bound on the cost. `weight_bits` maps parameters to the bits that their operators read."""
-        maps = {name for one in self._operators for name in self._map_bits(one)}
         if self._all_stay():
             return NOTHING_PAID
-        passing_pj = {name: energies.passing_pj(name) for name in maps}
-        read, written = (self._cycles_of_a_bit(way) for way in (Direction.READ, Direction.WRITE))
-        pricings = (
-            RoomPricing(energies.again_pj, passing_pj),
-            RoomPricing(read, dict.fromkeys(maps, read + written)),
-            RoomPricing(Fraction(1), dict.fromkeys(maps, Fraction(2))),
-        )
-        by_cuts = CutPaths(self._cuts(weight_bits), self._room_bits(), self._largest_bits()).least_prices(pricings)
+        paths = CutPaths(self._cuts(weight_bits), self._room_bits(), self._largest_bits())
         crowded = [*self._whole(), *self._in_tiles(weight_bits)]
 
-        def paid(pricing: RoomPricing, by_cuts: float) -> Fraction:
+        def paid(measure: Measure) -> Fraction:
+            pricing = self._pricing(measure, energies)
             operators = [one.at_price(pricing.weight) for one in crowded]
             prices = {name: pricing.maps[name] for one in crowded for name in one.map_bits}
             alone = RoomPrices(operators, prices, self._room_bits()).least_price()
-            return max(alone, Fraction(by_cuts * (1 - _MARGIN)))
+            return max(alone, Fraction(paths.least_price(pricing) * (1 - _MARGIN)))
 
-        energy, cycles, traffic = map(paid, pricings, by_cuts)
-        return PaidForRoom(energy, cycles, ceil(traffic))
+        return PaidForRoom(paid)
+
+    def _pricing(self, measure: Measure, energies: MapEnergies) -> RoomPricing:
+        maps = {name for one in self._operators for name in self._map_bits(one)}
+        if measure is Measure.ENERGY:
+            passing_pj, read_pj = ({name: of(name) for name in maps} for of in (energies.passing_pj, energies.read_pj))
+            return RoomPricing(energies.again_pj, passing_pj, read_pj)
+        read, written = Fraction(1), Fraction(1)
+        if measure is Measure.CYCLES:
+            read, written = (self._cycles_of_a_bit(way) for way in (Direction.READ, Direction.WRITE))
+        return RoomPricing(read, dict.fromkeys(maps, read + written), dict.fromkeys(maps, read))
 
     def _all_stay(self) -> bool:
         """Return True if all maps fit when every operator runs whole, in the network's order."""
@@ -146,7 +179,18 @@ class CrowdedNetwork:
                     computes=self._computes(operator),
                 )
             )
-        return CutNetwork(operators, kept)
+        return CutNetwork(operators, kept, self._pixel_bits())
+
+    def _pixel_bits(self) -> dict[str, int]:
+        """Map each image between operators to the bits of each of its pixels; empty if tiles may cut heads."""
+        if any(pixels_cut(self.graph, operator)[1] is not None for operator in self.graph.operators):
+            return {}
+        found = {}
+        for tensor in self.graph.with_role(Role.ACTIVATION):
+            rows, columns = pixels_of(tensor.shape or ())
+            if len(tensor.shape or ()) > max(MATRIX_RANKS) and tensor.bits is not None and rows * columns:
+                found[tensor.name] = elements_of(tensor) // (rows * columns) * tensor.bits
+        return found
 
     def _computes(self, operator: Operator) -> int:
         """Return the maximum number of Computes of an operator in one tile: a view has one per layer that sees it."""
@@ -248,10 +292,11 @@ class CrowdedNetwork:
 
 @dataclass(frozen=True, slots=True)
 class MapEnergies:
-    """Energies in pJ of a bit: of a weight's repeated read, and of a map (by name) that passes DRAM."""
+    """Energies in pJ of a bit: of a weight's repeated read, of a map (by name) that passes DRAM, and of its read."""
 
     again_pj: Fraction
     passing_pj: Callable[[str], Fraction]
+    read_pj: Callable[[str], Fraction]
 
 
 def elements_of(tensor: Tensor) -> int:

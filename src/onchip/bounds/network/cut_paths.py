@@ -8,37 +8,47 @@ docs/schedule.md, section 8, proves that no schedule costs less.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onchip.bounds.network.cut_groups import MOST_GROUPS, Counts, CutNetwork, Prefix, TiledGroup, members
+from onchip.bounds.network.cut_groups import MOST_GROUPS, MOST_LOADS, CutNetwork, Prefix, TiledGroup, members
+from onchip.bounds.network.tile_loads import LAST_TILE, ComputeLoad, Counts, Floats
 
-Floats: TypeAlias = NDArray[np.float64]
-
-_INTERVALS: Final = (16, 8, 6, 4, 3, 2)
+_INTERVALS: Final = (40, 16, 8, 5, 3, 2)
 """Number of intervals of a map, by the number of live maps. Each live map is an axis of the cost array."""
 
+_CHUNK: Final = 16
+"""Number of classes of tile sizes that are priced at once, cheapest first."""
+_FEW_LOADS: Final = 4
+"""Number of operators of a group, those with the most bits inside it, that are examined first."""
 _ANY_NUMBER: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class RoomPricing:
-    """The price of a weight bit that is read again, and of a bit of each map (by name) that passes DRAM."""
+    """The price of a weight bit that is read again, and of a bit of each map (by name) that passes DRAM.
+
+    `reads` are the parts of the prices of maps that each further read of a bit costs again.
+    """
 
     weight: Fraction
     maps: Mapping[str, Fraction]
+    reads: Mapping[str, Fraction]
 
     def in_weights(self) -> RoomPricing:
         """Return the pricing in units of the price of a weight bit, unchanged if that is 0."""
         if not self.weight:
             return self
-        return RoomPricing(Fraction(1), {name: price / self.weight for name, price in self.maps.items()})
+        maps, reads = (
+            {name: price / self.weight for name, price in prices.items()} for prices in (self.maps, self.reads)
+        )
+        return RoomPricing(Fraction(1), maps, reads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +74,7 @@ class Passing:
     @property
     def staying(self) -> Floats:
         """The least bits that wait on the chip for a reader, by interval."""
-        return self.beside(self.least)
-
-    def beside(self, seen: int) -> Floats:
-        """Return by interval the least bits on the chip for an operator that sees `seen` bits in several Computes."""
-        found: Floats = np.maximum(seen - self.last, 0.0)
+        found: Floats = np.maximum(self.least - self.last, 0.0)
         return found
 
     def whole(self, seen: int) -> Floats:
@@ -107,27 +113,17 @@ class CutPaths:
     largest_bits: int
     _waiting: dict[Prefix, tuple[str, ...]] = field(default_factory=dict, init=False)
     _passing: dict[str, Passing] = field(default_factory=dict, init=False)
+    _known: dict[int, _PricedGroup] = field(default_factory=dict, init=False)
+    _found: list[tuple[RoomPricing, float]] = field(default_factory=list, init=False)
 
-    def least_prices(self, pricings: Sequence[RoomPricing]) -> list[float]:
-        """Return a lower bound on the cost at each pricing, or 0 if there are too many prefixes or groups."""
-        nothing = [0.0] * len(pricings)
-        prefixes = self.network.prefixes()
-        if prefixes is None:
-            return nothing
-        self._look_at(prefixes)
-        groups = self._groups(pricings)
-        if groups is None:
-            return nothing
-        known: list[tuple[RoomPricing, float]] = []
-        found = []
-        for one in pricings:
-            plain = one.in_weights()
-            price = next((price for other, price in known if other == plain), None)
-            if price is None:
-                price = self._least_price(prefixes, groups, plain)
-                known.append((plain, price))
-            found.append(price * float(one.weight or 1))
-        return found
+    def least_price(self, pricing: RoomPricing) -> float:
+        """Return a lower bound on the cost, or 0 if there are too many prefixes or groups."""
+        plain = pricing.in_weights()
+        price = next((price for other, price in self._found if other == plain), None)
+        if price is None:
+            price = self._least_price(plain)
+            self._found.append((plain, price))
+        return price * float(pricing.weight or 1)
 
     def _look_at(self, prefixes: Sequence[Prefix]) -> None:
         """Find the live maps after each prefix, and their intervals."""
@@ -148,16 +144,15 @@ class CutPaths:
             intervals = _INTERVALS[min(beside[name], len(_INTERVALS)) - 1]
             self._passing[name] = Passing.of(max(every), min(read), self.room_bits, intervals)
 
-    def _groups(self, pricings: Sequence[RoomPricing]) -> list[list[TiledGroup]] | None:
+    def _groups(self, pricing: RoomPricing) -> list[list[TiledGroup]] | None:
         """Return the tiled groups that end with each operator, without those whose weights cost too much.
 
         Returns None if there are more than MOST_GROUPS.
         """
-        most_bits = max(map(self._most_weights, pricings))
         found, count = list[list[TiledGroup]](), 0
         for at in range(len(self.network.operators)):
             own = list[TiledGroup]()
-            for group in self.network.groups_in_tiles(at, most_bits):
+            for group in self.network.groups_in_tiles(at, lambda group: self._most_weights(group, pricing)):
                 own.append(group)
                 count += 1
                 if count > MOST_GROUPS:
@@ -165,15 +160,24 @@ class CutPaths:
             found.append(own)
         return found
 
-    def _most_weights(self, pricing: RoomPricing) -> int:
-        """Return the weight bits whose price equals that of all maps passing DRAM, an upper bound on useful rereads."""
-        bits = {name: int(one.first[-1]) for name, one in self._passing.items()}
-        paid = sum((pricing.maps[name] * size for name, size in bits.items()), Fraction(0))
+    def _most_weights(self, group: Prefix, pricing: RoomPricing) -> int:
+        """Return the weight bits whose price equals that of all maps of a group passing DRAM.
+
+        Where more weights are read again, the group's operators may as well run whole, with all operands streamed.
+        """
+        names = {name for at in members(group) for name in self.network.operators[at].map_bits}
+        paid = sum((pricing.maps[name] * int(self._passing[name].first[-1]) for name in names), Fraction(0))
         return int(paid / pricing.weight) if pricing.weight else _ANY_NUMBER
 
-    def _least_price(
-        self, prefixes: Sequence[Prefix], groups: Sequence[Sequence[TiledGroup]], pricing: RoomPricing
-    ) -> float:
+    def _least_price(self, pricing: RoomPricing) -> float:
+        prefixes = self.network.prefixes()
+        if prefixes is None:
+            return 0.0
+        self._look_at(prefixes)
+        groups = self._groups(pricing)
+        if groups is None:
+            return 0.0
+        self._known.clear()
         paid = {0: np.zeros(())}
         for prefix in prefixes[1:]:
             best = np.full([len(self._passing[name].first) for name in self._waiting[prefix]], inf)
@@ -183,13 +187,7 @@ class CutPaths:
                 self._improve(best, arc, paid[arc.before], self._whole(arc, at), pricing)
             for group in (one for at in ends for one in groups[at] if one.operators & ~prefix == 0):
                 arc = self._arc(prefix ^ group.operators, prefix)
-                # The state in which all live maps pass DRAM has the highest cost after the prefix.
-                worth = group.worth(float(best.flat[-1] - paid[arc.before].min()), float(pricing.weight))
-                if worth is None:
-                    continue
-                least = np.array(float(pricing.weight) * group.weight_bits[0])
-                if np.any(self._with(arc, paid[arc.before], least, pricing) < np.minimum(best, best.flat[-1])):
-                    self._improve(best, arc, paid[arc.before], self._in_tiles(arc, worth, pricing), pricing)
+                self._improve_in_tiles(best, arc, paid[arc.before], group, pricing)
             paid[prefix] = np.where(self._staying(self._waiting[prefix]) <= self.room_bits, best, inf)
         return float(paid[prefixes[-1]].min())
 
@@ -209,15 +207,20 @@ class CutPaths:
 
     def _with(self, arc: _Arc, paid: Floats, cost: Floats, pricing: RoomPricing) -> Floats:
         """Return the costs after a group. `cost` is a number or an array with the axes of the arc."""
-        old = self._waiting[arc.before]
-        order = [old.index(name) for name in (*arc.through, *arc.read)]
-        total = paid.transpose(order).reshape([*(paid.shape[at] for at in order), *(1 for _ in arc.written)]) + cost
+        total = self._at_arc(arc, paid, pricing) + cost
         first = len(arc.through)
         total = total.min(axis=tuple(range(first, first + len(arc.read)))) if arc.read else total
         left = (*arc.through, *arc.written)
-        for name in arc.written:
-            total = total + float(pricing.maps[name]) * self._along(left, name, self._passing[name].first)
         return total.transpose([left.index(name) for name in self._waiting[arc.prefix]])
+
+    def _at_arc(self, arc: _Arc, paid: Floats, pricing: RoomPricing) -> Floats:
+        """Return the costs before a group with the axes of the arc, and those of written maps that pass DRAM."""
+        old = self._waiting[arc.before]
+        order = [old.index(name) for name in (*arc.through, *arc.read)]
+        total = paid.transpose(order).reshape([*(paid.shape[at] for at in order), *(1 for _ in arc.written)])
+        for name in arc.written:
+            total = total + float(pricing.maps[name]) * self._along(arc.axes, name, self._passing[name].first)
+        return total
 
     def _along(self, axes: Sequence[str], name: str, numbers: Floats) -> Floats:
         """Return an array by interval of one map, reshaped to lie along the map's axis."""
@@ -244,60 +247,139 @@ class CutPaths:
                 fits = fits & (self._along(arc.axes, name, own[name]) == 0)
         return np.where(fits, 0.0, inf)
 
-    def _in_tiles(self, arc: _Arc, group: TiledGroup, pricing: RoomPricing) -> Floats:
-        """Return the cost of a tiled group: repeated weight reads, and inner maps that pass DRAM.
+    def _priced(self, group: TiledGroup, limit: float, pricing: RoomPricing) -> _PricedGroup | None:
+        """Return a group's prices, and its classes in ascending order of the cost if all other maps pass DRAM.
 
-        Internally, the axis of tile classes follows those of the maps. The result is the minimum over it.
+        Returns None if it costs at least `limit`. Few operators of the group often show this.
         """
-        waits = {name: self._passing[name].staying for name in arc.through}
-        room = (self.room_bits - self._total(arc.axes, waits))[..., None]
-        inside = {at: self.network.operators[at] for at in members(group.operators)}
-        outer = set(arc.axes)
-        fair, greedy = (self._prices(list(inside), outer, pricing, is_fair=one) for one in (True, False))
-        nothing = np.zeros(len(group.tiles))
-        paid, paid_greedily = nothing, nothing
-        for at, one in inside.items():
-            edge = {
-                name: self._passing[name].beside(bits)
-                for name, bits in one.map_bits.items()
-                if name in arc.read or name in arc.written
-            }
-            taken = self._total(arc.axes, edge)[..., None]
-            load = sum(bits for name, bits in one.map_bits.items() if name not in outer) + taken
-            most = 1 if one.is_whole else group.tiles * one.computes
-            computes, again = (group.computes[at], most), self._again(at, pricing)
-            paid = paid + np.where(taken > room * most, inf, _for_room(load, room, computes, (fair[at], again)))
-            paid_greedily = paid_greedily + _for_room(load, room, computes, (greedy[at], again))
-        paid = np.maximum(paid, paid_greedily) + float(pricing.weight) * group.weight_bits
-        found: Floats = paid.min(axis=-1)
-        return found
+        known = self._known.get(id(group))
+        for most in (_FEW_LOADS, MOST_LOADS):
+            if known is None or len(known.loads) < most < group.operators.bit_count():
+                known = self._known[id(group)] = self._priced_by(group, most, pricing)
+            if known.least[0] >= limit:
+                return None
+        return known
 
-    def _prices(
-        self, inside: Sequence[int], outer: Set[str], pricing: RoomPricing, *, is_fair: bool
-    ) -> Mapping[int, float]:
-        """Return for each operator of a group its share of the price of a bit that passes DRAM.
+    def _priced_by(self, group: TiledGroup, most: int, pricing: RoomPricing) -> _PricedGroup:
+        loads = group.loads(most)
+        prices = [self._prices(loads, pricing, is_fair=one) for one in (True, False)]
+        weights: Floats = float(pricing.weight) * group.weight_bits.astype(np.float64)
+        found = _PricedGroup(group, loads, prices, np.arange(len(weights)), weights)
+        chunk = _Chunk(found.order, np.full(1, float(self.room_bits)), {})
+        least = weights + self._paid_inside(found, chunk, pricing)[0]
+        order = np.argsort(least, kind="stable")
+        return _PricedGroup(group, loads, prices, order, least[order])
 
-        Operators that see a map share the price of its bits equally if `is_fair`. Otherwise operators with the highest
-        potential payment take it first.
+    def _improve_in_tiles(self, best: Floats, arc: _Arc, paid: Floats, group: TiledGroup, pricing: RoomPricing) -> None:
+        """Update the best costs with those of a path that ends with a tiled group.
+
+        The group costs repeated weight reads, and inner maps that pass DRAM. Only states that may improve count.
         """
-        seeing = Counter(name for at in inside for name in self.network.operators[at].map_bits if name not in outer)
+        # The state in which all live maps pass DRAM has the highest cost after the prefix.
+        dearest, before = float(best.flat[-1]), float(paid.min())
+        if before + float(pricing.weight) * group.weight_bits[0] >= dearest:
+            return
+        priced = self._priced(group, dearest - before, pricing)
+        if priced is None:
+            return
+        left = self._waiting[arc.prefix]
+        target = best.transpose([left.index(name) for name in (*arc.through, *arc.written)])
+        total = self._at_arc(arc, paid, pricing)
+        along = [len(self._passing[name].first) for name in arc.axes]
+        limits = np.minimum(target, dearest).reshape(
+            [1 if name in arc.read else size for name, size in zip(arc.axes, along, strict=True)]
+        )
+        shape = tuple(along)
+        chosen = np.flatnonzero(np.broadcast_to(total + priced.least[0] < limits, shape))
+        if not len(chosen):
+            return
+        states = np.unravel_index(chosen, shape) if shape else ()
+        number = dict(zip(arc.axes, states, strict=True))
+        totals, bests = (np.broadcast_to(one, shape)[states].reshape(-1) for one in (total, limits))
+        room = np.full(len(totals), float(self.room_bits))
+        for name in arc.through:
+            room -= self._passing[name].staying[number[name]]
+        passing = {name: self._passing[name].last[number[name]] for name in (*arc.read, *arc.written)}
+        for begin in range(0, len(priced.order), _CHUNK):
+            at = np.flatnonzero(totals + priced.least[begin] < bests)
+            if not len(at):
+                break
+            classes = priced.order[begin : begin + _CHUNK]
+            chunk = _Chunk(classes, room[at], {name: each[at] for name, each in passing.items()})
+            inside = self._paid_inside(priced, chunk, pricing)
+            cost = (float(pricing.weight) * group.weight_bits[classes] + inside).min(axis=-1)
+            bests[at] = np.minimum(bests[at], totals[at] + cost)
+        if target.ndim:
+            np.minimum.at(target, tuple(number[name] for name in (*arc.through, *arc.written)), bests)
+        else:
+            np.minimum(target, bests.min(), out=target)
+
+    def _paid_inside(self, priced: _PricedGroup, chunk: _Chunk, pricing: RoomPricing) -> Floats:
+        """Return the cost of inner maps that pass DRAM, by state and class, or infinity if other maps have no room."""
+        paid = [np.zeros(1) for _ in priced.prices]
+        for at, load in priced.loads.items():
+            slack = chunk.slack(load)
+            is_full = np.any(slack < 0, axis=-1)
+            each = (
+                self._paid_spread(priced, at, chunk, pricing)
+                if load.is_spread
+                else [
+                    chunk.paid(load, slack, one.own[at], one.waiting[at], is_once=one.is_once) for one in priced.prices
+                ]
+            )
+            paid = [np.where(is_full, inf, one + more) for one, more in zip(paid, each, strict=True)]
+        return np.asarray(np.maximum.reduce(paid))
+
+    def _paid_spread(self, priced: _PricedGroup, at: int, chunk: _Chunk, pricing: RoomPricing) -> list[Floats]:
+        """Return the cost, at each price, of an operator of which only the bits of all Computes together are known."""
+        load, classes = priced.loads[at], chunk.classes
+        most = load.computes[classes, 0]
+        bits = sum((each[classes, 0] for each in load.own.values()), chunk.taken(load)[..., 0])
+        computes = np.minimum(priced.group.computes[at][classes], most), most
+        again = self._again(at, pricing)
+        return [
+            _for_room(bits, chunk.room[:, None], computes, (min(one.own[at].values(), default=0.0), again))
+            for one in priced.prices
+        ]
+
+    def _prices(self, loads: Mapping[int, ComputeLoad], pricing: RoomPricing, *, is_fair: bool) -> _Prices:
+        """Return the shares of the price of an inner map's bit that passes DRAM, by operator that sees it.
+
+        With `is_fair`, the shares are equal, and those of all but the writer are at most the price of a read, which a
+        bit may cost in several tiles. Otherwise operators with the highest potential payment take all. They count a bit
+        that they read once, while those for which it waits may pay no more than a read.
+        """
+        operators = self.network.operators
+        seeing = Counter(name for load in loads.values() for name in (*load.own, *load.waiting))
         left = {name: float(pricing.maps[name]) for name in seeing}
-
-        def price(at: int) -> float:
-            own = [name for name in self.network.operators[at].map_bits if name in left]
-            return min((left[name] / seeing[name] if is_fair else left[name] for name in own), default=0.0)
+        read = {name: float(pricing.reads[name]) for name in seeing}
+        if is_fair:
+            fair = {name: min(left[name] / many, read[name] / max(many - 1, 1)) for name, many in seeing.items()}
+            own: dict[int, Mapping[str, float]] = {
+                at: {
+                    name: left[name] - (seeing[name] - 1) * fair[name] if name in operators[at].outputs else fair[name]
+                    for name in load.own
+                }
+                for at, load in loads.items()
+            }
+            waiting: dict[int, Mapping[str, float]] = {
+                at: {name: fair[name] for name in load.waiting} for at, load in loads.items()
+            }
+            return _Prices(own, waiting)
 
         def would_pay(at: int) -> float:
-            missing = max(sum(self.network.operators[at].map_bits.values()) - self.room_bits, 0)
-            return min(price(at) * missing, self._again(at, pricing) * missing / max(self.room_bits, 1))
+            load = loads[at]
+            bits = sum([*load.once.values(), *load.waiting.values()], -self.room_bits * load.computes)
+            return float(np.maximum(bits, 0).max(axis=-1).mean())
 
-        if is_fair:
-            return {at: price(at) for at in inside}
-        found: dict[int, float] = {}
-        for at in sorted(inside, key=would_pay, reverse=True):
-            found[at] = price(at)
-            for name in self.network.operators[at].map_bits.keys() & left.keys():
-                left[name] -= found[at]
+        found = _Prices({}, {}, is_once=True)
+        for at in sorted(loads, key=would_pay, reverse=True):
+            found.own[at] = {name: left[name] for name in loads[at].own}
+            found.waiting[at] = {name: min(left[name], read[name]) for name in loads[at].waiting}
+            for name, price in found.waiting[at].items():
+                read[name] -= price
+            for name, price in (*found.own[at].items(), *found.waiting[at].items()):
+                left[name] -= price
         return found
 
     def _again(self, at: int, pricing: RoomPricing) -> float:
@@ -306,6 +388,97 @@ class CutPaths:
         if operator.is_whole:
             return inf
         return 0.0 if self.network.kept_weight_bits else float(pricing.weight) * operator.weight_bits
+
+
+@dataclass(frozen=True, slots=True)
+class _Prices:
+    """Prices of bits that pass DRAM, by operator and by map that it reads or writes itself, or that waits.
+
+    With `is_once`, bits that an operator reads in several tiles count once.
+    """
+
+    own: dict[int, Mapping[str, float]]
+    waiting: dict[int, Mapping[str, float]]
+    is_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _PricedGroup:
+    """The needs of a group's operators, choices of prices, and its classes in ascending order of their `least` cost."""
+
+    group: TiledGroup
+    loads: Mapping[int, ComputeLoad]
+    prices: Sequence[_Prices]
+    order: Counts
+    least: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Some classes of tile sizes in some states: by state the free bits, and the bits of each edge map that pass."""
+
+    classes: Counts
+    room: Floats
+    passing: Mapping[str, Floats]
+
+    def slack(self, load: ComputeLoad) -> Floats:
+        """Return the capacity left for inner maps in an operator's Computes, by state, class and set of tiles."""
+        return np.asarray(load.computes[self.classes] * self.room[..., None, None] - self.taken(load))
+
+    def taken(self, load: ComputeLoad) -> Floats:
+        """Return the bits of edge maps on the chip in an operator's Computes."""
+        computes = load.computes[self.classes]
+        found = np.zeros((len(self.room), *computes.shape))
+        for name, edge in load.edges.items():
+            if name not in self.passing:
+                continue
+            passing = self.passing[name][:, None, None]
+            bits = np.maximum(edge.bits[self.classes] - (1 if load.is_spread else computes) * passing, 0.0)
+            if edge.band is not None and edge.least is not None:  # a Compute has all of its band on the chip, or none
+                kept = np.where(passing[..., 0] < edge.least[self.classes], edge.band[self.classes], 0.0)
+                bits[..., LAST_TILE] = np.maximum(bits[..., LAST_TILE], kept)
+            found += bits
+        return found
+
+    def paid(
+        self,
+        load: ComputeLoad,
+        slack: Floats,
+        prices: Mapping[str, float],
+        waiting: Mapping[str, float],
+        *,
+        is_once: bool,
+    ) -> Floats:
+        """Return the least cost of inner maps that pass DRAM, by state and class.
+
+        In the last tile, each of its own bands is on the chip as a whole or not at all.
+        """
+        own = {name: bits[self.classes] for name, bits in (load.once if is_once else load.own).items()}
+        others = [(waiting[name], bits[self.classes]) for name, bits in load.waiting.items()]
+        if not own and not others:
+            return np.zeros(1)
+        priced = [*((prices[name], bits) for name, bits in own.items()), *others]
+        spread = _filled(sum(bits for _, bits in priced) - slack, priced).max(axis=-1)
+        first, others = slack[..., LAST_TILE], [(price, bits[:, LAST_TILE]) for price, bits in others]
+        bands = [(prices[name], bits[:, LAST_TILE]) for name, bits in own.items()]
+        found = np.full(1, inf)
+        waits = sum((bits for _, bits in others), np.zeros(1))
+        for chosen in product((False, True), repeat=len(bands)):
+            staying = sum((bits for (_, bits), stays in zip(bands, chosen, strict=True) if stays), np.zeros(1))
+            paid = sum((price * bits for (price, bits), stays in zip(bands, chosen, strict=True) if not stays), 0.0)
+            more = paid + _filled(staying + waits - first, others)
+            found = np.minimum(found, np.where(staying <= first, more, inf))
+        return np.asarray(np.maximum(spread, np.where(first < 0, 0.0, found)))
+
+
+def _filled(missing: Floats, priced: Sequence[tuple[float, Floats]]) -> Floats:
+    """Return the least cost of so many missing bits, given prices of bits and the number of bits at each price."""
+    paid, cheaper, last = np.zeros(1), np.zeros(1), 0.0
+    for price, bits in sorted(priced, key=lambda one: one[0]):
+        if price > last:
+            paid = paid + (price - last) * np.maximum(missing - cheaper, 0.0)
+        last, cheaper = price, cheaper + bits
+    return paid
 
 
 def _for_room(load: Floats, room: Floats, computes: tuple[Counts, Counts | int], prices: tuple[float, float]) -> Floats:

@@ -167,17 +167,25 @@ class _Relaxing:
         """Return the lower bound on the cost of limited on-chip capacity."""
         network = CrowdedNetwork(self.graph, self.nests, self.accelerator, self._needed, self.operands, self._joined)
         again_pj = Fraction(self._pj_of_a_bit(Direction.READ)) if self.every_memory_keeps else Fraction(0)
-        return network.crowding(self.parameter_bits, MapEnergies(again_pj, self._passing_pj))
+        return network.crowding(self.parameter_bits, MapEnergies(again_pj, self._passing_pj, self._read_pj))
 
     def _passing_pj(self, name: str) -> Fraction:
         """Return the least energy in pJ, beyond its floors, of a map's bit that is written to and read from DRAM."""
-        producer, readers = self.graph.producer.get(name), self._readers(name)
-        if producer is None or not readers or not self.every_memory_keeps:
+        producer = self.graph.producer.get(name)
+        if producer is None or not self._readers(name) or not self.every_memory_keeps:
             return Fraction(0)
         written = [
             self._floors.written_to_dram_pj(layer, weight_is_an_input=not producer.parameters)
             for layer in self.nests.get(producer.name, ())
         ]
+        written = written or [self._beyond_the_cheapest_pj(Operand.OUTPUT, Direction.WRITE)]
+        return Fraction(min(written)) + self._read_pj(name)
+
+    def _read_pj(self, name: str) -> Fraction:
+        """Return the least energy in pJ, beyond its floor, of a map's bit that is read from DRAM."""
+        readers = self._readers(name)
+        if not readers or not self.every_memory_keeps:
+            return Fraction(0)
         read = [
             self._floors.read_from_dram_pj(layer, weight_is_an_input=not reader.parameters)
             for reader in readers
@@ -185,8 +193,7 @@ class _Relaxing:
         ]
         if not all(self.nests.get(reader.name) for reader in readers):
             read.append(self._beyond_the_cheapest_pj(Operand.INPUT, Direction.READ))
-        written = written or [self._beyond_the_cheapest_pj(Operand.OUTPUT, Direction.WRITE)]
-        return Fraction(min(written)) + Fraction(min(read))
+        return Fraction(min(read))
 
     def _readers(self, name: str) -> Sequence[Operator]:
         """Return the operators that read a map or a concatenation that contains it."""
