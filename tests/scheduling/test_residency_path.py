@@ -104,6 +104,10 @@ def test_more_labels_never_cost_more_on_a_skip_connection(width: int) -> None:
     assert composer.composed(more).energy_fj <= composer.composed(some).energy_fj
 
 
-def test_a_search_without_time_finds_no_places() -> None:
+def test_a_search_without_time_keeps_the_given_places() -> None:
     composer = composer_of(skip_network(), 60, 200)
-    assert ResidencyPath(composer, StackPrices(ScheduleObjective.ENERGY), 8).found(Places(), Run(Limits(0.0))) is None
+    given = Places({(1, "a"): "far"}, {(0, "a"): "far"})
+    path = ResidencyPath(composer, StackPrices(ScheduleObjective.ENERGY), 8)
+    assert path.found(given, Run(Limits(0.0))) == given
+    composer.run = Run(Limits(0.0))
+    assert path.found(given, Run()) is None

@@ -72,9 +72,9 @@ class ResidencyPath:
         self._rates = MemoryRates(self.composer.accelerator)
 
     def found(self, base: Places, run: Run) -> Places | None:
-        """Return the cheapest places found; None if no label reaches the end, or the run has to stop.
+        """Return the cheapest places found; None if no label reaches the end, or the composer's run has to stop.
 
-        Tensors inside a group stay where `base` has them.
+        Tensors inside a group stay where `base` has them, and all tensors of the groups for which `run` has no time.
         """
         given = base.by_stack()
         labels = [_Label(frozenset())]
@@ -82,8 +82,8 @@ class ResidencyPath:
             found: dict[OnChip, _Label] = {}
             outer, own = self._outer(stack), given.get(stack, StackPlaces())
             for label in labels:
-                for places in self._choices(outer, own, label.on_chip):
-                    if run.stop is not None:
+                for places in (own,) if run.stop is not None else self._choices(outer, own, label.on_chip):
+                    if self.composer.run.stop is not None:
                         return None
                     one = self._continued(stack, places, label)
                     if one is not None and (one.on_chip not in found or one.price < found[one.on_chip].price):
