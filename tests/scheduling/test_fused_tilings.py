@@ -206,7 +206,7 @@ def test_no_bound_or_proof_contradicts_any_tiling_in_any_order(graph: Graph) -> 
     """All cuts of each operator's rows; each tiling is planned exactly, with its order, residencies and addresses."""
     problem = problem_of(graph, ROOMY, count=Count.ACTIVATIONS)
     peak = replace(problem, objective=Objective.PEAK)
-    sizes = {name: problem.graph.tensor[f"{name}.out"].shape[2] for name in problem.graph.operator}
+    sizes = {name: (problem.graph.tensor[f"{name}.out"].shape or ())[2] for name in problem.graph.operator}
     cuts = [list(_subsets(size)) for size in sizes.values()]
     values = []
     for ends in product(*cuts):
