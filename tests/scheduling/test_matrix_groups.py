@@ -132,3 +132,26 @@ def test_a_group_of_matrices_in_tiles_gives_the_values_of_the_network(rows: int,
     run = execution_of(check_schedule_document(found, source), source, RunValues(7))
     assert run.is_right
     assert run.relative_difference == 0
+
+
+def test_a_softmax_in_tiles_of_heads_reads_no_concatenation_that_is_not_made() -> None:
+    shapes = {"x": (1, 4, 3, 3), "a": (1, 2, 3, 3), "b": (1, 2, 3, 3), "c": (1, 4, 3, 3), "y": (1, 4, 3, 3)}
+    roles = {"x": Role.INPUT, "y": Role.OUTPUT, "v": Role.PARAMETER, "w": Role.PARAMETER}
+    sizes = {**shapes, "v": (2, 4, 1, 1), "w": (2, 4, 1, 1)}
+    tensors = [Tensor.of_shape(name, size, 8, roles.get(name, Role.ACTIVATION)) for name, size in sizes.items()]
+    operators = (
+        Operator("a", "Conv", ("x",), ("a",), ("v",), {"kernel_shape": [1, 1]}),
+        Operator("b", "Conv", ("x",), ("b",), ("w",), {"kernel_shape": [1, 1]}),
+        Operator("c", "Concat", ("a", "b"), ("c",), attributes={"axis": 1}),
+        Operator("y", "Softmax", ("c",), ("y",), attributes={"axis": -1}),
+    )
+    network = Graph("joined", tuple(tensors), operators)
+    stacks = [ScheduledStack((one.name,)) for one in operators[:3]]
+    tiled = ScheduledStack(("y",), Tiling(2, 3, OverlapMode.RECOMPUTE))
+    with pytest.raises(ScheduleError, match="matrices with heads are no maps joined along channels"):
+        tile_graph(network, (*stacks, tiled), Precision(8), {"c"})
+    assert len(tile_graph(network, (*stacks, tiled), Precision(8)).graph.operators) == 5
+    cut = ScheduledStack(("a",), Tiling(3, 2, OverlapMode.RECOMPUTE))
+    rows = ScheduledStack(("y",), Tiling(4, 2, OverlapMode.RECOMPUTE))
+    with pytest.raises(ScheduleError, match="no maps joined"):
+        tile_graph(network, (cut, *stacks[1:], rows), Precision(8), {"c"})

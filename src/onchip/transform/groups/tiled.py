@@ -113,11 +113,15 @@ def _bands_outside(graph: Graph, tiled: Sequence[StackInTiles], joined: JoinedMa
     layouts: dict[str, Layout] = {}
     for one in tiled:
         for name in one.maps_outside:
-            own = Layout.MATRIX if len(graph.tensor[name].shape or ()) in MATRIX_RANKS else one.stack.output.layout
-            if layouts.setdefault(name, own) is not own:
-                what, expected = "one stack cuts it as an image, another as matrices", "one of them whole"
+            is_matrix = len(graph.tensor[name].shape or ()) in MATRIX_RANKS
+            own = Layout.MATRIX if is_matrix else one.stack.output.layout
+            if own is Layout.MATRIX and name in joined and not is_matrix:
+                what, expected = "matrices with heads are no maps joined along channels", "a stack that runs whole"
                 raise ScheduleError(what, file=graph.name, place=f"tensor {name!r}", expected=expected)
-    layouts |= {part: layouts[name] for name in tuple(layouts) for part in parts_of(joined, (name,))}
+            for part in (name, *parts_of(joined, (name,))):
+                if layouts.setdefault(part, own) is not own:
+                    what, expected = "one stack cuts it as an image, another as matrices", "one of them whole"
+                    raise ScheduleError(what, file=graph.name, place=f"tensor {part!r}", expected=expected)
     cut = (each for one in tiled for each in one.lines_outside(graph, layouts))
     found = [(part, each) for name, each in cut for part in parts_of(joined, (name,))]
     lines = OutsideLines(graph, {name: layouts[name] for name, _ in found})
