@@ -18,7 +18,6 @@ from onchip.commands.planned_network import bundled_network_of
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
 from onchip.formats.files import AnswerFormat, format_of_answer
-from onchip.sweeps.store import is_store
 
 if TYPE_CHECKING:
     from onchip.answer.problem import Problem
@@ -62,6 +61,8 @@ def report_command(options: ReportOptions) -> int:
     For a schedule also its stacks, energy and mappings, as by `onchip schedule --report`. For a store of a sweep
     curves, heat maps, the Pareto front, parallel coordinates and a table. Nothing is searched.
     """
+    from onchip.sweeps.store import is_store
+
     if is_store(options.file):
         return _report_store(options)
     network = options.network or bundled_network_of(options.file)

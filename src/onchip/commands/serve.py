@@ -12,7 +12,6 @@ import typer
 from onchip.commands.answer_files import command_line
 from onchip.commands.exit_code import ExitCode
 from onchip.reports.shared.output import write
-from onchip.reports.shared.page import ensure_report_can_be_made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +31,7 @@ def serve_command(options: ServeOptions) -> int:
 
     The server only reads: the store, and the networks of points whose reports are opened. Pages load nothing else.
     """
+    from onchip.reports.shared.page import ensure_report_can_be_made
     from onchip.sweeps.serve_store import StorePages, StoreServer
 
     ensure_report_can_be_made()
