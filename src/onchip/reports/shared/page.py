@@ -16,8 +16,6 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-import numpy as np
-
 from onchip.answer.program import Residency
 from onchip.answer.words import exact_bytes, short_bytes, short_energy
 from onchip.arch.accelerator import Accelerator
@@ -283,6 +281,8 @@ def address_cells(
     boxes: Iterable[Box], size: tuple[int, int], paints: Mapping[str, str], *, timed: bool = True
 ) -> Json:
     """Return cycles, or steps, against addresses in cells, `size` of both; a mostly free cell is None."""
+    import numpy as np
+
     kinds = list(paints)
     cycles, addresses = range_edges(size[0], COLUMNS), range_edges(size[1], ROWS)
     taken = np.zeros((len(kinds), len(addresses) - 1, len(cycles) - 1))
