@@ -20,7 +20,7 @@ SANITIZED_TESTS := tests/native tests/model/test_layer_batch.py tests/model/test
 # Of these, what takes longest there and calls nothing that the others do not call.
 UNSANITIZED_TESTS := time_limit or runs_in_bands or the_first_floor or byte_for_byte or more_units_than or 400-
 
-.PHONY: demo test test-long test-quarter test-minimum check develop wheel sdist sanitize adversary planted mutate extras micro opencl format bench bench-all frozen corpus clean
+.PHONY: demo test test-long test-quarter test-minimum check develop wheel sdist sanitize adversary planted mutate extras micro opencl format bench bench-all frozen corpus docs docs-tools release clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
@@ -65,6 +65,23 @@ sdist: $(BIN)/python
 	$(PIP) build
 	$(BIN)/python -m build --sdist --outdir dist .
 
+docs-tools: $(VENV)/.installed
+	$(PIP) $$($(BIN)/python tools/requirements.py docs report)
+
+# The site, in build/site: no broken link, no public name without documentation, tables as in benchmarks/results.
+docs: docs-tools
+	$(BIN)/python benchmarks/pages.py --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# What a release consists of, in dist: sdist, wheel and site, each checked.
+release: docs
+	rm -rf dist
+	$(PIP) build twine
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	tar -czf dist/onchip-site.tar.gz -C build site
+	$(BIN)/python tools/check_release.py dist
+
 # A second build whose every access is checked, outside the sources, and the tests that run its code.
 build/sanitized/.installed: $(BIN)/python $(NATIVE)
 	rm -rf build/sanitized
@@ -99,7 +116,7 @@ format: $(VENV)/.installed-test
 
 # Models that nobody here wrote, through every verb; fetched into `corpus`, or made there in an environment of its own.
 corpus: extras
-	$(BIN)/python benchmarks/corpus.py --folder corpus --json corpus/corpus.json --page docs/corpus.md
+	$(BIN)/python benchmarks/corpus.py --folder corpus --json corpus/corpus.json --page docs/benchmarks/corpus.md
 
 # Minutes: the main job, COSMA's human-designed and NAS networks, packing.
 bench: $(VENV)/.installed

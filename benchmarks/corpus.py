@@ -1,7 +1,7 @@
 """What becomes of models that nobody here wrote: read, planned, run, mapped, fused, split, scheduled.
 
     python benchmarks/corpus.py [--folder FOLDER] [--only NAME ...] [--again NAME ...] [--seconds 30] [--without-levels]
-                                [--json FILE] [--page docs/corpus.md]
+                                [--json FILE] [--page FILE]
 
 Each model goes through the commands that a user would type, each a process of its own: `info`, once more with what its
 one error asks for; `plan` at M_R, `check`, `run`; `map`, `fuse`, `plan --split auto` at 256 KiB, `schedule` on two

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import ConfigDict, TypeAdapter
+
 from onchip.formats import own
 from onchip.formats.files import write_file
 from onchip.formats.own.accelerator_yaml import ACCELERATOR_FORMAT, AcceleratorFields
@@ -19,7 +21,7 @@ from onchip.formats.own.plan_json import PLAN_FORMAT, PlanFields
 from onchip.formats.own.schedule_json import SCHEDULE_FORMAT, ScheduleFields
 from onchip.formats.own.strategy_json import STRATEGY_FORMAT, StrategyFields
 from onchip.formats.own.study_yaml import STUDY_FORMAT, StudyFields
-from onchip.formats.validation import Format, strict_adapter
+from onchip.formats.validation import Format
 
 SCHEMA_FOLDER: Final = Path(own.__file__).parent / "schemas"
 _FORMATS: Final = (
@@ -45,8 +47,9 @@ def write_schemas(folder: Path = SCHEMA_FOLDER) -> None:
         write_file(folder / name, text.encode())
 
 
-def _schema(file_format: Format, shape: object) -> str:
-    schema = _without_titles(strict_adapter(shape).json_schema())
+def _schema(file_format: Format, shape: Any) -> str:  # noqa: ANN401 - pydantic marks the type
+    shape.__pydantic_config__ = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+    schema = _without_titles(TypeAdapter(shape).json_schema())
     for name, refine in _REFINEMENTS.items():
         if name in schema.get("$defs", {}):
             refine(schema["$defs"])

@@ -23,106 +23,152 @@ class SourceFields(TypedDict):
     """A graph or an accelerator; `sha256` may be absent in answers of other tools, `notes` are an accelerator's."""
 
     name: str
+    """Name of the graph or accelerator."""
     sha256: NotRequired[str]
+    """SHA-256 of its JSON with sorted keys and no spaces."""
     notes: NotRequired[list[str]]
+    """Features of the accelerator that its description leaves out."""
 
 
 class PixelFields(TypedDict):
     """A tile of the last output of a fused group."""
 
     columns: int
+    """Columns of the tile in pixels."""
     rows: int
+    """Rows of the tile in pixels."""
 
 
 class BindingFields(TypedDict):
     """Sizes, shapes and values for the open parts of a network file, by symbol or input."""
 
     dims: NotRequired[dict[str, int]]
+    """Map from a symbol to its size."""
     shapes: NotRequired[dict[str, list[int]]]
+    """Map from a network input to its shape."""
     values: NotRequired[dict[str, int | float | list[int | float]]]
+    """Map from a network input to its constant value."""
 
 
 class LoopFields(TypedDict, total=False):
     """Bounds of the loops; an absent loop runs once."""
 
     N: int
+    """Batch."""
     K: int
+    """Output channels of one group."""
     C: int
+    """Input channels of one group."""
     P: int
+    """Output rows."""
     Q: int
+    """Output columns."""
     R: int
+    """Kernel rows."""
     S: int
+    """Kernel columns."""
     G: int
+    """Groups."""
 
 
 class BitsFields(TypedDict):
     """Bits per element; `partial` is the width of the accumulator."""
 
     input: int
+    """Input."""
     weight: int
+    """Weight."""
     output: int
+    """Output."""
     partial: int
+    """Accumulator."""
 
 
 class LayerFields(TypedDict):
     """A layer; K and C are those of one group, and absent fields have the defaults of `Layer`."""
 
     loops: LoopFields
+    """Loop bounds."""
     stride: NotRequired[list[int]]
+    """Stride along rows and columns."""
     dilation: NotRequired[list[int]]
+    """Dilation along rows and columns."""
     padding: NotRequired[list[int]]
+    """Padding at top, left, bottom and right."""
     bits: NotRequired[BitsFields]
+    """Bits per element."""
     has_weight: NotRequired[bool]
+    """False if the weight operand is another feature map."""
 
 
 class KeptFields(TypedDict):
     """A memory, and the number of innermost loops that its tile spans."""
 
     memory: str
+    """Name of the memory."""
     loops: int
+    """Number of innermost loops of the nest that the tile spans."""
 
 
 class NestFields(TypedDict):
     """A loop nest, innermost loop first, nearest memories first; loops in `ragged` end short."""
 
     nest: list[str]
+    """Loops, innermost first: `K4` runs in time, `K4@lane` along the dimension `lane` of the array."""
     input: NotRequired[list[KeptFields]]
+    """Memories that hold the input, nearest the MACs first, without DRAM."""
     weight: NotRequired[list[KeptFields]]
+    """Memories that hold the weight, in the same order."""
     output: NotRequired[list[KeptFields]]
+    """Memories that hold the output, in the same order."""
     ragged: NotRequired[list[str]]
+    """Loops whose factors multiply to more than the bound, so that the last iteration ends short."""
 
 
 class AllocateFields(TypedDict):
     """Start of a residency at an offset in bytes; `is_state` if it holds a state of the previous inference."""
 
     tensor: str
+    """Name of the tensor."""
     memory: str
+    """Name of the memory."""
     offset_bytes: int
+    """Offset in the memory in bytes."""
     is_state: NotRequired[bool]
+    """True if the residency holds a state of the previous inference."""
 
 
 class CopyFields(TypedDict):
     """A transfer of the bytes of a tensor."""
 
     tensor: str
+    """Name of the tensor."""
     source: str
+    """Memory that is read, or `dram`."""
     target: str
+    """Memory that is written, or `dram`."""
 
 
 class FreeFields(TypedDict):
     """End of the residency of a tensor in a memory."""
 
     tensor: str
+    """Name of the tensor."""
     memory: str
+    """Name of the memory."""
 
 
 class InstructionFields(TypedDict, total=False):
     """An instruction: exactly one of the fields is present; `compute` names an operator."""
 
     allocate: AllocateFields
+    """Start of a residency."""
     copy: CopyFields
+    """Transfer of a tensor."""
     compute: str
+    """Name of the operator that runs."""
     free: FreeFields
+    """End of a residency."""
 
 
 def present(fields: Mapping[str, object]) -> dict[str, object]:

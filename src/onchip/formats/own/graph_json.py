@@ -31,15 +31,20 @@ class WayOfSplittingFields(TypedDict):
     """A split into `parts` equal parts, and the cycles of one part."""
 
     parts: int
+    """Number of parts."""
     cycles: int
+    """Cycles of one part."""
 
 
 class SplitsFields(TypedDict):
     """Splits along the channels of outputs and parameters; each part reads its inputs whole, or split the same way."""
 
     axis: Literal["channels"]
+    """Axis of the split."""
     inputs: Literal["whole", "split"]
+    """`whole` if each part reads all of its inputs, else `split`."""
     ways: list[WayOfSplittingFields]
+    """Numbers of parts that are possible."""
 
 
 class TileFields(TypedDict):
@@ -49,13 +54,21 @@ class TileFields(TypedDict):
     """
 
     operator: str
+    """Operator of which a part is computed."""
     inputs: list[str]
+    """Inputs of that operator."""
     parameters: NotRequired[list[str]]
+    """Parameters of that operator."""
     outputs: list[str]
+    """Outputs of that operator."""
     shapes: list[list[int]]
+    """Shapes of inputs, parameters and outputs, in this order."""
     regions: list[list[tuple[int, int]]]
+    """Computed range along each dimension of each output."""
     reduction: NotRequired[tuple[int, int]]
+    """Range of the reduction that is summed."""
     part: NotRequired[SumPart]
+    """Position of the tile in a sum of several parts."""
 
 
 class OperatorFields(TypedDict):
@@ -66,31 +79,52 @@ class OperatorFields(TypedDict):
     """
 
     name: str
+    """Name of the operator, unique in the graph."""
     kind: str
+    """Operator type, as in ONNX if it means the same."""
     inputs: list[str]
+    """Names of input tensors."""
     parameters: NotRequired[list[str]]
+    """Names of parameters, such as weights."""
     outputs: list[str]
+    """Names of output tensors."""
     attributes: NotRequired[dict[str, Any]]
+    """Attributes, as in ONNX."""
     members: NotRequired[list[str]]
+    """Nodes of the model that the operator fuses."""
     tile: NotRequired[TileFields]
+    """Part of another operator that this one computes."""
     in_place: NotRequired[list[tuple[str, str] | tuple[str, str, int]]]
+    """Pairs of tensors that may share bytes."""
     workspace_bytes: NotRequired[int]
+    """Scratch memory of the kernel in bytes."""
     cycles: NotRequired[int]
+    """Measured cycles, which replace those of the cost model."""
     energy_pj: NotRequired[float]
+    """Measured energy in pJ, which replaces that of the cost model."""
     splits: NotRequired[SplitsFields]
+    """Numbers of equal channel tiles in which the operator may run."""
 
 
 class TensorFields(TypedDict):
     """A tensor: `shape` and `bits` (per element), or `bytes`."""
 
     name: str
+    """Name of the tensor, unique in the graph."""
     shape: NotRequired[list[int]]
+    """Shape."""
     bits: NotRequired[int]
+    """Bits per element."""
     bytes: NotRequired[int]
+    """Size in bytes; replaces `shape` and `bits`."""
     role: Role
+    """Place in the network: `input`, `activation`, `output` or `parameter`."""
     aliases: NotRequired[list[str]]
+    """Other names of the same tensor in the model."""
     part_of: NotRequired[str]
+    """Tensor of which this one is a region."""
     region: NotRequired[list[tuple[int, int]]]
+    """Range along each dimension of that tensor."""
 
 
 class StateFields(TypedDict):
@@ -100,20 +134,30 @@ class StateFields(TypedDict):
     """
 
     old: str
+    """Network input that holds the state."""
     new: str
+    """Network output that is its next value."""
     in_place: NotRequired[bool]
+    """True if the operator that writes the new state may read the old one."""
     alias: NotRequired[str]
+    """Another name of the output."""
 
 
 class GraphFields(TypedDict):
     """A graph file, with the operators in the given order."""
 
     format: Literal["onchip-graph"]
+    """Name of the format."""
     version: Literal[1]
+    """Version of the format."""
     name: str
+    """Name of the network."""
     tensors: list[TensorFields]
+    """Tensors."""
     operators: list[OperatorFields]
+    """Operators in topological order, which is the given order."""
     states: NotRequired[list[StateFields]]
+    """States that are kept between inferences."""
 
 
 def read_graph(path: Path) -> Graph:

@@ -38,28 +38,41 @@ class MappingResultFields(TypedDict):
     """Claims of the maker about a mapping."""
 
     method: str
+    """Method that found the mapping."""
     status: Status
+    """`OPTIMAL`, `FEASIBLE`, `INFEASIBLE` or `UNKNOWN`."""
     objective: str
+    """Name of the objective."""
     objective_value: int | float
+    """Value in femtojoules, cycles, or their product."""
     lower_bound: int | float
+    """Lower bound on the value."""
 
 
 class MappingFields(NestFields):
     """The mapping of equal layers, whose names are `names`."""
 
     names: list[str]
+    """Names of the layers, which are all alike."""
     layer: LayerFields
+    """Loop nest."""
     result: NotRequired[MappingResultFields]
+    """Claims of the maker; `onchip check` recomputes them."""
 
 
 class MappingFileFields(TypedDict):
     """A mapping file; the network is absent if the layers were given as text."""
 
     format: Literal["onchip-mapping"]
+    """Name of the format."""
     version: Literal[1]
+    """Version of the format."""
     accelerator: SourceFields
+    """Accelerator that the mappings are for."""
     network: NotRequired[str]
+    """Network that has the layers."""
     layers: list[MappingFields]
+    """Mappings; each layer has at most one."""
 
 
 @without_collecting()

@@ -55,105 +55,155 @@ class SharingFields(TypedDict):
     """Kinds of operators that compute in place, and kinds that are an alias; `*` stands for every kind."""
 
     in_place: list[str]
+    """Kinds that compute in place."""
     alias: list[str]
+    """Kinds whose output is an alias."""
 
 
 class OperatorTilesFields(TypedDict):
     """Tiles of an operator along a dimension of its output, by their ends in ascending order."""
 
     axis: int
+    """Dimension of the output."""
     ends: list[int]
+    """End of each tile, ascending."""
 
 
 class PlanReadingFields(BindingFields):
     """Options with which the network file was read."""
 
     bits: NotRequired[int | None]
+    """Bits per element; null for the data types of the model."""
     granularity: NotRequired[Granularity]
+    """`fused`, or `raw` for the nodes of the file."""
     count: NotRequired[Count]
+    """`activations`, or `all` if parameters are counted too."""
     split: NotRequired[Split]
+    """Which operators are split: `never`, `auto` or `always`."""
     cap_tensors: NotRequired[bool]
+    """True if tensors are cut to the capacity, as in Jang's thesis."""
     share: NotRequired[SharingFields]
+    """Kinds of operators whose operands share bytes."""
     states: NotRequired[dict[str, str]]
+    """Map from a state input to the output that is its next value."""
     bands: NotRequired[dict[str, int]]
+    """Map from an operator to its number of channel tiles."""
     recompute: NotRequired[Recompute]
+    """`allowed` if operators may run again."""
     tiles: NotRequired[dict[str, OperatorTilesFields]]
+    """Map from an operator to its tiles."""
 
 
 class ScratchpadFields(TypedDict):
     """A scratchpad; without `holds` the array reads and writes every operand in it."""
 
     name: str
+    """Name of the scratchpad."""
     capacity_bytes: int
+    """Capacity in bytes."""
     alignment_bytes: NotRequired[int]
+    """Every offset is a multiple of this number; 1 if absent."""
     holds: NotRequired[list[Operand]]
+    """Operands that the array reads from the scratchpad or writes to it; all if absent."""
 
 
 class WayFields(TypedDict):
     """A link from one scratchpad to another that avoids DRAM."""
 
     source: str
+    """Scratchpad that is read."""
     target: str
+    """Scratchpad that is written."""
 
 
 class TermFields(TypedDict):
     """Cost of each started unit of `unit_bits`."""
 
     unit_bits: int
+    """Bits of one unit."""
     cost: int
+    """Cost of one unit."""
 
 
 class RateFields(TypedDict):
     """Cost of a transfer from `source` to `target`, in the unit of the objective; without a rate it costs its bytes."""
 
     source: str
+    """Memory that is read."""
     target: str
+    """Memory that is written."""
     setup: int
+    """Cost of each transfer, whatever its size."""
     terms: list[TermFields]
+    """Costs by size, which add up."""
 
 
 class DurationFields(TypedDict):
     """Durations in cycles, for the objective latency; `cycles` are those of operators that state none themselves."""
 
     queues: int
+    """Number of DMA queues."""
     setup_cycles: int
+    """Cycles to set up one transfer."""
     has_one_channel: bool
+    """True if loads and stores share one channel of DRAM."""
     cycles: dict[str, int]
+    """Map from an operator to its cycles."""
 
 
 class RecomputationFields(TypedDict):
     """Cost of one more run of an operator, by its name, in the unit of the objective; 0 for other operators."""
 
     costs: dict[str, int]
+    """Map from an operator to the cost of one more run."""
 
 
 class PlanResultFields(TypedDict):
     """Claims of the maker of a plan."""
 
     method: str
+    """Method that found the plan."""
     status: Status
+    """`OPTIMAL`, `FEASIBLE`, `INFEASIBLE` or `UNKNOWN`."""
     objective: Objective
+    """Name of the objective."""
     objective_value: int
+    """Value of the plan in the unit of the objective."""
     lower_bound: int
+    """Lower bound on the value of every plan."""
 
 
 class PlanFields(TypedDict):
     """The fields of a plan file, version 1."""
 
     format: Literal["onchip-plan"]
+    """Name of the format."""
     version: Literal[1]
+    """Version of the format."""
     graph: SourceFields
+    """Network that the plan is for."""
     accelerator: SourceFields
+    """Accelerator that the plan is for."""
     reading: NotRequired[PlanReadingFields]
+    """Options with which the network file is read."""
     memories: list[ScratchpadFields]
+    """Scratchpads."""
     links: NotRequired[list[WayFields]]
+    """Links between scratchpads; a copy between two scratchpads needs one."""
     rates: NotRequired[list[RateFields]]
+    """Costs of transfers, if the objective is not traffic."""
     placement: NotRequired[Placement]
+    """`static` if each tensor has one address for its whole lifetime, or is streamed."""
     order: NotRequired[Order]
+    """`given` or `min-peak` if the claim holds for this operator order only."""
     durations: NotRequired[DurationFields]
+    """Durations on which the latency is based."""
     recomputation: NotRequired[RecomputationFields]
+    """Costs of operators that run again."""
     instructions: list[InstructionFields]
+    """The program."""
     result: NotRequired[PlanResultFields]
+    """Claims of the maker; `onchip check` recomputes them."""
 
 
 def read_plan(path: Path) -> PlanDocument:

@@ -49,19 +49,28 @@ class StrategyReadingFields(BindingFields):
     """Options with which the network is read, and the mapper of tiles; defaults are 8 bits, `exact` and `onchip`."""
 
     bits: NotRequired[int]
+    """Bits per element."""
     partial_bits: NotRequired[int]
+    """Accumulator width in bits."""
     granularity: NotRequired[Granularity]
+    """`fused`, or `raw` for the nodes of the file."""
     mapper: NotRequired[str]
+    """Method that mapped the layers of tiles."""
     model: NotRequired[CostModel]
+    """Cost model: `onchip` or `defines`."""
 
 
 class StackFields(TypedDict):
     """Layers of a fused group, by name; `output` is the home memory of their last output, DRAM if absent."""
 
     layers: list[str]
+    """Names of the layers in execution order."""
     tile: PixelFields
+    """Tile of the last feature map."""
     mode: OverlapMode
+    """Overlap mode: `recompute`, `h-cached` or `fully-cached`."""
     output: NotRequired[str]
+    """Home memory of the last output; DRAM if absent."""
 
 
 class TileMappingFields(NestFields):
@@ -71,10 +80,15 @@ class TileMappingFields(NestFields):
     """
 
     stack: int
+    """Number of the fused group, from 0."""
     names: list[str]
+    """Layers that run by this mapping."""
     layer: LayerFields
+    """Loop nest of the tile."""
     homes: HomesFields
+    """Home memories of the operands."""
     room: NotRequired[dict[str, int]]
+    """Map from a memory to the bytes of one instance that the tiles may use."""
 
 
 class StrategyResultFields(TypedDict):
@@ -84,31 +98,52 @@ class StrategyResultFields(TypedDict):
     """
 
     status: Status
+    """`OPTIMAL`, `FEASIBLE`, `INFEASIBLE` or `UNKNOWN`."""
     objective: Literal["energy", "latency", "edp", "dram"]
+    """Name of the objective."""
     objective_value: int | float
+    """Value in femtojoules, cycles, their product, or bits of DRAM traffic."""
     lower_bound: int | float
+    """Lower bound on the value of every strategy."""
     energy_pj: NotRequired[int | float]
+    """Energy in pJ."""
     latency_cycles: int | float
+    """Latency in cycles."""
     macs: int
+    """Multiply-accumulates, recomputation included."""
     dram_bits: int
+    """Bits from and to DRAM."""
     energies_pj: NotRequired[dict[str, dict[EnergyCause, int | float]]]
+    """Energy in pJ by memory and cause."""
     peak_bytes: NotRequired[dict[str, int]]
+    """Map from a memory to the maximum number of bytes in one instance."""
     space: NotRequired[str]
+    """Strategies among which `bound_among` holds."""
     bound_among: NotRequired[int | float]
+    """Lower bound on the value of the strategies of `space`."""
 
 
 class StrategyFields(TypedDict):
     """A strategy file, with fused groups in execution order, and the names of operators outside of them."""
 
     format: Literal["onchip-strategy"]
+    """Name of the format."""
     version: Literal[1]
+    """Version of the format."""
     network: SourceFields
+    """Network that the strategy is for."""
     accelerator: SourceFields
+    """Accelerator that the strategy is for."""
     reading: NotRequired[StrategyReadingFields]
+    """Options with which the network file is read."""
     stacks: list[StackFields]
+    """Fused groups in execution order."""
     mappings: NotRequired[list[TileMappingFields]]
+    """Mapping of each distinct loop nest."""
     outside: NotRequired[list[str]]
+    """Operators that run outside of all fused groups."""
     result: NotRequired[StrategyResultFields]
+    """Claims of the maker; `onchip check` recomputes them."""
 
 
 def read_strategy(path: Path) -> StrategyDocument:

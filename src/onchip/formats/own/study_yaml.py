@@ -26,41 +26,62 @@ class ParameterFields(TypedDict, total=False):
     """
 
     path: str
+    """Field of the accelerator that varies, such as `memories.sram.capacity`."""
     range: str
+    """First and last value."""
     steps: int
+    """Number of values, evenly spaced."""
     doubling: bool
+    """True if each value is twice the one before."""
     values: list[Any]
+    """List of values."""
 
 
 class CostTableFields(TypedDict):
     """A cost by the value of a parameter, or by the accelerator."""
 
     by: str
+    """Name of the parameter, or `accelerator`."""
     table: dict[str, float]
+    """Map from a value to the cost."""
 
 
 class PointLimitFields(TypedDict, total=False):
     """Limits for computing one point; the memory limit is bytes, or text with a unit."""
 
     memory: int | str
+    """Memory of the process that computes a point."""
     seconds: float
+    """Seconds for one point."""
 
 
 class StudyFields(TypedDict):
     """A study file. A list as the value of an option is an axis of the study, as parameters are."""
 
     format: Literal["onchip-study"]
+    """Name of the format."""
     version: Literal[1]
+    """Version of the format."""
     name: NotRequired[str]
+    """Name of the study."""
     verb: NotRequired[Literal["plan", "map", "fuse", "schedule"]]
+    """Command that answers a point; `plan` if absent."""
     networks: list[str]
+    """Networks by name or file."""
     accelerators: NotRequired[list[str]]
+    """Accelerators by name or file."""
     parameters: NotRequired[dict[str, ParameterFields]]
+    """Parameters that vary, by name."""
     objectives: NotRequired[list[str]]
+    """Objectives to minimise."""
     options: NotRequired[dict[str, Any]]
+    """Options of the command."""
     constraints: NotRequired[list[str]]
+    """Conditions that a point must meet, as expressions over parameters and figures."""
     costs: NotRequired[dict[str, str | CostTableFields]]
+    """Costs of a point, as expressions or tables."""
     limits: NotRequired[PointLimitFields]
+    """Limits for computing one point."""
 
 
 @dataclass(frozen=True, slots=True)
