@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import is_typeddict
 
 from onchip.formats import own
 from onchip.formats.files import write_file
@@ -48,13 +50,21 @@ def write_schemas(folder: Path = SCHEMA_FOLDER) -> None:
 
 
 def _schema(file_format: Format, shape: Any) -> str:  # noqa: ANN401 - pydantic marks the type
-    shape.__pydantic_config__ = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+    _describe_fields()
     schema = _without_titles(TypeAdapter(shape).json_schema())
     for name, refine in _REFINEMENTS.items():
         if name in schema.get("$defs", {}):
             refine(schema["$defs"])
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": file_format.name}
     return json.dumps(head | schema, indent=2) + "\n"
+
+
+def _describe_fields() -> None:
+    """Let pydantic take the docstrings of all fields; readers do without, because that parses the sources."""
+    for name, module in list(sys.modules.items()):
+        for shape in vars(module).values() if name.startswith(own.__name__) else ():
+            if is_typeddict(shape):
+                shape.__pydantic_config__ = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 def _without_titles(schema: Any) -> Any:  # noqa: ANN401 - JSON
