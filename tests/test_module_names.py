@@ -26,8 +26,8 @@ PLUGIN_GROUPS: Final = (
     "readers",
 )
 METADATA_KEYS: Final = ("memories", "order", "outputs", "residencies", "retired", "steps")
-PLACEHOLDERS: Final = ("GROUP", "api.bands", "reports.stack.bands")
-"""Names from an example in docs/architecture.md (a new verb) and from a docstring."""
+PLACEHOLDERS: Final = ("GROUP",)
+"""A name from a docstring."""
 NO_MODULES: Final = frozenset(f"onchip.{name}" for name in (*PLUGIN_GROUPS, *METADATA_KEYS, *PLACEHOLDERS))
 
 
