@@ -54,10 +54,12 @@ def check_plan(plan_file: Path, network: Network, target: Target, insisted: Mapp
     return Check(document, problem, sha256, verdict)
 
 
-def ensure_whole_model(check: Check, plan: Path, who: str, *, own_shapes: bool = False) -> None:
+def ensure_whole_model(
+    check: Check, plan: Path, who: str, *, own_shapes: bool = False, takes_tiles: bool = False
+) -> None:
     """Raise InputError for a plan that `who` cannot obey: of other bits, tiles or constants than the model's own.
 
-    With `own_shapes`, a plan of other shapes is refused as well.
+    With `own_shapes`, a plan of other shapes is refused as well; with `takes_tiles`, one of tiles is not.
     """
     reading, operators = check.document.reading, check.problem.graph.operators
     refusals = (
@@ -65,7 +67,8 @@ def ensure_whole_model(check: Check, plan: Path, who: str, *, own_shapes: bool =
         ("shapes", own_shapes and bool(reading.shapes), "a plan of the model's own shapes"),
         ("count", reading.count is not Count.ACTIVATIONS, "a plan of --count activations"),
         ("recompute", reading.recompute is Recompute.ALLOWED, "a plan in which operators run once"),
-        ("split", reading.cap_tensors or any(one.tile for one in operators), "a plan of whole operators"),
+        ("cap_tensors", reading.cap_tensors, "a plan of whole operators"),
+        ("tiles", not takes_tiles and any(one.tile for one in operators), "a plan of whole operators: --tiles never"),
     )
     for place, is_refused, expected in refusals:
         if is_refused:

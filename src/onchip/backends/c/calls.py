@@ -55,6 +55,35 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class TablePart:
+    """A constant array without its first elements."""
+
+    table: Table
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class BandPart:
+    """A cell of a tensor in parts: index i lies at `offset` + the sum of i * step bytes in an array of C."""
+
+    array: str
+    offset: int
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """A tensor in the cells of a grid, the last axis fastest, from byte `first` of the whole tensor on.
+
+    Each axis has the bytes between neighbours in the whole tensor, and the indices at which cells begin and end.
+    """
+
+    first: int
+    axes: tuple[tuple[int, tuple[int, ...]], ...]
+    parts: tuple[BandPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Symbol:
     """A name that the kernels' header defines."""
 
@@ -69,8 +98,12 @@ class Record:
     fields: tuple[tuple[str, Field], ...]
 
 
-Field: TypeAlias = "int | float | tuple[int, ...] | tuple[tuple[int, ...], ...] | tuple[Record, ...] | Record | Table"
-Argument: TypeAlias = "TensorOperand | Table | Record | Symbol | int | float | tuple[int, ...] | None"
+Field: TypeAlias = (
+    "int | float | tuple[int, ...] | tuple[tuple[int, ...], ...] | tuple[Record, ...] | Record | Table | TablePart"
+)
+Argument: TypeAlias = (
+    "TensorOperand | Table | TablePart | Bands | Record | Symbol | int | float | tuple[int, ...] | None"
+)
 
 
 @dataclass(frozen=True, slots=True)

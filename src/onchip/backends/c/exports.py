@@ -15,12 +15,12 @@ from onchip.answer.words import printable
 from onchip.api.check_plan import check_plan, ensure_whole_model
 from onchip.api.check_schedule import ScheduleFile, check_schedule_file
 from onchip.api.kernels import RunValues
-from onchip.api.networks import text_of
+from onchip.api.networks import network_to_plan, text_of
 from onchip.api.phases import phase
 from onchip.api.schedule_figures import priced_schedule
 from onchip.api.target import Target
 from onchip.arch.memory import DRAM, Operand
-from onchip.backends.c.project import CProject, StoredValues, c_project
+from onchip.backends.c.project import CProject, StoredTensors, StoredValues, c_project
 from onchip.backends.c.tables import CSchedule, OperandKind, OperatorRun, TensorInUse, c_program
 from onchip.errors import InputError, UsageError
 from onchip.formats.files import ensure_folder, make_folder, write_files
@@ -86,12 +86,17 @@ def export_project(plan: Path, network: str, folder: Path, values: RunValues) ->
     check = check_plan(plan, network, Target(), {})
     if not check.is_legal:
         return ProjectExport(check, None)
-    graph, reading = check.problem.graph, check.document.reading
-    ensure_whole_model(check, plan, "a C project")
+    reading = check.document.reading
+    ensure_whole_model(check, plan, "a C project", takes_tiles=True)
+    is_tiled = any(one.tile for one in check.problem.graph.operators)
+    graph = network_to_plan(network, reading) if is_tiled else check.problem.graph
+    if is_tiled and graph.states:
+        raise InputError("it has state and tiles", file=str(plan), place="reading: tiles", expected="--tiles never")
     given = read_arrays(values.given, graph)
-    calls, stored = _in_c(network, reading, graph, values, given)
+    calls, orders, stored = _in_c(network, reading, graph, values, given)
     try:
-        project = c_project(check.problem, check.document.answer, calls, stored)
+        tensors = StoredTensors(graph, orders)
+        project = c_project(check.problem, check.document.answer, tensors, calls, stored)
     except InputError as error:
         raise error if error.file else error.in_file(str(plan)) from None
     _write(folder, project)
@@ -100,7 +105,8 @@ def export_project(plan: Path, network: str, folder: Path, values: RunValues) ->
 
 def _in_c(
     network: str, reading: Reading, graph: Graph, values: RunValues, given: Mapping[str, npt.NDArray[np.generic]]
-) -> tuple[dict[str, tuple[KernelCall, ...]], StoredValues]:
+) -> tuple[dict[str, tuple[KernelCall, ...]], dict[str, tuple[int, ...]], StoredValues]:
+    """Return the calls of each operator, the orders of axes that differ from the file's, and the stored values."""
     if network.endswith(".tflite"):
         return _tflite_in_c(network, reading, graph, values, given)
     from onchip.backends.c.onnx_calls import onnx_calls
@@ -122,12 +128,12 @@ def _in_c(
     known = {name: tensor.name for tensor in graph.with_role(Role.OUTPUT) for name in (tensor.name, *tensor.aliases)}
     typed = {name: content.view(kernels.values.type_of(name)[0]) for name, content in inputs.items()}
     found: dict[str, npt.NDArray[Any]] = {known[name]: array for name, array in outputs.items() if name in known}
-    return calls, StoredValues(typed, found)
+    return calls, {}, StoredValues(typed, found)
 
 
 def _tflite_in_c(
     network: str, reading: Reading, graph: Graph, values: RunValues, given: Mapping[str, npt.NDArray[np.generic]]
-) -> tuple[dict[str, tuple[KernelCall, ...]], StoredValues]:
+) -> tuple[dict[str, tuple[KernelCall, ...]], dict[str, tuple[int, ...]], StoredValues]:
     from onchip.backends.c.tflite_calls import tflite_calls
     from onchip.backends.c.tflite_model import LiteModel
 
@@ -138,7 +144,8 @@ def _tflite_in_c(
     calls = tflite_calls(graph, model, Path(network))
     inputs = model.inputs(graph, values.seed, given)
     inferences = _INFERENCES_WITH_STATE if graph.states else 1
-    return calls, StoredValues(inputs, model.outputs(graph, inputs, inferences), inferences)
+    orders = {name: tuple(model.read.presented[name].order) for name in graph.tensor if name in model.read.presented}
+    return calls, orders, StoredValues(inputs, model.outputs(graph, inputs, inferences), inferences)
 
 
 def _write(folder: Path, project: CProject) -> None:

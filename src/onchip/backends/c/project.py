@@ -19,17 +19,24 @@ from onchip.backends.c.calls import (
     ELEMENT_OF,
     OVERWRITING,
     Argument,
+    Bands,
     KernelCall,
     Record,
     Symbol,
     Table,
+    TablePart,
     TensorOperand,
+    dense_steps,
     table,
 )
 from onchip.backends.c.text import comment, identifier, integer, real, rows, unique_identifiers
+from onchip.backends.c.tiles import TensorParts, banded_call, calls_of_region, ensure_aligned
 from onchip.errors import GraphError, PlanError
+from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Region, SumPart, Tile
+from onchip.transform.slices.bands import place_of
 
 _A_LINE: Final = 112
 _INDENT: Final = "    "
@@ -59,6 +66,8 @@ class CallText:
         match argument:
             case TensorOperand():
                 return self.address(argument)
+            case Bands():
+                return self._bands(argument)
             case Record(struct, _):
                 name = self._fresh(struct)
                 self._constants[name] = list(self._struct(f"static const struct {struct} {name} = ", argument))
@@ -72,6 +81,20 @@ class CallText:
             case None:
                 return "NULL"
         return self._value(argument)
+
+    def _bands(self, bands: Bands) -> str:
+        """Write a tensor in parts as arrays of its edges and its parts; return the address of its struct."""
+        name = self._fresh("bands")
+        self._constants[name] = []
+        axes = []
+        for at, (step, edges) in enumerate(bands.axes):
+            self._constants[name].append(f"static const int32_t {name}_edges_{at}[] = {self._value(edges)};")
+            axes.append(f"{{{step}, {len(edges) - 1}, {name}_edges_{at}}}")
+        parts = (f"{{{one.array}, {one.offset}, {self._value(one.steps or (0,))}}}" for one in bands.parts)
+        lines = list(_wrapped(f"static const struct band {name}_parts[] = {{", list(parts), "};"))
+        whole = f"{{{bands.first}, {len(axes)}, {{{', '.join(axes) or '{0, 0, 0}'}}}, {name}_parts}}"
+        self._constants[name] += [*lines, f"static const struct bands {name} = {whole};"]
+        return f"&{name}"
 
     def _fresh(self, wanted: str) -> str:
         name, number = wanted, 1
@@ -101,6 +124,8 @@ class CallText:
                 return f"{{{', '.join(self._named(name, one) for name, one in _said(value))}}}"
             case Table():
                 return self.name(value)
+            case TablePart():
+                return f"{self.name(value.table)} + {value.first}"
             case tuple():
                 return f"{{{', '.join(self._value(one) for one in value)}}}"
             case float():
@@ -117,7 +142,7 @@ def _said(record: Record) -> Iterator[tuple[str, object]]:
 
 
 def _is_wide(value: object) -> bool:
-    return isinstance(value, Record | Table) or (isinstance(value, tuple) and not isinstance(value[0], int))
+    return isinstance(value, Record | Table | TablePart) or (isinstance(value, tuple) and not isinstance(value[0], int))
 
 
 def _wrapped(start: str, arguments: list[str], end: str) -> Iterator[str]:
@@ -183,11 +208,47 @@ _ELEMENT_BYTES: Final = {element: np.dtype(name).itemsize for name, element in E
 
 
 @dataclass(frozen=True, slots=True)
+class StoredTensors:
+    """The tensors of the whole network, dense in the order of axes of the model's file.
+
+    Axis k of a tensor in `graph` is axis `orders[name][k]` in the file; tensors without an order have the file's axes.
+    """
+
+    graph: Graph
+    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor in the file."""
+        return self._in_file(name, self.graph.tensor[name].shape or ())
+
+    def region(self, name: str, region: Region) -> Region:
+        """Return a region of a tensor with the file's axes."""
+        return self._in_file(name, region)
+
+    def element_bytes(self, name: str) -> int:
+        """Return the bytes of an element."""
+        return (self.graph.tensor[name].bits or 0) // 8
+
+    def _in_file(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        order = self.orders.get(name)
+        if order is None or order == tuple(range(len(order))):
+            return values
+        found = list(values)
+        for at, axis in enumerate(order):
+            found[axis] = values[at]
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectProgram:
-    """A legal plan, what each of its operators calls, and names: `stem` begins those of everything global."""
+    """A legal plan, what each operator of the whole network calls, and names: `stem` begins those of everything global.
+
+    `dram` has the offsets of whole tensors.
+    """
 
     problem: Problem
     plan: Plan
+    stored: StoredTensors
     calls: Mapping[str, tuple[KernelCall, ...]]
     stem: str
     tables: Tables
@@ -195,6 +256,11 @@ class ProjectProgram:
     dram: Mapping[str, int]
     dram_bytes: int
     first_states: Mapping[str, npt.NDArray[Any]]
+
+    @property
+    def is_tiled(self) -> bool:
+        """Return True if some operator is a tile."""
+        return any(operator.tile is not None for operator in self.problem.graph.operators)
 
     @property
     def staying(self) -> dict[str, Allocate]:
@@ -214,7 +280,11 @@ class ProjectProgram:
 
 
 def project_program(
-    problem: Problem, plan: Plan, calls: Mapping[str, tuple[KernelCall, ...]], inputs: Mapping[str, npt.NDArray[Any]]
+    problem: Problem,
+    plan: Plan,
+    stored: StoredTensors,
+    calls: Mapping[str, tuple[KernelCall, ...]],
+    inputs: Mapping[str, npt.NDArray[Any]],
 ) -> ProjectProgram:
     """Return the program of a legal plan, called after its network; among `inputs` are those that states begin with."""
     letters = identifier(problem.graph.name).lower().strip("_")
@@ -224,11 +294,11 @@ def project_program(
         memory: f"arena_{name.lower()}" for memory, name in zip(memories, unique_identifiers("", memories), strict=True)
     }
     named[DRAM] = f"{stem}_dram"
-    dram, dram_bytes = dram_offsets(problem, plan)
+    dram, dram_bytes = dram_offsets(problem, plan, stored.graph)
     first = {state.old: inputs[state.old] for state in problem.graph.states}
     functions = {call.function for each in calls.values() for call in each} | {f"{stem}_run", f"{stem}_begin"}
     tables = Tables(stem, frozenset({*functions, *named.values()}))
-    return ProjectProgram(problem, plan, calls, stem, tables, named, dram, dram_bytes, first)
+    return ProjectProgram(problem, plan, stored, calls, stem, tables, named, dram, dram_bytes, first)
 
 
 @dataclass(slots=True)
@@ -247,7 +317,7 @@ class _Lines:
                 yield from self._calls(operator)
                 step += 1
             elif isinstance(instruction, Copy):
-                yield self._copy(instruction)
+                yield from self._copy(instruction)
             self.places.follow(instruction, outputs)
         staying = self.program.staying
         for state in graph.states:
@@ -264,26 +334,102 @@ class _Lines:
             size_bytes = self.program.problem.graph.tensor[state.old].size_bytes
             yield f"    dma_copy({target}, {self.program.tables.name(first)}, {size_bytes});"
 
-    def _copy(self, copy: Copy) -> str:
-        source, target = (self._end(copy.tensor, memory) for memory in (copy.source, copy.target))
-        size_bytes = self.program.problem.graph.tensor[copy.tensor].size_bytes
-        return f"    dma_copy({target}, {source}, {size_bytes});"
+    def _copy(self, copy: Copy) -> Iterator[str]:
+        """Yield the copy of a tensor; a part that has gaps in DRAM is copied in loops over its runs."""
+        tensor, stored = self.program.problem.graph.tensor[copy.tensor], self.program.stored
+        if tensor.part_of is None or DRAM not in (copy.source, copy.target):
+            source, target = (self._end(copy.tensor, memory) for memory in (copy.source, copy.target))
+            yield f"    dma_copy({target}, {source}, {tensor.size_bytes});"
+            return
+        base, region = place_of(tensor)
+        region, unit = stored.region(base, region), stored.element_bytes(base)
+        whole, own = (
+            dense_steps(shape, unit) for shape in (stored.shape(base), [stop - start for start, stop in region])
+        )
+        first = sum(start * step for (start, _), step in zip(region, whole, strict=True))
+        inner = next((at for at in range(len(region), 0, -1) if whole[at - 1] != own[at - 1]), 0)
+        run = tensor.size_bytes if not inner else own[inner - 1]
+        loops = [at for at in range(inner) if region[at][1] - region[at][0] > 1]
+        for depth, at in enumerate(loops):
+            count = region[at][1] - region[at][0]
+            yield f"{_INDENT * (depth + 1)}for (int32_t i{depth} = 0; i{depth} < {count}; i{depth}++)"
+        ends = []
+        for memory in (copy.target, copy.source):
+            steps, offset = (whole, first) if memory == DRAM else (own, 0)
+            start = self._in_dram(base, offset) if memory == DRAM else self._end(copy.tensor, memory)
+            ends.append(start + "".join(f" + i{depth} * {steps[at]}" for depth, at in enumerate(loops)))
+        yield f"{_INDENT * (len(loops) + 1)}dma_copy({ends[0]}, {ends[1]}, {run});"
 
     def _end(self, tensor: str, memory: str) -> str:
         if memory == DRAM:
             return self._in_dram(tensor)
         return self._at(memory, self.places.in_memory(tensor, memory).offset_bytes)
 
-    def _in_dram(self, tensor: str) -> str:
-        return self._at(DRAM, self.program.dram[tensor])
+    def _in_dram(self, tensor: str, offset_bytes: int = 0) -> str:
+        return self._at(DRAM, self.program.dram[tensor] + offset_bytes)
 
     def _at(self, memory: str, offset_bytes: int) -> str:
         return f"{self.program.memory_names[memory]} + {offset_bytes}"
 
     def _calls(self, operator: Operator) -> Iterator[str]:
+        if operator.tile is not None:
+            yield from self._calls_of_tile(operator, operator.tile)
+            return
         for call in self.program.calls[operator.name]:
             if not self._is_there_already(operator, call):
                 yield from CallText(self._address, self.program.tables.name).lines(call)
+
+    def _calls_of_tile(self, operator: Operator, tile: Tile) -> Iterator[str]:
+        """Yield the whole operator's calls, restricted to the tile; raises for tiles that kernels cannot compute."""
+        stored = self.program.stored
+        if tile.part is not SumPart.WHOLE:
+            what = "it is a part of a sum, which no kernel continues"
+            raise PlanError(what, place=f"operator {operator.name!r}", expected="tiles along rows, columns or channels")
+        regions = {name: stored.region(name, one) for name, one in zip(tile.outputs, tile.regions, strict=True)}
+        for call in self.program.calls[tile.operator]:
+            name = call.written.tensor
+            output = stored.shape(name), stored.element_bytes(name)
+            for restricted in calls_of_region(call, operator.name, output, regions[name]):
+                self._ensure_apart(operator, tile, restricted)
+                banded = banded_call(restricted, operator.name, lambda one: self._bands(operator, tile, one))
+                yield from CallText(self._address, self.program.tables.name).lines(banded)
+
+    def _bands(self, operator: Operator, tile: Tile, operand: TensorOperand | Table | TablePart) -> Bands:
+        if not isinstance(operand, TensorOperand):
+            table, first = (operand, 0) if isinstance(operand, Table) else (operand.table, operand.first)
+            array = f"(uint8_t *){self.program.tables.name(table)}"
+            return TensorParts((), 1, (((), array, 0),)).bands(first * table.values.itemsize)
+        name, stored = operand.tensor, self.program.stored
+        parts = tuple(
+            (region, self.program.memory_names[place.memory], place.offset_bytes)
+            for region, place in self._parts(operator, tile, name)
+        )
+        found = TensorParts(stored.shape(name), stored.element_bytes(name), parts)
+        ensure_aligned(found, name, operand.element)
+        return found.bands(operand.shift_bytes)
+
+    def _parts(self, operator: Operator, tile: Tile, name: str) -> Iterator[tuple[Region, OpenPlace]]:
+        """Yield the parts of a whole tensor that an operator reads or writes."""
+        for one in dict.fromkeys((*operator.inputs, *operator.outputs)):
+            base, region = place_of(tile.seen(self.program.problem.graph.tensor[one]))
+            if base == name:
+                yield self.program.stored.region(base, region), self.places.of(one)
+
+    def _ensure_apart(self, operator: Operator, tile: Tile, call: KernelCall) -> None:
+        """Raise PlanError if a part that is written lies on a part of another tensor that is read."""
+        graph = self.program.problem.graph
+        for one in operator.inputs:
+            for other in operator.outputs:
+                read, written = self.places.of(one), self.places.of(other)
+                if read.memory != written.memory or place_of(tile.seen(graph.tensor[one]))[0] == call.written.tensor:
+                    continue
+                ends = (
+                    read.offset_bytes + graph.tensor[one].size_bytes,
+                    written.offset_bytes + graph.tensor[other].size_bytes,
+                )
+                if read.offset_bytes < ends[1] and written.offset_bytes < ends[0]:
+                    what = f"its output lies on {one!r}, and its kernel cannot compute in place"
+                    raise PlanError(what, place=f"operator {operator.name!r}", expected="a plan of --share none")
 
     def _is_there_already(self, operator: Operator, call: KernelCall) -> bool:
         """Return True if a move changes no byte; raises PlanError if the output would overwrite an unread input."""
@@ -332,21 +478,22 @@ def _described(operator: Operator) -> str:
     return f"{operator.kind} {names}"
 
 
-def dram_offsets(problem: Problem, plan: Plan) -> tuple[dict[str, int], int]:
-    """Return where in DRAM each tensor that is ever there lies, side by side, and how many bytes that takes."""
+def dram_offsets(problem: Problem, plan: Plan, whole: Graph) -> tuple[dict[str, int], int]:
+    """Return where in DRAM each whole tensor that is ever there lies, side by side, and how many bytes that takes."""
     offsets: dict[str, int] = {}
     end = 0
-    for name in dict.fromkeys(_ever_in_dram(problem, plan)):
+    for name in dict.fromkeys(_ever_in_dram(problem, plan, whole)):
         offsets[name] = end
-        size_bytes = problem.graph.tensor[name].size_bytes
+        size_bytes = whole.tensor[name].size_bytes
         end = -(-(end + size_bytes) // DRAM_ALIGNMENT_BYTES) * DRAM_ALIGNMENT_BYTES
     return offsets, end
 
 
-def _ever_in_dram(problem: Problem, plan: Plan) -> Iterator[str]:
+def _ever_in_dram(problem: Problem, plan: Plan, whole: Graph) -> Iterator[str]:
     for role in (Role.INPUT, Role.OUTPUT):
-        yield from (tensor.name for tensor in problem.graph.with_role(role))
-    yield from (line.tensor for line in plan.instructions if isinstance(line, Copy) and line.target == DRAM)
+        yield from (tensor.name for tensor in whole.with_role(role))
+    spilled = (line.tensor for line in plan.instructions if isinstance(line, Copy) and line.target == DRAM)
+    yield from (place_of(problem.graph.tensor[name])[0] for name in spilled)
 
 
 @dataclass(slots=True)
@@ -431,15 +578,19 @@ class StoredValues:
 
 
 def c_project(
-    problem: Problem, plan: Plan, calls: Mapping[str, tuple[KernelCall, ...]], values: StoredValues
+    problem: Problem,
+    plan: Plan,
+    stored: StoredTensors,
+    calls: Mapping[str, tuple[KernelCall, ...]],
+    values: StoredValues,
 ) -> CProject:
     """Return the project of a legal plan; raises PlanError for a plan that kernels cannot obey."""
     for name, array in (*values.inputs.items(), *values.outputs.items()):
-        if array.nbytes != problem.graph.tensor[name].size_bytes:
+        if array.nbytes != stored.graph.tensor[name].size_bytes:
             what = f"its runtime makes it {list(array.shape)}, of {array.nbytes} bytes"
-            expected = f"{problem.graph.tensor[name].size_bytes} bytes, as the plan has it"
+            expected = f"{stored.graph.tensor[name].size_bytes} bytes, as the plan has it"
             raise PlanError(what, place=f"tensor {name!r}", expected=expected)
-    program = project_program(problem, plan, calls, values.inputs)
+    program = project_program(problem, plan, stored, calls, values.inputs)
     source = _network_source(program)  # asks for tables, so that it comes before them
     texts = {
         "network.h": _network_header(program),
@@ -448,7 +599,7 @@ def c_project(
         **dict(program.tables.sources()),
         "values.h": _values(program, values),
         "main.c": _main(program, values),
-        **_shared_files(),
+        **_shared_files(is_banded=program.is_tiled),
     }
     # listed, because the folder may have files of an earlier project
     sources = " \\\n    ".join(sorted(name for name in texts if name.endswith(".c")))
@@ -457,12 +608,22 @@ def c_project(
     return CProject(texts, arenas, program.dram_bytes, program.tables.size_bytes)
 
 
-def _shared_files() -> dict[str, str]:
-    """Return the text of kernels and harness by path in the project."""
+def _shared_files(*, is_banded: bool) -> dict[str, str]:
+    """Return the text of kernels and harness by path in the project; `is_banded` adds the kernels of tensors in parts.
+
+    These are the same files, compiled with BANDED.
+    """
     package = files("onchip.backends.c")
     folders = ((package.joinpath("kernels"), "kernels/"), (package.joinpath("harness"), ""))
     found = ((f"{target}{one.name}", one) for folder, target in folders for one in folder.iterdir() if one.is_file())
-    return {name: entry.read_text(encoding="utf-8") for name, entry in sorted(found, key=lambda one: one[0])}
+    texts = {name: entry.read_text(encoding="utf-8") for name, entry in sorted(found, key=lambda one: one[0])}
+    if not is_banded:
+        texts.pop("kernels/bands.c")
+        return texts
+    kernels = [
+        name.removeprefix("kernels/") for name, text in texts.items() if name.endswith(".c") and "KERNEL(" in text
+    ]
+    return {**texts, **{f"kernels/banded_{name}": f'#define BANDED\n#include "{name}"\n' for name in kernels}}
 
 
 def _network_header(program: ProjectProgram) -> str:
@@ -474,7 +635,7 @@ def _network_header(program: ProjectProgram) -> str:
     for name, (memory, size_bytes) in program.arenas().items():
         lines.append(f"#define {prefix}_{name.upper()}_BYTES {size_bytes} /* of {memory.capacity_bytes} */")
     lines.append(f"#define {prefix}_DRAM_BYTES {max(program.dram_bytes, 1)}\n")
-    graph = program.problem.graph
+    graph = program.stored.graph
     tensors = (*graph.with_role(Role.INPUT), *graph.with_role(Role.OUTPUT))
     memories = (DRAM, *program.arenas())
     names = unique_identifiers(f"{prefix}_", (*memories, *(tensor.name for tensor in tensors)))
@@ -497,6 +658,8 @@ def _network_source(program: ProjectProgram) -> str:
         '#include "network.h"\n\n#include <math.h>\n#include <stddef.h>\n\n'
         '#include "constants.h"\n#include "dma.h"\n#include "kernels/kernels.h"',
     ]
+    if program.is_tiled:
+        parts.append('#define BANDED\n#include "kernels/operands.h"\n#include "kernels/prototypes.h"')
     for name, (memory, _) in program.arenas().items():
         alignment = max(memory.alignment_bytes, _GREATEST_ALIGNMENT_BYTES)
         parts.append(_array(program, name, f"{program.stem.upper()}_{name.upper()}_BYTES", alignment, "static "))
@@ -518,7 +681,7 @@ def _array(program: ProjectProgram, name: str, size: str, alignment_bytes: int, 
 
 def _stored(program: ProjectProgram, values: StoredValues) -> Iterator[tuple[str, Tensor, npt.NDArray[Any]]]:
     """Yield of each input, then of each output, the name of its stored values, the tensor and the values."""
-    graph = program.problem.graph
+    graph = program.stored.graph
     inputs = {name: array for name, array in values.inputs.items() if name not in program.first_states}
     for word, found in (("input", inputs), ("expected", values.outputs)):
         names = unique_identifiers("", found)

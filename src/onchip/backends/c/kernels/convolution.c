@@ -56,38 +56,38 @@ static int32_t requantised_s64(const struct requantisation *by, int32_t o, int64
 #define FINISHED requantised_s64
 #include "convolution.h"
 
-void convolution_f32(const struct window *w, const float *input, const float *weight, const float *bias,
-                     float *output, float lowest, float highest)
+void KERNEL(convolution_f32)(const struct window *w, IN(float) input, const float *weight, const float *bias,
+                     OUT(float) output, float lowest, float highest)
 {
     convolved_f32(w, &(struct range){lowest, highest}, input, weight, bias, output, met_by);
 }
 
-void transposed_convolution_f32(const struct window *w, const float *input, const float *weight,
-                                const float *bias, float *output, float lowest, float highest)
+void KERNEL(transposed_convolution_f32)(const struct window *w, IN(float) input, const float *weight,
+                                const float *bias, OUT(float) output, float lowest, float highest)
 {
     convolved_f32(w, &(struct range){lowest, highest}, input, weight, bias, output, spread_from);
 }
 
-void convolution_s8(const struct window *w, const struct requantisation *by, const int8_t *input,
-                    const int8_t *weight, const int32_t *bias, int8_t *output)
+void KERNEL(convolution_s8)(const struct window *w, const struct requantisation *by, IN(int8_t) input,
+                    const int8_t *weight, const int32_t *bias, OUT(int8_t) output)
 {
     convolved_s8(w, by, input, weight, bias, output, met_by);
 }
 
-void transposed_convolution_s8(const struct window *w, const struct requantisation *by, const int8_t *input,
-                               const int8_t *weight, const int32_t *bias, int8_t *output)
+void KERNEL(transposed_convolution_s8)(const struct window *w, const struct requantisation *by, IN(int8_t) input,
+                               const int8_t *weight, const int32_t *bias, OUT(int8_t) output)
 {
     convolved_s8(w, by, input, weight, bias, output, spread_from);
 }
 
-void convolution_s16(const struct window *w, const struct requantisation *by, const int16_t *input,
-                     const int8_t *weight, const int64_t *bias, int16_t *output)
+void KERNEL(convolution_s16)(const struct window *w, const struct requantisation *by, IN(int16_t) input,
+                     const int8_t *weight, const int64_t *bias, OUT(int16_t) output)
 {
     convolved_s16(w, by, input, weight, bias, output, met_by);
 }
 
-void transposed_convolution_s16(const struct window *w, const struct requantisation *by, const int16_t *input,
-                                const int8_t *weight, const int64_t *bias, int16_t *output)
+void KERNEL(transposed_convolution_s16)(const struct window *w, const struct requantisation *by, IN(int16_t) input,
+                                const int8_t *weight, const int64_t *bias, OUT(int16_t) output)
 {
     convolved_s16(w, by, input, weight, bias, output, spread_from);
 }

@@ -72,16 +72,17 @@ static float of_two(enum binary operation, float x, float y)
     return x;
 }
 
-void unary_f32(enum unary operation, int32_t count, float a, float b, const float *input, float *output)
+void KERNEL(unary_f32)(enum unary operation, int32_t count, float a, float b, IN(float) input, OUT(float) output)
 {
     for (int32_t at = 0; at < count; at++)
-        output[at] = of_one(operation, a, b, input[at]);
+        AT(float, output, at) = of_one(operation, a, b, AT(float, input, at));
 }
 
-void binary_f32(enum binary operation, const struct walk *walk, const float *left, const float *right, float *output)
+void KERNEL(binary_f32)(enum binary operation, const struct walk *walk, IN(float) left, IN(float) right,
+                        OUT(float) output)
 {
     int32_t place[WALK_RANK] = {0}, at[WALK_OPERANDS] = {0};
     do
-        output[at[0]] = of_two(operation, left[at[1]], right[at[2]]);
+        AT(float, output, at[0]) = of_two(operation, AT(float, left, at[1]), AT(float, right, at[2]));
     while (walk_on(walk, place, at));
 }

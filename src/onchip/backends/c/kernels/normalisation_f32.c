@@ -9,104 +9,105 @@ static int32_t slice_at(const struct slices *s, int32_t outer, int32_t inner)
     return outer * s->size * s->inner + inner;
 }
 
-static float greatest(const struct slices *s, const float *input)
+static float greatest(const struct slices *s, IN(float) input, int32_t first)
 {
     float most = -INFINITY;
     for (int32_t k = 0; k < s->size; k++)
-        most = fmaxf(most, input[k * s->inner]);
+        most = fmaxf(most, AT(float, input, first + k * s->inner));
     return most;
 }
 
-void softmax_f32(const struct slices *s, float beta, const float *input, float *output)
+void KERNEL(softmax_f32)(const struct slices *s, float beta, IN(float) input, OUT(float) output)
 {
     for (int32_t outer = 0; outer < s->outer; outer++)
         for (int32_t inner = 0; inner < s->inner; inner++) {
-            const float *from = input + slice_at(s, outer, inner);
-            float *to = output + slice_at(s, outer, inner);
-            float most = greatest(s, from);
+            int32_t first = slice_at(s, outer, inner);
+            float most = greatest(s, input, first);
             double sum = 0;
-            for (int32_t k = 0; k < s->size; k++)
-                sum += (double)(to[k * s->inner] = expf((from[k * s->inner] - most) * beta));
-            for (int32_t k = 0; k < s->size; k++)
-                to[k * s->inner] = (float)(to[k * s->inner] / sum);
+            for (int32_t k = 0, at = first; k < s->size; k++, at += s->inner)
+                sum += (double)(AT(float, output, at) = expf((AT(float, input, at) - most) * beta));
+            for (int32_t k = 0, at = first; k < s->size; k++, at += s->inner)
+                AT(float, output, at) = (float)(AT(float, output, at) / sum);
         }
 }
 
-void log_softmax_f32(const struct slices *s, const float *input, float *output)
+void KERNEL(log_softmax_f32)(const struct slices *s, IN(float) input, OUT(float) output)
 {
     for (int32_t outer = 0; outer < s->outer; outer++)
         for (int32_t inner = 0; inner < s->inner; inner++) {
-            const float *from = input + slice_at(s, outer, inner);
-            float *to = output + slice_at(s, outer, inner);
-            float most = greatest(s, from);
+            int32_t first = slice_at(s, outer, inner);
+            float most = greatest(s, input, first);
             double sum = 0;
             for (int32_t k = 0; k < s->size; k++)
-                sum += exp((double)(from[k * s->inner] - most));
-            for (int32_t k = 0; k < s->size; k++)
-                to[k * s->inner] = from[k * s->inner] - most - (float)log(sum);
+                sum += exp((double)(AT(float, input, first + k * s->inner) - most));
+            for (int32_t k = 0, at = first; k < s->size; k++, at += s->inner)
+                AT(float, output, at) = AT(float, input, at) - most - (float)log(sum);
         }
 }
 
-void batch_norm_f32(const struct slices *s, float epsilon, const float *scale, const float *shift, const float *mean,
-                    const float *variance, const float *input, float *output)
+void KERNEL(batch_norm_f32)(const struct slices *s, float epsilon, const float *scale, const float *shift,
+                            const float *mean, const float *variance, IN(float) input, OUT(float) output)
 {
     for (int32_t outer = 0; outer < s->outer; outer++)
         for (int32_t k = 0; k < s->size; k++) {
             float factor = (scale ? scale[k] : 1) / sqrtf(variance[k] + epsilon);
             int32_t first = (outer * s->size + k) * s->inner;
             for (int32_t at = first; at < first + s->inner; at++)
-                output[at] = (input[at] - mean[k]) * factor + (shift ? shift[k] : 0);
+                AT(float, output, at) = (AT(float, input, at) - mean[k]) * factor + (shift ? shift[k] : 0);
         }
 }
 
-void layer_norm_f32(int32_t outer, int32_t size, float epsilon, const struct affine *affine, const float *scale,
-                    const float *shift, const float *input, float *output)
+void KERNEL(layer_norm_f32)(int32_t outer, int32_t size, float epsilon, const struct affine *affine, const float *scale,
+                    const float *shift, IN(float) input, OUT(float) output)
 {
     for (int32_t slice = 0; slice < outer; slice++) {
-        const float *from = input + slice * size;
-        float *to = output + slice * size;
+        int32_t first = slice * size;
         double sum = 0, squares = 0;
         for (int32_t k = 0; k < size; k++)
-            sum += (double)from[k];
+            sum += (double)AT(float, input, first + k);
         double mean = sum / size;
         for (int32_t k = 0; k < size; k++)
-            squares += (from[k] - mean) * (from[k] - mean);
+            squares += (AT(float, input, first + k) - mean) * (AT(float, input, first + k) - mean);
         double factor = 1 / sqrt(squares / size + (double)epsilon);
         for (int32_t k = 0; k < size; k++) {
             int32_t entry = slice % affine->groups * affine->entries + k / affine->every % affine->entries;
-            to[k] = (float)((from[k] - mean) * factor) * (scale ? scale[entry] : 1) + (shift ? shift[entry] : 0);
+            float value = (float)((AT(float, input, first + k) - mean) * factor);
+            AT(float, output, first + k) = value * (scale ? scale[entry] : 1) + (shift ? shift[entry] : 0);
         }
     }
 }
 
-void local_response_f32(const struct slices *s, int32_t window, float alpha, float beta, float bias,
-                        const float *input, float *output)
+void KERNEL(local_response_f32)(const struct slices *s, int32_t window, float alpha, float beta, float bias,
+                        IN(float) input, OUT(float) output)
 {
     for (int32_t outer = 0; outer < s->outer; outer++)
         for (int32_t inner = 0; inner < s->inner; inner++) {
-            const float *from = input + slice_at(s, outer, inner);
-            float *to = output + slice_at(s, outer, inner);
+            int32_t first = slice_at(s, outer, inner);
             for (int32_t k = 0; k < s->size; k++) {
                 float squares = 0;
                 for (int32_t near = k - (window - 1) / 2; near <= k + window / 2; near++)
-                    if (near >= 0 && near < s->size)
-                        squares += from[near * s->inner] * from[near * s->inner];
-                to[k * s->inner] = from[k * s->inner] / powf(bias + alpha * squares / (float)window, beta);
+                    if (near >= 0 && near < s->size) {
+                        float value = AT(float, input, first + near * s->inner);
+                        squares += value * value;
+                    }
+                float norm = powf(bias + alpha * squares / (float)window, beta);
+                AT(float, output, first + k * s->inner) = AT(float, input, first + k * s->inner) / norm;
             }
         }
 }
 
-void l2_norm_f32(const struct slices *s, float epsilon, const float *input, float *output)
+void KERNEL(l2_norm_f32)(const struct slices *s, float epsilon, IN(float) input, OUT(float) output)
 {
     for (int32_t outer = 0; outer < s->outer; outer++)
         for (int32_t inner = 0; inner < s->inner; inner++) {
-            const float *from = input + slice_at(s, outer, inner);
-            float *to = output + slice_at(s, outer, inner);
+            int32_t first = slice_at(s, outer, inner);
             double squares = 0;
-            for (int32_t k = 0; k < s->size; k++)
-                squares += (double)from[k * s->inner] * (double)from[k * s->inner];
+            for (int32_t k = 0; k < s->size; k++) {
+                double value = (double)AT(float, input, first + k * s->inner);
+                squares += value * value;
+            }
             float length = fmaxf((float)sqrt(squares), epsilon);
             for (int32_t k = 0; k < s->size; k++)
-                to[k * s->inner] = from[k * s->inner] / length;
+                AT(float, output, first + k * s->inner) = AT(float, input, first + k * s->inner) / length;
         }
 }

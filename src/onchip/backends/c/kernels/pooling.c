@@ -52,55 +52,57 @@ static int32_t counted(const struct axis *axis, int32_t output, int32_t before, 
     return count;
 }
 
-void max_pool_f32(const struct window *w, const float *input, float *output, float lowest, float highest)
+void KERNEL(max_pool_f32)(const struct window *w, IN(float) input, OUT(float) output, float lowest, float highest)
 {
     OVER_OUTPUTS(w) {
         float most = -INFINITY;
         OVER_KERNEL(w) {
             int32_t at = met_at(w, y, x, i, j);
             if (at >= 0)
-                most = fmaxf(most, input[map_at(w, n, c) + at]);
+                most = fmaxf(most, AT(float, input, map_at(w, n, c) + at));
         }
-        output[output_at(w, n, c, y, x)] = clamped(most, lowest, highest);
+        AT(float, output, output_at(w, n, c, y, x)) = clamped(most, lowest, highest);
     }
 }
 
-void average_pool_f32(const struct window *w, const int32_t margin[4], const float *input, float *output,
+void KERNEL(average_pool_f32)(const struct window *w, const int32_t margin[4], IN(float) input, OUT(float) output,
                       float lowest, float highest)
 {
     OVER_OUTPUTS(w) {
         float sum = 0;
         OVER_KERNEL(w) {
             int32_t at = met_at(w, y, x, i, j);
-            sum += at < 0 ? 0 : input[map_at(w, n, c) + at];
+            sum += at < 0 ? 0 : AT(float, input, map_at(w, n, c) + at);
         }
         int32_t count = counted(&w->rows, y, margin[0], margin[1]) * counted(&w->columns, x, margin[2], margin[3]);
-        output[output_at(w, n, c, y, x)] = clamped(sum / (float)count, lowest, highest);
+        AT(float, output, output_at(w, n, c, y, x)) = clamped(sum / (float)count, lowest, highest);
     }
 }
 
-void max_pool_s8(const struct window *w, const int8_t *input, int8_t *output, int32_t lowest, int32_t highest)
+void KERNEL(max_pool_s8)(const struct window *w, IN(int8_t) input, OUT(int8_t) output, int32_t lowest,
+                             int32_t highest)
 {
     OVER_OUTPUTS(w) {
         int32_t most = INT8_MIN;
         OVER_KERNEL(w) {
-            int32_t at = met_at(w, y, x, i, j), value = at < 0 ? INT8_MIN : input[map_at(w, n, c) + at];
+            int32_t at = met_at(w, y, x, i, j), value = at < 0 ? INT8_MIN : AT(int8_t, input, map_at(w, n, c) + at);
             most = value > most ? value : most;
         }
-        output[output_at(w, n, c, y, x)] = (int8_t)clamped_s32(most, lowest, highest);
+        AT(int8_t, output, output_at(w, n, c, y, x)) = (int8_t)clamped_s32(most, lowest, highest);
     }
 }
 
-void average_pool_s8(const struct window *w, const int8_t *input, int8_t *output, int32_t lowest, int32_t highest)
+void KERNEL(average_pool_s8)(const struct window *w, IN(int8_t) input, OUT(int8_t) output, int32_t lowest,
+                             int32_t highest)
 {
     OVER_OUTPUTS(w) {
         int32_t sum = 0;
         OVER_KERNEL(w) {
             int32_t at = met_at(w, y, x, i, j);
-            sum += at < 0 ? 0 : input[map_at(w, n, c) + at];
+            sum += at < 0 ? 0 : AT(int8_t, input, map_at(w, n, c) + at);
         }
         int32_t count = counted(&w->rows, y, 0, 0) * counted(&w->columns, x, 0, 0);
         int32_t mean = (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
-        output[output_at(w, n, c, y, x)] = (int8_t)clamped_s32(mean, lowest, highest);
+        AT(int8_t, output, output_at(w, n, c, y, x)) = (int8_t)clamped_s32(mean, lowest, highest);
     }
 }

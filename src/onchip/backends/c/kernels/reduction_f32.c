@@ -13,19 +13,19 @@ static double joined(enum reduction operation, double before, double value)
     }
 }
 
-void reduce_f32(enum reduction operation, const struct walk *kept, const struct walk *reduced, const float *input,
-                float *output)
+void KERNEL(reduce_f32)(enum reduction operation, const struct walk *kept, const struct walk *reduced, IN(float) input,
+                OUT(float) output)
 {
     int32_t place[WALK_RANK] = {0}, at[WALK_OPERANDS] = {0};
     do {
         int32_t inner_place[WALK_RANK] = {0}, inner[WALK_OPERANDS] = {0}, count = 0;
         double found = operation == REDUCE_MAXIMUM ? -INFINITY : operation == REDUCE_MINIMUM ? INFINITY : 0;
         do {
-            found = joined(operation, found, (double)input[at[1] + inner[1]]);
+            found = joined(operation, found, (double)AT(float, input, at[1] + inner[1]));
             count++;
         } while (walk_on(reduced, inner_place, inner));
         if (operation == REDUCE_MEAN)
             found /= count;
-        output[at[0]] = (float)(operation == REDUCE_L2 ? sqrt(found) : found);
+        AT(float, output, at[0]) = (float)(operation == REDUCE_L2 ? sqrt(found) : found);
     } while (walk_on(kept, place, at));
 }

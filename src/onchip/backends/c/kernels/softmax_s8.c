@@ -22,21 +22,23 @@ static int32_t reciprocal_of_one_and(int32_t value)
     return raised(estimate, 1);
 }
 
-void softmax_s8(int32_t rows, int32_t size, const int32_t exponentials[256], const int8_t *input, int8_t *output)
+void KERNEL(softmax_s8)(int32_t rows, int32_t size, const int32_t exponentials[256], IN(int8_t) input,
+                        OUT(int8_t) output)
 {
-    for (int32_t row = 0; row < rows; row++, input += size, output += size) {
+    for (int32_t first = 0; first < rows * size; first += size) {
         int32_t most = INT8_MIN, sum = 0, leading = 0;
         for (int32_t k = 0; k < size; k++)
-            most = input[k] > most ? input[k] : most;
+            most = AT(int8_t, input, first + k) > most ? AT(int8_t, input, first + k) : most;
         for (int32_t k = 0; k < size; k++)
-            sum += divide_by_power(exponentials[most - input[k]], SUM_INTEGER_BITS); /* q12 */
+            sum += divide_by_power(exponentials[most - AT(int8_t, input, first + k)], SUM_INTEGER_BITS); /* q12 */
         while (leading < 31 && !((uint32_t)sum << leading & UINT32_C(0x80000000)))
             leading++;
         int32_t scale = reciprocal_of_one_and((int32_t)(((uint32_t)sum << leading) - UINT32_C(0x80000000)));
         int32_t exponent = SUM_INTEGER_BITS - leading + 31 - 8;
         for (int32_t k = 0; k < size; k++) {
-            int32_t share = divide_by_power(upper_half(scale, exponentials[most - input[k]]), exponent) + INT8_MIN;
-            output[k] = (int8_t)(share > INT8_MAX ? INT8_MAX : share);
+            int32_t share = upper_half(scale, exponentials[most - AT(int8_t, input, first + k)]);
+            share = divide_by_power(share, exponent) + INT8_MIN;
+            AT(int8_t, output, first + k) = (int8_t)(share > INT8_MAX ? INT8_MAX : share);
         }
     }
 }

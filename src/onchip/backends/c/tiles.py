@@ -1,0 +1,380 @@
+"""Kernel calls of tiles: a call of the whole operator, restricted to a region of its output, on tensors in parts.
+
+Kernels count the elements of a tensor as if it were whole and dense. `Bands` say where its parts lie.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise, product
+from typing import Final, cast
+
+import numpy as np
+
+from onchip.backends.c.calls import (
+    ELEMENT_OF,
+    Argument,
+    BandPart,
+    Bands,
+    Field,
+    KernelCall,
+    Record,
+    Table,
+    TablePart,
+    TensorOperand,
+    dense_steps,
+    no_kernel,
+    walk,
+)
+from onchip.errors import GraphError, PlanError
+from onchip.ir.tile import Region, whole_region
+
+GREATEST_AXES: Final = 6
+"""Axes of a tensor in parts: BAND_AXES of bands.h."""
+_ELEMENT_BYTES: Final = {element: np.dtype(name).itemsize for name, element in ELEMENT_OF.items()}
+_WALKS: Final = frozenset({"binary_f32", "add_s8", "multiply_s8", "extreme_s8", "reduce_f32", "mean_s8", "move"})
+_COUNTS: Final = {"unary_f32": 1, **dict.fromkeys(("look_up_s8", "requantise_s8", "quantise_s8", "dequantise_s8"), 0)}
+"""Kernels of single elements, and the position of their number among the arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorParts:
+    """The parts of a tensor that an operator reads or writes: regions of a dense tensor of `shape`, with addresses."""
+
+    shape: tuple[int, ...]
+    element_bytes: int
+    parts: tuple[tuple[Region, str, int], ...]
+    """Region, array in C, and offset in it in bytes."""
+
+    def bands(self, first: int) -> Bands:
+        """Return the parts as the cells of a grid, counted from byte `first` on; overlapping parts hold equal bytes."""
+        edges = [
+            tuple(sorted({0, size, *(end for region, _, _ in self.parts for end in region[axis])}))
+            for axis, size in enumerate(self.shape)
+        ]
+        last = max((axis for axis, lines in enumerate(edges) if len(lines) > 2), default=-1)
+        axes = [axis for axis in range(last + 1) if self.shape[axis] > 1]
+        if len(axes) > GREATEST_AXES:
+            raise GraphError(f"its parts lie along {len(axes)} axes", expected=f"at most {GREATEST_AXES}")
+        whole = dense_steps(self.shape, self.element_bytes)
+        cells = product(*(tuple(pairwise(edges[axis])) for axis in axes))
+        parts = tuple(self._cell(axes, dict(zip(axes, cell, strict=True))) for cell in cells)
+        return Bands(first, tuple((whole[axis], edges[axis]) for axis in axes), parts)
+
+    def _cell(self, axes: Sequence[int], cell: Mapping[int, tuple[int, int]]) -> BandPart:
+        for region, array, offset in self.parts:
+            if all(region[axis][0] <= start and stop <= region[axis][1] for axis, (start, stop) in cell.items()):
+                steps = dense_steps([stop - start for start, stop in region], self.element_bytes)
+                origin = offset - sum(start * step for (start, _), step in zip(region, steps, strict=True))
+                return BandPart(array, origin, tuple(steps[axis] for axis in axes))
+        return BandPart("NULL", 0, ())
+
+
+@cache
+def banded_parameters() -> Mapping[str, tuple[int, ...]]:
+    """Return, for each kernel that takes tensors in parts, the positions of these among its arguments."""
+    text = files("onchip.backends.c").joinpath("kernels", "prototypes.h").read_text(encoding="utf-8")
+    found = re.findall(r"void KERNEL\((\w+)\)\(([^;]*)\);", text)
+    return {
+        name: tuple(at for at, one in enumerate(stated.split(",")) if one.strip().startswith(("IN(", "OUT(")))
+        for name, stated in found
+    }
+
+
+def banded_call(
+    call: KernelCall, operator: str, bands: Callable[[TensorOperand | Table | TablePart], Bands]
+) -> KernelCall:
+    """Return a call whose tensors are in parts; raises GraphError for a kernel that takes dense tensors only."""
+    positions = banded_parameters().get(call.function)
+    if positions is None:
+        raise no_kernel(operator, call.function, "on tensors in parts")
+    arguments = list(call.arguments)
+    for at in positions:
+        arguments[at] = bands(cast("TensorOperand | Table | TablePart", arguments[at]))
+    return KernelCall(f"banded_{call.function}", tuple(arguments))
+
+
+def calls_of_region(
+    call: KernelCall, operator: str, output: tuple[Sequence[int], int], region: Region
+) -> Iterator[KernelCall]:
+    """Yield the calls that compute a region of an output of that shape and bytes of an element.
+
+    Raises GraphError for a kernel that cannot.
+    """
+    shape, element_bytes = output
+    if region == whole_region(shape):
+        yield call
+        return
+    try:
+        yield from _Restriction(call, tuple(shape), element_bytes, region).calls()
+    except _UncutError:
+        raise no_kernel(operator, call.function, "in such tiles") from None
+
+
+class _UncutError(Exception):
+    """The kernel cannot compute the region alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A loop of a kernel: its extent, and how far a step takes each operand, the output first."""
+
+    size: int
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Restriction:
+    """A call, and the region of its output to which it is restricted."""
+
+    call: KernelCall
+    shape: tuple[int, ...]
+    element_bytes: int
+    region: Region
+
+    def calls(self) -> Iterator[KernelCall]:
+        """Yield the restricted calls."""
+        function, arguments = self.call.function, self.call.arguments
+        if function in _WALKS:
+            yield from self._walked()
+        elif function in _COUNTS:
+            yield from self._runs(_COUNTS[function])
+        elif function == "fill":
+            yield from self._runs(0, element=cast("int", arguments[1]))
+        elif function == "softmax_s8":
+            yield from self._runs(0, cast("int", arguments[1]))
+        elif any(isinstance(one, Record) and one.struct == "slices" for one in arguments):
+            yield from self._slices()
+        elif any(isinstance(one, Record) and one.struct == "window" for one in arguments):
+            yield self._window()
+        else:
+            raise _UncutError
+
+    def _cut(self, axes: Sequence[_Axis], element: int = 1, first: int = 0) -> tuple[list[_Axis], list[int]] | None:
+        """Return the loops over the region and how far their start takes each operand, or None if none is in it.
+
+        An element of the output takes `element` units of the first step, and the loops begin at unit `first`.
+        """
+        axes, moved = list(axes), [0] * len(axes[0].steps)
+        for size, stride, (start, stop) in zip(self.shape, dense_steps(self.shape, element), self.region, strict=True):
+            if (start, stop) == (0, size):
+                continue
+            place = first // stride % size
+            at = next((k for k, one in enumerate(axes) if 0 < one.steps[0] <= stride < one.steps[0] * one.size), None)
+            if at is None:
+                if not start <= place < stop:
+                    return None
+                continue
+            one = axes[at]
+            inner = stride // one.steps[0]
+            count = one.size // inner
+            outer = max(1, count // size)
+            if stride % one.steps[0] or one.size % inner or (outer > 1 and (place or count % size)):
+                raise _UncutError
+            low, high = max(start, place), min(stop, place + count // outer)
+            if low >= high:
+                return None
+            spread = (outer, inner * size), (high - low, inner), (inner, 1)
+            axes[at : at + 1] = [_Axis(n, tuple(by * step for step in one.steps)) for n, by in spread if n > 1]
+            moved = [old + (low - place) * inner * step for old, step in zip(moved, one.steps, strict=True)]
+        return axes, moved
+
+    def _walked(self) -> Iterator[KernelCall]:
+        arguments = list(self.call.arguments)
+        at = next(at for at, one in enumerate(arguments) if isinstance(one, Record) and one.struct == "walk")
+        axes = _axes(cast("Record", arguments[at]), len(banded_parameters()[self.call.function]))
+        is_move, first = self.call.function == "move", self.call.written.shift_bytes
+        if is_move:
+            axes.append(_Axis(cast("int", arguments[1]), (1, 1)))
+        cut = self._cut(axes, self.element_bytes, first) if is_move else self._cut(axes)
+        if cut is None:
+            return
+        axes, moved = cut
+        run = 1
+        if is_move and axes and axes[-1].steps == (1, 1):
+            run = axes.pop().size
+        sizes, steps = [one.size for one in axes], list(zip(*(one.steps for one in axes), strict=True))
+        arguments[at] = walk(sizes, *(steps or ((),) * len(moved)))
+        if is_move:
+            arguments[1] = run
+        yield self._moved(arguments, moved)
+
+    def _blocks(self, count: int, unit: int) -> Iterator[tuple[int, list[int]]]:
+        """Yield the runs of the region in blocks of `unit` elements: their lengths, and how far operands move."""
+        for size, stride, part in zip(self.shape, dense_steps(self.shape), self.region, strict=True):
+            if part != (0, size) and stride % unit:
+                raise _UncutError
+        cut = self._cut([_Axis(count, (unit,))])
+        if cut is None:
+            return
+        axes, (start,) = cut
+        run = axes.pop().size if axes and axes[-1].steps == (unit,) else 1
+        for index in product(*(range(one.size) for one in axes)):
+            at = start + sum(place * one.steps[0] for place, one in zip(index, axes, strict=True))
+            yield run, [at] * len(banded_parameters()[self.call.function])
+
+    def _runs(self, place: int, unit: int = 1, element: int = 1) -> Iterator[KernelCall]:
+        """Yield a call for each run of the region; argument `place` counts blocks of `unit` elements."""
+        for run, moved in self._blocks(cast("int", self.call.arguments[place]), unit):
+            arguments = list(self.call.arguments)
+            arguments[place] = run
+            yield self._moved(arguments, [element * at for at in moved])
+
+    def _slices(self) -> Iterator[KernelCall]:
+        """Yield calls for blocks of outermost slices."""
+        place = next(at for at, one in enumerate(self.call.arguments) if isinstance(one, Record))
+        own = cast("Record", self.call.arguments[place])
+        outer, size, inner = (cast("int", dict(own.fields)[name]) for name in ("outer", "size", "inner"))
+        for run, moved in self._blocks(outer, size * inner):
+            arguments = list(self.call.arguments)
+            arguments[place] = _with(own, outer=run)
+            yield self._moved(arguments, moved)
+
+    def _window(self) -> KernelCall:
+        """Return a convolution or a pool of the region's rows, columns and channels."""
+        arguments = list(self.call.arguments)
+        at = next(at for at, one in enumerate(arguments) if isinstance(one, Record) and one.struct == "window")
+        window = _Window(cast("Record", arguments[at]))
+        read = wrote = weight = bias = 0
+        for name, start, stop in self._window_ranges(window):
+            wrote += start * window.number("output", name)
+            if name == "batch":
+                read += start * window.number("input", "batch")
+                window = window.of(batch=stop - start)
+            elif name == "channel":
+                groups, inputs, outputs = (cast("int", window.fields[one]) for one in ("groups", "inputs", "outputs"))
+                bias = start
+                if groups == 1:
+                    weight += start * window.number("weight", "output")
+                    window = window.of(outputs=stop - start)
+                    continue
+                if start % outputs or stop % outputs:
+                    raise _UncutError
+                weight += start // outputs * window.number("weight", "group")
+                read += start // outputs * inputs * window.number("input", "channel")
+                window = window.of(groups=(stop - start) // outputs)
+            else:
+                is_transposed = self.call.function.startswith("transposed")
+                window = window.of_axis(f"{name}s", start, stop, is_transposed=is_transposed)
+        arguments[at] = window.record
+        if "convolution" in self.call.function:
+            places = [place for place, one in enumerate(arguments) if isinstance(one, TensorOperand | Table)]
+            is_biased = len(places) > 3
+            arguments[places[1]] = _from(arguments[places[1]], weight)
+            if is_biased:
+                arguments[places[2]] = _from(arguments[places[2]], bias)
+            arguments = [_requantisation(one, bias) for one in arguments]
+        return self._moved(arguments, [wrote, read])
+
+    def _window_ranges(self, window: _Window) -> Iterator[tuple[str, int, int]]:
+        """Yield the ranges of the region along the loops of a window; raises for ranges within a merged batch."""
+        extents = window.extents
+        for size, stride, (start, stop) in zip(self.shape, dense_steps(self.shape), self.region, strict=True):
+            if (start, stop) == (0, size):
+                continue
+            loops = [(name, step) for name, (step, extent) in extents.items() if step <= stride < step * extent]
+            if len(loops) != 1 or stride % loops[0][1]:
+                raise _UncutError
+            name, by = loops[0][0], stride // loops[0][1]
+            if by * size != extents[name][1]:
+                raise _UncutError
+            yield name, by * start, by * stop
+
+    def _moved(self, arguments: Sequence[Argument], moved: Sequence[int]) -> KernelCall:
+        """Return the call with the starts of its operands moved: the output, then what is read as a map."""
+        found = list(arguments)
+        positions = banded_parameters()[self.call.function]
+        for at, by in zip((positions[-1], *positions[:-1]), moved, strict=True):
+            found[at] = _from(found[at], by)
+        return KernelCall(self.call.function, tuple(found))
+
+
+def _axes(record: Record, operands: int) -> list[_Axis]:
+    found = dict(record.fields)
+    if not found["rank"]:
+        return [_Axis(1, (1,) * operands)]
+    sizes, steps = cast("tuple[int, ...]", found["sizes"]), cast("tuple[tuple[int, ...], ...]", found["steps"])
+    return [_Axis(size, tuple(one[at] for one in steps)) for at, size in enumerate(sizes)]
+
+
+def _with(record: Record, **changed: Field) -> Record:
+    return Record(record.struct, tuple((name, changed.get(name, value)) for name, value in record.fields))
+
+
+def _from(argument: Argument, elements: int) -> Argument:
+    """Return an operand without its first elements."""
+    if not elements:
+        return argument
+    match argument:
+        case TensorOperand(_, element, shift_bytes):
+            return replace(argument, shift_bytes=shift_bytes + elements * _ELEMENT_BYTES.get(element, 1))
+        case Table():
+            return TablePart(argument, elements)
+        case TablePart(table, first):
+            return TablePart(table, first + elements)
+    return argument
+
+
+def _requantisation(argument: Argument, channel: int) -> Argument:
+    if not isinstance(argument, Record) or argument.struct != "requantisation" or not channel:
+        return argument
+    found = dict(argument.fields)
+    if not found["every_channel"]:
+        return argument
+    multiplier, shift = (TablePart(cast("Table", found[name]), channel) for name in ("multiplier", "shift"))
+    return _with(argument, multiplier=multiplier, shift=shift)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The struct of a window."""
+
+    record: Record
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """Return the fields by name."""
+        return dict(self.record.fields)
+
+    def number(self, field: str, name: str) -> int:
+        """Return a number of a struct within."""
+        return cast("int", dict(cast("Record", self.fields[field]).fields)[name])
+
+    @property
+    def extents(self) -> Mapping[str, tuple[int, int]]:
+        """Return the step of the output and the extent of each loop over it."""
+        channels = cast("int", self.fields["groups"]) * cast("int", self.fields["outputs"])
+        extents = (cast("int", self.fields["batch"]), channels, *(self.number(one, "output") for one in _MAP_AXES))
+        names = ("batch", "channel", "row", "column")
+        return {
+            name: (self.number("output", name), extent)
+            for name, extent in zip(names, extents, strict=True)
+            if extent > 1
+        }
+
+    def of(self, **changed: Field) -> _Window:
+        """Return the window with other numbers."""
+        return _Window(_with(self.record, **changed))
+
+    def of_axis(self, name: str, start: int, stop: int, *, is_transposed: bool) -> _Window:
+        """Return the window over the outputs [start, stop) along an axis."""
+        axis = cast("Record", self.fields[name])
+        found = cast("dict[str, int]", dict(axis.fields))
+        pad = found["pad"] + (start if is_transposed else -start * found["stride"])
+        return self.of(**{name: _with(axis, output=stop - start, pad=pad)})
+
+
+_MAP_AXES: Final = ("rows", "columns")
+
+
+def ensure_aligned(parts: TensorParts, tensor: str, element: str) -> None:
+    """Raise PlanError if a part lies where elements of a C type cannot be read."""
+    unit = _ELEMENT_BYTES.get(element, 1)
+    for _, _, offset in parts.parts:
+        if offset % unit:
+            what = f"it lies at {offset}, where no {element} can be read"
+            raise PlanError(what, place=f"tensor {tensor!r}", expected=f"a plan of --alignment {unit}")
