@@ -77,3 +77,117 @@ def random_model(random: Random, most_operators: int = 9) -> TfliteModel:
     outputs = [operator.outputs[0] for operator in operators if operator.outputs[0] not in read]
     outputs += [name for name in (f"t{at}" for at in range(len(operators))) if name in read and random.random() < 0.1]
     return network(tensors, operators, inputs, [str(name) for name in outputs])
+
+
+def random_maps(random: Random, size: int = 24, most_layers: int = 8) -> TfliteModel:
+    """Return int8 layers over maps: convolutions, pools, sums and concatenations, then a mean and a classifier."""
+    maps = Maps(random, size)
+    for _ in range(random.randint(3, most_layers)):
+        match random.choice(["point", "depthwise", "convolution", "pool", "padded", "residual", "dense", "act"]):
+            case "point":
+                maps.convolution(random.choice([4, 8, 16]), 1)
+            case "depthwise":
+                maps.depthwise(random.choice([1, 2]))
+            case "convolution":
+                maps.convolution(random.choice([4, 8]), 3, random.choice([1, 2]))
+            case "pool":
+                maps.pool(random.choice(["MAX_POOL_2D", "AVERAGE_POOL_2D"]))
+            case "padded":
+                maps.padded_depthwise(2)
+            case "residual":
+                maps.residual()
+            case "dense":
+                maps.dense()
+            case _:
+                maps.add("RELU6", [maps.last], maps.shape)
+    return maps.classified()
+
+
+class Maps:
+    """An int8 network grown layer by layer over square maps; `last` is its newest map."""
+
+    def __init__(self, random: Random, size: int, channels: int = 3) -> None:
+        self.random, self.last = random, "input"
+        self.tensors = [int8("input", 1, size, size, channels)]
+        self.operators: list[TfliteOperator] = []
+        self.shapes = {"input": (1, size, size, channels)}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.shapes[self.last]
+
+    def add(self, kind: str, operands: list[str], shape: tuple[int, ...], options: Options = ("", {})) -> str:
+        self.last = f"t{len(self.operators)}"
+        self.tensors.append(int8(self.last, *shape))
+        self.shapes[self.last] = shape
+        self.operators.append(TfliteOperator(kind, operands, [self.last], options))
+        return self.last
+
+    def weights(self, *shape: int) -> str:
+        self.tensors.append(int8_constant(f"weights{len(self.tensors)}", self.random, *shape))
+        return self.tensors[-1].name
+
+    def bias(self, count: int) -> str:
+        values = np.random.default_rng(self.random.getrandbits(32)).integers(-3000, 3000, count).astype(np.int32)
+        self.tensors.append(TfliteTensor(f"bias{len(self.tensors)}", [count], "INT32", values, scale=0.005))
+        return self.tensors[-1].name
+
+    def numbers(self, values: list[int], *shape: int) -> str:
+        array = np.array(values, np.int32).reshape(shape)
+        self.tensors.append(TfliteTensor(f"numbers{len(self.tensors)}", shape, "INT32", array))
+        return self.tensors[-1].name
+
+    def convolution(self, channels: int, kernel: int, stride: int = 1) -> str:
+        _, rows, columns, inputs = self.shape
+        operands = [self.last, self.weights(channels, kernel, kernel, inputs), self.bias(channels)]
+        made = (1, -(-rows // stride), -(-columns // stride), channels)
+        return self.add("CONV_2D", operands, made, ("Conv2DOptions", _window(stride, padding=0)))
+
+    def depthwise(self, stride: int) -> str:
+        _, rows, columns, channels = self.shape
+        operands = [self.last, self.weights(1, 3, 3, channels), self.bias(channels)]
+        made = (1, -(-rows // stride), -(-columns // stride), channels)
+        options = {**_window(stride, padding=0), "DepthMultiplier": 1}
+        return self.add("DEPTHWISE_CONV_2D", operands, made, ("DepthwiseConv2DOptions", options))
+
+    def padded_depthwise(self, stride: int) -> str:
+        _, rows, columns, channels = self.shape
+        around = self.numbers([0, 0, 0, 1, 0, 1, 0, 0], 4, 2)
+        padded = self.add("PAD", [self.last, around], (1, rows + 1, columns + 1, channels))
+        operands = [padded, self.weights(1, 3, 3, channels), self.bias(channels)]
+        made = (1, (rows - 2) // stride + 1, (columns - 2) // stride + 1, channels)
+        options = {**_window(stride, padding=1), "DepthMultiplier": 1}
+        return self.add("DEPTHWISE_CONV_2D", operands, made, ("DepthwiseConv2DOptions", options))
+
+    def pool(self, kind: str) -> str:
+        _, rows, columns, channels = self.shape
+        made = (1, -(-rows // 2), -(-columns // 2), channels)
+        options = {"Padding": 0, "StrideH": 2, "StrideW": 2, "FilterHeight": 3, "FilterWidth": 3}
+        return self.add(kind, [self.last], made, ("Pool2DOptions", options))
+
+    def residual(self) -> str:
+        before, channels = self.last, self.shape[3]
+        self.convolution(4 * channels, 1)
+        self.depthwise(1)
+        self.convolution(channels, 1)
+        return self.add("ADD", [before, self.last], self.shape, ("AddOptions", {}))
+
+    def dense(self) -> str:
+        before, (_, rows, columns, channels) = self.last, self.shape
+        self.convolution(4, 3)
+        joined = (1, rows, columns, channels + 4)
+        return self.add("CONCATENATION", [before, self.last], joined, ("ConcatenationOptions", {"Axis": 3}))
+
+    def classified(self) -> TfliteModel:
+        channels = self.shape[3]
+        self.add("MEAN", [self.last, self.numbers([1, 2], 2)], (1, channels), ("ReducerOptions", {"KeepDims": False}))
+        self.add("FULLY_CONNECTED", [self.last, self.weights(7, channels), self.bias(7)], (1, 7))
+        return self.network()
+
+    def network(self) -> TfliteModel:
+        return network(self.tensors, self.operators, ["input"], [self.last])
+
+
+def _window(stride: int, padding: int) -> dict[str, int]:
+    steps = {"StrideW": stride, "StrideH": stride, "DilationWFactor": 1, "DilationHFactor": 1}
+    return {"Padding": padding, **steps}

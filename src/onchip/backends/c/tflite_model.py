@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
+from itertools import groupby
 from math import floor, frexp, inf, prod
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,7 @@ from onchip.backends.c.calls import Record
 from onchip.errors import GraphError, InputError
 from onchip.formats.networks import read_tflite_network
 from onchip.formats.onnx.program import random_array
-from onchip.formats.tflite.file import Accessor, dtype_of, mended, refused_if_damaged, type_name
+from onchip.formats.tflite.file import Accessor, dtype_of, mended, options_of, refused_if_damaged, type_name
 from onchip.formats.tflite.graph import ReadNetwork, part_of_model
 from onchip.formats.tflite.network import Interpreter, NetworkOperator, NetworkTensor, said_shape
 from onchip.ir.graph import Graph
@@ -55,6 +56,18 @@ class FixedPoint:
         if multiplier == _ONE:
             multiplier, shift = multiplier // 2, shift + 1
         return FixedPoint(0, 0) if shift < _LEAST_SHIFT else FixedPoint(multiplier, shift)
+
+    def of_sums(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return sums times the factor as TFLite Micro's int8 kernels round it: twice.
+
+        The upper half of twice the product is rounded, then the shift to the right; ties go away from zero.
+        """
+        product = sums * (1 << max(self.shift, 0)) * self.multiplier
+        half = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+        upper = np.where(half >= 0, half >> 31, -(-half >> 31))
+        right = max(-self.shift, 0)
+        mask = (1 << right) - 1
+        return np.asarray((upper >> right) + ((upper & mask) > (mask >> 1) + (upper < 0)))
 
     def over(self, count: int) -> FixedPoint:
         """Return the factor of a mean of `count` elements, rounded as TFLite rounds it."""
@@ -288,17 +301,14 @@ class LiteModel:
     ) -> dict[str, npt.NDArray[Any]]:
         """Return TFLite Micro's outputs of the last of some inferences, by the names of the graph's outputs.
 
-        Floats are those of ai-edge-litert. Integers fall back to its reference kernels if TFLite Micro is not installed
-        or cannot run the model; these round once and TFLite Micro twice, so that a few integers differ by one.
+        If TFLite Micro is not installed or cannot run the model, ai-edge-litert's reference kernels compute them. Its
+        FULLY_CONNECTED of int8 rounds once and TFLite Micro's twice; ours replaces it in models without state.
         """
         stated = self.read.network.outputs
         by_index = {self.index[name]: array for name, array in inputs.items()}
         by_index = {index: array for index, array in by_index.items() if not self.read.storage.is_state(index)}
-        results = self._micro_outputs(by_index, inferences) if self._has_integers else None
-        if results is None:
-            interpreter = Interpreter(self.content, is_reference=True)
-            in_file = [index for index in self.read.file.subgraphs[0].outputs if index >= 0]  # without unrolled loops
-            results = [interpreter.run(by_index, in_file) for _ in range(inferences)][-1]
+        own = self._micro_outputs(by_index, inferences) if self._has_integers else None
+        results = self._reference_outputs(by_index, inferences) if own is None else own
         names = {
             name: tensor.name for tensor in graph.with_role(Role.OUTPUT) for name in (tensor.name, *tensor.aliases)
         }
@@ -308,6 +318,55 @@ class LiteModel:
             for index, array in zip(stated, results, strict=True)
             if self.tensor(index).name in names
         }
+
+    def _reference_outputs(self, given: Mapping[int, npt.NDArray[Any]], inferences: int) -> Sequence[npt.NDArray[Any]]:
+        """Return the outputs of ai-edge-litert, with products of int8 rounded twice in models without state."""
+        network = self.read.network
+        if inferences > 1 or not any(self._is_product(one) for one in network.operators):
+            interpreter = Interpreter(self.content, is_reference=True)
+            in_file = [index for index in self.read.file.subgraphs[0].outputs if index >= 0]  # without unrolled loops
+            return [interpreter.run(given, in_file) for _ in range(inferences)][-1]
+        values = dict(given)
+        for is_product, group in groupby(network.operators, self._is_product):
+            operators = list(group)
+            if is_product:
+                for one in operators:
+                    values[one.outputs[0]] = self._product(one, values)
+                continue
+            written = [index for one in operators for index in one.outputs if not self.is_constant(index)]
+            read = {index for one in operators for index in one.inputs if index in values}
+            model, _ = part_of_model(self.read, self.content, operators, sorted(read), written)
+            found = Interpreter(model, is_reference=True).run({index: values[index] for index in read}, written)
+            values |= zip(written, found, strict=True)
+        return [values[index] if index in values else self.constant(index) for index in network.outputs]
+
+    def _is_product(self, operator: NetworkOperator) -> bool:
+        types = {type_name(self.tensor(index).element_type) for index in (*operator.inputs[:2], operator.outputs[0])}
+        return operator.kind == "FULLY_CONNECTED" and types == {"INT8"}
+
+    def _product(self, operator: NetworkOperator, values: Mapping[int, npt.NDArray[Any]]) -> npt.NDArray[np.int8]:
+        """Return FULLY_CONNECTED of int8, rounded twice."""
+        source, weight, *bias = operator.inputs
+        read, factor, written = (self._stated_quantisation(index) for index in (source, weight, operator.outputs[0]))
+        weights = (values[weight] if weight in values else self.constant(weight)).astype(np.int64) - factor.zero
+        inputs = (values[source] if source in values else self.constant(source)).astype(np.int64) - read.zero
+        sums = inputs.reshape(-1, weights.shape[1]) @ weights.T
+        if bias and bias[0] >= 0:
+            sums += self.constant(bias[0])
+        scales = [float(np.float32(read.scale) * np.float32(one)) / written.scale for one in factor.scales]
+        columns = [FixedPoint.of(scales[at % len(scales)]).of_sums(sums[:, at]) for at in range(sums.shape[1])]
+        ends = activation_range(int(options_of(operator.stated).get("fused_activation_function", 0)), written)
+        low, high = (-inf, inf) if ends is None else ends
+        rounded = np.stack(columns, axis=1) + written.zero
+        made = np.clip(rounded, max(low, -128), min(high, 127)).astype(np.int8)
+        return np.asarray(made.reshape(self.tensor(operator.outputs[0]).shape))
+
+    def _stated_quantisation(self, index: int) -> Quantisation:
+        found = stated_quantisation(self.tensor_table(index))
+        if found is None:
+            what = "it has no scale"
+            raise GraphError(what, place=f"tensor {self.tensor(index).name!r}", expected="a quantised tensor")
+        return found
 
     @property
     def _has_integers(self) -> bool:
