@@ -110,7 +110,7 @@ class Maps:
         self.random, self.last = random, "input"
         self.tensors = [int8("input", 1, size, size, channels)]
         self.operators: list[TfliteOperator] = []
-        self.shapes = {"input": (1, size, size, channels)}
+        self.shapes: dict[str, tuple[int, ...]] = {"input": (1, size, size, channels)}
 
     @property
     def shape(self) -> tuple[int, ...]:
