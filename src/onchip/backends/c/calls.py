@@ -72,7 +72,7 @@ class BandPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Bands:
+class BandGrid:
     """A tensor in the cells of a grid, the last axis fastest, from byte `first` of the whole tensor on.
 
     Each axis has the bytes between neighbours in the whole tensor, and the indices at which cells begin and end.
@@ -102,7 +102,7 @@ Field: TypeAlias = (
     "int | float | tuple[int, ...] | tuple[tuple[int, ...], ...] | tuple[Record, ...] | Record | Table | TablePart"
 )
 Argument: TypeAlias = (
-    "TensorOperand | Table | TablePart | Bands | Record | Symbol | int | float | tuple[int, ...] | None"
+    "TensorOperand | Table | TablePart | BandGrid | Record | Symbol | int | float | tuple[int, ...] | None"
 )
 
 

@@ -19,7 +19,7 @@ from onchip.backends.c.calls import (
     ELEMENT_OF,
     OVERWRITING,
     Argument,
-    Bands,
+    BandGrid,
     KernelCall,
     Record,
     Symbol,
@@ -66,7 +66,7 @@ class CallText:
         match argument:
             case TensorOperand():
                 return self.address(argument)
-            case Bands():
+            case BandGrid():
                 return self._bands(argument)
             case Record(struct, _):
                 name = self._fresh(struct)
@@ -82,7 +82,7 @@ class CallText:
                 return "NULL"
         return self._value(argument)
 
-    def _bands(self, bands: Bands) -> str:
+    def _bands(self, bands: BandGrid) -> str:
         """Write a tensor in parts as arrays of its edges and its parts; return the address of its struct."""
         name = self._fresh("bands")
         self._constants[name] = []
@@ -394,7 +394,7 @@ class _Lines:
                 banded = banded_call(restricted, operator.name, lambda one: self._bands(operator, tile, one))
                 yield from CallText(self._address, self.program.tables.name).lines(banded)
 
-    def _bands(self, operator: Operator, tile: Tile, operand: TensorOperand | Table | TablePart) -> Bands:
+    def _bands(self, operator: Operator, tile: Tile, operand: TensorOperand | Table | TablePart) -> BandGrid:
         if not isinstance(operand, TensorOperand):
             table, first = (operand, 0) if isinstance(operand, Table) else (operand.table, operand.first)
             array = f"(uint8_t *){self.program.tables.name(table)}"

@@ -1,6 +1,6 @@
 """Kernel calls of tiles: a call of the whole operator, restricted to a region of its output, on tensors in parts.
 
-Kernels count the elements of a tensor as if it were whole and dense. `Bands` say where its parts lie.
+Kernels count the elements of a tensor as if it were whole and dense. A `BandGrid` says where its parts lie.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from onchip.backends.c.calls import (
     ELEMENT_OF,
     Argument,
+    BandGrid,
     BandPart,
-    Bands,
     Field,
     KernelCall,
     Record,
@@ -50,8 +50,11 @@ class TensorParts:
     parts: tuple[tuple[Region, str, int], ...]
     """Region, array in C, and offset in it in bytes."""
 
-    def bands(self, first: int) -> Bands:
-        """Return the parts as the cells of a grid, counted from byte `first` on; overlapping parts hold equal bytes."""
+    def bands(self, first: int) -> BandGrid:
+        """Return the parts as the cells of a grid, counted from byte `first` on; overlapping parts hold equal bytes.
+
+        Raises GraphError for more axes than kernels support.
+        """
         edges = [
             tuple(sorted({0, size, *(end for region, _, _ in self.parts for end in region[axis])}))
             for axis, size in enumerate(self.shape)
@@ -63,7 +66,7 @@ class TensorParts:
         whole = dense_steps(self.shape, self.element_bytes)
         cells = product(*(tuple(pairwise(edges[axis])) for axis in axes))
         parts = tuple(self._cell(axes, dict(zip(axes, cell, strict=True))) for cell in cells)
-        return Bands(first, tuple((whole[axis], edges[axis]) for axis in axes), parts)
+        return BandGrid(first, tuple((whole[axis], edges[axis]) for axis in axes), parts)
 
     def _cell(self, axes: Sequence[int], cell: Mapping[int, tuple[int, int]]) -> BandPart:
         for region, array, offset in self.parts:
@@ -86,7 +89,7 @@ def banded_parameters() -> Mapping[str, tuple[int, ...]]:
 
 
 def banded_call(
-    call: KernelCall, operator: str, bands: Callable[[TensorOperand | Table | TablePart], Bands]
+    call: KernelCall, operator: str, bands: Callable[[TensorOperand | Table | TablePart], BandGrid]
 ) -> KernelCall:
     """Return a call whose tensors are in parts; raises GraphError for a kernel that takes dense tensors only."""
     positions = banded_parameters().get(call.function)
