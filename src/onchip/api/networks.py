@@ -20,6 +20,7 @@ from onchip.plugins import PluginGroup
 from onchip.scheduling.candidates.split import cap_tensors, split_operators
 from onchip.transform.rewrite.activations import fuse
 from onchip.transform.rewrite.attention_apart import AttentionApart, RecurrenceApart, SplitsApart
+from onchip.transform.rewrite.channel_orders import as_images
 from onchip.transform.rewrite.quantisation import DEQUANTISE, QuantisationFold
 from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in, with_states, with_workspaces
 from onchip.transform.slices.channel_bands import ChannelBands
@@ -105,8 +106,8 @@ def _as_it_runs(graph: Graph, source: str) -> Graph:
     a dequantisation and a quantisation becomes an integer operator, so it is not fused into the dequantisation first.
     """
     if source.endswith(".tflite"):
-        return fuse(graph)
-    return fuse(QuantisationFold()(fuse(graph, apart=DEQUANTISE)))
+        return as_images(fuse(graph))
+    return as_images(fuse(QuantisationFold()(fuse(graph, apart=DEQUANTISE))))
 
 
 @phase("reading")

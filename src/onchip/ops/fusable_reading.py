@@ -5,7 +5,7 @@ The layers are those of `layers_of`; biases and fused activations cost nothing, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final, Self
@@ -43,7 +43,7 @@ from onchip.ops.layers_of import (
     works_on_rows,
 )
 from onchip.ops.nests import moved_operators
-from onchip.ops.views import RESIZES, paces_of, slices_of
+from onchip.ops.views import RESIZES, moves_channels, paces_of, slices_of
 from onchip.ops.windows import NoLayerError, transposed_convolution
 
 _PIXEL: Final = Window(1, 1, 1, 0)
@@ -516,12 +516,16 @@ class FusableReading:
         """Return the operator as a layer, or None if it only changes how others read its input."""
         if operator.workspace_bytes or not operator.inputs:
             raise NoLayerError("it reads no map, or its tiles would need a workspace of their own")
+        if self._leaves_joined(operator):
+            return self._concatenation(operator)
         if self.shown.view(operator):
             return None
         if operator.kind == "ConvTranspose":
             return self._transposed(operator)
         if operator.kind in OF_ROWS:
             return self._of_each_row(operator)
+        if moves_channels(self.graph, operator) and self.shown.layout is Layout.IMAGE:
+            return self._without_nest(operator, (self._only_input(operator),))
         layer, output = self._nest(operator, operator.name), self.shown.map(operator.outputs[0])
         if self.shown.layout is Layout.MATRIX:
             return self._row_by_row(operator, layer, output)
@@ -565,14 +569,31 @@ class FusableReading:
         return self._finished(operator, layer, output, tuple(reads))
 
     def _of_each_row(self, operator: Operator) -> FusableLayer:
-        """Return an operator without a loop nest that computes each row from that row.
+        """Return an operator without a loop nest that computes each row from that row."""
+        if self.shown.layout is not Layout.MATRIX or not works_on_rows(self.graph, operator):
+            raise NoLayerError(why_without_nest(operator.kind))
+        return self._without_nest(operator, (self._only_input(operator),))
+
+    def _leaves_joined(self, operator: Operator) -> bool:
+        """Return True if a concatenation leaves the group, so that its tiles are made."""
+        is_output = self.graph.tensor[operator.outputs[0]].role is Role.OUTPUT
+        return operator.kind == "Concat" and self.all_in_tiles and self.shown.layout is Layout.IMAGE and is_output
+
+    def _concatenation(self, operator: Operator) -> FusableLayer:
+        """Return a concatenation of whole maps along their channels."""
+        parts = {name: self.shown.seen[name] for name in operator.inputs}
+        name, is_joined = operator.outputs[0], any(one.whole.name in self.shown.joined for one in parts.values())
+        if operator.parameters or is_joined or len(parts) < len(operator.inputs) or len(parts) < 2:
+            raise NoLayerError("it joins other than whole maps, or one map twice")
+        ensure_side_by_side(operator, parts, self.shown.map(name), shape_of(self.graph, name))
+        return self._without_nest(operator, tuple(parts.values()))
+
+    def _without_nest(self, operator: Operator, sources: Sequence[Sight]) -> FusableLayer:
+        """Return an operator without a loop nest that computes each pixel, or each row, from that pixel or row.
 
         Its costs are estimated as those of an operator element by element.
         """
-        output = self.shown.map(operator.outputs[0])
-        if self.shown.layout is not Layout.MATRIX or not works_on_rows(self.graph, operator):
-            raise NoLayerError(why_without_nest(operator.kind))
-        (source,) = (self.shown.seen[name] for name in operator.inputs)
+        output, source = self.shown.map(operator.outputs[0]), sources[0]
         layer = Layer(
             g=output.channels,
             p=output.rows,
@@ -583,7 +604,7 @@ class FusableReading:
             partial_bits=max(self.precision.sum_bits, output.bits),
             has_weight=False,
         )
-        return FusableLayer(operator.name, layer, output, (source.read(source.rows, source.columns),))
+        return FusableLayer(operator.name, layer, output, tuple(one.read(one.rows, one.columns) for one in sources))
 
     def _through_windows(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
         """Return a layer with the loop nest's own windows, if these match the map."""

@@ -28,7 +28,7 @@ from onchip.ops.slicing import (
     spread,
     unknown,
 )
-from onchip.ops.views import paces_of
+from onchip.ops.views import moves_channels, paces_of
 
 _MARGINS: Final = {"nearest": 1, "linear": 1, "cubic": 3}
 """Most elements by which a resize's source element may be off its position, under any rounding of coordinates."""
@@ -173,7 +173,10 @@ def _transpose(outline: Outline) -> OperatorEntry | None:
     source, write = outline.shapes()[0], along(outline.written)
     order = integers(outline.operator, "perm", tuple(range(len(source)))[::-1])
     if tuple(source[index] for index in order) != outline.written:
-        return None
+        if not moves_channels(outline.graph, outline.operator):
+            return None
+        channels = len(outline.written) - 2
+        return placed(outline, (*unknown(source[:-2]), *write[-2:]), uncut=range(channels))
     return placed(outline, tuple(write[order.index(at)] for at in range(len(source))))
 
 

@@ -8,12 +8,13 @@ from itertools import accumulate
 from typing import Final, TypeAlias
 
 from onchip.ir.graph import Graph
-from onchip.ir.operator import NOTHING_STATED, VIEWS, Operator
+from onchip.ir.operator import NOTHING_STATED, SEEN_ORDERS, SEEN_PARTS, VIEWS, WRITTEN_ORDERS, Operator
 from onchip.ir.tensor import Role
 from onchip.ir.tile import JoinedPart, Range, Region
-from onchip.ir.window import Shape, integer, integers
+from onchip.ir.window import Shape, integer, integers, shapes_as_read
 
 RESIZES: Final = frozenset({"Resize", "Upsample"})
+_IMAGE_RANK: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +217,20 @@ def slices_of(graph: Graph, operator: Operator) -> tuple[Operator, ...]:
         )
         for at, (name, end) in enumerate(zip(operator.outputs, ends, strict=True))
     )
+
+
+def moves_channels(graph: Graph, operator: Operator, written: Shape | None = None) -> bool:
+    """Return True if a Transpose reorders the channels of an image, and keeps each pixel where it is.
+
+    It may read the channels as several dimensions. `written` is the shape of its output, by default the stored one.
+    """
+    if operator.kind != "Transpose" or len(operator.inputs) != 1 or len(operator.outputs) != 1:
+        return False
+    if not operator.attributes.keys().isdisjoint((SEEN_PARTS, SEEN_ORDERS, WRITTEN_ORDERS)):
+        return False
+    source = graph.tensor[operator.inputs[0]].shape or ()
+    (seen,) = shapes_as_read(operator, [source])
+    after = written or graph.tensor[operator.outputs[0]].shape or ()
+    order = integers(operator, "perm", tuple(reversed(range(len(seen)))))
+    is_image = len(source) == len(after) == _IMAGE_RANK
+    return is_image and order[-2:] == (len(seen) - 2, len(seen) - 1) and source[-2:] == seen[-2:] == after[-2:]

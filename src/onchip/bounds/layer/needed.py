@@ -26,7 +26,7 @@ from onchip.ops.fusable import MATRIX_RANKS, Layout, pixels_of
 from onchip.ops.fusable_reading import SAME_ELEMENTS
 from onchip.ops.layers_of import WITHOUT_NEST, multiplies_matrices, multiplies_rows, works_on_rows
 from onchip.ops.nests import LOOKUPS
-from onchip.ops.views import RESIZES, Pace, paces_of
+from onchip.ops.views import RESIZES, Pace, moves_channels, paces_of
 
 VIEWS: Final = SAME_ELEMENTS | {"Slice", "Pad"} | RESIZES
 """Kinds without a loop nest that may lie inside a tiled stack, which computes only the pixels seen of them."""
@@ -173,7 +173,7 @@ def runs_alone(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bo
     if written is None or len(operator.outputs) > 1 or operator.kind in VIEWS:
         return False
     is_layer = operator.kind in JOINS or bool(nests) or operator.kind not in WITHOUT_NEST
-    is_layer = is_layer or works_on_rows(graph, operator)
+    is_layer = is_layer or works_on_rows(graph, operator) or moves_channels(graph, operator)
     return len(written) not in (*MATRIX_RANKS, _MAP_RANK) or not is_layer
 
 
@@ -181,7 +181,7 @@ def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: s
     """Return the reach of an operator's first outputs into an input, along rows and columns, or None if unknown."""
     tensor, output = graph.tensor[name], graph.tensor[operator.outputs[0]]
     source, written = tensor.shape or (), output.shape or ()
-    if works_on_rows(graph, operator):
+    if works_on_rows(graph, operator) or moves_channels(graph, operator):
         alike = True
     elif not nests:
         is_seen_alike = operator.kind in JOINS or (operator.kind in SAME_ELEMENTS and source == written)
@@ -217,6 +217,8 @@ def seen_pixels(
 ) -> NeededPixels:
     """Return the pixels of a tensor that the operator reads in every tiling, given the needed pixels of its output."""
     if not nests:
+        if moves_channels(graph, operator):
+            return written
         if operator.kind == "Slice" and _has_all_pixels(tensor, graph.tensor[operator.outputs[0]]):
             return written
         if operator.kind in ("Slice", "Pad") or (operator.kind in RESIZES and not written.are_all):

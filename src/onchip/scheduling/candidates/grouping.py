@@ -1,7 +1,7 @@
 """Fused groups by the schedule's cost: blocks of the network are merged, and a shortest path chooses the cuts.
 
 A block lies between two positions of the order that a single tensor crosses. Candidates are blocks, and runs of blocks
-that grow by merging neighbours. Each is composed alone in a few tilings, with its inputs and its output in DRAM. The
+that grow by merging neighbours. Operators of a block that cannot be one group are merged in the same way. Each is composed alone in a few tilings, with its inputs and its output in DRAM. The
 cheapest cuts of the network are then chosen among all candidates and single operators.
 """
 
@@ -67,14 +67,13 @@ class Grouper:
         """Return the groups of the cheapest cuts found in time and their placements, or None if no group is chosen."""
         if self._memory is None:
             return None
-        segments = list(self._blocks())
-        for segment in segments:
-            self._look(segment, run)
-        while len(segments) > 1 and run.stop is None:
-            found = self._merged(segments, run)
-            if found == segments:
-                break
-            segments = found
+        blocks = list(self._blocks())
+        for block in blocks:
+            self._look(block, run)
+        self._grow(blocks, run)
+        for block in blocks:
+            if block not in self.fronts:
+                self._grow([(name,) for name in block], run)
         prices = self._prices
         stacks = cheapest_cuts(self.alone.stacks, self.fronts, prices)
         if all(len(one.stack.operators) == 1 for one in stacks):
@@ -83,6 +82,14 @@ class Grouper:
         for number, one in enumerate(stacks):
             places = places.with_all(one.places.renumbered({0: number}))
         return tuple(one.stack for one in stacks), places
+
+    def _grow(self, segments: list[Operators], run: Run) -> None:
+        """Merge neighbouring segments as long as that gains something."""
+        while len(segments) > 1 and run.stop is None:
+            found = self._merged(segments, run)
+            if found == segments:
+                break
+            segments = found
 
     @property
     def _prices(self) -> StackPrices:

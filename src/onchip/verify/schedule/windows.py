@@ -70,6 +70,8 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return _beside(inputs, _padded(operator, first, output, region))
         case "Resize" | "Upsample" if len(first) == len(output) and SEEN_SHAPES not in operator.attributes:
             return _beside(inputs, _resized(operator, first, output, region))
+        case "Transpose":
+            return (_reordered(operator, first, output, region),)
         case "Concat":
             return _joined(operator, inputs, output, region)
         case kind if kind in _RESHAPES:
@@ -251,6 +253,22 @@ def _joined(operator: Operator, inputs: Sequence[Shape], output: Shape, region: 
     if begin != output[axis]:
         raise LookupError("axis")
     return tuple(found)
+
+
+def _reordered(operator: Operator, source: Shape, output: Shape, region: Region) -> Region:
+    """Return the region of a Transpose of an image's channels, which may stand in several dimensions while it reads.
+
+    Each pixel stays where it is, and a region has all channels. Raises LookupError for any other Transpose or region.
+    """
+    listed = operator.attributes.get(SEEN_SHAPES)
+    shape = tuple(listed[0]) if isinstance(listed, list) and isinstance(listed[0], list) else source
+    rank = len(shape)
+    order = integers(operator, "perm", tuple(range(rank))[::-1])
+    keeps_pixels = order[-2:] == (rank - 2, rank - 1) and shape[-2:] == source[-2:] == output[-2:]
+    has_all_channels = tuple(region[:-2]) == whole_region(output[:-2])
+    if len(source) != 4 or len(output) != 4 or not keeps_pixels or not has_all_channels:
+        raise LookupError("perm")
+    return (*whole_region(source[:-2]), *region[-2:])
 
 
 def _padded(operator: Operator, source: Shape, output: Shape, region: Region) -> Region | None:
