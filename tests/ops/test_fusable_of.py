@@ -320,7 +320,7 @@ HALF: dict[str, AttributeValue] = {"starts": [1], "ends": [4], "axes": [2]}
 TWICE: dict[str, AttributeValue] = {"kernel_shape": [2, 2], "strides": [2, 2]}
 IMAGE = (1, 4, 6, 6)
 REFUSED = {
-    "Concat 'op': it cannot be fused: its kind is no loop nest": [step("op", "Concat", "x x", (1, 8, 6, 6))],
+    "Concat 'op': it cannot be fused: it joins other than whole maps": [step("op", "Concat", "x x", (1, 8, 6, 6))],
     "Softmax 'op': it cannot be fused: its kind is no loop nest": [
         step("op", "Softmax", "x", IMAGE, attributes={"axis": 1})
     ],

@@ -2,7 +2,8 @@
 
 `tiny_case`: 2 to 5 operators over a few elements, and a scratchpad of 8 to 32 bytes. `small_case`: 2 to 8 operators
 over some hundred elements, and a scratchpad near the need of the largest operator, so that addresses, orders and
-evictions matter. `joining_case`: the same with many concatenations. `matrix_case`: tiny products of matrices.
+evictions matter. `joining_case`: the same with many concatenations. `shuffled_case`: tiny networks that reorder
+channels and join maps. `matrix_case`: tiny products of matrices.
 
 No operator is folded into another when the network
 is read.
@@ -70,6 +71,19 @@ def joining_case(seed: int) -> Case:
     """Return 4 to 8 operators, with many that join maps along the channels, or read a concatenation."""
     kinds = ("Conv", "Conv", "Conv", "MaxPool", "Exp", "Softmax", "Concat", "Concat", "Concat", "Concat")
     return _small_case(f"joining{seed}", Random(f"joining {seed}"), kinds, (4, 8))
+
+
+def shuffled_case(seed: int) -> Case:
+    """Return 2 to 4 tiny operators, among them shuffles of channels and concatenations."""
+    chance = Random(f"shuffled {seed}")
+    made = _Made(chance, (1, chance.choice((2, 4)), chance.randint(1, 3), chance.randint(1, 2)))
+    count = chance.choice((2, 2, 3, 3, 4))
+    while len(made.operators) < count:
+        made.add(chance.choice(("Conv", "Depthwise", "Exp", "Add", "Shuffle", "Shuffle", "Concat")), (2, 4), (1, 1, 2))
+    registers = [_register(chance, ("weight",), (4,)), _register(chance, ("output",), (4, 8)), None, None]
+    one, capacity = chance.choice(registers), chance.choice((8, 12, 16, 20, 24, 32))
+    array = {chance.choice("KC"): 2}
+    return _case(f"shuffled{seed}", made, _machine(chance, array, [one] if one else [], capacity, (1, 2, 3), (20, 50)))
 
 
 def matrix_case(seed: int) -> Case:
@@ -147,6 +161,10 @@ class _Made:
                 made = (1, shape[1] + self.shapes[operator["inputs"][1]][1], *shape[2:])
         elif kind == "Softmax":
             operator["attributes"] = {"axis": -1}
+        elif kind == "Shuffle":
+            groups = 2 if shape[1] % 2 == 0 else 1
+            seen = [1, groups, shape[1] // groups, *shape[2:]]
+            operator |= {"kind": "Transpose", "attributes": {"perm": [0, 2, 1, 3, 4], "seen_shapes": [seen]}}
         self.operators.append(operator)
         self.shapes[f"t{at}"] = made
 

@@ -524,7 +524,7 @@ class FusableReading:
             return self._transposed(operator)
         if operator.kind in OF_ROWS:
             return self._of_each_row(operator)
-        if moves_channels(self.graph, operator) and self.shown.layout is Layout.IMAGE:
+        if self.all_in_tiles and self.shown.layout is Layout.IMAGE and moves_channels(self.graph, operator):
             return self._without_nest(operator, (self._only_input(operator),))
         layer, output = self._nest(operator, operator.name), self.shown.map(operator.outputs[0])
         if self.shown.layout is Layout.MATRIX:
@@ -582,9 +582,9 @@ class FusableReading:
     def _concatenation(self, operator: Operator) -> FusableLayer:
         """Return a concatenation of whole maps along their channels."""
         parts = {name: self.shown.seen[name] for name in operator.inputs}
-        name, is_joined = operator.outputs[0], any(one.whole.name in self.shown.joined for one in parts.values())
-        if operator.parameters or is_joined or len(parts) < len(operator.inputs) or len(parts) < 2:
+        if operator.parameters or len(parts) < len(operator.inputs) or len(parts) < 2:
             raise NoLayerError("it joins other than whole maps, or one map twice")
+        name = operator.outputs[0]
         ensure_side_by_side(operator, parts, self.shown.map(name), shape_of(self.graph, name))
         return self._without_nest(operator, tuple(parts.values()))
 
@@ -594,6 +594,8 @@ class FusableReading:
         Its costs are estimated as those of an operator element by element.
         """
         output, source = self.shown.map(operator.outputs[0]), sources[0]
+        if any(one.whole.name in self.shown.joined for one in sources):
+            raise NoLayerError("it reads a concatenation, and multiplies nothing")
         layer = Layer(
             g=output.channels,
             p=output.rows,

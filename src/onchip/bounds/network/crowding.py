@@ -174,7 +174,7 @@ class CrowdedNetwork:
                     weight,
                     is_whole=runs_whole(self.graph, operator, nests),
                     is_lone=runs_alone(self.graph, operator, nests),
-                    ends_tiles=operator.kind not in VIEWS | JOINS,
+                    ends_tiles=operator.kind not in VIEWS,
                     leaves=any(one.role is Role.OUTPUT for one in outputs),
                     computes=self._computes(operator),
                 )

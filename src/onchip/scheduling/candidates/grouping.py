@@ -1,8 +1,9 @@
 """Fused groups by the schedule's cost: blocks of the network are merged, and a shortest path chooses the cuts.
 
 A block lies between two positions of the order that a single tensor crosses. Candidates are blocks, and runs of blocks
-that grow by merging neighbours. Operators of a block that cannot be one group are merged in the same way. Each is composed alone in a few tilings, with its inputs and its output in DRAM. The
-cheapest cuts of the network are then chosen among all candidates and single operators.
+that grow by merging neighbours. Operators of a block that cannot be one group are merged in the same way. Each
+candidate is composed alone in a few tilings, with its inputs and its output in DRAM. The cheapest cuts of the network
+are then chosen among all candidates and single operators.
 """
 
 from __future__ import annotations

@@ -56,8 +56,10 @@ def places_of_strategy(
     written: dict[StackMap, str] = {}
     waiting: dict[StackMap, str | None] = {}
     for choice, cost in costs:
-        common = max(cost.placed, key=lambda one: one.times)
-        levels_of = {one.name: one.levels for one in common.layers}
+        by_times = sorted(cost.placed, key=lambda one: one.times)
+        common = by_times[-1]
+        # A layer may compute nothing in the most common tile; the most common one in which it does counts.
+        levels_of = {one.name: one.levels for placed in by_times for one in placed.layers}
         for layer in network.layers[choice.span.start : choice.span.stop]:
             number, levels = number_of[layer.name], levels_of[layer.name]
             operator = graph.operator[layer.name]

@@ -90,6 +90,11 @@ def emitted(
     Concatenations that are `joined` are not materialised. Raises ScheduleError for an operator that cannot run in
     parts.
     """
+    for number, one in tiled.items():
+        if one.stack.output.name in joined:
+            place = place_of_stack(number, stacks[number])
+            expected = "a stack without the concatenation, which is not made"
+            raise ScheduleError("a view leaves the stack", place=place, expected=expected)
     emission = _Emission(nests, _bands_outside(nests.graph, tuple(tiled.values()), joined), joined)
     for number, stack in enumerate(stacks):
         if number not in tiled:

@@ -31,7 +31,8 @@ def as_images(graph: Graph) -> Graph:
         return graph
     tensors = tuple(replace(one, shape=shapes.get(one.name, one.shape)) for one in graph.tensors)
     operators = tuple(
-        _without_views(graph, one, shapes) if not shapes.keys().isdisjoint(one.inputs) else one for one in graph.operators
+        _without_views(graph, one, shapes) if not shapes.keys().isdisjoint(one.inputs) else one
+        for one in graph.operators
     )
     return Graph(graph.name, tensors, operators, graph.states)
 
@@ -41,7 +42,11 @@ def _image_read(graph: Graph, writer: Operator) -> Shape | None:
     if len(writer.outputs) != 1:
         return None
     tensor, readers = graph.tensor[writer.outputs[0]], graph.readers[writer.outputs[0]]
-    if tensor.role is not Role.ACTIVATION or not readers or any(one.attributes.keys() & _OTHER_VIEWS for one in readers):
+    if (
+        tensor.role is not Role.ACTIVATION
+        or not readers
+        or any(one.attributes.keys() & _OTHER_VIEWS for one in readers)
+    ):
         return None
     seen = {
         shape
