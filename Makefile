@@ -20,7 +20,7 @@ SANITIZED_TESTS := tests/native tests/model/test_layer_batch.py tests/model/test
 # Of these, what takes longest there and calls nothing that the others do not call.
 UNSANITIZED_TESTS := time_limit or runs_in_bands or the_first_floor or byte_for_byte or more_units_than or 400-
 
-.PHONY: demo test test-long test-quarter test-minimum check develop wheel sdist sanitize adversary planted mutate extras micro opencl format bench bench-all frozen corpus docs docs-tools release clean
+.PHONY: demo test test-long test-quarter test-minimum check develop wheel sdist sanitize adversary planted mutate extras micro opencl format bench bench-all frozen corpus figures docs docs-tools release clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
@@ -30,6 +30,10 @@ demo: $(VENV)/.installed
 # PYTEST_OPTIONS: `--torch-smoke` runs one tenth of the tests that need torch.
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(PYTEST_OPTIONS)
+
+# The pictures of the documentation, from answers of onchip: about two minutes.
+figures: $(VENV)/.installed-test
+	PYTHONPATH=tools $(BIN)/python tools/make_figures.py
 
 # All slow tests: the tests of most of the processor time, and long series of cases.
 test-long: $(VENV)/.installed-test

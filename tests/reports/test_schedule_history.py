@@ -19,7 +19,8 @@ from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.timeline.schedule_timeline import time_schedule
 from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.schedule.explanation import OperatorFigures, figures_of_stacks
-from onchip.reports.schedule.html import DrawnResidencies, network_figure
+from onchip.reports.schedule.html import moved_bytes, network_figure
+from onchip.reports.shared.figures import DrawnResidencies
 from onchip.transform.groups.tile_graph import TileGraph, TileOperator
 from support.fused_files import CHIP
 
@@ -75,15 +76,21 @@ def test_residencies_have_their_steps_and_say_how_their_bytes_came_there(history
     ]
 
 
-def test_what_a_spill_a_reload_and_a_move_cost_stands_at_the_residency(history: ScheduleHistory) -> None:
-    rows = DrawnResidencies.of(history, 10).rows()
-    assert [row[-3:] for row in rows] == [[0, 0, 0], [24, 0, 0], [0, 24, 0], [0, 0, 24], [0, 0, 0], [0, 0, 0]]
+def drawn_residencies(history: ScheduleHistory, most: int) -> DrawnResidencies:
+    return DrawnResidencies(history.residencies, history.tiles.graph, history.operators, history.role, most)
+
+
+def test_the_bytes_of_a_spill_a_reload_and_a_move_stand_at_the_residency(history: ScheduleHistory) -> None:
+    costs = [moved_bytes(one) for one in history.residencies]
+    assert costs == [(0, 0, 0), (24, 0, 0), (0, 24, 0), (0, 0, 24), (0, 0, 0), (0, 0, 0)]
 
 
 def test_a_memory_with_more_residencies_than_may_be_drawn_is_coarse(history: ScheduleHistory) -> None:
-    assert DrawnResidencies.of(history, 5).coarse == set()
-    assert DrawnResidencies.of(history, 4).coarse == {"buffer"}
-    assert [row[1] for row in DrawnResidencies.of(history, 4).rows()] == ["global"]
+    assert drawn_residencies(history, 5).coarse == set()
+    few = drawn_residencies(history, 4)
+    assert few.coarse == {"buffer"}
+    rows: Any = few.facts(lambda _: (0, 0, 0))["residencies"]
+    assert [row[1] for row in rows] == ["global"]
 
 
 def test_tensors_of_which_anything_is_copied_from_or_to_dram_are_known(history: ScheduleHistory) -> None:
@@ -107,4 +114,4 @@ def test_operators_of_each_colour_open_their_own_mappings(history: ScheduleHisto
     figure: Any = network_figure(history.tiles.graph, operators, frozenset({"x"}))
 
     marks = {trace["name"]: (trace["x"], trace["meta"]["opens"]) for trace in figure["traces"][2:]}
-    assert marks == {"alone, whole": ([0], ["operator-0"]), "stack 1: 1x1 recompute": ([1], ["operator-1"])}
+    assert marks == {"single operators": ([0], ["operator-0"]), "group 1: 1x1 recompute": ([1], ["operator-1"])}

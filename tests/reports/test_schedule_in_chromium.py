@@ -76,7 +76,7 @@ def test_a_click_on_an_operator_of_the_network_opens_its_mapping(browser: Chrome
     wait_for(browser, f"{opened}[1]")
     assert script(browser, f"return {opened}") == [False, True, False]
     words = script(browser, "return document.querySelector('#operator-1').innerText")
-    assert words.startswith("conv1 (Conv), stack 0, 4x4")
+    assert words.startswith("conv1 (Conv), group 0, 4x4")
     assert "output[n, k, p, q] += input[n, c, height, width] * weight[k, c, r, s]" in words
     assert no_error(browser)
 

@@ -14,10 +14,11 @@ from onchip.answer.program import Allocate
 from onchip.answer.schedule import WORKSPACE
 from onchip.errors import InternalError
 from onchip.reports.mapping.outcome import loop_nest
-from onchip.reports.schedule import html
 from onchip.reports.schedule.explanation import figures_of_operators, mapped_nests
-from onchip.reports.schedule.html import KIND_PAINTS, DrawnResidencies, coarse_map, footprint, memory_map, schedule_html
+from onchip.reports.schedule.html import DrawnSchedule, schedule_html
 from onchip.reports.schedule.outcome import ScheduleOutcome, schedule_object
+from onchip.reports.shared import figures as charts
+from onchip.reports.shared.figures import RESIDENCY_PAINTS
 from onchip.reports.shared.words import PART_WORDS
 from support.diamond import Json
 from support.reports import facts_of
@@ -103,22 +104,16 @@ def test_bars_of_stacks_add_up_to_the_schedule(outcome: ScheduleOutcome, figures
     assert {name: waits.get(words, 0) for name, words in PART_WORDS.items()} == parts
 
 
-def test_the_summary_says_every_figure_of_json_digit_by_digit(outcome: ScheduleOutcome, page: str) -> None:
+def test_the_summary_has_every_figure_of_json_exactly(outcome: ScheduleOutcome, page: str) -> None:
     found: Any = schedule_object(outcome)
-    rows = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page)
-    said = {name: value.replace(",", "") for name, value in rows}
+    said = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page))
 
-    assert said["energy"].startswith(f"{round(found['energy_pj'] * 1000)} fJ")
-    assert said["objective"].startswith(f"least energy: {found['objective_value']} fJ")
-    assert said["lower bound"].startswith(f"{found['lower_bound']} fJ")
-    assert said["latency"] == f"{found['latency_cycles']} cycles"
-    assert said["traffic"] == f"{found['traffic']['total']} bytes"
-    assert said["MACs"] == f"{found['macs']}"
-    numbers = re.findall(r"\d+", said["traffic by"] + said["cycles of"])
-    assert [int(one) for one in numbers] == [*list(found["traffic"].values())[1:], *found["latency_parts"].values()]
-    for memory, peak_bytes in found["peak_bytes"].items():
-        words = f"peak {peak_bytes} bytes arena {found['arena_bytes'][memory]} bytes"
-        assert said[memory].startswith(words.replace("1 bytes", "1 byte"))
+    for name in ("objective_value", "lower_bound", "energy_pj", "latency_cycles", "macs", "tile_operators"):
+        assert float(said[name.replace("_", " ")].replace(",", "")) == found[name]
+    for group in ("traffic", "latency_parts", "peak_bytes", "arena_bytes"):
+        for name, value in found[group].items():
+            assert said[f"{group} {name}".replace("_", " ")] == f"{value:,}"
+    assert said["status"] == found["status"]
 
 
 def test_every_residency_is_one_rectangle_and_workspaces_are_among_them(outcome: ScheduleOutcome, page: str) -> None:
@@ -149,15 +144,14 @@ def test_rectangles_of_one_memory_share_no_byte_in_any_step(outcome: ScheduleOut
 
 
 def test_footprints_are_the_heights_of_the_rectangles_and_reach_no_more_than_the_peak(outcome: ScheduleOutcome) -> None:
-    assert outcome.figures is not None
-    history = history_of(outcome)
+    history, page = history_of(outcome), DrawnSchedule(outcome)
     for level in outcome.accelerator.addressed:
         expected: dict[str, list[int]] = defaultdict(lambda: [0] * history.step_count)
         for kind, steps, addresses in rectangles(outcome, level.memory.name):
             for step in steps:
                 expected[kind][step] += len(addresses)
-        peak_bytes = outcome.figures.memories[level.memory.name].peak_bytes
-        figure: Any = footprint(history, level.memory, peak_bytes)
+        peak_bytes = page.figures.memories[level.memory.name].peak_bytes
+        figure: Any = page.footprint(level.memory)
         areas = {trace["name"]: trace["y"] for trace in figure["traces"] if "stackgroup" in trace}
         assert areas == {kind: [*sizes, sizes[-1]] for kind, sizes in expected.items() if any(sizes)}
         assert max((sum(sizes) for sizes in zip(*areas.values(), strict=True)), default=0) <= peak_bytes
@@ -165,13 +159,14 @@ def test_footprints_are_the_heights_of_the_rectangles_and_reach_no_more_than_the
 
 def test_a_coarse_map_shows_in_each_cell_what_takes_most_of_it() -> None:
     outcome = three_in_tiles()
-    history, kinds = history_of(outcome), list(KIND_PAINTS)
+    history, kinds = history_of(outcome), list(RESIDENCY_PAINTS)
     (memory,) = (level.memory for level in outcome.accelerator.addressed if level.memory.name == "buffer")
-    figure: Any = coarse_map(history, memory)
+    drawn = DrawnSchedule(outcome).drawn.map(memory)
+    figure: Any = drawn.coarse_figure()
     heat = figure["traces"][0]
     bytes_in: dict[tuple[int, int], Counter[int | None]] = defaultdict(Counter)
     places: dict[tuple[int, int], int] = {}
-    exact: Any = memory_map(history, memory, DrawnResidencies.of(history, 10**6).indices("buffer"))
+    exact: Any = drawn.figure()
     for trace in exact["traces"]:
         for x, width, base, height in zip(*(trace.get(name, []) for name in ("x", "width", "base", "y")), strict=False):
             for step in range(round(x - width / 2), round(x + width / 2)):
@@ -192,9 +187,9 @@ def test_of_too_many_steps_a_footprint_shows_the_fullest_of_each_group(
     outcome = three_in_tiles()
     history, memory = history_of(outcome), outcome.accelerator.addressed[0].memory
     sizes = [sum(each) for each in zip(*history.footprint(memory.name).values(), strict=True)]
-    monkeypatch.setattr(html, "MOST_FOOTPRINT_STEPS", groups)
+    monkeypatch.setattr(charts, "MOST_FOOTPRINT_STEPS", groups)
 
-    figure: Any = footprint(history, memory, max(sizes))
+    figure: Any = DrawnSchedule(outcome).footprint(memory)
 
     areas = [trace for trace in figure["traces"] if "stackgroup" in trace]
     edges = areas[0]["x"]
@@ -218,10 +213,10 @@ def test_lines_of_the_network_say_which_maps_stay_on_the_chip() -> None:
 
     inside = {(0.0, 1.0), (0.0, 2.0), (1.0, 2.0)}
     outside = {(-0.4, 0.0), (2.0, 2.4)}
-    assert ends(three_in_tiles(), "feature maps that stay") == inside
-    assert ends(three_in_tiles(), "feature maps of which") == outside
-    assert ends(three_streamed(), "feature maps that stay") == set()
-    assert ends(three_streamed(), "feature maps of which") == inside | outside
+    assert ends(three_in_tiles(), "feature maps kept") == inside
+    assert ends(three_in_tiles(), "feature maps spilled") == outside
+    assert ends(three_streamed(), "feature maps kept") == set()
+    assert ends(three_streamed(), "feature maps spilled") == inside | outside
 
 
 def test_each_mapping_of_the_schedule_stands_under_its_operator(outcome: ScheduleOutcome, page: str) -> None:

@@ -10,15 +10,8 @@ import pytest
 from onchip.arch.memory import Memory
 from onchip.model.timeline.activity import PlaceUse, array_waits
 from onchip.model.timeline.schedule_timeline import ScheduleTimeline
-from onchip.reports.shared.page import (
-    HEIGHT,
-    PERIODS,
-    PLACE_PAINTS,
-    TimelineFigure,
-    TimelineSlice,
-    address_cells,
-    in_periods,
-)
+from onchip.reports.shared.figures import RESIDENCY_PAINTS, address_cells
+from onchip.reports.shared.timeline import HEIGHT, PERIODS, TimelineFigure, TimelineSlice, in_periods
 from support.diamond import Json
 from support.schedule_outcomes import three_in_tiles
 
@@ -56,7 +49,7 @@ def test_every_compute_copy_turn_at_dram_and_wait_is_drawn_from_its_start_to_its
     expected.update(("array", one.start, one.stop) for one in array_waits(timeline.activities))
     assert drawn == expected
     assert figure["x"] == [0, timeline.latency_cycles]
-    assert {one.kind for one in figure_of(timeline).slices()} >= {"compute", "load", "turn at DRAM", "preload"}
+    assert {one.kind for one in figure_of(timeline).slices()} >= {"compute", "load", "DRAM transfer", "preload"}
 
 
 def test_the_array_computes_or_waits_in_every_cycle() -> None:
@@ -107,8 +100,8 @@ def test_cells_of_too_many_residencies_are_of_what_takes_most(seed: int) -> None
         for kind, ones in uses.items()
         for one in ones
     ]
-    cells: Json = address_cells(boxes, (90, 30), PLACE_PAINTS)
-    kinds = list(PLACE_PAINTS)
+    cells: Json = address_cells(boxes, (90, 30), RESIDENCY_PAINTS)
+    kinds = list(RESIDENCY_PAINTS)
     for address in range(30):
         for cycle in range(90):
             there = {

@@ -12,7 +12,7 @@ from onchip.answer.words import amount, short_amount
         (3_932_160, "bytes", "3,932,160 bytes", "3.75 MiB"),
         (1, "cycles", "1 cycle", "1 cycle"),
         (4_618, "cycles", "4,618 cycles", "4,618 cycles"),
-        (12_345_678, "cycles", "12,345,678 cycles", "12.3M cycles"),
+        (12_345_678, "cycles", "12,345,678 cycles", "12.3 Mcycles"),
         (0, "fJ", "0 fJ (0 pJ)", "0 fJ"),
         (1_500, "fJ", "1,500 fJ (1.5 pJ)", "1.5 pJ"),
         (1_000_010, "fJ", "1,000,010 fJ (1,000.01 pJ)", "1 nJ"),

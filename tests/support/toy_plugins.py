@@ -26,7 +26,7 @@ from onchip.mapping.methods.registry import MappingMethod
 from onchip.memory.baselines.pinned import solve_naively
 from onchip.memory.methods import Method
 from onchip.reports.schedule.outcome import ScheduleOutcome
-from onchip.reports.shared.page import PartedBars
+from onchip.reports.shared.figures import stacked_bars
 from onchip.search.budget.limits import Run
 from onchip.verify.schedule.machine import ScheduleSetting
 from support.fused_files import CHIP
@@ -80,7 +80,7 @@ def nothing_on_chip(setting: ScheduleSetting, schedule: Schedule) -> Mapping[str
 def cycles_of_networks(outcome: ScheduleOutcome) -> Mapping[str, object]:
     assert outcome.figures is not None
     cycles = {"all": [float(outcome.figures.latency_cycles)]}
-    return PartedBars([outcome.network.name], cycles, {"all": "good"}, "{:,.0f}".format, "cycles").figure()
+    return stacked_bars([outcome.network.name], cycles, {"all": "good"}, "cycles")
 
 
 def order_of_operators(document: PlanDocument, problem: Problem) -> bytes:

@@ -66,12 +66,6 @@ class Plan:
     instructions: tuple[Instruction, ...]
     problem: Problem | None = field(default=None, compare=False, repr=False)
 
-    def _repr_html_(self) -> str:
-        """Return the HTML that a notebook shows."""
-        from onchip.reports.picture import html_of_plan
-
-        return html_of_plan(self)
-
 
 class Began(StrEnum):
     """The origin of a residency's bytes; EMPTY if nothing was ever written."""

@@ -94,9 +94,3 @@ class Result(Generic[AnswerT_co]):
         if self.objective_value is None:
             return None
         return (self.objective_value - bound) / self.objective_value if self.objective_value else 0.0
-
-    def _repr_html_(self) -> str:
-        """Return the HTML that a notebook shows."""
-        from onchip.reports.picture import html_of_result
-
-        return html_of_result(self)

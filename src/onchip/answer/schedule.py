@@ -97,9 +97,3 @@ class Schedule:
             if times > 1:
                 detail = f"{times} mappings are of the same layer and homes"
                 raise ScheduleError(detail, place=f"mappings of stack {stack}", expected="one")
-
-    def _repr_html_(self) -> str:
-        """Return the HTML that a notebook shows."""
-        from onchip.reports.picture import html_of_schedule
-
-        return html_of_schedule(self)

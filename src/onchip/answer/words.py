@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
-ENERGIES = ((1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
+from collections.abc import Mapping
+from typing import Final
+
+SCALES: Final[Mapping[str, tuple[tuple[float, str], ...]]] = {
+    "bytes": ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")),
+    "fJ": ((1e12, "mJ"), (1e9, "uJ"), (1e6, "nJ"), (1e3, "pJ")),
+    "pJ": ((1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ")),
+    "cycles": ((1e9, "Gcycles"), (1e6, "Mcycles")),
+    "MACs": ((1e9, "GMACs"), (1e6, "MMACs")),
+    "elements": ((1e9, "G"), (1e6, "M"), (1e3, "k")),
+}
+"""Larger units of each unit, the largest first, with their sizes."""
 
 
 def short_bytes(size_bytes: int) -> str:
-    """Say a size in three digits and a unit: 3.75 MiB."""
-    for unit, name in UNITS:
-        if size_bytes >= unit:
-            value = size_bytes / unit
-            return f"{value:,.0f} {name}" if value >= 100 else f"{value:.3g} {name}"
-    return counted(size_bytes, "byte")
+    """Format a size in three digits and a unit: 3.75 MiB."""
+    return short_amount(size_bytes, "bytes")
 
 
 def exact_bytes(size_bytes: int) -> str:
@@ -44,19 +50,17 @@ def amount(value: int, unit: str) -> str:
     return f"{value:,} fJ ({picojoules} pJ)"
 
 
-def short_amount(value: int, unit: str) -> str:
-    """Say a value in three digits and a unit: 3.75 MiB, 1.2M cycles, 3.4 nJ."""
-    if unit == "bytes":
-        return short_bytes(value)
-    if unit == "fJ":
-        sizes: tuple[tuple[int, str], ...] = ((10**12, " mJ"), (10**9, " uJ"), (10**6, " nJ"), (10**3, " pJ"))
-    else:
-        sizes = ((10**9, f"G {unit}"), (10**6, f"M {unit}"))
-    for size, name in sizes:
-        if value >= size:
+def short_amount(value: float, unit: str, digits: int = 3) -> str:
+    """Format a value in few digits and the largest suitable unit: 3.75 MiB, 1.2 Mcycles, 3.4 nJ."""
+    if unit == "fJ x cycles":
+        return f"{value / 1000:.{digits}g} pJ x cycles"
+    for size, name in SCALES.get(unit, ()):
+        if abs(value) >= size:
             scaled = value / size
-            return f"{scaled:,.0f}{name}" if scaled >= 100 else f"{scaled:.3g}{name}"
-    return f"{value:,} {unit}" if unit == "fJ" else counted(value, unit.removesuffix("s"))
+            return f"{scaled:,.0f} {name}" if abs(scaled) >= 100 and digits < 4 else f"{scaled:.{digits}g} {name}"
+    if isinstance(value, float):
+        return f"{value:,.0f} {unit}" if abs(value) >= 1000 else f"{value:.{digits}g} {unit}"
+    return f"{value:,} {unit}" if unit.endswith("J") else counted(value, unit.removesuffix("s"))
 
 
 def energy_per_mac(energy_pj: float | None, macs: int) -> str:
@@ -67,13 +71,13 @@ def energy_per_mac(energy_pj: float | None, macs: int) -> str:
 
 
 def short_energy(energy_pj: float | None) -> str:
-    """Return an energy in four digits and a unit, 12.34 nJ, or "-" if it is unknown."""
-    if energy_pj is None:
-        return "-"
-    for size, unit in ENERGIES:
-        if energy_pj >= size:
-            return f"{energy_pj / size:.4g} {unit}"
-    return f"{energy_pj:.4g} pJ"
+    """Format an energy in four digits and a unit, 12.34 nJ, or return "-" if it is unknown."""
+    return "-" if energy_pj is None else short_amount(float(energy_pj), "pJ", 4)
+
+
+def exact_amount(value: float, unit: str) -> str:
+    """Format a value for a hover text: energies in four digits, all others exactly."""
+    return short_energy(value / 1000 if unit == "fJ" else value) if unit.endswith("J") else f"{value:,.0f} {unit}"
 
 
 def picked(value: object, *names: str) -> dict[str, object]:

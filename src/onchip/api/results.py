@@ -32,12 +32,20 @@ AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 
 @dataclass(frozen=True)
 class View(Generic[T]):
-    """Details of a result, with the functions that convert them to a JSON object, to tables and to a page."""
+    """Details of a result, with the functions that convert them to a JSON object, tables, a page and figures."""
 
     details: T
     as_object: Callable[[T], Mapping[str, object]]
     as_tables: Callable[[T], Iterable[RenderableType]]
     as_page: Callable[[T, str], str] | None = None
+    as_figures: Callable[[T], Mapping[str, dict[str, object]]] | None = None
+
+    def picture(self) -> str:
+        """Return the figures of the details as SVG, or an empty text if they have none."""
+        from onchip.reports.shared.svg import svg
+
+        figures = self.as_figures(self.details) if self.as_figures is not None else {}
+        return svg(figures) if figures else ""
 
     def to_dict(self) -> dict[str, object]:
         """Return the details as `--json` prints them."""
@@ -162,10 +170,16 @@ class Result(Generic[AnswerT_co]):
         return "\n".join((repr(self), *self.notes))
 
     def _repr_html_(self) -> str:
-        """Return the HTML that a notebook shows."""
-        draw = getattr(self.answer, "_repr_html_", None)
+        """Return the table and the pictures that a notebook shows."""
+        from onchip.reports.shared.page import html_table
+
+        gap = None if self.gap is None else percent(self.gap)
+        value, bound = (None if one is None else _value(one, self.unit) for one in (self.objective, self.lower_bound))
+        rows = [("status", str(self.status)), (f"{self.minimize} (objective)", value), ("lower bound", bound)]
+        rows += [("gap", gap), *((name, _figure(name, one)) for name, one in self.figures.items())]
+        table = html_table(("figure", "value"), [row for row in rows if row[1] is not None])
         notes = "".join(f"<div>{escape(note)}</div>" for note in self.notes)
-        return f"<div><div>{escape(repr(self))}</div>{notes}{draw() if draw else ''}</div>"
+        return f"<div>{table}{notes}{'' if self.view is None else self.view.picture()}</div>"
 
     def _shown(self, name: str, show: Callable[[Any], str]) -> str | None:
         """Return a figure in words; None if it is unknown or the objective itself."""
@@ -187,6 +201,16 @@ def _value(value: float, unit: str) -> str:
     if unit == "fJ x cycles":
         return f"{value / 1000:.4g} pJ x cycles"
     return short_amount(round(value), unit)
+
+
+def _figure(name: str, value: float | None) -> str | None:
+    """Return a figure in the unit in which its name ends."""
+    if value is None:
+        return None
+    unit = {"pj": "pJ"}.get(name.rpartition("_")[2], name.rpartition("_")[2])
+    if unit in ("bytes", "pJ", "cycles"):
+        return short_amount(value if unit == "pJ" else round(value), unit)
+    return f"{value:.1%}" if name == "utilisation" else f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
 
 
 _SHOWN: Final[Mapping[str, Callable[[Any], str]]] = {

@@ -28,10 +28,11 @@ def page_of_plan(outcome: Outcome, accelerator: str | Accelerator | None, typed:
     """Return the HTML page of a plan just found; raises ValueError if there is none."""
     from onchip.reports.program.html import report_html
 
-    return report_html(_findings(outcome, accelerator, typed))
+    return report_html(findings_of_outcome(outcome, accelerator, typed))
 
 
-def _findings(outcome: Outcome, accelerator: str | Accelerator | None, typed: str) -> Findings:
+def findings_of_outcome(outcome: Outcome, accelerator: str | Accelerator | None, typed: str) -> Findings:
+    """Return the report content of a plan just found; raises ValueError if there is none."""
     if outcome.document is None or outcome.figures is None:
         raise ValueError("there is no plan to report on")
     plan = outcome.document.answer

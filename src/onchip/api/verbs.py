@@ -149,6 +149,7 @@ def plan_result(outcome: Outcome, source: Graph | str, machine: Accelerator | st
     """Return the result of a planned network."""
     from onchip.api.show_plan import page_of_plan
     from onchip.model.capacity.infeasible_operator import infeasible_operator
+    from onchip.reports import pictures
     from onchip.reports.program.outcome import infeasible_words, outcome_object, outcome_table
 
     result, figures, problem = outcome.result, outcome.figures, outcome.problem
@@ -194,6 +195,7 @@ def plan_result(outcome: Outcome, source: Graph | str, machine: Accelerator | st
             outcome_object,
             lambda one: (outcome_table(one),),
             lambda one, asked: page_of_plan(one, machine, asked),
+            pictures.plan_figures,
         ),
     )
 
@@ -289,6 +291,7 @@ def map_network(
         An input is unreadable, or a layer cannot be mapped.
 
     """
+    from onchip.reports import pictures
     from onchip.reports.mapping.outcome import mapping_html, mapping_object, mapping_table
 
     search = Search.of(time_limit, workers, seed, progress)
@@ -321,7 +324,7 @@ def map_network(
         document=outcome.document,
         source=request.source,
         machine=request.accelerator,
-        view=View(outcome, mapping_object, mapping_table, mapping_html),
+        view=View(outcome, mapping_object, mapping_table, mapping_html, pictures.mapping_figures),
         layers={name: _of_layer(one, outcome, request) for name, one, _ in outcome.of_each()},
     )
 
@@ -344,6 +347,7 @@ def _of_layer(one: MappedLayer, outcome: MappingOutcome, request: MappingRequest
     from dataclasses import replace
 
     from onchip.answer.layer_problem import LayerProblem
+    from onchip.reports import pictures
     from onchip.reports.mapping.outcome import loop_nest, mapping_html, mapping_object, mapping_table
 
     result, cost, mapping = one.result, one.cost, one.mapping
@@ -370,7 +374,9 @@ def _of_layer(one: MappedLayer, outcome: MappingOutcome, request: MappingRequest
         document=replace(outcome.document, answer=mine) if mine else None,
         source=request.source,
         machine=request.accelerator,
-        view=View(alone, mapping_object, mapping_table, mapping_html) if outcome.is_one_layer else None,
+        view=View(alone, mapping_object, mapping_table, mapping_html, pictures.mapping_figures)
+        if outcome.is_one_layer
+        else None,
         loop_nest="" if mapping is None else loop_nest(LayerProblem(one.layer, outcome.accelerator), mapping),
     )
 
@@ -416,6 +422,7 @@ def fuse(
 
     """
     from onchip.api.fuse import fuse_network
+    from onchip.reports import pictures
     from onchip.reports.stack.html import fusion_html
     from onchip.reports.stack.outcome import fusion_object, fusion_tables, proof_words
 
@@ -444,7 +451,7 @@ def fuse(
         document=outcome.document,
         source=given.source,
         machine=machine,
-        view=View(outcome, fusion_object, fusion_tables, fusion_html),
+        view=View(outcome, fusion_object, fusion_tables, fusion_html, pictures.fusion_figures),
     )
 
 
@@ -494,6 +501,7 @@ def schedule(
 
 def schedule_result(outcome: ScheduleOutcome, source: Graph | str) -> ScheduleResult:
     """Return the result of a scheduled network."""
+    from onchip.reports import pictures
     from onchip.reports.schedule.html import schedule_html
     from onchip.reports.schedule.outcome import schedule_object, schedule_tables
 
@@ -518,7 +526,7 @@ def schedule_result(outcome: ScheduleOutcome, source: Graph | str) -> ScheduleRe
         document=outcome.document,
         source=source,
         machine=outcome.accelerator,
-        view=View(outcome, schedule_object, schedule_tables, schedule_html),
+        view=View(outcome, schedule_object, schedule_tables, schedule_html, pictures.schedule_figures),
     )
 
 
@@ -560,6 +568,7 @@ def pareto(
 
     """
     from onchip.api.schedule_front import FrontRequest, axes_of, front_of_schedules
+    from onchip.reports import pictures
     from onchip.reports.schedule.outcome import front_html, front_object, front_tables
 
     given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
@@ -578,7 +587,7 @@ def pareto(
         seconds=front.seconds,
         source=given.source,
         machine=of_schedules.accelerator,
-        view=View(front, front_object, front_tables, front_html),
+        view=View(front, front_object, front_tables, front_html, pictures.front_figures),
         lower_bounds=dict(zip(map(str, front.axes), front.bounds, strict=True)),
     )
 
@@ -647,6 +656,7 @@ def _pack_result(outcome: PackingOutcome | OverflowOutcome) -> PackResult:
     from rich.text import Text
 
     from onchip.formats.minimalloc import packing_to_csv
+    from onchip.reports import pictures
     from onchip.reports.packing import OverflowOutcome, overflow_object, packing_object
 
     result: Found[Packing] | Found[Overflow] = outcome.result
@@ -661,7 +671,12 @@ def _pack_result(outcome: PackingOutcome | OverflowOutcome) -> PackResult:
         answer=result.answer,
         seconds=outcome.seconds,
         figures={"outside_bytes" if is_overflow else "arena_bytes": result.objective_value},
-        view=View(outcome, overflow_object if is_overflow else packing_object, lambda one: (Text(one.words),)),
+        view=View(
+            outcome,
+            overflow_object if is_overflow else packing_object,
+            lambda one: (Text(one.words),),
+            as_figures=pictures.packing_figures,
+        ),
         offsets=dict(zip(outcome.ids, offsets, strict=False)),
         csv="" if result.answer is None else packing_to_csv(outcome.ids, outcome.problem, result.answer),
     )

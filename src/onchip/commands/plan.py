@@ -197,8 +197,9 @@ def ensure_figure_can_be_written(figure: Path | None, inputs: tuple[str, ...]) -
 def draw_figure(figure: Path | None, outcome: Outcome) -> None:
     """Draw the memory map of a plan if it is requested; raises OutputError if it cannot be written."""
     from onchip.formats.files import write_file
-    from onchip.reports.picture import svg_of_plan
+    from onchip.reports.pictures import plan_figures
+    from onchip.reports.shared.svg import svg
 
     if figure is not None and outcome.document is not None:
         with phase("drawing"):
-            write_file(figure, svg_of_plan(outcome.document.answer, outcome.problem, "white").encode())
+            write_file(figure, svg(plan_figures(outcome)).encode())

@@ -35,7 +35,9 @@ from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import compulsory_bytes_without_states, greatest_need
 from onchip.model.capacity.infeasible_operator import InfeasibleOperator, infeasible_operator
 from onchip.reports.program.outcome import oversize_words
+from onchip.reports.shared.figures import Json, ticks, trace
 from onchip.reports.shared.page import html_table
+from onchip.reports.shared.svg import svg
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, WarmStart
 from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage
@@ -196,10 +198,30 @@ class CapacityOutcome:
         return f"{name}, with state" if self.problem.graph.states and objective.counts_transfers else name
 
     def _repr_html_(self) -> str:
-        """Return the HTML that a notebook shows."""
-        columns = ("from", "to", self.value_name, "at least", "")
+        """Return the table and the curve that a notebook shows."""
+        columns = ("from", "to", self.value_name, "lower bound", "")
         rows = [(one.first, one.last, one.value, one.lower_bound, ", ".join(self.names_at(one))) for one in self.steps]
-        return html_table(columns, rows, self.problem.graph.name)
+        figures = self.figures()
+        return html_table(columns, rows, self.problem.graph.name) + (svg(figures) if figures else "")
+
+    def figures(self) -> dict[str, Json]:
+        """Return the curve of values and lower bounds over the capacity, or nothing without a step."""
+        if not self.steps:
+            return {}
+        unit, last = self.problem.objective.unit, self.steps[-1].first
+        ends = [step.last + 1 if step.last is not None else round(1.1 * last) for step in self.steps]
+        edges = [edge for step, end in zip(self.steps, ends, strict=True) for edge in (step.first, end)]
+        values, bounds = (
+            [value for one in column for value in (one, one)]
+            for column in ([step.value for step in self.steps], [step.lower_bound for step in self.steps])
+        )
+        known = [(edge, value) for edge, value in zip(edges, values, strict=True) if value is not None]
+        curve = trace("lines", self.value_name, [one for one, _ in known], [one for _, one in known], "accent")
+        bound = trace("lines", "lower bound", edges, bounds, "bound", line={"dash": "dot"})
+        top = max((value for _, value in known), default=max(bounds))
+        x = {"title": "scratchpad", **ticks(edges[0], edges[-1], "bytes")}
+        y = {"title": self.value_name, **ticks(0, top or 1, unit)}
+        return {f"Capacity curve of {self.problem.graph.name}": {"traces": [curve, bound], "x": x, "y": y}}
 
     def names_at(self, step: CurveStep) -> tuple[str, ...]:
         """Return the names of the COSMA budgets within a step."""

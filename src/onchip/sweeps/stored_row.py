@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol, overload
 
-from onchip.answer.words import counted, printable
+from onchip.answer.words import SCALES, counted, printable
 from onchip.errors import UsageError
 from onchip.reports.exports import spreadsheet_cell
-from onchip.reports.shared.page import Card, Json, Page, html_table
+from onchip.reports.shared.figures import Json
+from onchip.reports.shared.page import Card, Page, html_table
 from onchip.sweeps.expression import Value
 from onchip.sweeps.point import Number, PointAnswer, PointFigures, PointStatus, Scalar
 
@@ -317,10 +318,18 @@ def sweep_facts(shown: ShownStore) -> Json:
         "parameters": list(named),
         "costs": list(dict.fromkeys(name for row in shown.rows for name in row.costs)),
         "metrics": list(METRICS),
+        "units": {name: unit for name in columns if (unit := _unit_of(name))},
+        "scales": SCALES,
         "store": shown.name,
         "planned": shown.planned,
         "live": shown.is_live,
     }
+
+
+def _unit_of(column: str) -> str:
+    """Return the unit in which a column's name ends, or nothing."""
+    last = column.rpartition("_")[2]
+    return {"sram": "bytes", "pj": "pJ", "seconds": "s"}.get(last, last if last in SCALES else "")
 
 
 def _cards(shown: ShownStore) -> list[Card]:
@@ -328,9 +337,10 @@ def _cards(shown: ShownStore) -> list[Card]:
     settled = sum(row.answer.settled_by is not None for row in shown.rows)
     optimal, failed = statuses.count(PointStatus.OPTIMAL), statuses.count(PointStatus.FAILED)
     infeasible = statuses.count(PointStatus.INFEASIBLE)
+    proven = optimal + infeasible
     return [
-        Card("points", f"{len(statuses):,}", f"of {shown.planned:,}"),
-        Card("proven", f"{optimal + infeasible:,}", f"{infeasible:,} of them infeasible", "good"),
-        Card("settled by others", f"{settled:,}", "not computed"),
-        Card("failed", f"{failed:,}", "see the column `reason`", "fair" if failed else "good"),
+        Card("Points", f"{len(statuses):,}", f"of {shown.planned:,} planned"),
+        Card("Proven", f"{proven:,}", f"{infeasible:,} infeasible", "good" if proven else ""),
+        Card("Implied by other points", f"{settled:,}", "not computed"),
+        Card("Failed", f"{failed:,}", "reasons: column `reason`" if failed else "", "fair" if failed else ""),
     ]

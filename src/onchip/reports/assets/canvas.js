@@ -1,21 +1,24 @@
 "use strict";
-// Charts of many points on a canvas: axes, lines with bands, marks, cells and parallel axes; what is drawn can be found again.
+// Charts of many points on a canvas: axes, lines with bands, marks, cells and parallel coordinates, with hit tests.
 const canvases = (() => {
   const { paint } = drawing;
   const PAINTS = ["role-input", "role-activation", "role-output", "back-activation", "role-moved", "back-output", "back-input", "back-parameter"];
   const LEFT = 92, RIGHT = 16, TOP = 14, BOTTOM = 46, REACH = 14;
   const colour = (place) => paint(PAINTS[place % PAINTS.length]);
 
-  function short(n) {
+  // A value in a readable unit; `scales` are the larger units of its unit, the largest first.
+  function short(n, { unit = "", scales = [] } = {}) {
     if (typeof n !== "number") return String(n ?? "");
-    for (const [unit, name] of [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]])
-      if (Math.abs(n) >= unit) return `${+(n / unit).toPrecision(4)}${name}`;
-    return String(+n.toPrecision(4));
+    if (n === 0) return "0";
+    for (const [size, name] of scales) if (Math.abs(n) >= size) return `${+(n / size).toPrecision(4)} ${name}`;
+    const text = unit ? (+n.toPrecision(4)).toLocaleString("en-US") : String(+n.toPrecision(6));
+    return unit ? `${text} ${unit}` : text;
   }
 
-  function ticks(low, high, most = 6) {
-    const raw = (high - low) / most || 1, power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map((by) => by * power).find((one) => one >= raw);
+  function ticks(low, high, { unit } = {}, most = 6) {
+    const raw = (high - low) / most || 1, base = unit === "bytes" ? 2 : 10;
+    const power = base ** Math.floor(Math.log(raw) / Math.log(base) + 1e-9);
+    const step = (base === 2 ? [1, 2] : [1, 2, 5, 10]).map((by) => by * power).find((one) => one >= raw * (1 - 1e-9));
     const values = [];
     for (let value = Math.ceil(low / step) * step; value <= high + step / 1e6; value += step) values.push(value);
     return values;
@@ -38,27 +41,27 @@ const canvases = (() => {
     let low = Infinity, high = -Infinity;
     for (const value of values) { if (value < low) low = value; if (value > high) high = value; }
     if (low > high) return [0, 1];
-    return low === high ? [low - Math.abs(low) / 10 - 1e-9, high + Math.abs(high) / 10 + 1e-9] : [low, high];
+    return low === high ? [low - (Math.abs(low) / 10 || 1), high + (Math.abs(high) / 10 || 1)] : [low, high];
   }
 
   // Places of values along an axis: numbers evenly, names one after another.
-  function scale(values, from, to) {
+  function scale(values, from, to, unit) {
     if (values.every((value) => typeof value === "number")) {
       const [low, high] = extent(values);
       const at = (value) => from + ((value - low) / (high - low)) * (to - from);
-      return { at, marks: ticks(low, high).map((value) => [at(value), short(value)]) };
+      return { at, marks: ticks(low, high, unit).map((value) => [at(value), short(value, unit)]) };
     }
-    const names = [...new Set(values.map(String))].sort();
+    const names = [...new Set(values.map(String))].sort((a, b) => a - b || (a < b ? -1 : 1));
     const place = new Map(names.map((name, index) => [name, index]));
     const at = (value) => from + ((place.get(String(value)) + 0.5) / names.length) * (to - from);
     const every = Math.ceil(names.length / 20);
-    return { at, names, marks: names.filter((_, index) => index % every === 0).map((name) => [at(name), clipped(name)]) };
+    return { at, names, marks: names.filter((_, index) => index % every === 0).map((name) => [at(name), unit && unit.unit && !isNaN(name) ? short(+name, unit) : clipped(name)]) };
   }
 
   const clipped = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
 
-  function frame({ context, width, height }, xs, ys, titles) {
-    const x = scale(xs, LEFT, width - RIGHT), y = scale(ys, height - BOTTOM, TOP);
+  function frame({ context, width, height }, xs, ys, [across, up]) {
+    const x = scale(xs, LEFT, width - RIGHT, across), y = scale(ys, height - BOTTOM, TOP, up);
     context.strokeStyle = paint("grid");
     context.fillStyle = paint("soft");
     context.lineWidth = 1;
@@ -67,11 +70,11 @@ const canvases = (() => {
     context.textAlign = "right";
     for (const [at, text] of y.marks) { line(context, LEFT, at, width - RIGHT, at); context.fillText(text, LEFT - 6, at + 4); }
     context.textAlign = "center";
-    context.fillText(titles[0], (LEFT + width - RIGHT) / 2, height - 10);
+    context.fillText(across.name, (LEFT + width - RIGHT) / 2, height - 10);
     context.save();
     context.translate(14, (TOP + height - BOTTOM) / 2);
     context.rotate(-Math.PI / 2);
-    context.fillText(titles[1], 0, 0);
+    context.fillText(up.name, 0, 0);
     context.restore();
     return { x, y };
   }
@@ -135,8 +138,8 @@ const canvases = (() => {
   function parallel(canvas, axes, rows, isChosen) {
     const { context, width, height } = prepared(canvas);
     const between = (width - 2 * LEFT) / Math.max(1, axes.length - 1);
-    const placed = axes.map(({ name, values }, index) => {
-      const { at, marks } = scale(values.filter((value) => value !== null), height - BOTTOM, TOP + 14);
+    const placed = axes.map(({ name, values, ...unit }, index) => {
+      const { at, marks } = scale(values.filter((value) => value !== null), height - BOTTOM, TOP + 14, unit);
       return { name, x: LEFT + index * between, at: values.map((value) => (value === null ? null : at(value))), marks };
     });
     context.lineWidth = 1;
@@ -161,7 +164,7 @@ const canvases = (() => {
       context.strokeStyle = paint("line");
       context.fillStyle = paint("ink");
       line(context, x, TOP + 14, x, height - BOTTOM);
-      context.fillText(name, x, TOP);
+      context.fillText(clipped(name), x, TOP);
       context.fillStyle = paint("soft");
       for (const [at, text] of marks) context.fillText(text, x, at + 4);
     }

@@ -1,5 +1,5 @@
 "use strict";
-// How every page draws: the theme's colours, axes, layouts, and the figures that are looked at as a whole.
+// Drawing on every page: the theme's colours, axes, layouts, and figures without zoom.
 const drawing = (() => {
   const root = document.documentElement;
   const paint = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
@@ -47,15 +47,28 @@ const drawing = (() => {
 
   function stillAxis({ title, type, tickformat, tickvals, ticktext, hidden, is_reversed, lowest, highest }) {
     const range = highest ? [Math.log10(lowest), Math.log10(highest)] : undefined;
-    return axis(title, { type, tickformat, tickvals, ticktext, range, visible: !hidden, autorange: range ? false : is_reversed ? "reversed" : true, automargin: true });
+    return axis(title, { type, tickformat, tickvals, ticktext, range, visible: !hidden, autorange: range ? false : is_reversed ? "reversed" : true, automargin: true, fixedrange: true });
   }
 
   function still(id, { traces, x, y, height, bars }) {
-    const wanted = layout({ height: height || 380, barmode: bars || "stack", xaxis: stillAxis(x), yaxis: stillAxis(y) });
-    return Plotly.react(id, traces.map(painted), wanted, { responsive: true, displayModeBar: false });
+    const wanted = layout({ height: height || 380, dragmode: false, barmode: bars || "stack", xaxis: stillAxis(x), yaxis: stillAxis(y) });
+    wanted.showlegend = traces.length > 1;
+    const plot = document.getElementById(id), isNew = !plot.layout;
+    return Plotly.react(id, traces.map(painted), wanted, { responsive: true, displayModeBar: false }).then(() => {
+      if (isNew) plot.on("plotly_click", ({ points: [{ data, pointNumber }] }) => open(data.meta.opens && data.meta.opens[pointNumber]));
+    });
   }
 
-  // The reader's theme, and the button that switches it; `redraw` draws everything anew.
+  function open(id) { // the part of the page that a click on a mark leads to
+    const found = id && document.getElementById(id);
+    if (!found) return;
+    document.querySelectorAll(".picked").forEach((one) => one.classList.remove("picked"));
+    found.classList.add("picked");
+    if ("open" in found) found.open = true;
+    found.scrollIntoView({ block: "nearest" });
+  }
+
+  // The reader's theme, and the button that switches it; `redraw` draws all figures again.
   function themed(redraw) {
     const button = document.getElementById("theme");
     const prefersDark = matchMedia("(prefers-color-scheme: dark)");

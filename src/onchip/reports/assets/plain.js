@@ -1,4 +1,4 @@
-// A page on which nothing moves.
+// A page of figures without zoom.
 (() => {
   const { figures } = JSON.parse(document.getElementById("facts").textContent);
   const drawAll = () => Promise.all(Object.keys(figures).map((id) => drawing.still(id, figures[id])));

@@ -1,5 +1,5 @@
 "use strict";
-// The page of a sweep: every figure and the table show the rows that the filter leaves; a click shows a row's command.
+// The page of a sweep: the filter applies to all figures and to the table; a click shows the command of a row.
 (() => {
   let facts = JSON.parse(document.getElementById("facts").textContent);
   const { colour, short, lines, cells, parallel, rowAt } = canvases;
@@ -15,8 +15,15 @@
   }
   const value = (row, name) => row[column.get(name)];
   const isNumber = (name) => rows.some((row) => typeof value(row, name) === "number");
+  const varies = (name) => new Set(rows.map((row) => value(row, name)).filter((one) => one !== null)).size > 1;
   const metrics = () => facts.metrics.filter(isNumber);
   const parameters = () => facts.parameters.filter((name) => rows.some((row) => value(row, name) !== null));
+  // The axis of a column: its name, its unit and the larger units.
+  function axisOf(name) {
+    const own = ["objective_value", "lower_bound"].includes(name) ? new Set(rows.map((row) => value(row, "unit")).filter(Boolean)) : new Set();
+    const unit = own.size === 1 ? [...own][0] : facts.units[name] || "";
+    return { name: name.replaceAll("_", " "), unit, scales: facts.scales[unit] || [] };
+  }
 
   function offered(select, names, wanted) {
     const before = select.value;
@@ -25,14 +32,16 @@
   }
 
   function offer() {
-    const axes = [...parameters(), ...facts.costs, "number"], figures = metrics();
-    offered($("curve-x"), [...axes, ...figures], axes[0]);
-    offered($("curve-y"), figures, "objective_value");
-    offered($("heat-x"), [...parameters(), "network", "accelerator"], parameters()[0]);
-    offered($("heat-y"), [...parameters(), "network", "accelerator"], parameters()[1] || "network");
-    offered($("heat-z"), figures, "objective_value");
-    offered($("front-x"), [...facts.costs, ...axes, ...figures].filter(isNumber), facts.costs[0]);
-    offered($("front-y"), figures, "objective_value");
+    const given = parameters(), figures = metrics(), choices = [...given, "network", "accelerator"];
+    const first = [...given, ...facts.costs].find(varies) || "number";
+    const shown = ["objective_value", "traffic_bytes", ...figures].find((name) => figures.includes(name) && varies(name)) || figures[0];
+    offered($("curve-x"), [...given, ...facts.costs, "number", ...figures], first);
+    offered($("curve-y"), figures, shown);
+    offered($("heat-x"), choices, choices.find(varies));
+    offered($("heat-y"), choices, choices.filter((name) => varies(name))[1] || "network");
+    offered($("heat-z"), figures, shown);
+    offered($("front-x"), [...facts.costs, ...given, "number", ...figures].filter(isNumber), [...facts.costs, ...given].filter(isNumber).find(varies) || first);
+    offered($("front-y"), figures, shown);
   }
 
   // What is shown
@@ -46,11 +55,11 @@
 
   function series(x, y) {
     const groups = new Map();
-    const others = [...new Set(["study", "verb", "network", "accelerator", "objective", ...facts.parameters])].filter((name) => name !== x);
+    const others = [...new Set(["study", "verb", "network", "accelerator", "objective", ...facts.parameters])].filter((name) => name !== x && varies(name));
     const kept = others.map((name) => column.get(name));
     for (const row of chosen) {
       if (typeof value(row, y) !== "number" || value(row, x) === null) continue;
-      const name = kept.map((place) => row[place]).filter((one) => one !== null).join(" · ");
+      const name = kept.map((place) => row[place]).filter((one) => one !== null).map(file).join(" · ");
       if (!groups.has(name)) groups.set(name, []);
       const low = y === "objective_value" ? value(row, "lower_bound") : undefined;
       groups.get(name).push({ x: value(row, x), y: value(row, y), low: low === null ? undefined : low, row });
@@ -58,7 +67,10 @@
     return [...groups].map(([name, points], place) => ({ name, paint: colour(place), points: points.sort((a, b) => (a.x < b.x ? -1 : 1)) }));
   }
 
+  const file = (name) => (typeof name === "string" ? name.split("/").pop() : name); // a path without its folders
+
   function legend(id, all) {
+    if (all.length === 1 && !all[0].name) return $(id).replaceChildren();
     $(id).replaceChildren(...all.slice(0, MOST_SERIES).map(({ name, paint }) => {
       const item = document.createElement("span"), mark = document.createElement("i");
       mark.style.background = paint;
@@ -70,7 +82,7 @@
 
   function drawCurves() {
     const [x, y] = [$("curve-x").value, $("curve-y").value], all = series(x, y);
-    lines($("curves-plot"), all, [x, y]);
+    lines($("curves-plot"), all, [axisOf(x), axisOf(y)]);
     legend("curves-legend", all);
   }
 
@@ -79,9 +91,9 @@
     for (const row of chosen) {
       if (typeof value(row, z) !== "number" || value(row, x) === null || value(row, y) === null) continue;
       const key = `${value(row, x)}\n${value(row, y)}`, before = best.get(key);
-      if (!before || value(row, z) < before.z) best.set(key, { x: value(row, x), y: value(row, y), z: value(row, z), row });
+      if (!before || value(row, z) < before.z) best.set(key, { x: file(value(row, x)), y: file(value(row, y)), z: value(row, z), row });
     }
-    cells($("heat-plot"), [...best.values()], [x, y]);
+    cells($("heat-plot"), [...best.values()], [axisOf(x), axisOf(y)]);
   }
 
   function front(points) {
@@ -96,20 +108,20 @@
     const groups = new Map();
     for (const row of chosen) {
       if (typeof value(row, x) !== "number" || typeof value(row, y) !== "number") continue;
-      const name = `${value(row, "network")} · ${value(row, "objective")}`;
+      const name = `${file(value(row, "network"))} · ${value(row, "objective")}`;
       if (!groups.has(name)) groups.set(name, []);
       groups.get(name).push({ x: value(row, x), y: value(row, y), row });
     }
     const all = [...groups].map(([name, points], place) => ({ name, paint: colour(place), points }));
     for (const { points } of all) for (const row of front(points)) marked.add(row);
-    lines($("front-plot"), all, [x, y], { joined: false, marked });
+    lines($("front-plot"), all, [axisOf(x), axisOf(y)], { joined: false, marked });
     legend("front-legend", all);
   }
 
   function drawParallel() {
     const names = [...new Set(["network", "accelerator", ...parameters(), ...facts.costs, ...metrics()])];
     const axes = names.filter((name) => new Set(chosen.map((row) => value(row, name))).size > 1).slice(0, 12);
-    parallel($("parallel-plot"), axes.map((name) => ({ name, values: chosen.map((row) => value(row, name)) })), chosen, (row) => !picked || row === picked);
+    parallel($("parallel-plot"), axes.map((name) => ({ ...axisOf(name), values: chosen.map((row) => (name === "network" ? file(value(row, name)) : value(row, name))) })), chosen, (row) => !picked || row === picked);
   }
 
   // The table
@@ -159,7 +171,7 @@
 
   const quoted = (text) => (/^[\w@%+=:,.\/-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
 
-  // What to type for a point's answer, and for its report.
+  // Commands for a point's answer and for its report.
   function commandsOf(row) {
     if (value(row, "objective_value") === null) return [];
     const key = value(row, "key").slice(0, 12), verb = value(row, "verb");
@@ -174,7 +186,7 @@
     const [commands, panel] = [commandsOf(row), $("picked")];
     panel.replaceChildren();
     const title = document.createElement("b");
-    title.textContent = `${value(row, "network")} on ${value(row, "accelerator")}: ${value(row, "status")}, ${short(value(row, "objective_value"))} ${value(row, "unit")}`;
+    title.textContent = `${file(value(row, "network"))} on ${value(row, "accelerator")}: ${value(row, "status")}, ${short(value(row, "objective_value"), { unit: value(row, "unit"), scales: facts.scales[value(row, "unit")] })}`;
     panel.append(title);
     for (const command of commands) {
       const code = document.createElement("pre");
@@ -184,14 +196,14 @@
     if (facts.live && value(row, "status") !== "FAILED" && value(row, "objective_value") !== null) {
       const link = document.createElement("a");
       link.href = `report/${value(row, "key")}`;
-      link.textContent = "its report";
+      link.textContent = "report of this point";
       panel.append(link);
     }
     drawTable();
     setTimeout(drawParallel);
   }
 
-  // The table at once, and then one figure after another: between them the reader is heard.
+  // The table first, then one figure after another, so that the page stays responsive.
   let turn = 0;
   function drawAll() {
     filter();
@@ -252,5 +264,5 @@
   brush($("parallel-plot"));
   drawing.themed(drawAll);
   drawAll();
-  if (facts.live) setInterval(() => { follow().catch(() => { $("progress").textContent = "the server has ended"; }); }, 2000);
+  if (facts.live) setInterval(() => { follow().catch(() => { $("progress").textContent = "The server has stopped."; }); }, 2000);
 })();

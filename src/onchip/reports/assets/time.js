@@ -3,7 +3,7 @@
   const facts = JSON.parse(document.getElementById("facts").textContent);
   const { count, short, clipped, escaped, steps, lines, hover } = wordsOf(facts);
   const { root, paint, painted, axis } = drawing;
-  const MOVING = ["map", "coarse", "footprint", "traffic", "timeline"]; // all other figures are looked at as a whole
+  const MOVING = ["map", "coarse", "footprint", "timeline"]; // all other figures have no zoom
   const kindOf = (id) => facts.figures[id].kind;
   const hasAddresses = (id) => ["map", "coarse"].includes(kindOf(id));
   const stills = Object.keys(facts.figures).filter((id) => !MOVING.includes(kindOf(id)));
@@ -21,15 +21,11 @@
 
   function placed(trace) {
     if (!inCycles || !trace.meta || trace.meta.timed) return trace;
-    if (trace.type === "bar" && trace.meta.paint.match(/^(role|back)-/)) {
+    if (trace.meta.residencies) {
       const ones = trace.customdata.map((index) => facts.residencies[index]);
       return { ...trace, x: ones.map((r) => (at(r[START]) + at(r[STOP])) / 2), width: ones.map((r) => at(r[STOP]) - at(r[START])) };
     }
     if (trace.meta.edges) return { ...trace, x: trace.x.map(at) };
-    if (trace.meta.level) return { ...trace, x: trace.x.map(at) };
-    if (trace.meta.steps) {
-      return { ...trace, x: facts.cycles, y: trace.y.slice(1), customdata: trace.customdata.slice(1), line: { ...trace.line, shape: "hv" } };
-    }
     return trace.meta.paint === "forced" ? { ...trace, x: trace.x.map((x) => (at(Math.floor(x)) + at(Math.ceil(x))) / 2) } : trace;
   }
 
@@ -42,19 +38,15 @@
 
   function layout(id) {
     const { kind, height } = facts.figures[id];
-    const x = axis(kind === "traffic" ? "bytes moved" : kind === "timeline" || inCycles ? "cycle" : "step");
+    const x = axis(kind === "timeline" || inCycles ? "cycle" : "step");
     const y = axis({ map: "address", coarse: "address", footprint: "bytes resident" }[kind] || "");
     if (full[id].x) Object.assign(x, { range: [...full[id].x], tickformat: ",d", nticks: 12 });
     if (full[id].y) Object.assign(y, { range: [...full[id].y], tickmode: "array", ...ticks(full[id].y) });
-    if (kind === "traffic") {
-      Object.assign(x, { tickmode: "array", ...ticks([0, full[id].most]), range: [0, full[id].most], fixedrange: true });
-      Object.assign(y, { autorange: "reversed", fixedrange: true });
-    }
     if (kind === "timeline") Object.assign(y, { fixedrange: true, categoryorder: "array", categoryarray: [...facts.figures[id].lanes].reverse() });
     return drawing.layout({ ...(kind === "timeline" ? below(facts.figures[id], x, y) : {}),
-      height, xaxis: x, yaxis: y, bargap: 0.35, barmode: kind === "traffic" ? "stack" : "overlay",
-      hovermode: kind === "footprint" ? "x" : "closest", dragmode: kind === "traffic" ? false : "zoom",
-      margin: { l: kind === "traffic" ? 170 : 92, r: 12, t: 34, b: 44 },
+      height, xaxis: x, yaxis: y, bargap: 0.35, barmode: "overlay",
+      hovermode: kind === "footprint" ? "x" : "closest", dragmode: "zoom",
+      margin: { l: 92, r: 12, t: 34, b: 44 },
       uniformtext: kind === "map" ? { mode: "hide", minsize: 9 } : undefined,
     });
   }
@@ -131,13 +123,9 @@
 
   function measure() {
     for (const id of plots) {
-      const { kind, x, y, traces } = facts.figures[id];
+      const { kind, x, y } = facts.figures[id];
       const end = facts.cycles[facts.cycles.length - 1];
       full[id] = { x: kind !== "timeline" && inCycles && x ? [0, end] : x, y };
-      if (kind === "traffic") {
-        const sums = traces[0].y.map((_, row) => traces.reduce((sum, t) => Math.max(t.meta.marks ? t.x[row] : sum + t.x[row], sum), 0));
-        full[id].most = Math.max(...sums, 1) * 1.06;
-      }
     }
   }
 
@@ -213,7 +201,6 @@
   function listen(id) {
     const plot = document.getElementById(id);
     const kind = kindOf(id);
-    if (kind === "traffic") return;
     plot.on("plotly_relayout", (event) => {
       if (syncing || !("xaxis.range[0]" in event || "yaxis.range[0]" in event)) return;
       show(id, [...plot.layout.xaxis.range], full[id].y && [...plot.layout.yaxis.range]);
@@ -231,15 +218,6 @@
       else if (kind === "map" && event.key === "Escape") follow(null);
       else return;
       event.preventDefault();
-    });
-  }
-
-  function opening(id) { // what a click on a mark unfolds further down
-    document.getElementById(id).on("plotly_click", ({ points: [{ data, pointNumber }] }) => {
-      const found = data.meta.opens && document.getElementById(data.meta.opens[pointNumber]);
-      if (!found) return;
-      found.open = true;
-      found.scrollIntoView();
     });
   }
 
@@ -280,7 +258,6 @@
   measure();
   Promise.all(drawAll(false)).then(() => {
     plots.forEach(listen);
-    stills.forEach(opening);
     drawing.drawn();
   });
 })();

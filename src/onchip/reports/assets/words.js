@@ -2,7 +2,7 @@
 // A residency is an array; these are the places of its fields.
 const [TENSOR, MEMORY, OFFSET, START, STOP, BEGAN, SPILL, RELOAD, MOVE] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
 
-// How the page speaks of tensors, bytes and residencies.
+// Texts about tensors, bytes and residencies.
 function wordsOf(facts) {
   const number = new Intl.NumberFormat("en-US");
   const count = (n, noun) => `${number.format(n)} ${noun}${n === 1 ? "" : "s"}`;
@@ -29,7 +29,7 @@ function wordsOf(facts) {
       ["", `${clipped(tensor.name, 80)} (${tensor.role})`],
       ["shape", `${tensor.shape}, ${bytes(tensor.bytes)}`],
       ["made by", operator(tensor.made, tensor.role)],
-      ["read by", readers ? readers + more : "nobody"],
+      ["read by", readers ? readers + more : "no operator"],
       ["here", `${steps(one)}, ${facts.memories.length > 1 ? `${one[MEMORY]}, ` : ""}addresses ${number.format(one[OFFSET])} to ${number.format(end)}, ${one[BEGAN]}`],
       ["spill", one[SPILL] ? `costs ${cost(one[SPILL])}` : "none"],
       ["reload", one[RELOAD] ? `cost ${cost(one[RELOAD])}` : "none"],

@@ -17,7 +17,8 @@ from onchip.arch.memory import DRAM
 from onchip.arch.sizes import parse_size
 from onchip.errors import UsageError
 from onchip.reports.explain.history import History
-from onchip.reports.shared.page import Card, Json, Page, html_table, trace
+from onchip.reports.shared.figures import Json, trace
+from onchip.reports.shared.page import Card, Page, html_table, shown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -360,7 +361,7 @@ def difference_lines(difference: AnswerDifference) -> Iterator[RenderableType]:
             table.add_column(name, justify="left" if name == "figure" else "right")
         for figure in changed[:MOST_SHOWN]:
             table.add_row(
-                *map(printable, (figure.name, _shown(figure.before), _shown(figure.after), *change_words(figure)))
+                *map(printable, (figure.name, shown(figure.before), shown(figure.after), *change_words(figure)))
             )
         yield table
         yield from map(Text, _more(len(changed), "figure"))
@@ -399,10 +400,6 @@ def tensor_words(change: TensorChange) -> str:
     return f"{change.tensor} {change.kind}" + (f" ({change.why})" if change.why else "")
 
 
-def _shown(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int | float) else "" if value is None else str(value)
-
-
 def _order_lines(difference: AnswerDifference) -> Iterator[str]:
     order = difference.order
     if order is None or order.is_equal:
@@ -437,16 +434,16 @@ def difference_html(difference: AnswerDifference, histories: tuple[History, Hist
         "tensors": [tensor_words(one) for one in difference.tensors],
         "maps": list(maps),
     }
-    return Page("difference.html.j2", ("plain.js",), {"figures": maps}, values).html()
+    return Page("difference.html.j2", ("plain.js",), {"figures": maps}, values, {"shown": shown}).html()
 
 
 def _cards(difference: AnswerDifference) -> list[Card]:
     changed = [one for one in difference.figures if one.before != one.after]
     cards = [
         Card(
-            one.name,
-            change_words(one)[1] or str(one.after),
-            f"{one.before} to {one.after}",
+            one.name.replace("_", " "),
+            change_words(one)[1] or shown(one.after),
+            f"{shown(one.before)} to {shown(one.after)}",
             "good" if one.change < 0 else "fair",
         )
         for one in changed

@@ -16,7 +16,16 @@ from onchip.answer.document import Claim, MappingDocument
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.answer.words import counted, energy_per_mac, percent, picked, printable, short_bytes, short_energy
+from onchip.answer.words import (
+    counted,
+    energy_per_mac,
+    percent,
+    picked,
+    printable,
+    short_amount,
+    short_bytes,
+    short_energy,
+)
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import summed, unknown_energy
 from onchip.arch.memory import DRAM, Operand
@@ -27,7 +36,18 @@ from onchip.model.layer.limits import needed_bits
 from onchip.model.layer.ragged import boundaries
 from onchip.ops.layers_of import LeftOut, NetworkLayers
 from onchip.reports.program.outcome import columns_table
-from onchip.reports.shared.page import MAC_PAINT, Card, Json, Page, energy_bars, memory_names, memory_paints, trace
+from onchip.reports.shared.figures import (
+    MAC_PAINT,
+    MACS,
+    OPERAND_PAINTS,
+    Json,
+    energy_bars,
+    memory_names,
+    memory_paints,
+    stacked_bars,
+    trace,
+)
+from onchip.reports.shared.page import Card, Page
 
 Number: TypeAlias = "int | float"
 
@@ -476,8 +496,6 @@ def objective_words(value: Number, unit: str) -> str:
     return f"{value:,.4f}" if unit == "bits" else f"{value:.4g}" if unit != "cycles" else f"{value:,}"
 
 
-MACS: Final = "MACs"
-OPERAND_PAINTS: Final = {Operand.INPUT: "role-input", Operand.WEIGHT: "back-activation", Operand.OUTPUT: "role-output"}
 LATENCY_PAINTS: Final = {
     "ideal": "slice-compute",
     "unused": "kept",
@@ -528,18 +546,17 @@ def _cards(outcome: MappingOutcome) -> list[Card]:
     layers = costed_layers(outcome)
     energies = [one.cost.stated_energy_pj for one in layers]
     energy_pj = summed(None if pj is None else one.times * pj for one, pj in zip(layers, energies, strict=True))
-    cycles = sum(one.times * one.cost.cycles for one in layers)
+    cycles = round(sum(one.times * one.cost.cycles for one in layers))
     macs = sum(one.times * one.cost.macs for one in layers)
-    proven = sum(one.result.gap == 0 for one in outcome.mapped)
+    proven, units, distinct = sum(one.result.gap == 0 for one in outcome.mapped), layers[0].cost.units, outcome.mapped
     return [
-        Card("layers", f"{len(layers)}", f"of {len(outcome.layers.layers)}, {len(outcome.mapped)} distinct"),
-        Card("energy", short_energy(energy_pj), energy_per_mac(energy_pj, macs)),
-        Card("cycles", f"{cycles:,.0f}", counted(macs, "MAC")),
-        Card(
-            "utilisation", f"{macs / (layers[0].cost.units * cycles):.1%}", f"of {layers[0].cost.units:,} MACs a cycle"
-        ),
-        Card("proven", f"{proven} of {len(outcome.mapped)}", f"--method {outcome.method}, {outcome.objective}"),
-        Card("accelerator", outcome.accelerator.name, f"{outcome.seconds:.2f} s of search"),
+        Card("Layers", f"{len(layers)}", f"{len(distinct)} distinct"),
+        Card("Energy", short_energy(energy_pj), energy_per_mac(energy_pj, macs)),
+        Card("Latency", short_amount(cycles, "cycles"), f"{cycles:,} cycles"),
+        Card("MACs", short_amount(macs, "MACs"), f"{macs:,}"),
+        Card("MAC utilisation", f"{macs / (units * cycles):.1%}", f"of {units:,} MACs per cycle"),
+        Card("Proven optimal", f"{proven} of {len(distinct)}", f"{outcome.objective}, method {outcome.method}"),
+        Card("Search", f"{outcome.seconds:.2f} s", f"on {outcome.accelerator.name}"),
     ]
 
 
@@ -585,13 +602,13 @@ def energy_by_memory(layers: Sequence[CostedLayer], accelerator: Accelerator) ->
 def energy_by_operand(layers: Sequence[CostedLayer]) -> Json:
     """Return a bar for each layer: MACs, then operands."""
     parts = {str(operand): [_energy(one, operand=operand) for one in layers] for operand in Operand}
-    return _stacked_energy(layers, parts, {str(operand): paint for operand, paint in OPERAND_PAINTS.items()})
+    return _stacked_energy(layers, parts, {MACS: MAC_PAINT, **OPERAND_PAINTS})
 
 
 def utilisation(layers: Sequence[CostedLayer]) -> Json:
-    """Return a bar for each layer: parts of its latency as shares of its cycles."""
-    traces = [_share_trace(layers, part, paint) for part, paint in LATENCY_PAINTS.items()]
-    return {"traces": traces, "x": {"type": "category"}, "y": {"title": "share of the cycles", "tickformat": ".0%"}}
+    """Return the cycle breakdown of each layer."""
+    parts = {part: [one.times * getattr(one.cost.latency, part) for one in layers] for part in LATENCY_PAINTS}
+    return stacked_bars([one.name for one in layers], parts, LATENCY_PAINTS, "cycles", "latency")
 
 
 def roofline(layers: Sequence[CostedLayer], accelerator: Accelerator) -> Json:
@@ -606,14 +623,14 @@ def roofline(layers: Sequence[CostedLayer], accelerator: Accelerator) -> Json:
     at = sorted({ends[0], ridge, ends[1]})
     roof = [min(peak, intensity * bytes_per_cycle) if bytes_per_cycle else peak for intensity in at]
     lowest = min(*rates, *roof) / 2
-    hover = "%{text}<br>%{x:.4g} MACs a byte<br>%{y:.4g} MACs a cycle"
+    hover = "%{text}<br>%{x:.4g} MACs per byte<br>%{y:.4g} MACs per cycle"
     return {
         "traces": [
-            trace("lines", "roof of array and DRAM", at, roof, "capacity"),
+            trace("lines", "roofline", at, roof, "capacity"),
             trace("markers", "layers", intensities, rates, "role-activation", hover, text=names, marker={"size": 9}),
         ],
-        "x": {"type": "log", "title": "MACs for each byte of DRAM traffic"},
-        "y": {"type": "log", "title": "MACs a cycle", "lowest": lowest, "highest": peak * 2},
+        "x": {"type": "log", "title": "operational intensity (MACs per byte of DRAM traffic)"},
+        "y": {"type": "log", "title": "MACs per cycle", "lowest": lowest, "highest": peak * 2},
     }
 
 
@@ -638,12 +655,4 @@ def _energy(layer: CostedLayer, *, memory: str | None = None, operand: str | Non
 
 def _stacked_energy(layers: Sequence[CostedLayer], parts: dict[str, list[float]], paints: dict[str, str]) -> Json:
     stacked = {MACS: [one.times * (one.cost.mac_energy_pj or 0.0) for one in layers], **parts}
-    return energy_bars([one.name for one in layers], stacked, {MACS: MAC_PAINT, **paints})
-
-
-def _share_trace(layers: Sequence[CostedLayer], part: str, paint: str) -> Json:
-    spent = [getattr(one.cost.latency, part) for one in layers]
-    shares = [cycles / one.cost.cycles for cycles, one in zip(spent, layers, strict=True)]
-    words = [f"{cycles:,.0f} of {one.cost.cycles:,.0f} cycles" for cycles, one in zip(spent, layers, strict=True)]
-    hover = f"%{{x}}<br>{part}: %{{customdata}}"
-    return trace("bar", part, [one.name for one in layers], shares, paint, hover, customdata=words)
+    return energy_bars([one.name for one in layers], stacked, paints)

@@ -36,11 +36,10 @@ from onchip.reports.explain.schedule_history import (
 )
 from onchip.reports.program.outcome import columns_table, facts
 from onchip.reports.schedule.outcome import ScheduleOutcome, energies_object, traffic_object
-from onchip.reports.shared.page import Json, memory_names
+from onchip.reports.shared.figures import MACS, Json, memory_names
 from onchip.reports.shared.words import latency_words
 from onchip.scheduling.program.runs import NestPlace
 
-MACS: Final = "MACs"
 COPIES: Final = "copies"
 TRAFFIC: Final = ("loads", "write-backs", "streamed in", "streamed out")
 

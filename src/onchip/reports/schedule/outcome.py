@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
@@ -22,6 +23,7 @@ from onchip.ir.graph import Graph
 from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, ComputeCost
 from onchip.model.program.figures import ScheduleFigures, TrafficParts
 from onchip.reports.program.outcome import columns_table, violation_object
+from onchip.reports.shared.figures import Json, ticks, trace
 from onchip.reports.shared.page import Card, Page
 from onchip.reports.shared.words import latency_words
 from onchip.transform.groups.tile_graph import TileGraph
@@ -404,25 +406,50 @@ def front_object(front: FrontOutcome) -> dict[str, object]:
     }
 
 
+def front_pairs(front: FrontOutcome) -> dict[str, Json]:
+    """Return a scatter plot of the schedules for each pair of axes, by title."""
+    numbers = range(1, len(front.points) + 1)
+    hover = [
+        "<br>".join((name_of_point(number), *map(short_amount, point.values, (axis.unit for axis in front.axes))))
+        for number, point in zip(numbers, front.points, strict=True)
+    ]
+    rows = {"opens": [f"point-{number}" for number in numbers]}
+    found: dict[str, Json] = {}
+    for (first, across), (second, up) in combinations(enumerate(front.axes), 2):
+        order = sorted(range(len(front.points)), key=lambda at: front.points[at].values)
+        x, y = ([front.points[at].values[axis] for at in order] for axis in (first, second))
+        marks = {"customdata": [hover[at] for at in order], "marker": {"size": 10}, "line": {"width": 1, "dash": "dot"}}
+        mode = "lines+markers" if len(front.axes) == 2 else "markers"
+        meta = {"opens": [rows["opens"][at] for at in order]}
+        points = trace(mode, "schedules", x, y, "role-activation", "%{customdata}", meta, **marks)
+        axes = {
+            name: {"title": str(axis), **ticks(min(values), max(values), axis.unit)}
+            for name, axis, values in (("x", across, x), ("y", up, y))
+        }
+        found[f"{up} against {across}"] = {"traces": [points], **axes}
+    return found
+
+
 def front_html(front: FrontOutcome, typed: str) -> str:
     """Return the page's text; `typed` is the command line. Raises UsageError if a package for pages is missing."""
+    units = [axis.unit for axis in front.axes]
     least = [min((point.values[at] for point in front.points), default=0) for at in range(len(front.axes))]
-    triples = zip(front.axes, least, front.bounds, strict=True)
     cards = [
-        Card(f"least {axis}", amount(value, axis.unit), f"no schedule is below {amount(bound, axis.unit)}")
-        for axis, value, bound in triples
+        Card(f"Minimum {axis}", short_amount(value, axis.unit), f"lower bound {short_amount(bound, axis.unit)}")
+        for axis, value, bound in zip(front.axes, least, front.bounds, strict=True)
     ]
-    axes = [f"{axis}, {axis.unit}" for axis in front.axes]
-    facts: dict[str, object] = {"axes": axes, "points": [list(point.values) for point in front.points]}
+    pairs = front_pairs(front)
     rows = [
-        (name_of_point(number), *(f"{value:,}" for value in point.values), percent(front.gap_of(point)))
+        (name_of_point(number), *map(short_amount, point.values, units), percent(front.gap_of(point)))
         for number, point in enumerate(front.points, 1)
     ]
     values = {
         "title": f"{front.network} on {front.accelerator}",
-        "cards": cards,
+        "cards": [Card("Schedules", f"{len(front.points)}", f"of {front.found} on the Pareto front"), *cards],
         "command_line": typed,
-        "headings": ("point", *axes, "gap"),
+        "headings": ("schedule", *front.axes, "gap"),
         "rows": rows,
+        "pairs": list(pairs),
     }
-    return Page("front.html.j2", ("canvas.js", "front.js"), facts, values, has_plotly=False).html()
+    facts: Json = {"figures": {f"front-{at}": figure for at, figure in enumerate(pairs.values())}}
+    return Page("front.html.j2", ("plain.js",), facts, values).html()

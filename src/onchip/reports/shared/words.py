@@ -9,12 +9,12 @@ from onchip.answer.words import picked
 from onchip.model.timeline.activity import Activity, ActivityKind, ArrayWait, LatencyParts, Wait, array_waits
 
 PART_WORDS: Final[Mapping[str, str]] = {
-    "computing": "computing",
+    "computing": "compute",
     "preload": "preload",
-    "waiting_for_loads": "waiting for loads",
-    "waiting_for_room": "waiting for room",
-    "waiting_for_stores": "waiting for stores",
-    "waiting_for_dram": "waiting for DRAM",
+    "waiting_for_loads": "stall: load",
+    "waiting_for_room": "stall: destination in use",
+    "waiting_for_stores": "stall: store",
+    "waiting_for_dram": "stall: DRAM",
 }
 PART_PAINTS: Final[Mapping[str, str]] = {
     "computing": "slice-compute",
@@ -64,35 +64,35 @@ def wait_object(wait: ArrayWait, activities: Sequence[Activity]) -> dict[str, ob
 
 
 def wait_lines(wait: ArrayWait, activities: Sequence[Activity]) -> Iterator[str]:
-    """Say what the array waits for, what that waited for in its turn, and so on."""
+    """Yield the cycles of a stall, the next operator, and the chain of activities that it depends on."""
     counted = (f"{PART_WORDS[name]} {cycles:,}" for name, cycles in wait.parts.by_name.items() if cycles)
     yield f"cycles {wait.start:,} to {wait.stop:,}: {', '.join(counted)}"
     if wait.activity is None:
-        yield "all operators have run"
+        yield "no operator is left"
         waited_for = Wait.TURN
     else:
         yield f"{activities[wait.activity].subject} is next"
         waited_for = activities[wait.activity].waited_for
     for place in wait.chain[:MOST_LINKS]:
         one = activities[place]
-        yield f"{_WHY[waited_for]} {_what(one)}, cycles {one.start:,} to {one.end:,}"
+        yield f"waits {_WHY[waited_for]} {_subject(one)}, cycles {one.start:,} to {one.end:,}"
         waited_for = one.waited_for
     if len(wait.chain) > MOST_LINKS:
-        yield f"and {len(wait.chain) - MOST_LINKS:,} more before"
+        yield f"and {len(wait.chain) - MOST_LINKS:,} earlier activities"
     elif wait.chain and wait.chain[-1] != wait.lacked_room:
         yield from _earlier(activities[wait.chain[-1]], activities)
     if wait.lacked_room is not None:
         late = activities[wait.lacked_room]
-        yield f"late for want of room: {late.place_cycles:,} cycles passed before {_what(late)} could begin"
+        yield f"destination in use: {_subject(late)} started {late.place_cycles:,} cycles late"
         yield from _earlier(late, activities)
 
 
 def _earlier(one: Activity, activities: Sequence[Activity]) -> Iterator[str]:
     if one.waited_on is not None:
-        yield f"which waited {_WHY[one.waited_for]} {_what(activities[one.waited_on])}, until cycle {one.start:,}"
+        yield f"which waited {_WHY[one.waited_for]} {_subject(activities[one.waited_on])}, until cycle {one.start:,}"
 
 
-def _what(one: Activity) -> str:
+def _subject(one: Activity) -> str:
     if one.kind is ActivityKind.COMPUTE:
         return f"operator {one.subject}"
     return f"{one.kind} of {one.subject} ({one.source} to {one.target}, queue {one.queue})"
@@ -100,7 +100,7 @@ def _what(one: Activity) -> str:
 
 _WHY: Final = {
     Wait.TURN: "behind",
-    Wait.DATA: "for what comes by",
-    Wait.PLACE: "for a place that is in use by",
-    Wait.DRAM: "for its turn at DRAM, behind",
+    Wait.DATA: "for the data of",
+    Wait.PLACE: "for the destination of",
+    Wait.DRAM: "for DRAM, behind",
 }

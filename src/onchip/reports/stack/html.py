@@ -6,22 +6,23 @@ from dataclasses import dataclass
 
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
-from onchip.answer.words import counted, energy_per_mac, percent, short_bytes, short_energy
+from onchip.answer.words import counted, energy_per_mac, percent, short_amount, short_bytes, short_energy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.model.layer.tiles import MACS
 from onchip.ops.fusable import AxisName, BackCalculation, FeatureMap, back_calculation
-from onchip.reports.shared.page import (
+from onchip.reports.shared.figures import (
     PAINTS,
-    Card,
     Json,
-    Page,
-    PartedBars,
+    axis_of_names,
     energy_bars,
     memory_names,
     memory_paints,
+    powers_of_ten,
+    stacked_bars,
     trace,
 )
+from onchip.reports.shared.page import Card, Page, bound_card
 from onchip.reports.stack.outcome import (
     CostedStack,
     FusionOutcome,
@@ -44,6 +45,13 @@ LATENCY_PAINTS = {
     "drain": "role-output",
     "preload_and_offload": "slice-load",
     "copies": "role-moved",
+}
+MAC_WORDS = "MACs"
+CAUSE_WORDS = {
+    EnergyCause.ACTIVATION: "activation accesses",
+    EnergyCause.WEIGHT: "weight accesses",
+    EnergyCause.COPY: "copies between memories",
+    EnergyCause.MAC: MAC_WORDS,
 }
 OPERANDS = ("input", "weight", "output")
 
@@ -76,7 +84,8 @@ def fusion_facts(outcome: FusionOutcome) -> Json:
         "latency-plot": latency(outcome),
     }
     for at, one in enumerate(outcome.stacks):
-        facts[f"levels-{at}"] = memory_levels(one, outcome.accelerator)
+        if one.cost.tiles > 1:
+            facts[f"levels-{at}"] = memory_levels(one, outcome.accelerator)
         for mode in OverlapMode:
             figure = heat_map(one, mode, outcome.unit)
             if figure is not None:
@@ -85,34 +94,27 @@ def fusion_facts(outcome: FusionOutcome) -> Json:
 
 
 def _cards(outcome: FusionOutcome) -> list[Card]:
-    sums, result = outcome.sums, outcome.result
+    sums, result, cycles = outcome.sums, outcome.result, round(outcome.sums.cycles)
     used = sums.latency.ideal / sums.cycles if sums.cycles else 0.0
     dram_bytes = outcome.figures.dram_bits // 8 if outcome.figures else 0
-    gap = "proven" if not result.gap else f"gap {percent(result.gap)}"
-    bound = value_words(result.lower_bound, outcome.unit)
     whole = sum(layer.layer.macs for layer in outcome.network.layers)
-    return [
-        Card("stacks", f"{len(outcome.stacks)}", f"of {counted(len(outcome.network.layers), 'layer')}"),
-        Card("energy", short_energy(sums.stated_energy_pj), energy_per_mac(sums.stated_energy_pj, sums.macs)),
-        Card("cycles", f"{sums.cycles:,.0f}", f"{used:.1%} at full use of the array"),
-        Card(
-            "MACs", f"{sums.macs / 1e6:,.0f} M", f"{sums.macs / whole:.3f} times those of the network" if whole else ""
-        ),
-        Card("DRAM", short_bytes(dram_bytes), "read and written"),
-        Card("tiles", f"{outcome.tiles:,}", counted(outcome.tile_types, "type")),
-        Card("lower bound", bound, f"{gap}, objective {outcome.objective}, any strategy"),
-        *_cards_of_space(outcome),
-        Card("search", f"{result.seconds:.2f} s", f"{counted(outcome.costed, 'stack')} costed"),
+    again = f"{(sums.macs - whole) / whole:.1%} recomputed" if whole else ""
+    found = [
+        Card("Status", str(result.status), f"objective: {outcome.objective}", "good" if result.gap == 0 else "fair"),
+        bound_card(result.lower_bound, outcome.unit, result.gap),
+        Card("Energy", short_energy(sums.stated_energy_pj), energy_per_mac(sums.stated_energy_pj, sums.macs)),
+        Card("Latency", short_amount(cycles, "cycles"), f"MAC utilisation {used:.1%}"),
+        Card("MACs", short_amount(sums.macs, "MACs"), again),
+        Card("DRAM traffic", short_bytes(dram_bytes), f"{dram_bytes:,} bytes"),
+        Card("Fused groups", f"{len(outcome.stacks)}", f"of {counted(len(outcome.network.layers), 'layer')}"),
+        Card("Tiles", f"{outcome.tiles:,}", counted(outcome.tile_types, "tile type")),
+        Card("Search", f"{result.seconds:.2f} s", f"{counted(outcome.costed, 'group')} costed"),
     ]
-
-
-def _cards_of_space(outcome: FusionOutcome) -> list[Card]:
-    result = outcome.result
-    if result.bound_among is None:
-        return []
-    gap = "optimal" if result.optimal_among else f"gap {percent(result.gap_among or 0.0)}"
-    bound = value_words(result.bound_among, outcome.unit)
-    return [Card("bound among", bound, f"{gap} for the stacks and tiles listed")]
+    if result.bound_among is not None:
+        gap = "optimal" if result.optimal_among else f"gap {percent(result.gap_among or 0.0)}"
+        bound = short_amount(result.bound_among, outcome.unit)
+        found.append(Card("Bound of the search space", bound, f"{gap} for the listed groups and tiles"))
+    return found
 
 
 def _outside(one: OutsideOperator) -> dict[str, object]:
@@ -141,7 +143,7 @@ def _stack(outcome: FusionOutcome, at: int, facts: Json) -> dict[str, object]:
         "column_cache": short_bytes(sum(one.cost.column_cache_bits.values()) // 8),
         "row_cache": short_bytes(sum(one.cost.row_cache_bits.values()) // 8),
         "heats": heats,
-        "levels": f"levels-{at}",
+        "levels": f"levels-{at}" if f"levels-{at}" in facts else "",
         "pictures": back_calculated(one) if one.cost.tiles > 1 else [],
     }
 
@@ -227,7 +229,7 @@ def heat_map(one: CostedStack, mode: OverlapMode, unit: str) -> Json | None:
         "meta": {"scale": "log"},
         "hovertemplate": "%{x} x %{y}<br>%{customdata}<extra></extra>",
     }
-    axes: Json = {"x": {"type": "category", "title": "columns"}, "y": {"type": "category", "title": "rows"}}
+    axes: Json = {"x": {"type": "category", "title": "tile columns"}, "y": {"type": "category", "title": "tile rows"}}
     return {"traces": [trace], **axes}
 
 
@@ -247,44 +249,43 @@ def network(outcome: FusionOutcome) -> Json:
     shape = {"shape": "spline"}
     edges = trace("lines", "feature maps", lines_x, lines_y, "line", line=shape, showlegend=False)
     traces = [edges, *(_stack_trace(at, one, places) for at, one in enumerate(outcome.stacks))]
-    return {"traces": traces, "x": {"title": "layers in their order"}, "y": {"hidden": True}, "height": 220}
+    return {"traces": traces, "x": axis_of_names([*places]), "y": {"hidden": True}, "height": 220}
 
 
 def energy_by_memory(outcome: FusionOutcome) -> Json:
-    """Draw the picojoules of each stack, and outside of all, in a bar, by memory and MACs."""
-    names = [MACS, *memory_names(outcome.accelerator)]
+    """Return a bar for each fused group, and for the operators outside of all: energy by memory and of the MACs."""
+    names = memory_names(outcome.accelerator)
+    keys = {MAC_WORDS: MACS, **{name: name for name in names}}
     parts = {
-        name: [sum(pj for (memory, _), pj in sums.energies_pj.items() if memory == name) for _, sums in outcome.bars]
-        for name in names
+        words: [sum(pj for (memory, _), pj in sums.energies_pj.items() if memory == key) for _, sums in outcome.bars]
+        for words, key in keys.items()
     }
     return energy_bars(labels_of(outcome), parts, memory_paints(names))
 
 
 def energy_by_cause(outcome: FusionOutcome) -> Json:
-    """Return a bar for each stack: activations, weights, copies between memories, multiply-accumulates."""
-    parts = {str(cause): [sums.energy_of(cause) or 0.0 for _, sums in outcome.bars] for cause in EnergyCause}
-    return energy_bars(labels_of(outcome), parts, {str(cause): paint for cause, paint in CAUSE_PAINTS.items()})
+    """Return a bar for each fused group: activations, weights, copies between memories, multiply-accumulates."""
+    parts = {words: [sums.energy_of(cause) or 0.0 for _, sums in outcome.bars] for cause, words in CAUSE_WORDS.items()}
+    return energy_bars(labels_of(outcome), parts, {CAUSE_WORDS[cause]: paint for cause, paint in CAUSE_PAINTS.items()})
 
 
 def accesses(outcome: FusionOutcome) -> Json:
-    """Return bars for each memory: elements read and written by all stacks, by cause."""
-    names = memory_names(outcome.accelerator)
-    sums = outcome.sums
-    traces = [
-        trace("bar", str(cause), names, counts, CAUSE_PAINTS[cause], f"%{{x}}<br>{cause}: %{{y:,}} elements")
-        for cause in EnergyCause
-        if any(counts := [sums.accesses_of(name, cause) for name in names])
-    ]
-    return {"traces": traces, "x": {"type": "category"}, "y": {"title": "elements", "type": "log"}, "bars": "group"}
+    """Return bars for each memory: elements read and written by all fused groups, by cause."""
+    names, sums = memory_names(outcome.accelerator), outcome.sums
+    parts = {words: [sums.accesses_of(name, cause) for name in names] for cause, words in CAUSE_WORDS.items()}
+    paints = {CAUSE_WORDS[cause]: paint for cause, paint in CAUSE_PAINTS.items()}
+    figure = stacked_bars(names, parts, paints, "elements", is_grouped=True)
+    most = max((count for counts in parts.values() for count in counts), default=1)
+    return {**figure, "y": {"title": "elements", "type": "log", **powers_of_ten(most, "elements")}}
 
 
 def latency(outcome: FusionOutcome) -> Json:
-    """Return a bar for each stack: the parts of its latency."""
+    """Return the cycle breakdown of each fused group."""
     parts = {
         part.replace("_", " "): [getattr(sums.latency, part) for _, sums in outcome.bars] for part in LATENCY_PAINTS
     }
     paints = {part.replace("_", " "): paint for part, paint in LATENCY_PAINTS.items()}
-    return PartedBars(labels_of(outcome), parts, paints, "{:,.0f} cycles".format, "cycles").figure()
+    return stacked_bars(labels_of(outcome), parts, paints, "cycles", "latency")
 
 
 def memory_levels(one: CostedStack, accelerator: Accelerator) -> Json:
