@@ -79,8 +79,9 @@ def _figures(result: oc.Result[Any]) -> Figures:
     return result.view.as_figures(result.view.details)
 
 
-def _one(result: oc.Result[Any], title: str) -> Figures:
-    return {title: next(figure for name, figure in _figures(result).items() if name.startswith(title))}
+def _one(result: oc.Result[Any], first: str, title: str) -> Figures:
+    """Return under `title` the figure whose own title begins with `first`."""
+    return {title: next(figure for name, figure in _figures(result).items() if name.startswith(first))}
 
 
 def _map(order: str, words: str) -> Figures:
@@ -109,7 +110,7 @@ def _energy_by_operand() -> Figures:
 
 
 def _pareto() -> Figures:
-    front = oc.pareto(oc.load_network("lenet5", bits=8), "simba", axes=("energy", "latency"), time_limit=90)
+    front = oc.pareto(oc.load_network("lenet5", bits=8), "simba", time_limit=90)
     return {f"Pareto front of LeNet-5 on simba: {name}": figure for name, figure in _figures(front).items()}
 
 
@@ -138,11 +139,11 @@ DRAWN: Final[Mapping[str, Callable[[], Figures]]] = {
     "memory_map_after": lambda: _map("free", "any order"),
     "footprint": _footprint,
     "timeline": _timeline,
-    "schedule_timeline": lambda: _one(scheduled(), "Timeline"),
-    "energy_breakdown": lambda: _one(scheduled(), "Energy"),
-    "layer_energy": lambda: _one(mapped(), "Energy"),
+    "schedule_timeline": lambda: _one(scheduled(), "Timeline", "LeNet-5 on simba: timeline of the schedule"),
+    "energy_breakdown": lambda: _one(scheduled(), "Energy", "LeNet-5 on simba: energy by memory and cause"),
+    "layer_energy": lambda: _one(mapped(), "Energy", "ResNet-18 on simba: energy by memory"),
     "layer_energy_by_operand": _energy_by_operand,
-    "layer_cycles": lambda: _one(mapped(), "Cycle"),
+    "layer_cycles": lambda: _one(mapped(), "Cycle", "ResNet-18 on simba: cycle breakdown"),
     "roofline": _roofline,
     "fused_groups": lambda: {"Fused groups of FSRCNN": network(_details(fused()))},
     "fused_energy": lambda: {"FSRCNN on meta-prototype-df: energy by cause": energy_by_cause(_details(fused()))},

@@ -14,7 +14,7 @@ from onchip.reports.shared.figures import Json, clipped, ticks
 from onchip.reports.shared.page import asset
 
 WIDTH: Final = 860
-LEFT, RIGHT, BOTTOM, GAP = 108, 16, 44, 20
+LEFT, RIGHT, BOTTOM, GAP = 108, 32, 44, 20
 PLOT_HEIGHT, LANE_HEIGHT = 210, 26
 LETTER: Final = 6.2
 """Mean width of a letter in pixels."""

@@ -35,8 +35,8 @@ def latency_rows(parts: LatencyParts) -> Iterator[tuple[str, str]]:
 
 
 def latency_words(parts: LatencyParts) -> str:
-    """Return all parts in one line."""
-    return ", ".join(f"{PART_WORDS[name]} {cycles:,}" for name, cycles in parts.by_name.items())
+    """Return the parts that are not zero in one line."""
+    return ", ".join(f"{PART_WORDS[name]} {cycles:,}" for name, cycles in parts.by_name.items() if cycles)
 
 
 def activity_object(activity: Activity, *, has_dram_turns: bool = True) -> dict[str, object]:
