@@ -211,10 +211,8 @@ class CapacityOutcome:
         unit, last = self.problem.objective.unit, self.steps[-1].first
         ends = [step.last + 1 if step.last is not None else round(1.1 * last) for step in self.steps]
         edges = [edge for step, end in zip(self.steps, ends, strict=True) for edge in (step.first, end)]
-        values, bounds = (
-            [value for one in column for value in (one, one)]
-            for column in ([step.value for step in self.steps], [step.lower_bound for step in self.steps])
-        )
+        values = [step.value for step in self.steps for _ in range(2)]
+        bounds = [step.lower_bound for step in self.steps for _ in range(2)]
         known = [(edge, value) for edge, value in zip(edges, values, strict=True) if value is not None]
         curve = trace("lines", self.value_name, [one for one, _ in known], [one for _, one in known], "accent")
         bound = trace("lines", "lower bound", edges, bounds, "bound", line={"dash": "dot"})
