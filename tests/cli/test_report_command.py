@@ -41,7 +41,7 @@ def test_compare_draws_the_baselines_in_both_orders(
     page = tmp_path / "report.html"
     assert onchip("report", planned, diamond, "-o", page, "--compare").code == 0
 
-    rows = facts_of(page.read_text())["figures"]["traffic-plot"]["traces"][0]["y"]
+    rows = facts_of(page.read_text())["figures"]["traffic-plot"]["traces"][0]["x"]
     orders = ("given order", "min-peak order")
     assert rows == ["this plan", *(f"{method}, {order}" for method in ("belady", "greedy") for order in orders)]
 

@@ -44,7 +44,7 @@ def test_the_page_of_a_file_says_what_the_search_said(onchip: Program, tmp_path:
     shown, found = answer_of(page), json.loads(json.dumps(schedule_object(outcome(in_tiles=in_tiles))))
     assert shown["stopped_by"] is None
     assert {**shown, **dict.fromkeys(ABOUT_THE_SEARCH)} == {**found, **dict.fromkeys(ABOUT_THE_SEARCH)}
-    assert "as its file claims" in page.read_text()
+    assert "claimed by the file" in page.read_text()
 
 
 def test_a_schedule_that_claims_nothing_is_shown_with_the_bound_over_everything(
@@ -60,7 +60,7 @@ def test_a_schedule_that_claims_nothing_is_shown_with_the_bound_over_everything(
     assert set(shown["space"].values()) == {"any"}
     assert shown["energy_pj"] == claimed["energy_pj"]
     assert 0 < shown["lower_bound"] <= claimed["lower_bound"]
-    assert "its file claims nothing" in page.read_text()
+    assert "no claim in the file" in page.read_text()
 
 
 def test_a_page_of_an_illegal_schedule_is_not_drawn(onchip: Program, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.program import Began, Residency
 from onchip.arch.memory import Memory
-from onchip.reports.shared.figures import DrawnResidencies, Json, MemoryMap, memory_title
+from onchip.reports.shared.figures import DrawnResidencies, Json, ResidencyMap, memory_title
 
 if TYPE_CHECKING:
     from onchip.answer.problem import Problem
@@ -45,7 +45,7 @@ def packing_figures(outcome: PackingOutcome | OverflowOutcome) -> dict[str, Json
     ]
     capacity_bytes = getattr(outcome, "capacity_bytes", outcome.problem.capacity_bytes)  # None: as large as needed
     top = capacity_bytes or max((one.end_bytes for one in placed), default=0) or 1
-    drawn = MemoryMap(Memory("arena", top), len(outcome.problem.steps), placed, lambda _: "activation")
+    drawn = ResidencyMap(Memory("arena", top), len(outcome.problem.steps), placed, lambda _: "activation")
     return {f"Packing of {len(placed):,} buffers": drawn.figure()}
 
 

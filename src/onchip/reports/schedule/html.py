@@ -151,7 +151,7 @@ def cards(outcome: ScheduleOutcome, figures: ScheduleFigures) -> tuple[Card, ...
     capacities = {level.memory.name: level.memory.capacity_bytes for level in outcome.accelerator.levels}
     energy = "-" if figures.stated_energy_fj is None else amount(figures.stated_energy_fj, "fJ").partition(" (")[0]
     return (
-        Card("Status", str(result.status), f"objective: {outcome.objective}", tone),
+        Card("Status", str(result.status), _origin(outcome), tone),
         bound_card(result.lower_bound, unit, result.gap),
         Card("Energy", short_energy(figures.energy_pj), energy),
         Card("Latency", short_amount(cycles, "cycles"), f"{cycles:,} cycles"),
@@ -164,6 +164,15 @@ def cards(outcome: ScheduleOutcome, figures: ScheduleFigures) -> tuple[Card, ...
             for name, one in figures.memories.items()
         ),
     )
+
+
+def _origin(outcome: ScheduleOutcome) -> str:
+    """Return the objective and, for a schedule of a file, the origin of its status."""
+    objective = f"objective: {outcome.objective}"
+    if not outcome.is_from_file:
+        return objective
+    is_claimed = outcome.document is not None and outcome.document.claim is not None
+    return f"{objective}, {'claimed by the file' if is_claimed else 'no claim in the file'}"
 
 
 def summary_rows(outcome: ScheduleOutcome, typed: str) -> list[tuple[str, str]]:
@@ -249,14 +258,14 @@ class DrawnSchedule:
 
     @cached_property
     def figures(self) -> ScheduleFigures:
-        """Figures of the schedule."""
+        """Energy, latency, traffic and timeline of the schedule; raises InternalError without one."""
         if self.outcome.figures is None:
             raise InternalError("there is no schedule to draw", place="report")
         return self.outcome.figures
 
     @cached_property
     def history(self) -> ScheduleHistory:
-        """The memories while the schedule runs."""
+        """The memories while the schedule runs; raises InternalError without a schedule."""
         document, tiles = self.outcome.document, self.outcome.tiles
         if document is None or tiles is None:
             raise InternalError("there is no schedule to draw", place="report")

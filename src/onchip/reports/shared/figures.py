@@ -175,7 +175,7 @@ def residency_kind(role: str, began: Began) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryMap:
+class ResidencyMap:
     """The residencies of one memory over `steps`; `kind_of` gives the kind of a residency."""
 
     memory: Memory
@@ -321,9 +321,9 @@ class DrawnResidencies:
         """Return the kind of a residency that decides its colour."""
         return residency_kind(self.role_of(one.tensor), one.began)
 
-    def map(self, memory: Memory) -> MemoryMap:
+    def map(self, memory: Memory) -> ResidencyMap:
         """Return the map of a memory."""
-        return MemoryMap(memory, len(self.operators), self.residencies, self.kind_of)
+        return ResidencyMap(memory, len(self.operators), self.residencies, self.kind_of)
 
     def figure(self, memory: Memory) -> Json:
         """Return the memory map, in cells if the memory is coarse."""
