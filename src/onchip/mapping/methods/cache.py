@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import warnings
 from dataclasses import dataclass, replace
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from math import inf, isclose, isfinite
@@ -133,12 +134,16 @@ class MappingCache:
         return self.folder / "mappings"
 
 
-def _key(method: str, problem: LayerProblem, objective: MappingObjective) -> str:
+@cache
+def _release() -> str:
     try:
-        release = version("onchip")
+        return version("onchip")
     except PackageNotFoundError:
-        release = "unreleased"
-    parts = [release, str(MODEL_VERSION), method, str(objective), repr(problem)]
+        return "unreleased"
+
+
+def _key(method: str, problem: LayerProblem, objective: MappingObjective) -> str:
+    parts = [_release(), str(MODEL_VERSION), method, str(objective), repr(problem)]
     if leaves_something_out(problem.levels, problem.layer):  # older results kept every operand everywhere
         parts.append("without memories that have no room for an element")
     return sha256("\n".join(parts).encode()).hexdigest()

@@ -134,7 +134,11 @@ class ExactMapper:
         """Return the best mapping; `start` is a mapping to improve on."""
         if start is not None:
             self._begin_with(start)
-        run_watched(self._work, self._stop, self.run, self._report)
+        if self.most_work < UNLIMITED:  # ends within milliseconds, as long as it takes to start a thread
+            self._work()
+            self._report()
+        else:
+            run_watched(self._work, self._stop, self.run, self._report)
         return self._ended()
 
     def go_on(self, turn: Run, nodes: float) -> bool:

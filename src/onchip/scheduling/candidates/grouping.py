@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import Operand
+from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.ops.fusable import pixels_in_tiles
+from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import multiplies_matrices
 from onchip.scheduling.fronts.stack_front import (
     Operators,
@@ -33,6 +36,9 @@ from onchip.search.budget.limits import Run
 from onchip.transform.groups.tile_graph import part_of_network
 
 
+Structure: TypeAlias = str
+
+
 @dataclass(slots=True)
 class Grouper:
     """The choice of fused groups, starting from the schedule `alone`, which runs operator by operator."""
@@ -40,6 +46,7 @@ class Grouper:
     maker: AttemptMaker
     alone: ScheduleAttempt
     fronts: dict[Operators, StackFront] = field(default_factory=dict, init=False)
+    _known: dict[Structure, StackFront] = field(default_factory=dict, init=False)
     _memory: str | None = field(init=False)
     """The largest memory that holds feature maps, in which groups keep theirs."""
     _written: Mapping[str, Sequence[str]] = field(init=False)
@@ -147,7 +154,7 @@ class Grouper:
             yield tuple(block)
 
     def _look(self, operators: Operators, run: Run) -> None:
-        """Compose operators as one group, in ever smaller tiles until the price stops falling.
+        """Find the front of operators as one group.
 
         A group of which all inner maps are on chip anyway is left out: it can save little.
         """
@@ -155,7 +162,23 @@ class Grouper:
             return
         if not self._streamed.intersection(name for one in operators[:-1] for name in self._written[one]):
             return
+        structure = self._structure(operators)
+        if structure in self._known:
+            front = self._front_like(operators, self._known[structure])
+        else:
+            front = self._composed(operators, run)
+            if run.stop is None:
+                self._known[structure] = front
+        if front.options:
+            self.fronts[operators] = front
+
+    def _composed(self, operators: Operators, run: Run) -> StackFront:
+        """Return the front of a group, in ever smaller tiles until the price stops falling."""
         front, best = StackFront(), None
+        try:
+            fusable_of(part_of_network(self.maker.question.network, operators))
+        except InputError:  # no tiling of these operators runs
+            return front
         prices = self._prices
         for tiling in self._tilings(operators):
             if run.stop is not None:
@@ -168,8 +191,29 @@ class Grouper:
             if price is not None and best is not None and price >= best:
                 break
             best = best if price is None else price
-        if front.options:
-            self.fronts[operators] = front
+        return front
+
+    def _structure(self, operators: Operators) -> Structure:
+        """Return a key that groups share if they differ in names alone, and so have the same cost."""
+        network, views, number = self.maker.question.network, self.maker.question.views, dict[str, int]()
+        every: list[object] = []
+        for name in operators:
+            one = network.operator[name]
+            tensors = [network.tensor[each] for each in (*one.inputs, *one.parameters, *one.outputs)]
+            places = [number.setdefault(each.name, len(number)) for each in tensors]
+            kinds = [(each.shape, each.bits, each.size_bytes, each.role is Role.PARAMETER) for each in tensors]
+            every += [one.kind, sorted(one.attributes.items()), one.in_place, one.workspace_bytes, one.stated]
+            every += [name in views, len(one.inputs), len(one.outputs), places, kinds]
+        return repr(every)
+
+    def _front_like(self, operators: Operators, known: StackFront) -> StackFront:
+        """Return the front of a group from that of a group with the same structure."""
+        options = list[StackOption]()
+        for option in known.options:
+            stack = ScheduledStack(operators, option.stack.tiling)
+            like = zip(self._inside(option.stack), self._inside(stack), strict=True)
+            options += [StackOption(stack, own, option.figures) for one, own in like if one == option.places]
+        return StackFront(tuple(options))
 
     def _alone(self, stack: ScheduledStack, places: Places, run: Run) -> StackOption | None:
         """Return the group's cost as a separate network; None if it is illegal or has no mappings."""

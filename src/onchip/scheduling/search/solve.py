@@ -84,7 +84,7 @@ class ScheduleParams:
     share_of_residencies: float = 0.3
     share_of_best_residencies: float = 0.6
     share_of_plan: float = 0.1
-    share_of_blocks: float = 0.4
+    share_of_blocks: float = 0.6
     share_of_groups: float = 0.6
     share_of_others: float = 0.2
     share_of_move: float = 0.3
