@@ -35,8 +35,8 @@ from onchip.scheduling.program.places import Places, StackMap
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tile_graph import part_of_network
 
-
 Structure: TypeAlias = str
+"""Description of a group without names: groups with the same one have the same cost."""
 
 
 @dataclass(slots=True)
@@ -194,7 +194,7 @@ class Grouper:
         return front
 
     def _structure(self, operators: Operators) -> Structure:
-        """Return a key that groups share if they differ in names alone, and so have the same cost."""
+        """Return the description of a group in which tensors have numbers in place of names."""
         network, views, number = self.maker.question.network, self.maker.question.views, dict[str, int]()
         every: list[object] = []
         for name in operators:
