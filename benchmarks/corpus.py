@@ -4,7 +4,7 @@
                                 [--json FILE] [--page FILE]
 
 Each model goes through the commands that a user would type, each a process of its own: `info`, once more with what its
-one error asks for; `plan` at M_R, `check`, `run`; `map`, `fuse`, `plan --split auto` at 256 KiB, `schedule` on two
+one error asks for; `plan` at M_R, `check`, `run`; `map`, `fuse`, `plan --tiles auto` at 256 KiB, `schedule` on two
 accelerators. What is refused stands in the row with its line. Models in wheels are fetched into FOLDER, once; what has
 a row in FILE is not measured again, but for levels that it lacks.
 """
@@ -117,7 +117,7 @@ def _plan(row: CorpusRow, network: Sequence[str], seconds: float, folder: Path) 
 
 
 LEVELS: Final[Mapping[str, tuple[str, ...]]] = {
-    "split": ("plan", "--sram", SPLIT_AT, "--split", "auto"),
+    "split": ("plan", "--sram", SPLIT_AT, "--tiles", "auto"),
     "map": ("map", "--accelerator", SCHEDULED_ON[0]),
     "fuse": ("fuse", "--accelerator", FUSED_ON),
     **{f"schedule {each}": ("schedule", "--accelerator", each) for each in SCHEDULED_ON},

@@ -30,10 +30,11 @@ from thesis.published import (
     TABLE_7_1,
 )
 
-from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count, Order, Problem
 from onchip.api.networks import fitted_to_scratchpads, read_network
 from onchip.api.plan import plan_problem
+from onchip.api.plan_tilings import tiled_one_by_one
 from onchip.api.time_plan import timeline_of
 from onchip.arch.memory import Memory
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -79,12 +80,14 @@ def problem_of(network: str, tensors: str, size_kb: int, order: Order) -> Proble
     """Return the problem to plan."""
     reading = Reading(count=Count.ALL, granularity=Granularity.RAW)
     if size_kb:
-        capped = replace(reading, cap_tensors=True)
-        reading = capped if tensors == "capped" else replace(reading, split=Split.AUTO)
+        reading = replace(reading, cap_tensors=tensors == "capped")
     graph = read_network(network, reading)
     capacity_bytes = size_kb * 1024 or sum(tensor.size_bytes for tensor in graph.tensors)
     memories = tuple(Memory(name, capacity_bytes) for name in SCRATCHPADS)
-    return fitted_to_scratchpads(Problem(graph, memories, order=order, count=Count.ALL), network, reading)
+    problem = Problem(graph, memories, order=order, count=Count.ALL)
+    if reading.cap_tensors or not size_kb:
+        return fitted_to_scratchpads(problem, network, reading)
+    return tiled_one_by_one(problem, network, reading).problem
 
 
 def row_of(problem: Problem, network: str, tensors: str, size_kb: int, method: str) -> Row:

@@ -36,7 +36,7 @@ from onchip.commands.started import verb_begins
 from onchip.commands.sweep import SweepOptions, sweep_command
 from onchip.commands.verb import add_verb
 from onchip.commands.warned import warnings_said_once
-from onchip.errors import InputError, InternalError, OnchipError, OpenDimensionsError, UnsplitError, UsageError
+from onchip.errors import InputError, InternalError, OnchipError, OpenDimensionsError, UntiledError, UsageError
 from onchip.reports.shared.output import stream_error, write, write_error, write_line
 from onchip.search.strategy.start import StoppedError
 
@@ -146,14 +146,14 @@ def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
         return _end_of_defect(error, arguments)
     if isinstance(refusal, OpenDimensionsError):
         return _end_of_question(refusal, arguments)
-    more = _what_does_not_fit(refusal) if isinstance(refusal, UnsplitError) else {}
+    more = _what_does_not_fit(refusal) if isinstance(refusal, UntiledError) else {}
     write_error(refusal, as_json="--json" in arguments, more=more)
     for options in refusal.try_next if isinstance(refusal, UsageError) else ():
         write_line(f"  try: onchip {shlex.join(arguments)} {options}")
     return code_of_refusal(refusal)
 
 
-def _what_does_not_fit(error: UnsplitError) -> dict[str, object]:
+def _what_does_not_fit(error: UntiledError) -> dict[str, object]:
     return {
         "status": Status.INFEASIBLE if error.is_proven else Status.UNKNOWN,
         "operator": error.operator,

@@ -96,10 +96,10 @@ class OpenDimensionsError(GraphError):
         self.options = options
 
 
-class UnsplitError(GraphError):
-    """A network with an operator that does not fit in memory in any split (proven), or for which none was found.
+class UntiledError(GraphError):
+    """A network with an operator that does not fit in memory in any tiling (proven), or for which none was found.
 
-    `smallest_part_bytes` is the size of its smallest part, or None if it is unknown.
+    `smallest_part_bytes` is the size of its smallest tile, or None if it is unknown.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class UnsplitError(GraphError):
 
     @property
     def excess_bytes(self) -> int:
-        """Number of additional bytes that the smallest part requires, or 0 if it fits alone."""
+        """Number of additional bytes that the smallest tile requires, or 0 if it fits alone."""
         least = self.need_bytes if self.smallest_part_bytes is None else self.smallest_part_bytes
         return max(least - self.capacity_bytes, 0)
 

@@ -6,7 +6,6 @@ from math import ceil
 
 import pytest
 
-from onchip.answer.document import Split
 from onchip.api.durations import cycles_by_mapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -15,8 +14,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.mac_count import MacCount
-from onchip.scheduling.candidates.split import split_operators
 from onchip.search.budget.limits import Run
+from support.in_tiles import tiled_to_fit
 from support.tiled import problem_of
 
 UNITS = 4
@@ -68,7 +67,7 @@ def test_no_operator_takes_less_than_its_work_over_the_array(graph: Graph) -> No
 def test_tiles_take_no_less_than_what_they_are_tiles_of(graph: Graph, share: int) -> None:
     """Rounding adds less than a cycle per tile, without the moves between tiles."""
     need = sum(tensor.size_bytes for tensor in graph.tensors)
-    tiles = split_operators(problem_of(graph, need // share), Split.AUTO)
+    tiles = tiled_to_fit(problem_of(graph, need // share))
     found = cycles_by_mapping(tiles, ONE, Run())
     own = [found[one.name] for one in tiles.operators if one.tile is not None and one.tile.operator == "op"]
     assert len(own) > 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from onchip.api.plan import Request, plan_network
 from onchip.api.plan_tilings import THIS_TILING, WHOLE_OPERATORS
 from onchip.api.run_plan import run_plan
 from onchip.api.target import Target
-from onchip.errors import UnsplitError, UsageError
+from onchip.errors import UntiledError
 from onchip.formats.own.graph_json import write_graph
 from onchip.formats.own.plan_json import write_plan
 from onchip.reports.program.outcome import Outcome
@@ -76,7 +78,7 @@ def test_the_least_arena_of_a_tiling_is_not_claimed_to_be_that_of_all(network: P
 
 
 def test_a_scratchpad_smaller_than_the_smallest_part_is_proven_infeasible(network: Path) -> None:
-    with pytest.raises(UnsplitError) as refused:
+    with pytest.raises(UntiledError) as refused:
         planned(network, 9)
     assert refused.value.is_proven
 
@@ -92,10 +94,24 @@ def test_a_plan_file_records_its_tiles(network: Path, objective: Objective, tmp_
     assert check.sha256 == outcome.document.graph.sha256
 
 
-def test_tiles_need_an_order_of_their_own(network: Path) -> None:
-    request = Request(str(network), Reading(), Target(WHOLE_NEED), order=Order.GIVEN, tiles=TilesOption.AUTO)
-    with pytest.raises(UsageError, match="the order of the tiles is searched"):
-        plan_network(request)
+def test_in_the_given_order_the_tiles_of_an_operator_follow_one_another(network: Path, tmp_path: Path) -> None:
+    asked = Request(str(network), Reading(), Target(WHOLE_NEED // 2), order=Order.GIVEN, tiles=TilesOption.AUTO)
+    outcome, file = plan_network(asked), tmp_path / "plan.json"
+    names = [one.name if one.tile is None else one.tile.operator for one in outcome.problem.graph.operators]
+    assert len(names) > len(set(names))
+    assert [name for name, _ in groupby(names)] == list(dict.fromkeys(names))
+    assert outcome.document is not None
+    write_plan(outcome.document, file)
+    assert check_plan(file, str(network), Target(), {}).verdict.is_legal
+
+
+def test_several_scratchpads_have_operators_tiled_one_by_one(tmp_path: Path) -> None:
+    asked = Request("lenet5", target=Target(accelerator="nvdla-like@32KiB"), tiles=TilesOption.AUTO)
+    outcome, file = plan_network(replace(asked, reading=Reading(count=Count.ALL))), tmp_path / "plan.json"
+    assert outcome.document is not None
+    assert outcome.document.reading.tiles
+    write_plan(outcome.document, file)
+    assert check_plan(file, "lenet5", Target(), {}).verdict.is_legal
 
 
 @pytest.mark.parametrize("count", list(Count))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Count, Objective
 from onchip.api.plan import Request
 from onchip.api.target import Target
@@ -74,8 +75,8 @@ def test_a_plan_of_other_shapes_or_of_parts_of_operators_is_refused(tmp_path: Pa
     operators = [TfliteOperator("CONV_2D", ["x", "w", ""], ["y"], ("Conv2DOptions", {"StrideW": 1, "StrideH": 1}))]
     tensors = [int8("x", 1, 16, 16, 8), int8_constant("w", Random(0), 8, 1, 1, 8), int8("y", 1, 16, 16, 8)]
     network(tensors, operators, ["x"], ["y"]).write(model)
-    split = Request(str(model), replace(RAW, split=Split.AUTO), Target(sram=2048))
-    assert "cannot obey its split" in refused(planned(model, split), model)
+    tiled = Request(str(model), RAW, Target(sram=2048), tiles=TilesOption.AUTO)
+    assert "cannot obey its tiles" in refused(planned(model, tiled), model)
 
 
 def test_a_model_that_would_hold_an_illegal_plan_is_not_written(

@@ -154,15 +154,15 @@ def test_what_is_no_answer_is_not_taken_for_one_of_another_kind(
         assert ended.err.startswith(f"onchip: {other}: ")
 
 
-def test_a_network_that_is_split_is_the_same_read_in_another_way(onchip: Program, tmp_path: Path) -> None:
+def test_a_network_in_tiles_is_the_same_read_in_another_way(onchip: Program, tmp_path: Path) -> None:
     whole, split, other = (tmp_path / f"{name}.json" for name in ("whole", "split", "other"))
     for path, words in (
         (whole, ("lenet5", "--sram", "80128")),
-        (split, ("lenet5", "--sram", "64KiB", "--split", "auto")),
+        (split, ("lenet5", "--sram", "64KiB", "--tiles", "auto")),
         (other, ("minerva", "--sram", "1MiB")),
     ):
         assert onchip("plan", *words, "-o", path).code == 0
-    assert onchip("diff", whole, split, "--json").json["notes"] == ["their network is read in different ways: split"]
+    assert onchip("diff", whole, split, "--json").json["notes"] == ["their network is read in different ways: tiles"]
     assert onchip("diff", whole, other, "--json").json["notes"] == ["they are of different networks"]
 
 

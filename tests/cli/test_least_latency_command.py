@@ -252,7 +252,7 @@ def test_tiles_of_what_does_not_fit_are_timed_run_and_explained_as_the_plan_says
 ) -> None:
     """Only mappings give the time of a tile on an array whose dimensions are no loops of a layer."""
     plan = tmp_path / "plan.json"
-    asked = ("--accelerator", "simba@4KiB", "--count", "activations", "--bits", 8, "--split", "auto", "-o", plan)
+    asked = ("--accelerator", "simba@4KiB", "--count", "activations", "--bits", 8, "--tiles", "auto", "-o", plan)
     found = onchip("plan", "lenet5", *asked, "--objective", "latency", "--time-limit", 20, "--json")
     assert found.code == 0, found.err
     assert any("#" in name for name in json.loads(plan.read_text())["durations"]["cycles"])

@@ -12,7 +12,7 @@ from support.diamond import Program
 MAP = (1, 4, 8, 8)
 NOTHING, A_PARAMETER, A_SCALAR = "nothing", "a parameter", "a scalar"
 VERBS = {
-    "plan": "--sram m_r --count all --split always",
+    "plan": "--sram m_r --count all --tiles auto",
     "map": "--accelerator simba --time-limit 0.5 --no-cache",
     "fuse": "--accelerator simba --time-limit 0.5 --no-cache",
     "schedule": "--accelerator simba --time-limit 0.5 --no-cache",

@@ -12,7 +12,7 @@ from support.diamond import Program
 from support.several import LINKED
 
 LENET = ("lenet5", "--bits", "8", "--accelerator", LINKED)
-STATIC = ("minerva", "--bits", "8", "--count", "all", "--split", "auto", "--accelerator", "nvdla-like")
+STATIC = ("minerva", "--bits", "8", "--count", "all", "--tiles", "auto", "--accelerator", "nvdla-like")
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def test_what_has_to_go_through_dram_is_explained_as_that(onchip: Program, tmp_p
 
 def test_a_plan_in_tiles_is_timed_with_the_operators_multiply_accumulates(onchip: Program, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
-    asked = ("plan", "lenet5", "--accelerator", "hifi4-like", "--split", "auto", "--method", "onsram")
+    asked = ("plan", "lenet5", "--accelerator", "hifi4-like", "--tiles", "auto", "--method", "onsram")
     assert onchip(*asked, "-o", plan).code == 0
     assert '"conv1#1"' in plan.read_text()
 

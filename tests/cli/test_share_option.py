@@ -35,7 +35,7 @@ def test_resnet50_at_what_an_addition_in_place_needs(onchip: Program, tmp_path: 
 @pytest.mark.slow
 def test_tiles_share_bytes_too(onchip: Program, tmp_path: Path) -> None:
     plan = tmp_path / "tiled.json"
-    asked = (*RESNET50, "--sram", 900_000, "--split", "auto", "--time-limit", 20)
+    asked = (*RESNET50, "--sram", 900_000, "--tiles", "auto", "--time-limit", 20)
     apart = onchip(*asked, "--json").json
     found = onchip(*asked, "--share", "all", "--json", "-o", plan).json
     assert found["objective_value"] <= apart["objective_value"]

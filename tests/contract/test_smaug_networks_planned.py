@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
 from onchip.api.kernels import RunValues, kernels_of, network_inputs
 from onchip.api.networks import fitted_to_scratchpads, read_network
 from onchip.api.plan import plan_problem
+from onchip.api.plan_tilings import tiled_one_by_one
 from onchip.arch.memory import Memory
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.search.budget.limits import Limits
@@ -28,14 +29,16 @@ NETWORKS = (
 )
 SMALL = ("lenet5", "lstm", "minerva", "smaug_cnn")
 CAPPED = Reading(count=Count.ALL, granularity=Granularity.RAW, cap_tensors=True)
-TILED = Reading(count=Count.ALL, split=Split.AUTO)
+TILED = Reading(count=Count.ALL)
 RESNET_AT_32_KIB = 1_310_720
 
 
 def problem_of(network: str, reading: Reading, size_kib: int, order: Order = Order.GIVEN) -> Problem:
     memories = tuple(Memory(f"s{index}", size_kib * 1024) for index in range(3))
     problem = Problem(read_network(network, reading), memories, order=order, count=reading.count)
-    return fitted_to_scratchpads(problem, network, reading)
+    if reading.cap_tensors:
+        return fitted_to_scratchpads(problem, network, reading)
+    return tiled_one_by_one(problem, network, reading).problem
 
 
 @pytest.mark.parametrize("size_kib", [32, 512])

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from onchip.answer.document import Claim, PlanDocument, Reading, Source, Split
+from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute
 from onchip.api.networks import read_network
@@ -21,7 +21,7 @@ from onchip.errors import InputError
 from onchip.formats.onnx.metadata import metadata_of, model_with_metadata
 from onchip.formats.own.plan_json import read_plan
 from onchip.ir.graph import Graph
-from onchip.scheduling.candidates.split import split_operators
+from support.in_tiles import tiled_to_fit
 from support.onnx_networks import make_node, model, value
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -181,10 +181,10 @@ def test_external_data_that_are_missing_already_are_no_hindrance(external: Path,
 def test_tiles_name_the_nodes_of_their_operator_and_the_region_that_each_writes(path: Path, tmp_path: Path) -> None:
     whole = read_network(str(path))
     memory = Memory("sram", 2 * 64 + 48, holds=(Operand.OUTPUT, Operand.INPUT))
-    graph = split_operators(Problem(whole, (memory,)), Split.AUTO, is_model=True)
+    graph = tiled_to_fit(Problem(whole, (memory,)), is_model=True)
     result = plan_problem(Problem(graph, (memory,)))
     assert result.answer is not None
-    document = PlanDocument(Source(graph.name), Source("sram"), Reading(split=Split.AUTO), result.answer)
+    document = PlanDocument(Source(graph.name), Source("sram"), Reading(), result.answer)
     found = metadata_of(document, graph)
 
     steps = [step for step in json.loads(found["onchip.order"]) if step["operator"].startswith("join#")]

@@ -143,5 +143,5 @@ def test_tiles_of_windows_that_begin_inside_give_the_right_values(
     onnx.save(model(nodes, [value("x", [1, 3, 8, 10])], ["y"], weights, opset=22), path)
     schedule_check_and_run(onchip, path, tmp_path, "simba", "--objective", "traffic", "--time-limit", "5")
     plan = tmp_path / "plan.json"
-    assert onchip("plan", path, "--split", "always", "--sram", "1KiB", "-o", plan).code == 0
+    assert onchip("plan", path, "--tiles", "auto", "--sram", "1KiB", "-o", plan).code == 0
     assert onchip("run", plan, path).code == 0

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Source, Split
+from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Source
 from onchip.answer.problem import Count, Objective, Placement, Problem, Rate, Recomputation, Recompute, Transfers
 from onchip.answer.program import Copy, Plan
 from onchip.answer.result import Status
@@ -37,7 +37,6 @@ READINGS = st.builds(
     st.dictionaries(ANY_TEXT, POSITIVE, max_size=2),
     st.sampled_from(Granularity),
     st.sampled_from(Count),
-    st.sampled_from(Split),
 )
 DOCUMENTS = st.builds(
     PlanDocument,
@@ -53,7 +52,7 @@ DOCUMENTS = st.builds(
     placement=st.sampled_from(Placement),
 ).flatmap(lambda document: ways_of(document).map(lambda transfers: replace(document, transfers=transfers)))
 SEVERAL = """{"format": "onchip-plan", "version": 1, "graph": {"name": "g"}, "accelerator": {"name": "a"},
- "reading": {"bits": null, "dims": {}, "granularity": "fused", "count": "activations", "split": "never"},
+ "reading": {"bits": null, "dims": {}, "granularity": "fused", "count": "activations"},
  "memories": [
   {"name": "left", "capacity_bytes": 8, "alignment_bytes": 1, "holds": ["input", "weight"]},
   {"name": "right", "capacity_bytes": 8, "alignment_bytes": 1}],

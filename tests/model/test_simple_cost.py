@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.document import Split
 from onchip.answer.problem import Count, Problem
 from onchip.api.networks import read_network
 from onchip.arch.accelerator import Accelerator
@@ -24,8 +23,8 @@ from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.mac_count import MacCount, SimpleCost
 from onchip.ops.layers_of import layers_of_operator
-from onchip.scheduling.candidates.split import split_operators
-from support.tiled import Network, convolution, gemm, networks, problem_of
+from support.in_tiles import tiled_to_fit
+from support.tiled import Network, convolution, networks, problem_of
 from support.tiled_values import split_to_share
 
 ARRAY = ComputeArray({"K": 32, "C": 2, "OX": 4, "OY": 4})
@@ -155,7 +154,7 @@ def per_operator(graph: Graph, what: Callable[[Operator], int]) -> dict[str, int
 
 def in_tiles(problem: Problem) -> Graph:
     """Return the graph with some operators in tiles."""
-    graph = split_operators(problem, Split.AUTO)
+    graph = tiled_to_fit(problem)
     assert graph != problem.graph
     return graph
 
@@ -180,7 +179,7 @@ def test_tiles_of_a_transposed_convolution_add_up_to_it(share: float, groups: in
 def test_an_operator_s_tiles_multiply_and_visit_what_it_does(graph: Graph, twelfths: int, count: Count) -> None:
     most = max(sum(graph.tensor[name].size_bytes for name in (*one.reads, *one.outputs)) for one in graph.operators)
     try:
-        tiles = split_operators(problem_of(graph, max(1, most * twelfths // 12), count=count), Split.AUTO)
+        tiles = tiled_to_fit(problem_of(graph, max(1, most * twelfths // 12), count=count))
     except GraphError:
         return
     assert per_operator(tiles, MacCount(tiles).macs) == per_operator(graph, MacCount(graph).macs)
@@ -199,23 +198,6 @@ def test_tiles_of_bundled_networks_multiply_what_the_networks_do(network: str, c
     sums = per_operator(tiles, MacCount(tiles).macs)
 
     assert sums == per_operator(graph, MacCount(graph).macs)
-
-
-def test_a_sum_in_parts_has_the_loops_of_each_part() -> None:
-    network = Network(bits=8)
-    gemm(network, network.input(1, 4, 2, 3), 5)
-    tiles = in_tiles(problem_of(network.graph(), 41))
-    count = MacCount(tiles)
-
-    depths = [(count.loops(operator) or {})["C"] for operator in tiles.operators]
-
-    # Feature maps are cut into tiles of six channels; five columns of a weight, six features and the sums fit.
-    assert all(depth % 6 == 0 for depth in depths)
-    assert {one.tile.part for one in tiles.operators if one.tile is not None} >= {
-        "start",
-        "end",
-    }
-    assert sum(map(count.macs, tiles.operators)) == 24 * 5
 
 
 def test_a_tile_of_some_groups_has_these_groups() -> None:

@@ -11,7 +11,6 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from onchip.answer.bindings import Bindings
-from onchip.answer.document import Split
 from onchip.answer.problem import Problem
 from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
@@ -21,11 +20,11 @@ from onchip.ir.tile import Region
 from onchip.model.capacity.bounds import greatest_need
 from onchip.ops.entries import geometry_of
 from onchip.ops.pointwise import PLACED
-from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.machine import run_in_given_order
 from onchip.transform.slices.bands import Bytes, bytes_of_region
+from support.in_tiles import tiled_to_fit
 from support.onnx_networks import integers, make_node, model, value
 from support.tiled_values import whole_tensor_differences
 
@@ -98,7 +97,7 @@ def in_tiles(whole: Graph, share: float, *, is_model: bool) -> Graph:
     """Split for a scratchpad with this share of the network's need."""
     need = greatest_need(Problem(whole, (Memory("sram", 2**40),))).need_bytes
     problem = Problem(whole, (Memory("sram", int(share * need)),))
-    tiled = split_operators(problem, Split.AUTO, is_model=is_model)
+    tiled = tiled_to_fit(problem, is_model=is_model)
     assert sum(one.tile is not None for one in tiled.operators) > 1
     return tiled
 

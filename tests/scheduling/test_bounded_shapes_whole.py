@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto
 
-from onchip.answer.document import Split
+from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
 from onchip.api.networks import read_network
+from onchip.api.plan_tilings import tiled_one_by_one
 from onchip.arch.memory import Memory
-from onchip.errors import UnsplitError
+from onchip.errors import UntiledError
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import operator_need
 from onchip.ops.entries import geometry_of
-from onchip.scheduling.candidates.split import split_operators
+from support.in_tiles import tiled_to_fit
 from support.onnx_networks import make_node, model, value
 from support.tiled_values import difference_in_tiles
 
@@ -50,15 +51,15 @@ def test_what_reads_or_writes_a_bounded_shape_is_cut_along_no_axis(places: tuple
 
 
 def test_it_is_named_with_the_reason(places: tuple[Graph, Path]) -> None:
-    whole, _ = places
-    reason = "operator 'picked': no split of it fits: .* cut along no axis, as shapes are known only when it runs"
-    with pytest.raises(UnsplitError, match=reason):
-        split_operators(problem_of(whole, -1), Split.AUTO, is_model=True)
+    whole, path = places
+    reason = "operator 'picked': no tiling of it fits: .* cut along no axis, as shapes are known only when it runs"
+    with pytest.raises(UntiledError, match=reason):
+        tiled_one_by_one(problem_of(whole, -1), str(path), Reading())
 
 
 def test_operators_before_it_in_tiles_give_it_what_the_model_does(places: tuple[Graph, Path]) -> None:
     whole, path = places
-    tiled = split_operators(problem_of(whole, 0), Split.AUTO, is_model=True)
+    tiled = tiled_to_fit(problem_of(whole, 0), is_model=True)
     counts = [sum(one.kind == kind for one in tiled.operators) for kind in ("Sum", "Compress", "Neg")]
     assert counts[0] > 1
     assert counts[1:] == [1, 1]

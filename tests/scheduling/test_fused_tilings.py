@@ -18,9 +18,10 @@ from onchip.errors import GraphError
 from onchip.ir.graph import Graph
 from onchip.memory.spill.min_peak import peak_of_order
 from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.scheduling.tiles.bounds import least_peak_of_tilings
 from onchip.scheduling.tiles.group_tiles import FINEST, FusedGroup, FusedGroups
 from onchip.scheduling.tiles.search import groups_of_few_tiles, groups_of_least_peak, tile_sizes
-from onchip.scheduling.tiles.tilings import NetworkTiling, least_peak_of_tilings, tiling_of, tilings
+from onchip.scheduling.tiles.tilings import NetworkTiling, tiling_of, tilings
 from onchip.transform.slices.operators_in_tiles import counted_geometries, with_tiles
 from support.tiled import Network, convolution, gemm, networks, pool, problem_of
 

@@ -9,9 +9,9 @@ import pytest
 from onnx import numpy_helper
 from typer.testing import CliRunner
 
-from onchip.answer.document import Reading, Split
+from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
-from onchip.api.networks import fitted_to_scratchpads
+from onchip.api.plan_tilings import tiled_one_by_one
 from onchip.arch.memory import Memory
 from onchip.cli import app
 from onchip.errors import UsageError
@@ -19,7 +19,7 @@ from onchip.ir.graph import Graph, State
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.capacity.bounds import greatest_need
-from onchip.scheduling.candidates.split import split_operators
+from support.in_tiles import tiled_to_fit
 from support.onnx_networks import make_node, model, value
 
 MAP = (1, 4, 24, 6)
@@ -46,7 +46,7 @@ def convolution(source: str, output: str) -> Operator:
 
 def in_tiles(graph: Graph, capacity_bytes: int, alignment_bytes: int = 1) -> Graph:
     problem = Problem(graph, (Memory("sram", capacity_bytes, alignment_bytes),))
-    found = split_operators(problem, Split.AUTO)
+    found = tiled_to_fit(problem)
     assert greatest_need(Problem(found, problem.memories)).need_bytes <= capacity_bytes
     return found
 
@@ -70,15 +70,6 @@ def test_a_tile_overwrites_the_one_band_that_it_reads() -> None:
     assert all(state.in_place for state in in_tiles(alone, 300).states)
     own = network(convolution("old", "new"), in_place=True)
     assert not any(state.in_place for state in in_tiles(own, 500).states)
-
-
-@pytest.mark.slow
-def test_what_rounding_makes_too_large_is_not_cut_further() -> None:
-    """At 16 bytes a band, the cuts of both together are too many: the state is lost, and all fits as before."""
-    sizes = range(300, 900, 4)
-    kept = [len(in_tiles(OTHERWISE, size, 16).states) for size in sizes]
-    assert 0 in kept
-    assert max(kept) > 1
 
 
 def test_tensors_of_other_shapes_are_no_state_in_bands() -> None:
@@ -106,7 +97,7 @@ def test_runs_of_several_inferences_carry_a_state_in_bands_on_or_refuse(
         ]
         content = model(nodes, [value("x", MAP), value("old", shape)], ["z", "new"], [weights])
         Path("n.onnx").write_bytes(content.SerializeToString())
-        planned = ["plan", "n.onnx", "--state", "old=new", "--split", "auto", "--sram", "1856", "-o", "p.json"]
+        planned = ["plan", "n.onnx", "--state", "old=new", "--tiles", "auto", "--sram", "1856", "-o", "p.json"]
         asked = CliRunner().invoke(app, planned)
         assert asked.exit_code == 0, asked.output
         several = CliRunner().invoke(app, ["run", "p.json", "n.onnx", "--steps", "3"])
@@ -117,6 +108,6 @@ def test_runs_of_several_inferences_carry_a_state_in_bands_on_or_refuse(
 def test_operators_that_fit_with_their_state_in_place_are_not_cut() -> None:
     problem = Problem(ADDED, (Memory("sram", 2 * MAP_BYTES),))
     assert greatest_need(problem).need_bytes == 2 * MAP_BYTES
-    assert fitted_to_scratchpads(problem, "network.json", Reading(split=Split.AUTO)) == problem
+    assert tiled_one_by_one(problem, "network.json", Reading()).problem == problem
     smaller = Problem(ADDED, (Memory("sram", 2 * MAP_BYTES - 1),))
-    assert fitted_to_scratchpads(smaller, "network.json", Reading(split=Split.AUTO)) != smaller
+    assert tiled_one_by_one(smaller, "network.json", Reading()).problem != smaller

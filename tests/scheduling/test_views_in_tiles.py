@@ -10,7 +10,6 @@ import pytest
 from onnx import numpy_helper
 
 from onchip.answer.bindings import Bindings
-from onchip.answer.document import Split
 from onchip.answer.problem import Problem
 from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
@@ -18,10 +17,10 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import VIEWS
 from onchip.ir.tensor import Role
 from onchip.model.capacity.bounds import greatest_need
-from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.machine import run_in_given_order
+from support.in_tiles import tiled_to_fit
 from support.onnx_networks import integers, make_node, model, value
 from support.tiled_values import whole_tensor_differences
 
@@ -94,7 +93,7 @@ def in_tiles(whole: Graph, *, is_model: bool) -> Graph:
     """Split for as little as can be."""
     need = greatest_need(Problem(whole, (Memory("sram", 2**40),))).need_bytes
     problem = Problem(whole, (Memory("sram", int(0.7 * need)),))
-    tiled = split_operators(problem, Split.AUTO, is_model=is_model)
+    tiled = tiled_to_fit(problem, is_model=is_model)
     assert any(one.tile is not None and one.tile.operator == "op" for one in tiled.operators)
     return tiled
 

@@ -10,17 +10,19 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.document import Reading, Split
+from onchip.answer.document import Reading
+from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import Count
 from onchip.api.networks import read_network
 from onchip.errors import GraphError, InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.arithmetic import limbs, mixed, product_of_limbs
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
 from onchip.simulate.kernel_protocol import Bytes
+from onchip.transform.slices.operators_in_tiles import with_tiles
+from support.in_tiles import tiled_to_fit
 from support.series import HALVES, series
 from support.tiled import Attributes, Network, convolution, gemm, networks, problem_of, specialised
 from support.tiled_values import whole_tensor_differences
@@ -44,7 +46,7 @@ def test_tiles_give_the_values_of_the_whole(
     if data.draw(st.booleans()):
         problem = specialised(graph, capacities[0])
     try:
-        tiled = split_operators(problem, data.draw(st.sampled_from((Split.AUTO, Split.ALWAYS))))
+        tiled = tiled_to_fit(problem)
     except GraphError:
         assume(False)
         raise
@@ -54,7 +56,7 @@ def test_tiles_give_the_values_of_the_whole(
 @pytest.mark.parametrize("name", series(["minerva", "lenet5", "smaug_cnn", "vgg_cifar"], 3))
 def test_the_thesis_networks_have_the_same_values_in_tiles(name: str) -> None:
     graph = read_network(name, Reading())
-    tiled = split_operators(problem_of(graph, *[32768] * 3), Split.AUTO)
+    tiled = tiled_to_fit(problem_of(graph, *[32768] * 3))
     assert len(tiled.operators) > len(graph.operators)
     assert whole_tensor_differences(tiled, graph) == ()
 
@@ -143,7 +145,7 @@ def tiled_convolution() -> tuple[Graph, Graph]:
     assert out is not None
     network.add("Relu", [out], network.shape(out))
     whole = network.graph()
-    return whole, split_operators(problem_of(whole, 320), Split.AUTO)
+    return whole, tiled_to_fit(problem_of(whole, 320))
 
 
 def with_operator(graph: Graph, changed: Operator) -> Graph:
@@ -215,8 +217,8 @@ def test_an_operator_without_arithmetic_reads_its_bands_put_together() -> None:
     out = network.add("Softmax", [out], (4, 30))
     network.add("Relu", [out], (4, 30))
     whole = network.graph()
-    memories = problem_of(whole, 240, 240)
-    tiled = split_operators(memories, Split.ALWAYS)
+    tiles = {name: OperatorTiles(1, (10, 30)) for name in ("relu0", "relu2")}
+    tiled = with_tiles(problem_of(whole, 1000), tiles, is_model=False)
     softmax = next(operator for operator in tiled.operators if operator.kind == "Softmax")
     assert softmax.tile is not None
     assert len(softmax.inputs) > 1
@@ -259,6 +261,6 @@ def test_further_kinds_give_the_values_of_the_whole(build: Callable[[Network], N
     network = Network(16)
     build(network)
     whole = network.graph()
-    tiled = split_operators(problem_of(whole, capacity_bytes), Split.AUTO)
+    tiled = tiled_to_fit(problem_of(whole, capacity_bytes))
     assert len(tiled.operators) > 1
     assert whole_tensor_differences(tiled, whole) == ()

@@ -11,15 +11,15 @@ from onnx import TensorProto, numpy_helper
 from onnx.helper import make_node
 
 from onchip.answer.bindings import Bindings
-from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count, Problem
 from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.ir.tensor import Role
-from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.machine import run_in_given_order
+from support.in_tiles import tiled_to_fit
 from support.onnx_networks import model, value
 
 
@@ -48,14 +48,11 @@ def saved_network(folder: Path) -> Path:
 
 @pytest.mark.parametrize("count", Count)
 @pytest.mark.parametrize("granularity", Granularity)
-@pytest.mark.parametrize("when", [Split.AUTO, Split.ALWAYS])
-def test_tiles_of_a_model_give_what_the_model_gives(
-    tmp_path: Path, count: Count, granularity: Granularity, when: Split
-) -> None:
+def test_tiles_of_a_model_give_what_the_model_gives(tmp_path: Path, count: Count, granularity: Granularity) -> None:
     path = saved_network(tmp_path)
     whole = read_network(str(path), Reading(count=count, granularity=granularity))
     problem = Problem(whole, (Memory("sram", 1000), Memory("other", 700)), count=count)
-    tiled = replace(problem, graph=split_operators(problem, when, is_model=True))
+    tiled = replace(problem, graph=tiled_to_fit(problem, is_model=True))
     assert len(tiled.graph.operators) > len(whole.operators) + 5
     kernels = OnnxTileKernels(tiled.graph, whole, OnnxKernels(whole, path, Bindings()))
     inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.graph.with_role(Role.INPUT)}
@@ -72,7 +69,7 @@ def test_a_product_of_squares_is_cut_by_rows_only_if_its_input_stands_on_the_lef
     path.write_bytes(model(nodes, [value("x", [3, 4, 4])], ["y"], [constant("m", 4, 4)]).SerializeToString())
     whole = read_network(str(path), Reading())
     problem = Problem(whole, (Memory("sram", 192),))
-    tiled = replace(problem, graph=split_operators(problem, Split.AUTO, is_model=True))
+    tiled = replace(problem, graph=tiled_to_fit(problem, is_model=True))
     assert len(tiled.graph.operators) == tiles
     kernels = OnnxTileKernels(tiled.graph, whole, OnnxKernels(whole, path, Bindings()))
     inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.graph.with_role(Role.INPUT)}
@@ -84,7 +81,7 @@ def test_a_band_of_an_input_is_a_region_of_what_is_handed_in(tmp_path: Path) -> 
     path = saved_network(tmp_path)
     whole = read_network(str(path), Reading())
     problem = Problem(whole, (Memory("sram", 1000),))
-    graph = split_operators(problem, Split.AUTO, is_model=True)
+    graph = tiled_to_fit(problem, is_model=True)
     kernels = OnnxTileKernels(graph, whole, OnnxKernels(whole, path, Bindings()))
     band = graph.with_role(Role.INPUT)[1]
     assert band.region is not None

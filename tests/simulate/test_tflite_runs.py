@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count
 from onchip.api.budgets import CapacityBudget
 from onchip.api.kernels import RunValues
@@ -43,7 +43,7 @@ def executed(
     values: RunValues | None = None,
 ) -> Execution:
     limits = Limits(time_limit_seconds=2)
-    document = plan_network(Request(str(path), reading, Target(sram), limits=limits)).document
+    document = plan_network(Request(str(path), reading, Target(sram), limits=limits, tiles=None)).document
     assert document is not None
     plan = folder / "plan.json"
     write_plan(document, plan)
@@ -113,7 +113,7 @@ def test_tiles_give_the_values_of_the_whole(count: Count, tmp_path: Path) -> Non
     )
     net.add("FULLY_CONNECTED", [mean, net.constant(6, 16), net.constant(6)], (1, 6))
     path = net.model().write(tmp_path / "m.tflite")
-    execution = executed(path, tmp_path, Reading(split=Split.ALWAYS, count=count), sram=3000)
+    execution = executed(path, tmp_path, Reading(count=count), sram=3000)
     assert any(operator.tile for operator in execution.check.problem.graph.operators)
     assert execution.is_right
 
@@ -174,19 +174,19 @@ def test_other_shapes_of_inputs_run_with_the_values_of_the_whole_model(tmp_path:
     assert kernels.difference_from_whole_model(values, values) == 0
 
 
-@pytest.mark.parametrize("split", [Split.NEVER, Split.ALWAYS])
-def test_transpositions_at_the_networks_ends_move_what_the_interpreter_moves(split: Split, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sram", [CapacityBudget.M_R, 1000])
+def test_transpositions_at_the_networks_ends_move_what_the_interpreter_moves(
+    sram: int | CapacityBudget, tmp_path: Path
+) -> None:
     net = TfliteLayers(1, 3, 8, 6)
     last = net.add("TRANSPOSE", ["x", net.numbers(4, values=[0, 2, 3, 1])], (1, 8, 6, 3))
     window = ("Conv2DOptions", {"Padding": 0, "StrideH": 1, "StrideW": 1})
     wide = net.add("CONV_2D", [last, net.constant(4, 3, 3, 3), net.constant(4)], (1, 8, 6, 4), window)
     net.add("TRANSPOSE", [wide, net.numbers(4, values=[0, 3, 1, 2])], (1, 4, 8, 6))
     path = net.model().write(tmp_path / "m.tflite")
-    execution = executed(
-        path, tmp_path, Reading(split=split), sram=CapacityBudget.M_R if split is Split.NEVER else 1400
-    )
+    execution = executed(path, tmp_path, sram=sram)
     graph = execution.check.problem.graph
-    assert (graph.operators[0].tile is None) is (split is Split.NEVER)
+    assert (graph.operators[0].tile is None) is (sram is CapacityBudget.M_R)
     assert execution.is_right
     assert execution.relative_difference == 0
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onchip.answer.bindings import Bindings
-from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count
 from onchip.api.kernels import RunValues
 from onchip.api.networks import read_network
@@ -117,7 +117,7 @@ def test_parts_of_maps_are_read_tile_by_tile_with_the_values_of_the_whole(tmp_pa
     whole: list[int] = []
     assert join.attributes[SEEN_PARTS] == [[0, 2048, 256, 16, 1], whole]
     assert total.attributes[SEEN_PARTS] == [whole, [3 * 256, 2048, 256, 16, 1]]
-    execution = executed(path, tmp_path, Reading(split=Split.AUTO), 6144)
+    execution = executed(path, tmp_path, Reading(), 6144)
     tiled = {one.tile.operator for one in execution.check.problem.graph.operators if one.tile is not None}
     assert {join.name, total.name} <= tiled
     assert execution.is_right

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from onchip.answer.document import Reading, Split
+from onchip.answer.document import Reading
+from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Count, Objective, Placement, Problem
 from onchip.answer.program import Plan
 from onchip.api.plan import Request, plan_network
@@ -16,13 +17,16 @@ LINKED = str(Path(__file__).with_name("linked.yaml"))
 
 REQUESTS = {
     "roles": Request("lenet5", target=Target(accelerator="nvdla-like")),
-    "alike, in tiles": Request("lenet5", Reading(split=Split.AUTO), Target(accelerator="hifi4-like"), method="onsram"),
+    "alike, in tiles": Request(
+        "lenet5", target=Target(accelerator="hifi4-like"), method="onsram", tiles=TilesOption.AUTO
+    ),
     "static, in tiles": Request(
         "minerva",
-        Reading(bits=8, count=Count.ALL, split=Split.AUTO),
+        Reading(bits=8, count=Count.ALL),
         Target(accelerator="nvdla-like"),
         method="onsram",
         placement=Placement.STATIC,
+        tiles=TilesOption.AUTO,
     ),
     "linked": Request("lenet5", Reading(bits=8), Target(accelerator=LINKED)),
     "linked, least energy": Request(

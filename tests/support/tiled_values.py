@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from onchip.answer.bindings import Bindings
-from onchip.answer.document import Split
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
@@ -18,12 +17,12 @@ from onchip.ir.tile import Range, Region
 from onchip.model.capacity.bounds import operator_need
 from onchip.ops.entries import geometry_of
 from onchip.ops.slicing import Geometry, OperandAccess
-from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.machine import run_in_given_order
 from onchip.transform.slices.bands import Bytes, bytes_of_region, place_of
+from support.in_tiles import tiled_to_fit
 
 OPERATOR = "op"
 ROOMY = (Memory("sram", 2**40),)
@@ -33,7 +32,7 @@ def split_to_share(whole: Graph, share: float, *, is_model: bool, name: str = OP
     """Split for a scratchpad with `share` of the need of the operator `name`, which must then be in tiles."""
     need = operator_need(Problem(whole, ROOMY), whole.operator[name]).need_bytes
     problem = Problem(whole, (Memory("sram", int(share * need)),))
-    tiled = split_operators(problem, Split.AUTO, is_model=is_model)
+    tiled = tiled_to_fit(problem, is_model=is_model)
     assert sum(one.tile is not None and one.tile.operator == name for one in tiled.operators) > 1
     return tiled
 

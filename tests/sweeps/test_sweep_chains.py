@@ -24,7 +24,7 @@ def test_plans_that_cost_the_same_in_any_memory_that_holds_them_follow(objective
 
 
 @pytest.mark.parametrize(
-    "options", [{"method": "belady"}, {"split": "auto"}, {"cap_tensors": True}, {"order": "min-peak"}]
+    "options", [{"method": "belady"}, {"tiles": "auto"}, {"cap_tensors": True}, {"order": "min-peak"}]
 )
 def test_plans_of_another_problem_at_another_capacity_do_not_follow(options: dict[str, object]) -> None:
     assert not follows_of_capacity(replace(POINT, options=options))

@@ -30,14 +30,6 @@ class Granularity(StrEnum):
     RAW = "raw"
 
 
-class Split(StrEnum):
-    """The condition under which operators are split into tiles."""
-
-    NEVER = "never"
-    AUTO = "auto"
-    ALWAYS = "always"
-
-
 class CostModel(StrEnum):
     """The cost models for energy and cycles of a layer in a tile; docs/layer_cost.md describes both."""
 
@@ -50,7 +42,7 @@ class Reading:
     """The options for reading a network file; the same file and options give the same graph.
 
     `bits` replaces the model's bits per element (None: the model's own). `dims`, `shapes` and `values` are as in
-    `Bindings`. `split` and `cap_tensors` (the thesis's treatment of tensors that fit no scratchpad) also depend on the
+    `Bindings`. `cap_tensors` (the thesis's treatment of tensors that fit no scratchpad) also depends on the
     scratchpads. `sharing` gives the operators that may write to bytes of their inputs. `states` maps network inputs to
     the outputs that are their next values, in addition to the states in the file. `bands` maps operators to a number of
     equal channel tiles, for operators whose file states the cost of tiles. `recompute` gives whether an operator may
@@ -62,7 +54,6 @@ class Reading:
     dims: Mapping[str, int] = field(default_factory=dict, hash=False)
     granularity: Granularity = Granularity.FUSED
     count: Count = Count.ACTIVATIONS
-    split: Split = Split.NEVER
     cap_tensors: bool = False
     partial_bits: int | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)

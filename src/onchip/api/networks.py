@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from onchip.answer.bindings import Bindings
-from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Problem
 from onchip.api.phases import phase
 from onchip.arch.sizes import GREATEST_TOTAL_BYTES
-from onchip.errors import GraphError, InputError, UnsplitError, UsageError
+from onchip.errors import GraphError, InputError, UsageError
 from onchip.formats.own.graph_json import bundled_networks, load_network, read_graph
 from onchip.ir.graph import Graph
-from onchip.model.capacity.infeasible_operator import infeasible_operator
 from onchip.plugins import PluginGroup
-from onchip.scheduling.candidates.split import cap_tensors, split_operators
 from onchip.transform.rewrite.activations import fuse
 from onchip.transform.rewrite.attention_apart import AttentionApart, RecurrenceApart, SplitsApart
+from onchip.transform.rewrite.capped_tensors import cap_tensors
 from onchip.transform.rewrite.channel_orders import as_images
 from onchip.transform.rewrite.quantisation import DEQUANTISE, QuantisationFold
 from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in, with_states, with_workspaces
@@ -135,39 +134,21 @@ def taken_apart(graph: Graph) -> Graph:
     return SplitsApart()(RecurrenceApart()(AttentionApart()(graph)))
 
 
-@phase("splitting operators")
+@phase("tiling operators")
 def fitted_to_scratchpads(problem: Problem, network: Network, reading: Reading) -> Problem:
-    """Return the problem with tensors capped at the largest scratchpad, or with operators in tiles, as requested.
-
-    With AUTO no operator is split if all fit whole in the only scratchpad, with states that they update in place
-    counted once. Raises UnsplitError if an operator fits in no split, and does not fit whole with its state or shared
-    bytes in place.
-    """
+    """Return the problem with tensors capped at the largest scratchpad, or with operators in tiles, as requested."""
     if reading.cap_tensors:
         largest = max(memory.capacity_bytes for memory in problem.memories)
-        capped = _with_bytes_apart(problem.graph, reading, lambda apart: cap_tensors(apart, largest))
-        return replace(problem, graph=capped)
-    if reading.tiles:
-        tiled = _with_bytes_apart(
+        graph = _with_bytes_apart(problem.graph, reading, lambda apart: cap_tensors(apart, largest))
+    elif reading.tiles:
+        graph = _with_bytes_apart(
             problem.graph,
             reading,
             lambda apart: with_tiles(replace(problem, graph=apart), reading.tiles, is_model=is_model(network)),
         )
-        return replace(problem, graph=tiled)
-    has_one_scratchpad_with_states = len(problem.memories) == 1 and problem.graph.states
-    if reading.split is Split.AUTO and has_one_scratchpad_with_states and infeasible_operator(problem) is None:
+    else:
         return problem
-    try:
-        split = _with_bytes_apart(
-            problem.graph,
-            reading,
-            lambda apart: split_operators(replace(problem, graph=apart), reading.split, is_model=is_model(network)),
-        )
-    except UnsplitError as error:
-        if reading.split is Split.AUTO and infeasible_operator(problem) is None:
-            return problem
-        raise error.in_file(text_of(network)) from None
-    return replace(problem, graph=split)
+    return replace(problem, graph=graph)
 
 
 def _listed_outputs(source: str) -> frozenset[str] | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final, TypeVar
 
-from onchip.answer.document import Claim, PlanDocument, Reading, Source, Split
+from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Durations, Objective, Order, Placement, Problem, Recomputation, Recompute
 from onchip.answer.program import Plan
@@ -18,13 +18,20 @@ from onchip.api.budgets import budgets_of, roomy_problem
 from onchip.api.durations import MAPPING, durations_of
 from onchip.api.networks import Network, fitted_to_scratchpads, is_model, network_to_plan
 from onchip.api.phases import phase
-from onchip.api.plan_tilings import WHOLE_OPERATORS, TiledProblem, for_all_tilings, searches_tilings, tilings_to_plan
+from onchip.api.plan_tilings import (
+    WHOLE_OPERATORS,
+    TiledProblem,
+    can_be_tiled,
+    for_all_tilings,
+    searches_tilings,
+    tilings_to_plan,
+)
 from onchip.api.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.bounds.latency.latency_bounds import LatencyBounds, merged_problem
 from onchip.bounds.latency.ways_to_run import WaysToRun
-from onchip.errors import InternalError, UnsplitError, UsageError
+from onchip.errors import InternalError, UntiledError, UsageError
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -37,10 +44,9 @@ from onchip.model.timeline.mac_count import MACS, MacCount
 from onchip.ops.entries import geometry_of
 from onchip.ops.layers_of import Precision
 from onchip.ops.nests import nests_of_operator
-from onchip.reports.program.outcome import Description, Outcome, Seconds, SharedNeed
-from onchip.scheduling.candidates.in_steps import steps_of
-from onchip.scheduling.candidates.split import can_split
-from onchip.scheduling.tiles.tilings import least_peak_of_tilings
+from onchip.reports.program.outcome import Description, NeedInTiles, Outcome, Seconds, SharedNeed
+from onchip.scheduling.tiles.bounds import least_peak_of_tilings, smallest_need
+from onchip.scheduling.tiles.tilings import least_peak_found
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, Run, WarmStart
 from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage, with_bound, without_bound
@@ -147,7 +153,7 @@ def plan_read_network(
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    """The search for plans of whole operators, of operators split as the reading says, or of the best tiling."""
+    """The search for plans of whole operators, or of the best tiling."""
 
     request: Request
     accelerator: Accelerator
@@ -178,7 +184,7 @@ class _Planner:
 
     def among_whole_operators(self, result: Result[Plan]) -> Result[Plan]:
         """Return the result, with its space unless its status holds for all tilings as well."""
-        if result.space or result.answer is None or not can_split(self.whole, is_model=self.is_model):
+        if result.space or result.answer is None or not can_be_tiled(self.whole, is_model=self.is_model):
             return result
         is_least = self.whole.objective.counts_transfers and result.objective_value == 0
         return result if is_least else replace(result, space=WHOLE_OPERATORS)
@@ -191,7 +197,7 @@ class _Planner:
         """
         whole = self.whole
         found: list[tuple[TiledProblem, Result[Plan]]] = []
-        least: int | None = None
+        least = self._least_peak() if whole.objective is Objective.PEAK else None
         for one in self._tilings(found):
             tiled = replace(one, problem=self.priced(one.problem))
             least = self._least(tiled.problem) if least is None else least
@@ -212,11 +218,11 @@ class _Planner:
         return tiled.reading, tiled.problem, result
 
     def _tilings(self, found: Sequence[tuple[TiledProblem, Result[Plan]]]) -> Iterator[TiledProblem]:
-        """Yield tilings, found in half of the time; raises UnsplitError if none is left and none has a plan."""
+        """Yield tilings, found in half of the time; raises UntiledError if none is left and none has a plan."""
         half = self.deadline.within(self.deadline.seconds_left / 2)
         try:
             yield from tilings_to_plan(self.whole, self.request.network, self.request.reading, lambda: half.is_past)
-        except UnsplitError:
+        except UntiledError:
             if all(result.answer is None for _, result in found):
                 raise
 
@@ -226,8 +232,7 @@ class _Planner:
         A proof for one tiling does not answer the question, so the work for it is limited even without limits.
         """
         told = without_bound(with_bound(run, least))
-        is_search = self.request.reading.split is Split.NEVER
-        if is_search and not run.deadline.is_set and run.limits.node_limit is None:
+        if not run.deadline.is_set and run.limits.node_limit is None:
             told = replace(told, limits=replace(run.limits, node_limit=ORDERS.start_states))
         result = self.solve(replace(tiled.ordered, order=order), told)
         if tiled.order and order is Order.GIVEN and result.status is Status.OPTIMAL:
@@ -235,12 +240,21 @@ class _Planner:
         return _with_problem(for_all_tilings(tiled.of_this(result), least), tiled.problem)
 
     def _least(self, asked: Problem) -> int:
-        """Return a lower bound on the objective for all tilings."""
-        if self.whole.objective is Objective.PEAK:
-            is_one = len(self.whole.memories) == 1
-            return least_peak_of_tilings(self.whole, is_model=self.is_model) if is_one else 0
+        """Return a lower bound on an objective other than the peak, for all tilings."""
         timed = replace(self.whole, durations=asked.durations)
-        return bound_of_all_splits(timed, self.request.network, self.accelerator, self.request.cost)
+        return bound_of_all_tilings(timed, self.request.network, self.accelerator, self.request.cost)
+
+    def _least_peak(self) -> int:
+        """Return a lower bound on the peak of all tilings, found in a quarter of the time; 0 in several scratchpads.
+
+        Operators that run again need not keep what they wrote.
+        """
+        quarter = self.deadline.within(self.deadline.seconds_left / 4)
+        if len(self.whole.memories) > 1:
+            return 0
+        if self.request.reading.recompute is Recompute.ALLOWED:
+            return smallest_need(self.whole, is_model=self.is_model).need_bytes
+        return least_peak_of_tilings(self.whole, is_model=self.is_model, is_late=lambda: quarter.is_past)
 
 
 def _is_better(result: Result[Plan], best: Result[Plan]) -> bool:
@@ -305,7 +319,22 @@ def describe_network(network: Network, reading: Reading, limits: Limits, start: 
     budgets = {share: budgets_of(problem, limits, start, deadline) for share, problem in problems.items()}
     needs = tuple(SharedNeed(share, one.required_bytes, one.min_peak_bytes) for share, one in budgets.items())
     alone, own = problems[Share.NONE], budgets[Share.NONE]
-    return Description(alone, own.required, own.least_peak, compulsory_bytes(alone), needs if len(needs) > 1 else ())
+    shared, in_tiles = needs if len(needs) > 1 else (), _need_in_tiles(alone, network, deadline)
+    return Description(alone, own.required, own.least_peak, compulsory_bytes(alone), shared, in_tiles)
+
+
+def _need_in_tiles(whole: Problem, network: Network, deadline: Deadline) -> NeedInTiles | None:
+    """Return the least capacities of a network in tiles; None if no operator can be tiled, or with states."""
+    of_model = is_model(network)
+    if whole.graph.states or not can_be_tiled(whole, is_model=of_model):
+        return None
+
+    def is_late() -> bool:
+        return deadline.is_past
+
+    least = smallest_need(whole, is_model=of_model)
+    bound = least_peak_of_tilings(whole, is_model=of_model, is_late=is_late)
+    return NeedInTiles(least.need_bytes, least.operator.name, bound, least_peak_found(whole, of_model, is_late))
 
 
 def _sharing(whole: Graph, share: Share) -> Graph:
@@ -314,7 +343,7 @@ def _sharing(whole: Graph, share: Share) -> Graph:
 
 
 def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:
-    """Attach the problem to the plan, for pictures, unless the method attached its own after a split."""
+    """Attach the problem to the plan, for pictures, unless the method attached its own."""
     answer = result.answer
     return replace(result, answer=answer and replace(answer, problem=answer.problem or problem))
 
@@ -401,24 +430,21 @@ class RunsAgain:
         return None
 
 
-def bound_of_all_splits(problem: Problem, network: Network, accelerator: Accelerator, cost: str) -> int:
-    """Return a lower bound on the objective for all splits of a problem of whole operators.
+def bound_of_all_tilings(problem: Problem, network: Network, accelerator: Accelerator, cost: str) -> int:
+    """Return a lower bound on the objective for all tilings of a problem of whole operators.
 
     The bound is 0 for objectives that count non-compulsory transfers, and for the peak. A latency is at least that of
-    all MACs on a full array, and that of the transfers that every split makes. Operators that can be decomposed into
-    steps count as 0.
+    all MACs on a full array, and that of the transfers that every tiling makes.
     """
     if problem.objective is not Objective.LATENCY:
         return 0
     graph, of_model = problem.graph, is_model(network)
-    whole = [each for each in graph.operators if steps_of(each, graph, is_model=of_model) is None]
-    cycles = {each.name: _least_cycles(graph, each, accelerator, cost) for each in whole}
-    cycles |= dict.fromkeys(graph.operator.keys() - cycles.keys(), 0)
+    cycles = {each.name: _least_cycles(graph, each, accelerator, cost) for each in graph.operators}
     durations = replace(problem.known_durations, cycles=cycles)
     ways = WaysToRun(merged_problem(replace(problem, durations=durations)))
     loaded, stored = set[str](), set[str]()
     if not graph.states and not graph.shares_bytes:
-        loaded = {name for each in whole for name in _read_by_all_splits(problem, each, is_model=of_model)}
+        loaded = {name for each in graph.operators for name in _read_by_all_tilings(problem, each, is_model=of_model)}
         stored = {tensor.name for tensor in problem.counted_tensors if tensor.role is Role.OUTPUT}
     return LatencyBounds(ways).least_of_parts(loaded, stored)
 
@@ -435,8 +461,8 @@ def _least_cycles(graph: Graph, operator: Operator, accelerator: Accelerator, co
     return -(-macs // accelerator.array.macs)
 
 
-def _read_by_all_splits(problem: Problem, operator: Operator, *, is_model: bool) -> Iterator[str]:
-    """Yield the operands that the tiles of an operator read completely in every split."""
+def _read_by_all_tilings(problem: Problem, operator: Operator, *, is_model: bool) -> Iterator[str]:
+    """Yield the operands that the tiles of an operator read completely in every tiling."""
     geometry = geometry_of(operator, problem.graph, is_model=is_model)
     reads_all = dict.fromkeys(operator.reads, True)
     for access in () if geometry is None else geometry.reads:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from onchip.answer.document import Reading, Split
-from onchip.answer.operator_tiles import TilesOption
+from onchip.answer.document import Reading
+from onchip.answer.operator_tiles import OperatorTiles, TilesOption
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
-from onchip.api.networks import Network, fitted_to_scratchpads, is_model
-from onchip.errors import UnsplitError, UsageError
-from onchip.model.capacity.infeasible_operator import infeasible_operator
-from onchip.scheduling.candidates.split import can_split
-from onchip.scheduling.tiles.tilings import least_peak_of_tilings, tilings
+from onchip.api.networks import Network, fitted_to_scratchpads, is_model, text_of
+from onchip.errors import UntiledError
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.model.capacity.bounds import operator_need
+from onchip.model.capacity.infeasible_operator import InfeasibleOperator, infeasible_operator
+from onchip.ops.entries import has_bounded_operand
+from onchip.scheduling.tiles.bounds import SmallestNeed, smallest_need
+from onchip.scheduling.tiles.single_operators import tiles_that_fit
+from onchip.scheduling.tiles.tilings import tilings
 from onchip.transform.rewrite.shared_bytes import SharedBytes
+from onchip.transform.slices.operators_in_tiles import counted_geometries
 
 WHOLE_OPERATORS: Final = "plans of whole operators"
 THIS_TILING: Final = "plans of this tiling"
@@ -50,17 +56,19 @@ class TiledProblem:
         return replace(result, answer=replace(answer, problem=own))
 
 
-def searches_tilings(tiles: TilesOption | None, whole: Problem, network: Network, reading: Reading) -> bool:
-    """Return True if tilings are searched: if asked, or by default if an operator does not fit the only scratchpad.
+def can_be_tiled(problem: Problem, *, is_model: bool, operator: Operator | None = None) -> bool:
+    """Return True if the operator, or some operator, can run in tiles, whether or not it fits whole."""
+    geometries = counted_geometries(problem, is_model=is_model)
+    asked = geometries.values() if operator is None else (geometries[operator.name],)
+    return any(axis.size > 1 and not axis.is_reduction for one in asked if one is not None for axis in one.axes)
 
-    Raises UsageError if tilings are asked of an order that is not free.
-    """
-    if reading.cap_tensors or not can_split(whole, is_model=is_model(network)):
+
+def searches_tilings(tiles: TilesOption | None, whole: Problem, network: Network, reading: Reading) -> bool:
+    """Return True if tilings are searched: if asked, or by default if an operator does not fit the only scratchpad."""
+    if reading.cap_tensors:
         return False
-    if reading.split is not Split.NEVER:
-        return True
-    if tiles is TilesOption.AUTO and whole.order is not Order.FREE:
-        raise UsageError("the order of the tiles is searched", place="--tiles auto, --order", expected="--order free")
+    if not can_be_tiled(whole, is_model=is_model(network)):
+        return tiles is TilesOption.AUTO and infeasible_operator(whole) is not None
     if tiles is None:
         has_one_scratchpad = len(whole.memories) == 1
         return has_one_scratchpad and whole.order is Order.FREE and infeasible_operator(whole) is not None
@@ -70,35 +78,76 @@ def searches_tilings(tiles: TilesOption | None, whole: Problem, network: Network
 def tilings_to_plan(
     whole: Problem, network: Network, reading: Reading, is_late: Callable[[], bool]
 ) -> Iterator[TiledProblem]:
-    """Yield fused groups in tiles; then whole operators or, if they do not fit, operators split one by one.
+    """Yield fused groups in tiles; then whole operators or, if they do not fit, operators tiled one by one.
 
-    A reading that splits operators is the only tiling. Raises UnsplitError if no tiles are found in which all operators
-    fit, proven only if some tile of an operator exceeds the scratchpad in every tiling.
+    Raises UntiledError if no tiles are found in which all operators fit, proven if some tile of an operator exceeds the
+    only scratchpad in every tiling.
     """
-    if reading.split is not Split.NEVER:
-        yield TiledProblem(reading, fitted_to_scratchpads(whole, network, reading))
-        return
+    misfit = infeasible_operator(whole)
+    if misfit is not None:
+        _ensure_some_tile_fits(whole, network, misfit)
     yield from _in_fused_groups(whole, network, reading, is_late)
-    if infeasible_operator(whole) is None:
+    if misfit is None:
         yield TiledProblem(reading, whole)
+    else:
+        yield tiled_one_by_one(whole, network, reading)
+
+
+def tiled_one_by_one(whole: Problem, network: Network, reading: Reading) -> TiledProblem:
+    """Return the problem with single operators in few tiles, so that all fit.
+
+    Raises UntiledError if no tiles are found, proven if some tile of an operator exceeds the only scratchpad.
+    """
+    misfit = infeasible_operator(whole)
+    if misfit is None:
+        return TiledProblem(reading, whole)
+    _ensure_some_tile_fits(whole, network, misfit)
+
+    def emitted(tiles: Mapping[str, OperatorTiles]) -> Graph:
+        return fitted_to_scratchpads(whole, network, replace(reading, tiles=tiles)).graph
+
+    alone = tiles_that_fit(whole, emitted, is_model=is_model(network))
+    if alone is None:
+        least = SmallestNeed(misfit.operator, misfit.need_bytes)
+        raise _untiled(whole, network, least, "no tiling is found in which all operators fit", is_proven=False)
+    own = replace(reading, tiles=alone)
+    return TiledProblem(own, fitted_to_scratchpads(whole, network, own))
+
+
+def _ensure_some_tile_fits(whole: Problem, network: Network, misfit: InfeasibleOperator) -> None:
+    """Raise UntiledError if an operator does not fit the only scratchpad in any tiling."""
+    if len(whole.memories) > 1:
         return
-    alone = replace(reading, split=Split.AUTO)
-    try:
-        yield TiledProblem(alone, fitted_to_scratchpads(whole, network, alone))
-    except UnsplitError as error:
-        capacity = whole.memories[0].capacity_bytes
-        error.is_proven &= len(whole.memories) == 1 and (error.smallest_part_bytes or 0) > capacity
-        raise
+    least = smallest_need(whole, is_model=is_model(network))
+    if least.need_bytes == 0 and not can_be_tiled(whole, is_model=is_model(network), operator=misfit.operator):
+        least = SmallestNeed(misfit.operator, misfit.need_bytes)
+    if least.need_bytes > whole.memories[0].capacity_bytes:
+        raise _untiled(whole, network, least, "no tiling of it fits", is_proven=True)
+
+
+def _untiled(whole: Problem, network: Network, least: SmallestNeed, why: str, *, is_proven: bool) -> UntiledError:
+    need = operator_need(whole, least.operator).need_bytes
+    part = "" if least.need_bytes == need else f", its smallest tile {least.need_bytes}"
+    if has_bounded_operand(least.operator, whole.graph):
+        part += ", and it is cut along no axis, as shapes are known only when it runs"
+    listed = ", ".join(f"{memory.capacity_bytes} of {memory.name!r}" for memory in whole.memories)
+    return UntiledError(
+        f"{why}: its operands take {need} bytes ({least.operator.kind}){part}",
+        operator=least.operator.name,
+        need_bytes=need,
+        smallest_part_bytes=least.need_bytes,
+        capacity_bytes=sum(memory.capacity_bytes for memory in whole.memories),
+        is_proven=is_proven,
+        expected=f"operands that fit, each in one scratchpad: bytes {listed}",
+    ).in_file(text_of(network))
 
 
 def _in_fused_groups(
     whole: Problem, network: Network, reading: Reading, is_late: Callable[[], bool]
 ) -> Iterator[TiledProblem]:
-    """Yield the tilings of fused groups, in one scratchpad and where no file states the cost of tiles."""
+    """Yield the tilings of fused groups: in one scratchpad, in any order, where no file states the cost of tiles."""
     states_tiles = any(operator.stated.splits or operator.tile for operator in whole.graph.operators)
-    if len(whole.memories) > 1 or states_tiles or reading.bands:
-        return
-    if least_peak_of_tilings(whole, is_model=is_model(network)) > whole.memories[0].capacity_bytes:
+    if len(whole.memories) > 1 or whole.order is not Order.FREE or states_tiles or reading.bands:
         return
     apart = replace(whole, graph=SharedBytes()(whole.graph))
     for tiling in tilings(apart, is_model=is_model(network), is_late=is_late):

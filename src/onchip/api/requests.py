@@ -40,7 +40,7 @@ def plan_request(
 
     objective = choice(Objective, minimize, MINIMIZE)
     count = options.count or target.counted(objective)
-    fitted = replace(reading, count=count, split=options.split, cap_tensors=options.cap_tensors)
+    fitted = replace(reading, count=count, cap_tensors=options.cap_tensors)
     reading = replace(fitted, bands=options.bands, recompute=options.recompute)
     if options.alignment_bytes is not None:
         target = replace(target, alignment_bytes=options.alignment_bytes)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.capacity_options import CapacityOptions
 from onchip.answer.problem import Objective, Order
 from onchip.arch.sharing import Share
@@ -43,6 +44,9 @@ class CapacityArguments:
     order: Annotated[Order, typer.Option(help="Any order, the network's own, or one of least peak.")] = Order.FREE
     read_as: ReadingOptions
     alignment: Alignment = None
+    tiles: Annotated[TilesOption, typer.Option(help="Search tilings for each capacity, or keep operators whole.")] = (
+        TilesOption.NEVER
+    )
     share: Annotated[Share, typer.Option(help="Which outputs share bytes with inputs.")] = Share.NONE
     search: LimitOptions
     as_json: AsJson = False
@@ -58,6 +62,7 @@ class CapacityArguments:
             share=self.share,
             cost=self.cost,
             alignment_bytes=self.alignment,
+            tiles=self.tiles,
         )
         asked = self.network, self.read_as.reading, self.accelerator, self.objective, options
         return capacity_request(*asked, self.search.limits())

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TypeVar
 
 from onchip.answer.result import Result, Status, Stop
-from onchip.errors import InputError, OnchipError, OutputError, UnsplitError
+from onchip.errors import InputError, OnchipError, OutputError, UntiledError
 from onchip.plugins import PluginError
 from onchip.search.strategy.start import NoAnswerError, StoppedError
 
@@ -42,7 +42,7 @@ def code_of_result(result: Result[Answer]) -> ExitCode:
 
 def code_of_refusal(error: OnchipError) -> ExitCode:
     """Return the exit code for an error."""
-    if isinstance(error, UnsplitError):
+    if isinstance(error, UntiledError):
         return ExitCode.INFEASIBLE if error.is_proven else ExitCode.NO_ANSWER
     by_kind = {
         InputError: ExitCode.BAD_INPUT,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.document import PlanDocument, Split
+from onchip.answer.document import PlanDocument
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.plan_options import PlanOptions
 from onchip.answer.problem import Count, Objective, Order, Placement, Recompute
@@ -42,9 +42,6 @@ class PlanReadingOptions(ReadingOptions):
             show_default="activations; all for latency where a scratchpad holds weights",
         ),
     ] = None
-    split: Annotated[
-        Split, typer.Option(help="Split operators alone: where they do not fit, or not into half the room.")
-    ] = Split.NEVER
     cap_tensors: Annotated[
         bool, typer.Option("--cap-tensors", help="Count larger tensors as large as the largest scratchpad.")
     ] = False
@@ -85,7 +82,7 @@ class PlanArguments:
     tiles: Annotated[
         TilesOption | None,
         typer.Option(
-            help="Search fused groups of operators in tiles, and operators split alone, or keep operators whole.",
+            help="Search fused groups of operators in tiles, and single operators in tiles, or keep operators whole.",
             show_default="auto where an operator does not fit whole in the only scratchpad",
         ),
     ] = None
@@ -127,7 +124,6 @@ class PlanArguments:
             method=self.method,
             placement=self.placement,
             count=read_as.count,
-            split=read_as.split,
             cap_tensors=read_as.cap_tensors,
             share=self.share,
             bands=bands_of(read_as.bands),

@@ -9,27 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import gcd
+from itertools import pairwise
+from math import gcd, isqrt
 from typing import TYPE_CHECKING, Final
 
-from onchip.answer.document import Reading, Split
+from onchip.answer.document import Reading
+from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.capacity_options import CapacityOptions
 from onchip.answer.options.choices import choice
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
-from onchip.answer.result import Status
+from onchip.answer.result import Result, Status
 from onchip.answer.words import counted, exact_bytes, printable
 from onchip.api.budgets import Budgets, budgets_of, roomy_problem
 from onchip.api.durations import durations_of
-from onchip.api.networks import Network, network_to_plan
+from onchip.api.networks import Network, is_model, network_to_plan
 from onchip.api.phases import phase
-from onchip.api.plan import plan_problem
+from onchip.api.plan import Request as PlanRequest
+from onchip.api.plan import plan_problem, plan_read_network
 from onchip.api.requests import MINIMIZE
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.bounds.latency.ways_to_run import WaysToRun
-from onchip.errors import UsageError
+from onchip.errors import UntiledError, UsageError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import compulsory_bytes_without_states, greatest_need
@@ -38,6 +41,8 @@ from onchip.reports.program.outcome import oversize_words
 from onchip.reports.shared.figures import Json, ticks, trace
 from onchip.reports.shared.page import html_table
 from onchip.reports.shared.svg import svg
+from onchip.scheduling.tiles.bounds import smallest_need
+from onchip.scheduling.tiles.tilings import least_peak_found
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, WarmStart
 from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage
@@ -179,6 +184,7 @@ class CapacityOutcome:
     asked: int
     seconds: float
     unfit: InfeasibleOperator | None = None
+    is_tiled: bool = False
 
     @property
     def is_proven(self) -> bool:
@@ -245,6 +251,7 @@ def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
         "min_peak_bytes": outcome.budgets.min_peak_bytes,
         "compulsory_bytes": outcome.compulsory_bytes,
         "is_proven": outcome.is_proven,
+        **({"recomputed_macs": 0} if outcome.is_tiled else {}),
         "steps": [
             {
                 "from_bytes": step.first,
@@ -309,7 +316,10 @@ def capacity_tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
     peak = outcome.budgets.min_peak_in_words
     proof = "every step is proven" if outcome.is_proven else "not every step is proven: more time may do"
     required = exact_bytes(outcome.budgets.required_bytes)
-    yield Text(f"M_R is {required}; {peak}; {counted(outcome.asked, 'plan')} in {outcome.seconds:.1f} s, {proof}")
+    recomputed = "; no MACs are recomputed" if outcome.is_tiled else ""
+    yield Text(
+        f"M_R is {required}; {peak}; {counted(outcome.asked, 'plan')} in {outcome.seconds:.1f} s, {proof}{recomputed}"
+    )
 
 
 WITHOUT_A_MACHINE: Final = (Objective.TRAFFIC, Objective.PEAK)
@@ -327,7 +337,7 @@ class CapacityRequest:
     """A network with its reading, objective, order and alignment; the limits apply to the whole curve.
 
     The only scratchpad of `accelerator` takes all sizes; `cost` is the cycle model of operators without stated cycles.
-    The default alignment is that of the scratchpad.
+    The default alignment is that of the scratchpad. With `tiles`, each capacity has a tiling of its own.
     """
 
     network: Network
@@ -339,6 +349,7 @@ class CapacityRequest:
     limits: Limits = field(default_factory=Limits)
     accelerator: str | Accelerator | None = None
     cost: str = "mapping"
+    tiles: TilesOption = TilesOption.NEVER
 
 
 def capacity_request(
@@ -353,7 +364,7 @@ def capacity_request(
     objective = choice(Objective, minimize, MINIMIZE)
     counted = options.count or Target(accelerator=accelerator).counted(objective)
     how = objective, options.order, options.alignment_bytes, options.share, limits
-    return CapacityRequest(network, replace(reading, count=counted), *how, accelerator, options.cost)
+    return CapacityRequest(network, replace(reading, count=counted), *how, accelerator, options.cost, options.tiles)
 
 
 @phase("following the curve")
@@ -365,19 +376,24 @@ def capacity_curve(request: CapacityRequest, start: RunStarter = silent_run) -> 
     and for a machine with several scratchpads.
     """
     watch, deadline = Stopwatch(), Deadline.after(request.limits.time_limit_seconds)
-    if request.reading.split is not Split.NEVER or request.reading.cap_tensors:
-        raise UsageError("what is planned depends on the capacity", place="--split", expected="never")
+    if request.reading.cap_tensors:
+        raise UsageError("what is planned depends on the capacity", place="--cap-tensors", expected="no such option")
+    if request.tiles is TilesOption.AUTO and request.accelerator is not None:
+        raise UsageError("tilings are searched without a machine", place="--accelerator", expected="none of them")
     machine = _machine(request)
     reading = replace(request.reading, sharing=SharedKinds.of(request.share))
     roomy = _roomy(request, network_to_plan(request.network, reading), machine, start, deadline)
     budgets = budgets_of(roomy, request.limits, started_as_stage(start), deadline)
     if (unfit := infeasible_operator(roomy)) is not None:
         return CapacityOutcome(roomy, budgets, (), compulsory_bytes_without_states(roomy), 0, watch.seconds, unfit)
-    following = _Following(request, roomy, start, deadline)
+    is_tiled = request.tiles is TilesOption.AUTO
+    following = (_FollowingTiles if is_tiled else _Following)(request, roomy, start, deadline)
     is_arena = request.objective is Objective.PEAK
     curve = following.of_least_arena() if is_arena else following.from_least_room(budgets)
     compulsory = compulsory_bytes_without_states(roomy)
-    return CapacityOutcome(roomy, budgets, tuple(curve.steps()), compulsory, following.asked, watch.seconds)
+    return CapacityOutcome(
+        roomy, budgets, tuple(curve.steps()), compulsory, following.asked, watch.seconds, is_tiled=is_tiled
+    )
 
 
 def _machine(request: CapacityRequest) -> Accelerator | None:
@@ -433,21 +449,27 @@ class _Following:
 
     def of_least_arena(self) -> Curve:
         """Return the curve of a plan without spills: constant from its arena upwards, infeasible below."""
-        curve = Curve(greatest_need(self.roomy).need_bytes, self.greatest_bytes)
+        curve = replace(self._empty(), unit=1)
         self._ask(curve, self.greatest_bytes)
         least = max(curve.first, curve.bounds[self.greatest_bytes])
         return replace(curve, first=least)
 
     def from_least_room(self, budgets: Budgets) -> Curve:
         """Return the curve from the smallest size in which every operator fits."""
-        is_timed = self.roomy.objective is Objective.LATENCY
-        first = least_room_bytes(self.roomy) if is_timed else greatest_need(self.roomy).need_bytes
-        curve = Curve(first, self.greatest_bytes, unit_of(self.roomy), FINEST if is_timed else None)
+        curve = self._empty()
         curve.add(curve.last, None, None, 0)
         for capacity in self._capacities(curve, budgets.min_peak_bytes):
             if self.deadline.is_past or self._ask(curve, capacity):
                 break
         return curve
+
+    def _empty(self) -> Curve:
+        is_timed = self.roomy.objective is Objective.LATENCY
+        first = least_room_bytes(self.roomy) if is_timed else greatest_need(self.roomy).need_bytes
+        return Curve(first, self.greatest_bytes, unit_of(self.roomy), FINEST if is_timed else None)
+
+    def _planned(self, problem: Problem, method: str, until: Deadline, known: WarmStart | None) -> Result[Plan]:
+        return plan_problem(problem, method, self.request.limits, started_as_stage(self.start), until, known)
 
     def _capacities(self, curve: Curve, min_peak_bytes: int | None) -> Iterator[int]:
         """Yield M_P, which usually ends the curve, the start if little is proven, and then the open sizes."""
@@ -467,10 +489,10 @@ class _Following:
         problem = replace(self.roomy, memories=(replace(self.roomy.memories[0], capacity_bytes=capacity),))
         method = METHODS.get(problem.objective, "exact")
         until = self.deadline
-        if problem.objective is Objective.LATENCY:
+        if curve.finest is not None:
             until = until.within(until.seconds_left * SHARE_OF_A_PLAN)
         known = WarmStart.of(problem, *curve.known_at(capacity))
-        result = plan_problem(problem, method, self.request.limits, started_as_stage(self.start), until, known)
+        result = self._planned(problem, method, until, known)
         if result.status is Status.INFEASIBLE:
             curve.first = capacity + curve.unit
             return False
@@ -479,6 +501,47 @@ class _Following:
         if result.objective_value != result.lower_bound:
             curve.give_up(capacity)
         return result.stopped_by == "interrupted"
+
+
+class _FollowingTiles(_Following):
+    """The plans in tiles; their bound is seldom met, so intervals of close ends stay open."""
+
+    def _empty(self) -> Curve:
+        least = smallest_need(self.roomy, is_model=is_model(self.request.network)).need_bytes
+        return Curve(max(1, least), self.greatest_bytes, 1, FINEST)
+
+    def _capacities(self, curve: Curve, min_peak_bytes: int | None) -> Iterator[int]:
+        """Yield the ends of the curve, the least peak, and then the middle of the widest interval that is not flat."""
+        most = min_peak_bytes or self.greatest_bytes
+        peak = least_peak_found(self.roomy, is_model(self.request.network), lambda: self.deadline.is_past)
+        asked = sorted({curve.first, min(peak, most), most})
+        yield from reversed(asked)
+        while True:
+            values = {capacity: curve.known_at(capacity)[1] for capacity in asked}
+            open_ones = [(b / a, a, b) for a, b in pairwise(asked) if b >= FINEST * a and values[a] != values[b]]
+            if not open_ones:
+                return
+            _, low, high = max(open_ones)
+            asked = sorted({*asked, isqrt(low * high)})
+            yield isqrt(low * high)
+
+    def _planned(self, problem: Problem, method: str, until: Deadline, _: WarmStart | None) -> Result[Plan]:
+        memory, request = problem.memories[0], self.request
+        asked = PlanRequest(
+            request.network,
+            replace(request.reading, sharing=SharedKinds.of(request.share)),
+            Target(memory.capacity_bytes, alignment_bytes=memory.alignment_bytes),
+            request.objective,
+            request.order,
+            method,
+            limits=request.limits,
+            tiles=TilesOption.AUTO,
+        )
+        try:
+            return plan_read_network(asked, problem.graph, until, started_as_stage(self.start)).result
+        except UntiledError as error:
+            status = Status.INFEASIBLE if error.is_proven else Status.UNKNOWN
+            return Result(status, None, None, 0, 0.0, method)
 
 
 def least_room_bytes(problem: Problem) -> int:

@@ -9,7 +9,8 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Final, TypeAlias, TypeVar
 
-from onchip.answer.document import Granularity, Split
+from onchip.answer.document import Granularity
+from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import Combination, FusionOptions
 from onchip.answer.options.map_options import MapOptions
@@ -271,13 +272,13 @@ VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
         {
             **_COMMON,
             **_options(
-                PlanOptions(method="exact", count=Count.ACTIVATIONS),
+                PlanOptions(method="exact", count=Count.ACTIVATIONS, tiles=TilesOption.NEVER),
                 method=_text,
                 order=choice(Order),
                 count=choice(Count),
                 placement=choice(Placement),
                 share=choice(Share),
-                split=choice(Split),
+                tiles=choice(TilesOption),
                 cap_tensors=_truth,
                 cost=_text,
                 recompute=choice(Recompute),

@@ -13,7 +13,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, Final, TypeVar
 
 from onchip.answer.bindings import Bindings
-from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.document import Granularity, Reading
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.map_options import MapOptions
@@ -27,7 +27,7 @@ from onchip.api.networks import network_to_plan, read_network
 from onchip.api.requests import fusion_request, map_request, plan_request, schedule_request
 from onchip.api.target import Target
 from onchip.arch.energies import stated
-from onchip.errors import InputError, InternalError, UnsplitError
+from onchip.errors import InputError, InternalError, UntiledError
 from onchip.formats.files import canonical_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
@@ -49,7 +49,6 @@ def reading_of(options: Mapping[str, Any]) -> Reading:
         options["dims"] or {},
         Granularity(options["granularity"]),
         Count(options["count"]),
-        Split(options["split"]),
         options["cap_tensors"],
         shapes=shapes_of(options),
         recompute=Recompute(options["recompute"]),
@@ -103,7 +102,7 @@ def answer_point(point: SweepPoint) -> PointAnswer:
     watch = Stopwatch()
     try:
         answer = _ANSWERED[point.verb](point, options_of(point))
-    except UnsplitError as error:
+    except UntiledError as error:
         status = PointStatus.INFEASIBLE if error.is_proven else PointStatus.UNKNOWN
         answer = PointAnswer(status, reason=error.what)
     except NoAnswerError as error:

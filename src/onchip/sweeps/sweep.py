@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Objective, Order
 from onchip.api.budgets import CapacityBudget
 from onchip.api.networks import network_to_plan
@@ -33,8 +34,6 @@ EXACT: Final = "exact"
 TIMED: Final = "timed"
 COSTS_OF_PLANS: Final = ("traffic", "peak", "dma-cycles", "dma-energy", "recomputation")
 """Objectives for which the value of a plan does not depend on the capacity, even with recomputation."""
-NEVER_SPLIT: Final = ("never", False)
-"""Values of a plan's `split` and `cap_tensors` for which the problem does not depend on the capacity."""
 SEARCHED_CYCLES: Final = "mapping"
 """Cycle model by searched mappings, whose search a time limit may interrupt at different points."""
 
@@ -171,7 +170,7 @@ def follows_of_capacity(point: SweepPoint) -> bool:
     """Return True if more capacity never increases the cost of this point, and its bound holds for all answers.
 
     That holds for plans by a method that proves its bound, if the problem does not depend on the capacity. The network
-    must not be split to fit, the order must not be one of minimum peak, and durations and access energies must be
+    must not be tiled to fit, the order must not be one of minimum peak, and durations and access energies must be
     constant.
     """
     if point.verb is not SweptVerb.PLAN:
@@ -179,7 +178,7 @@ def follows_of_capacity(point: SweepPoint) -> bool:
     if point.objective == Objective.DMA_ENERGY and _has_energy_laws(point):
         return False
     options = {**VERBS[point.verb].defaults(point.objective), **point.options}
-    if (options["split"], options["cap_tensors"]) != NEVER_SPLIT or options["order"] == Order.MIN_PEAK:
+    if options["tiles"] != TilesOption.NEVER or options["cap_tensors"] or options["order"] == Order.MIN_PEAK:
         return False
     if point.objective == Objective.LATENCY:
         is_settled = options["time_limit"] is None or options["cost"] != SEARCHED_CYCLES

@@ -20,8 +20,8 @@ from adversary.levels.recompute import RecomputeLevel
 from adversary.levels.schedule import ScheduleLevel
 from adversary.levels.scratchpads import ScratchpadsLevel
 from adversary.levels.share import SHARE
-from adversary.levels.split import SplitLevel
 from adversary.levels.state import STATE
+from adversary.levels.tiles import TilesLevel
 
 LEVELS: Final[tuple[Level, ...]] = (
     PackLevel(),
@@ -38,7 +38,7 @@ LEVELS: Final[tuple[Level, ...]] = (
     FuseLevel(),
     ScratchpadsLevel(),
     LatencyLevel(),
-    SplitLevel(),
+    TilesLevel(),
     AuditLevel(),
     ScheduleLevel(),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onchip.answer.document import Split
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.choices import as_choices
 from onchip.answer.problem import Count, Order, Placement, Recompute
@@ -27,8 +26,6 @@ class PlanOptions:
         Whether tensors may be evicted (dynamic) or have one address (static).
     count
         Planned tensors: by default activations; all for latency if a scratchpad holds weights.
-    split
-        Whether operators are split into tiles.
     tiles
         Whether fused groups in tiles are searched (`auto`); by default where an operator does not fit whole.
     cap_tensors
@@ -50,7 +47,6 @@ class PlanOptions:
     method: str | None = None
     placement: Placement = Placement.DYNAMIC
     count: Count | None = None
-    split: Split = Split.NEVER
     tiles: TilesOption | None = None
     cap_tensors: bool = False
     share: Share | None = None
@@ -62,20 +58,7 @@ class PlanOptions:
 
     def __post_init__(self) -> None:
         as_choices(
-            self,
-            order=Order,
-            placement=Placement,
-            count=Count,
-            split=Split,
-            share=Share,
-            recompute=Recompute,
-            tiles=TilesOption,
+            self, order=Order, placement=Placement, count=Count, share=Share, recompute=Recompute, tiles=TilesOption
         )
-        ways = {
-            "cap_tensors": self.cap_tensors,
-            "split": self.split is not Split.NEVER,
-            "tiles": self.tiles is TilesOption.AUTO,
-        }
-        given = [name for name, is_given in ways.items() if is_given]
-        if len(given) > 1:
-            raise UsageError("both are given", place=", ".join(given[:2]), expected="one of them")
+        if self.cap_tensors and self.tiles is TilesOption.AUTO:
+            raise UsageError("both are given", place="cap_tensors, tiles", expected="one of them")

@@ -12,7 +12,7 @@ from typing import Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Split
+from onchip.answer.document import Claim, Granularity, PlanDocument, Reading
 from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import (
     Count,
@@ -78,8 +78,8 @@ class PlanReadingFields(BindingFields):
     """`fused`, or `raw` for the nodes of the file."""
     count: NotRequired[Count]
     """`activations`, or `all` if parameters are counted too."""
-    split: NotRequired[Split]
-    """Which operators are split: `never`, `auto` or `always`."""
+    split: NotRequired[Literal["never"]]
+    """Written by earlier versions; means nothing."""
     cap_tensors: NotRequired[bool]
     """True if tensors are cut to the capacity, as in Jang's thesis."""
     share: NotRequired[SharingFields]
@@ -243,7 +243,6 @@ def _reading(fields: PlanReadingFields) -> Reading:
         bound.dims,
         fields.get("granularity", Granularity.FUSED),
         fields.get("count", Count.ACTIVATIONS),
-        fields.get("split", Split.NEVER),
         fields.get("cap_tensors", False),
         shapes=bound.shapes,
         values=bound.values,
@@ -372,7 +371,7 @@ def plan_to_json(document: PlanDocument) -> str:
 def _reading_fields(reading: Reading) -> dict[str, object]:
     sharing = reading.sharing
     always = {"bits": reading.bits, **binding_fields(reading.bindings), "granularity": reading.granularity}
-    always |= {"count": reading.count, "split": reading.split}
+    always |= {"count": reading.count}
     return always | present(
         {
             "cap_tensors": reading.cap_tensors or None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -131,10 +131,24 @@ class SharedNeed:
 
 
 @dataclass(frozen=True, slots=True)
+class NeedInTiles:
+    """The least capacities of a network in tiles, in bytes; nothing is recomputed.
+
+    No tiling fits below `required_bytes`, set by the operator `required_by`. Without spills, no tiling fits below
+    `lower_bound_bytes`, and one has the peak `min_peak_bytes`.
+    """
+
+    required_bytes: int
+    required_by: str
+    lower_bound_bytes: int
+    min_peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
     """The contents of a network; `required` is M_R, `least_peak` the result for M_P.
 
-    `needs` has both for each way of sharing bytes; empty if no bytes can be shared.
+    `needs` has both for each way of sharing bytes; empty if no bytes can be shared. `in_tiles` has both in tiles.
     """
 
     problem: Problem
@@ -142,6 +156,7 @@ class Description:
     least_peak: Result[tuple[int, ...]]
     compulsory_bytes: int
     needs: tuple[SharedNeed, ...] = ()
+    in_tiles: NeedInTiles | None = None
 
     @property
     def min_peak_bytes(self) -> int | None:
@@ -407,6 +422,7 @@ def description_object(description: Description) -> Json:
         "required_by": description.required.operator.name,
         "min_peak_bytes": description.min_peak_bytes,
         "min_peak_range": [peak.lower_bound, peak.objective_value],
+        "in_tiles": description.in_tiles and {**asdict(description.in_tiles), "recomputed_macs": 0},
         "compulsory_bytes": description.compulsory_bytes,
         "shared": [asdict(one) for one in description.needs],
         "states": [{"old": state.old, "new": state.new} for state in graph.states],
@@ -629,6 +645,7 @@ def description_report(description: Description) -> tuple[RenderableType, ...]:
     rows += [
         ("M_R", least_need_words(required, printable(required.operator.name))),
         ("M_P", _min_peak(description)),
+        *_rows_in_tiles(description.in_tiles),
         ("compulsory traffic", _bytes(description.compulsory_bytes)),
     ]
     if graph.states:
@@ -641,6 +658,17 @@ def description_report(description: Description) -> tuple[RenderableType, ...]:
         shape = "x".join(map(str, tensor.shape)) if tensor.shape is not None else "-"
         table.add_row(Text(printable(tensor.name), overflow="fold"), tensor.role, shape, f"{tensor.size_bytes:,}")
     return facts(rows), table
+
+
+def _rows_in_tiles(need: NeedInTiles | None) -> Iterator[tuple[str, str]]:
+    """Yield the rows of M_R and M_P in tiles."""
+    if need is None:
+        return
+    peak = _bytes(need.min_peak_bytes)
+    if need.lower_bound_bytes < need.min_peak_bytes:
+        peak = f"at least {_bytes(need.lower_bound_bytes)} and at most {peak}"
+    yield "M_R in tiles", f"{_bytes(need.required_bytes)}, set by {printable(need.required_by)}"
+    yield "M_P in tiles", f"{peak}, 0 MACs recomputed"
 
 
 def _shared(need: SharedNeed) -> str:

@@ -325,14 +325,16 @@ def _can_be_tiled(geometry: Geometry, at: int, axis: TileAxis, least: int = 2) -
     """Return True if an operator can run in tiles along an axis: elements of all outputs are those of the axis."""
     if axis.size < least or axis.is_reduction:
         return False
-    for write in geometry.writes:
-        dimension = _dimension((write,), at)
-        if dimension is None:
-            return False
-        span = write.spans[dimension]
-        if (span.per, span.step, span.offset, span.extent, span.size) != (1, 1, 0, 1, axis.size):
-            return False
-    return True
+    return all(writes_rows(write, at, axis.size) for write in geometry.writes)
+
+
+def writes_rows(write: OperandAccess, axis: int, size: int) -> bool:
+    """Return True if the elements of one dimension of an output are the positions of the axis."""
+    dimension = _dimension((write,), axis)
+    if dimension is None:
+        return False
+    span = write.spans[dimension]
+    return (span.per, span.step, span.offset, span.extent, span.size) == (1, 1, 0, 1, size)
 
 
 def _dimension(accesses: tuple[OperandAccess, ...], axis: int | None) -> int | None:

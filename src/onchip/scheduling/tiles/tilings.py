@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import Objective, Problem
-from onchip.scheduling.candidates.in_steps import steps_of
-from onchip.scheduling.candidates.split import smallest_part_bytes
 from onchip.scheduling.tiles.group_tiles import FusedGroup, FusedGroups
 from onchip.scheduling.tiles.search import groups_of_few_tiles, groups_of_least_peak, never
 from onchip.transform.slices.operators_in_tiles import counted_geometries
@@ -45,6 +43,12 @@ def tilings(problem: Problem, *, is_model: bool, is_late: Callable[[], bool] = n
             yield least
 
 
+def least_peak_found(problem: Problem, is_model: bool, is_late: Callable[[], bool] = never) -> int:
+    """Return the peak in bytes of the fused groups of least peak, in their own order without spills."""
+    groups = FusedGroups(problem, counted_geometries(problem, is_model=is_model))
+    return max(group.peak_bytes for group in groups_of_least_peak(groups, is_late))
+
+
 def tiling_of(groups: FusedGroups, chosen: Sequence[FusedGroup]) -> NetworkTiling:
     """Return the tiling of groups that cover all operators in order."""
     ends: dict[int, list[int]] = {}
@@ -65,17 +69,3 @@ def tiling_of(groups: FusedGroups, chosen: Sequence[FusedGroup]) -> NetworkTilin
     names = (groups.operators[number].name for number, _ in order)
     listed = (f"{name}#{tile}" if name in tiles else name for name, (_, tile) in zip(names, order, strict=True))
     return NetworkTiling(tiles, tuple(listed), max(group.peak_bytes for group in chosen))
-
-
-def least_peak_of_tilings(problem: Problem, *, is_model: bool) -> int:
-    """Return a lower bound in bytes on the peak of all tilings, in one scratchpad.
-
-    Some tile of each operator needs at least the operator's smallest part. Operators that can be decomposed into steps
-    count as 0, and so do all where outputs may lie in the bytes of inputs.
-    """
-    graph = problem.graph
-    if graph.shares_bytes or graph.states:
-        return 0
-    geometries = counted_geometries(problem, is_model=is_model)
-    whole = (each for each in graph.operators if steps_of(each, graph, is_model=is_model) is None)
-    return max((smallest_part_bytes(problem, each, geometries[each.name]) for each in whole), default=0)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise, product
 from typing import TypeAlias
 
@@ -82,12 +81,6 @@ def tile_of(graph: Graph, operator: Operator, regions: tuple[Region, ...] | None
     whole = map(whole_region, shapes[len(shapes) - len(operator.outputs) :])
     written = tuple(whole) if regions is None else regions
     return Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, written)
-
-
-@lru_cache(maxsize=1024)
-def named_bands(bands: Bands) -> Mapping[str, Tensor]:
-    """Return the bands by name."""
-    return {band.name: band for band in bands.all}
 
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]

@@ -13,7 +13,7 @@ from onchip.ops.layers_of import Channels
 from onchip.ops.slicing import Geometry, OperandAccess, Span, TileAxis
 from onchip.transform.slices.bands import Bands
 from onchip.transform.slices.emission import SliceEmission
-from onchip.transform.slices.tile_choice import TileChoice, cut
+from onchip.transform.slices.tiles_along_axis import TilesAlongAxis, cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,12 @@ class ChannelBands:
         several = {name: parts for name, parts in self.parts.items() if parts > 1}
         splits = {name: _channel_split(channels, graph.operator[name], parts) for name, parts in several.items()}
         cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in graph.tensors}
-        for split in splits.values():
-            cut(cuts, split)
+        for tiles in splits.values():
+            cut(cuts, tiles)
         bands = {tensor.name: Bands.of(tensor, cuts[tensor.name]) for tensor in graph.tensors}
         tensors = tuple(band for each in bands.values() for band in each.all)
         emission = SliceEmission(graph, splits, bands)
-        operators = (
-            self._with_cost(one, band) for one in graph.operators for band in emission.tiles(one, splits.get(one.name))
-        )
+        operators = (self._with_cost(one, band) for one in graph.operators for band in emission.slices(one))
         return Graph(graph.name, tensors, tuple(operators), graph.states_among(tensors))
 
     def _with_cost(self, whole: Operator, band: Operator) -> Operator:
@@ -73,7 +71,7 @@ def _ensure_it_may_run_in(channels: Channels, operator: Operator, parts: int) ->
             raise GraphError(what, place=place, expected=f"a multiple of {parts}")
 
 
-def _channel_split(channels: Channels, operator: Operator, parts: int) -> TileChoice:
+def _channel_split(channels: Channels, operator: Operator, parts: int) -> TilesAlongAxis:
     """Return the operator in equal bands of its channels, with one tile per band."""
     cut_operands = _cut_operands(operator)
 
@@ -88,7 +86,7 @@ def _channel_split(channels: Channels, operator: Operator, parts: int) -> TileCh
         return OperandAccess(name, operand, (tensor.bits or 0) // 8, tuple(spans))
 
     reads, writes = tuple(map(access, dict.fromkeys(operator.reads))), tuple(map(access, operator.outputs))
-    return TileChoice(Geometry((TileAxis(parts),), reads, writes), (1,), (0,), 0)
+    return TilesAlongAxis(Geometry((TileAxis(parts),), reads, writes), 0, tuple(range(1, parts + 1)))
 
 
 def _cut_operands(operator: Operator) -> frozenset[str]:

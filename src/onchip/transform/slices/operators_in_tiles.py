@@ -12,7 +12,7 @@ from onchip.ir.graph import Graph
 from onchip.ops.entries import geometry_of
 from onchip.ops.slicing import Geometry
 from onchip.transform.slices.emission import emitted
-from onchip.transform.slices.tile_choice import TilesAlongAxis
+from onchip.transform.slices.tiles_along_axis import TilesAlongAxis
 
 
 def counted_geometries(problem: Problem, *, is_model: bool) -> dict[str, Geometry | None]:
@@ -45,4 +45,4 @@ def with_tiles(problem: Problem, tiles: Mapping[str, OperatorTiles], *, is_model
         for name, geometry in geometries.items()
         if geometry is not None and name in tiles
     }
-    return emitted(problem, cut, lambda _, __: True)
+    return emitted(problem, cut)

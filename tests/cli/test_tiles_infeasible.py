@@ -1,4 +1,4 @@
-"""`plan --split` with an operator that fits in no split: proven infeasible, and named with its smallest part."""
+"""`plan --tiles` with an operator that fits in no tiling: proven infeasible, and named with its smallest tile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onchip.commands.exit_code import code_of_refusal
-from onchip.errors import UnsplitError
+from onchip.errors import UntiledError
 from support.diamond import Program
 
 
@@ -32,7 +32,7 @@ def network(folder: Path, kind: str, shape: list[int]) -> Path:
 def test_an_operator_of_which_no_part_fits_is_infeasible(
     kind: str, smallest: int, onchip: Program, tmp_path: Path
 ) -> None:
-    asked = ("plan", network(tmp_path, kind, [4, 10]), "--sram", str(smallest - 1), "--split", "auto", "--json")
+    asked = ("plan", network(tmp_path, kind, [4, 10]), "--sram", str(smallest - 1), "--tiles", "auto", "--json")
     ended = onchip(*asked)
     assert ended.code == 3
     assert ended.json["status"] == "INFEASIBLE"
@@ -40,13 +40,13 @@ def test_an_operator_of_which_no_part_fits_is_infeasible(
     assert found == [80, smallest, smallest - 1, 1]
     assert ended.json["operator"] == "op"
     assert len(ended.err.strip().splitlines()) == 1
-    roomier = ("plan", asked[1], "--sram", str(smallest), "--split", "auto", "--json")
+    roomier = ("plan", asked[1], "--sram", str(smallest), "--tiles", "auto", "--json")
     assert onchip(*roomier).code == 0
 
 
 @pytest.mark.parametrize(("is_proven", "code"), [(True, 3), (False, 4)])
 def test_what_was_not_found_is_not_called_infeasible(is_proven: bool, code: int) -> None:
-    error = UnsplitError(
+    error = UntiledError(
         "none was found",
         operator="op",
         need_bytes=8,

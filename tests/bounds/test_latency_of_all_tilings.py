@@ -1,10 +1,8 @@
-"""The bound on the latency of all splits is not above the best plan of any split of a tiny network."""
+"""The bound on the latency of all tilings is not above the best plan of any tiling of a tiny network."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -12,18 +10,15 @@ import pytest
 
 from onchip.answer.problem import Count, Objective, Problem
 from onchip.api.durations import MAPPING, durations_of
-from onchip.api.plan import bound_of_all_splits, plan_problem
+from onchip.api.plan import bound_of_all_tilings, plan_problem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.recomputation import transfers_of
 from onchip.model.timeline.mac_count import MACS
-from onchip.ops.entries import geometry_of
-from onchip.ops.slicing import tile_sizes
-from onchip.scheduling.candidates.split import graph_in_tiles
 from onchip.search.budget.limits import Limits, Run
-from onchip.transform.slices.tile_choice import TileChoice
+from oracles.tilings import all_graphs
 from support.toy_chip import CHIP
 
 SECONDS = 0.3
@@ -49,29 +44,8 @@ def network(random: Random) -> Graph:
     return Graph("tiny", tuple(one for one in tensors if one.name != "w" or weights), (first, second))
 
 
-def splits(problem: Problem) -> Iterator[Graph]:
-    """Yield the graph in every combination of tile sizes."""
-    choices: list[list[TileChoice]] = []
-    for operator in problem.graph.operators:
-        geometry = geometry_of(operator, problem.graph, is_model=False)
-        assert geometry is not None
-        kept = tuple(one for one in geometry.reads if problem.counts(problem.graph.tensor[one.tensor]))
-        geometry = replace(geometry, reads=kept)
-        order = tuple(range(len(geometry.axes)))
-        sizes = product(*(tile_sizes(axis.size) for axis in geometry.axes))
-        choices.append([TileChoice(geometry, each, order, 0) for each in sizes])
-    names = [operator.name for operator in problem.graph.operators]
-    for chosen in product(*choices):
-        found: Mapping[str, TileChoice] = {
-            name: one
-            for name, one in zip(names, chosen, strict=True)
-            if one.sizes != tuple(axis.size for axis in one.geometry.axes)
-        }
-        yield graph_in_tiles(problem, found)
-
-
 @pytest.mark.parametrize("seed", range(5))
-def test_the_bound_is_not_above_any_split(seed: int, tmp_path: Path) -> None:
+def test_the_bound_is_not_above_any_tiling(seed: int, tmp_path: Path) -> None:
     random, cost = Random(seed), (MACS, MAPPING)[seed % 2]
     path = tmp_path / "chip.yaml"
     path.write_text(SLOW_DRAM.join(CHIP.rsplit(FAST_DRAM, 1)))
@@ -81,11 +55,11 @@ def test_the_bound_is_not_above_any_split(seed: int, tmp_path: Path) -> None:
     whole = Problem(
         graph, accelerator.scratchpads, Objective.LATENCY, count=Count.ALL, transfers=transfers, durations=durations
     )
-    bound = bound_of_all_splits(whole, "tiny.json", accelerator, cost)
+    bound = bound_of_all_tilings(whole, "tiny.json", accelerator, cost)
     assert bound > 0
-    graphs = list(splits(whole))
-    for split in random.sample(graphs, min(len(graphs), 4)):
-        own = durations_of(split, accelerator, cost, Run(Limits(time_limit_seconds=1)))
-        result = plan_problem(replace(whole, graph=split, durations=own), "timed", Limits(time_limit_seconds=SECONDS))
+    graphs = list(all_graphs(whole))
+    for tiled in random.sample(graphs, min(len(graphs), 4)):
+        own = durations_of(tiled, accelerator, cost, Run(Limits(time_limit_seconds=1)))
+        result = plan_problem(replace(whole, graph=tiled, durations=own), "timed", Limits(time_limit_seconds=SECONDS))
         assert result.objective_value is not None
         assert bound <= result.objective_value

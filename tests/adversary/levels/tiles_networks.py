@@ -1,4 +1,4 @@
-"""Random tiny networks of what can be split, and some of what cannot, for the level `split`."""
+"""Random tiny networks of operators that can be tiled, and some that cannot, for the level `tiles`."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ class Sketch:
 
     def add(
         self, kind: str, inputs: list[str], outputs: list[Shape], parameters: list[str], **attributes: Json
-    ) -> None:
-        """Add an operator that writes tensors of these shapes."""
+    ) -> list[str]:
+        """Add an operator that writes tensors of these shapes, and return their names."""
         made: Facts = {"name": f"o{len(self.operators)}", "kind": kind, "inputs": inputs}
         made["outputs"] = [self.tensor("t", shape, "activation") for shape in outputs]
         made |= {"parameters": parameters, "attributes": attributes}
         if self.chance.random() < 0.2:
             made["members"] = [made["name"], f"{made['name']}.act"]
         self.operators.append(made)
+        return list(made["outputs"])
 
     def shape(self, name: str) -> Shape:
         """Return a tensor's shape."""
@@ -63,6 +64,33 @@ class Sketch:
             "tensors": tensors,
             "operators": self.operators,
         }
+
+
+def chain_of_windows(chance: random.Random) -> Facts:
+    """Return a graph of two to four operators in a row whose windows overlap along the rows; some maps are read twice.
+
+    The borders between tiles then matter more than the tiles.
+    """
+    sketch = Sketch(chance, 8)
+    source = sketch.tensor("x", [1, chance.choice((1, 1, 2)), chance.randint(2, 6), 1], "input")
+    for _ in range(chance.randint(2, 4)):
+        (_, channels, rows, _), kind = sketch.shape(source), chance.choice(("Conv", "Conv", "Conv", "MaxPool", "Add"))
+        alike = [name for name in sketch.readable() if sketch.shape(name) == sketch.shape(source)]
+        kernel, stride, padding = chance.choice((1, 2, 3)), chance.choice((1, 1, 1, 2)), chance.choice((0, 1))
+        pixels = (rows + 2 * padding - kernel) // stride + 1
+        window = {"kernel_shape": [kernel, 1], "strides": [stride, 1], "pads": [padding, 0, padding, 0]}
+        if kind == "Add":
+            (source,) = sketch.add(kind, [source, chance.choice(alike)], [sketch.shape(source)], [])
+        elif pixels >= 1 and padding < kernel:
+            written, groups = [[1, channels, pixels, 1]], chance.choice((1, channels))
+            if kind == "MaxPool":
+                (source,) = sketch.add(kind, [source], written, [], **window)
+            else:
+                weights = [sketch.tensor("w", [channels, channels // groups, kernel, 1], "parameter")]
+                (source,) = sketch.add(kind, [source], written, weights, group=groups, **window)
+    if not sketch.operators:
+        sketch.add("Relu", [source], [sketch.shape(source)], [])
+    return sketch.graph()
 
 
 def random_network(chance: random.Random) -> Facts:
