@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import pytest
 from support.shown_text import ROOT, printed_by_shell, shown_in
 
 PAGES = [ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
-NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 BLOCK = re.compile(r'```(sh|python|yaml)(?: title="(.*?)")?\n(.*?)```(?:\n\n```text\n(.*?)```)?', re.DOTALL)
 
 
@@ -37,26 +35,6 @@ def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch: py
         else:
             printed = printed_by_shell(text, tmp_path) if language == "sh" else printed_by_python(text, names)
             assert not shown or shown_in(shown, printed), printed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_and_its_last_values_show_as_html(
-    notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
-    assert all(cell["outputs"] == [] for cell in cells), "clear the outputs"
-    shown = 0
-    for cell in cells:
-        *lines, last = "".join(cell["source"]).splitlines()
-        printed_by_python("\n".join(lines), names)
-        if last.isidentifier():
-            shown += "<" in names[last]._repr_html_()  # type: ignore[attr-defined]
-        else:
-            printed_by_python("\n".join((*lines, last)), names)
-    assert shown >= 2
 
 
 def test_a_line_of_dots_stands_for_any_lines() -> None:

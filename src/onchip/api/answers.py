@@ -349,6 +349,13 @@ def run(
     OnchipError
         An input is unreadable, or its runtime is not installed.
 
+    Examples
+    --------
+    >>> import onchip as oc
+    >>> plan = oc.plan("lenet5", oc.Memory("sram", "96KiB"))
+    >>> oc.run(plan).is_right
+    True
+
     """
     from onchip.api.check_schedule import ScheduleFile
     from onchip.api.kernels import RunValues
@@ -459,6 +466,13 @@ def explain(
     ------
     OnchipError
         An input is unreadable, or the answer is illegal.
+
+    Examples
+    --------
+    >>> import onchip as oc
+    >>> plan = oc.plan("lenet5", oc.Memory("sram", "96KiB"))
+    >>> oc.explain(plan).summary().splitlines()[0]
+    'network     lenet5, 5 operators'
 
     """
     from onchip.api.check_plan import check_plan

@@ -133,6 +133,11 @@ def load_accelerator(source: str | Path) -> Accelerator:
     source
         A bundled name (`simba`; `simba@64KiB` resizes its scratchpads), or a file of onchip, Timeloop or ZigZag.
 
+    Returns
+    -------
+    Accelerator
+        The accelerator; `resized` changes its capacities.
+
     Raises
     ------
     OnchipError
@@ -174,6 +179,16 @@ def conv(
     bits
         Bits of an element of every operand.
 
+    Returns
+    -------
+    Layer
+        The loop nest.
+
+    Raises
+    ------
+    OnchipError
+        A size is below 1, or the sizes contradict each other.
+
     Examples
     --------
     >>> conv(k=64, c=64, p=56, q=56, r=3, s=3, pad=1).macs
@@ -188,6 +203,23 @@ def conv(
 @errors_in_python
 def gemm(m: int, n: int, k: int, *, bits: int = 8) -> Layer:
     """Return the product of an `m` x `k` and a `k` x `n` matrix.
+
+    Parameters
+    ----------
+    m, n, k
+        Rows of the output, columns of the output, and length of the sums.
+    bits
+        Bits of an element of every operand.
+
+    Returns
+    -------
+    Layer
+        The loop nest.
+
+    Raises
+    ------
+    OnchipError
+        A size is below 1, or the sizes contradict each other.
 
     Examples
     --------

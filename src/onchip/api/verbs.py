@@ -290,6 +290,13 @@ def map_network(
     OnchipError
         An input is unreadable, or a layer cannot be mapped.
 
+    Examples
+    --------
+    >>> import onchip as oc
+    >>> layers = oc.map_network("lenet5", "simba", options=oc.MapOptions(method="loma"))
+    >>> layers.energy_pj == sum(one.energy_pj for one in layers.layers.values())
+    True
+
     """
     from onchip.reports import pictures
     from onchip.reports.mapping.outcome import mapping_html, mapping_object, mapping_table
@@ -420,6 +427,13 @@ def fuse(
     -----
     Groups, tiles and overlap modes are those of DeFiNES (HPCA 2023).
 
+    Examples
+    --------
+    >>> import onchip as oc
+    >>> groups = oc.fuse("lenet5", "simba", options=oc.FusionOptions(stacks="layers"), time_limit=2)
+    >>> groups.objective >= groups.lower_bound
+    True
+
     """
     from onchip.api.fuse import fuse_network
     from onchip.reports import pictures
@@ -489,6 +503,14 @@ def schedule(
     ------
     OnchipError
         An input is unreadable or unusable, or options do not fit it.
+
+    Examples
+    --------
+    >>> import onchip as oc
+    >>> net = oc.load_network("lenet5", bits=8)
+    >>> schedule = oc.schedule(net, "simba", options=oc.ScheduleOptions(stacks="layers"), time_limit=2)
+    >>> oc.check(schedule).is_legal
+    True
 
     """
     from onchip.api.schedule import schedule_network

@@ -159,6 +159,13 @@ def diff(before: Answer, after: Answer, network: NetworkLike | None = None) -> D
     OnchipError
         A file is unreadable, an answer is illegal, or the answers are of two kinds.
 
+    Examples
+    --------
+    >>> import onchip as oc
+    >>> plan = oc.plan("lenet5", oc.Memory("sram", "96KiB"))
+    >>> oc.diff(plan, plan).is_equal
+    True
+
     """
     from onchip.reports.explain.difference import difference_lines, difference_object
     from onchip.sweeps.diff import DiffRequest, diff_files
