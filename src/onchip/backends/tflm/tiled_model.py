@@ -1,0 +1,402 @@
+"""A TFLite model in the tiles of a plan: partial operators, slices and concatenations, in the plan's order.
+
+A tile along rows or columns runs by the operator itself with its own options, on the part of the input that it reads.
+If the padding of that part begins elsewhere, the part gets a few more rows, and the superfluous rows of the output are
+cut off. docs/tflite_micro.md derives the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from onchip.answer.program import Compute, Plan
+from onchip.errors import GraphError
+from onchip.formats.tflite.file import dtype_of, options_of
+from onchip.formats.tflite.graph import ReadNetwork
+from onchip.formats.tflite.network import NetworkOperator
+from onchip.formats.tflite.rewriting import NewOperator, NewTensor, rewritten_model, zero_point
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Tensor
+from onchip.ir.tile import Region, SumPart, whole_region
+
+_SAME: Final = 0
+_WINDOWS: Final = ("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
+_ELEMENTWISE: Final = frozenset(
+    {"ABS", "ADD", "ELU", "HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "MAXIMUM", "MINIMUM", "MUL", "NEG", "PRELU"}
+    | {"QUANTIZE", "DEQUANTIZE", "RELU", "RELU6", "SQUARED_DIFFERENCE", "SUB", "TANH", "CONCATENATION", "SOFTMAX"}
+)
+_PADS: Final = ("PAD", "PADV2")
+_MOST_JOINED: Final = 10
+"""Inputs of a concatenation that TFLite Micro takes (`kMaxInputNum` of its kernel)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A tensor of the new model that holds a region of a tensor of the file."""
+
+    name: str
+    region: Region
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRegion:
+    """The region of a tensor of the file that a tensor holds, and its part whose elements have that tensor's values.
+
+    `shape` is that of the whole tensor.
+    """
+
+    index: int
+    shape: tuple[int, ...]
+    region: Region
+    valid: Region
+
+
+@dataclass
+class TiledModel:
+    """The rewriting of one model; raises GraphError for tiles that no standard operator computes."""
+
+    read: ReadNetwork
+    graph: Graph
+    """The plan's graph, whose operators may be tiles."""
+    whole: Graph
+    tensors: dict[str, NewTensor | tuple[str, int]] = field(default_factory=dict)
+    operators: list[NewOperator] = field(default_factory=list)
+    parts: dict[int, list[_Part]] = field(default_factory=dict)
+    """By index of the file's tensors, the parts that were computed."""
+    held: dict[str, HeldRegion] = field(default_factory=dict)
+    """The region that each tensor holds, by name."""
+
+    def content(self, plan: Plan) -> bytes:
+        """Return the model in the order of a plan."""
+        network = self.read.network
+        for index in network.inputs:
+            self._has_whole(index)
+        for line in plan.instructions:
+            if isinstance(line, Compute):
+                self._compute(self.graph.operator[line.operator])
+        outputs = [self._whole(index) for index in network.outputs]
+        ends = [network.tensors[index].name for index in network.inputs], outputs
+        return rewritten_model(self.read.file, list(self.tensors.values()), self.operators, ends)
+
+    # Tensors
+
+    def _has_whole(self, index: int) -> str:
+        tensor = self.read.network.tensors[index]
+        self.tensors.setdefault(tensor.name, (tensor.name, index))
+        part = _Part(tensor.name, whole_region(tensor.shape))
+        self.held[tensor.name] = HeldRegion(index, tensor.shape, part.region, part.region)
+        if part not in self.parts.setdefault(index, []):
+            self.parts[index].append(part)
+        return tensor.name
+
+    def _new(self, wanted: str, region: Region, valid: Region, like: int) -> str:
+        name, number = wanted, 1
+        while name in self.tensors:
+            number += 1
+            name = f"{wanted} {number}"
+        self.tensors[name] = NewTensor(name, tuple(stop - start for start, stop in region), like)
+        self.held[name] = HeldRegion(like, self.read.network.tensors[like].shape, region, valid)
+        return name
+
+    def _constant(self, values: np.ndarray, like: int | None = None) -> str:
+        name = f"onchip constant {len(self.tensors)}"
+        self.tensors[name] = NewTensor(name, values.shape, like, values)
+        return name
+
+    def _is_constant(self, index: int) -> bool:
+        return self.read.network.tensors[index].stated.content is not None
+
+    def _region(self, name: str, region: Region) -> Region:
+        """Return a region with the file's axes."""
+        order = self.read.presented[name].order
+        if order == tuple(range(len(order))):
+            return region
+        found = list(region)
+        for at, axis in enumerate(order):
+            found[axis] = region[at]
+        return tuple(found)
+
+    # Operators
+
+    def _compute(self, operator: Operator) -> None:
+        tile = operator.tile
+        name = operator.name if tile is None else tile.operator
+        original = self.whole.operator[name]
+        members = [self.read.source[one] for one in original.members or (original.name,) if one in self.read.source]
+        if tile is None or all(
+            region == whole_region(tile.shape[one]) for one, region in zip(tile.outputs, tile.regions, strict=True)
+        ):
+            for member in members:
+                self._run_whole(member)
+            return
+        is_chain = all(
+            later.kind in _ELEMENTWISE and later.inputs == earlier.outputs for earlier, later in pairwise(members)
+        )
+        if tile.part is not SumPart.WHOLE or not is_chain or len(tile.outputs) != 1:
+            self._refuse(operator, "in parts of sums, with other operands of fused operators or several outputs")
+        self._run_tile(operator, members, self._region(tile.outputs[0], tile.regions[0]))
+
+    def _refuse(self, operator: Operator, why: str) -> None:
+        what = f"TFLite Micro has no operator for a tile of {operator.kind} {why}"
+        raise GraphError(what, place=f"operator {operator.name!r}", expected="tiles along rows or columns")
+
+    def _run_whole(self, member: NetworkOperator) -> None:
+        inputs = tuple("" if index < 0 else self._whole(index) for index in member.inputs)
+        self.operators.append(NewOperator(inputs, tuple(self._has_whole(at) for at in member.outputs), member))
+
+    def _whole(self, index: int) -> str:
+        """Return the name of a whole tensor: put together, or computed by operators that plans do not list."""
+        if not self._is_constant(index) and index not in self.parts:
+            writer = self.read.storage.writer(index)
+            if writer is None:
+                return self._has_whole(index)
+            self._run_whole(writer)
+        return self._gathered(index, whole_region(self.read.network.tensors[index].shape))
+
+    def _sliced(self, source: str, index: int, region: Region, origin: Sequence[int]) -> None:
+        """Add a slice of a tensor, in which the region's tensor begins at `origin`."""
+        name = self.read.network.tensors[index].name
+        shown = ",".join(f"{start}:{stop}" for start, stop in region)
+        target = self._new(f"{name}[{shown}]", region, region, index)
+        begin = self._constant(np.array([start - at for (start, _), at in zip(region, origin, strict=True)], np.int32))
+        size = self._constant(np.array([stop - start for start, stop in region], np.int32))
+        self.operators.append(NewOperator((source, begin, size), (target,), kind="SLICE", union="SliceOptions"))
+        self.parts.setdefault(index, []).append(_Part(target, region))
+
+    def _gathered(self, index: int, region: Region, before: int = 0, behind: int = 0, axis: int = 0) -> str:
+        """Return a tensor with a region, and with rows of any content before and behind it along an axis."""
+        tensor = self.read.network.tensors[index]
+        if self._is_constant(index):
+            self.tensors.setdefault(tensor.name, (tensor.name, index))
+            return tensor.name
+        pieces = [one for one in self.parts.get(index, ()) if _is_within(one.region, region)]
+        exact = next((one for one in pieces if one.region == region), None)
+        if not pieces:
+            exact = _Part(self._slice_around(index, region), region)
+        parts = [exact] if exact is not None else sorted(pieces, key=lambda one: one.region)
+        if exact is None:
+            cut = [at for at, part in enumerate(region) if any(one.region[at] != part for one in pieces)]
+            missing = _elements(region) - sum(_elements(one.region) for one in pieces)
+            if len(cut) != 1 or missing or (cut[0] != axis and (before or behind)):
+                what = "its parts are not put together along one axis"
+                raise GraphError(what, place=f"tensor {tensor.name!r}", expected="tiles along rows or columns")
+            axis = cut[0]
+        start, stop = region[axis]
+        for low, high, place in ((start - before, start, 0), (stop, stop + behind, len(parts) + bool(before))):
+            if low < high:
+                beside = _along(region, axis, low, high)
+                zeros = np.zeros([last - first for first, last in beside], dtype_of(tensor.element_type))
+                parts.insert(place, _Part(self._constant(zeros, index), beside))
+        while len(parts) > 1:
+            parts = [self._joined(index, parts[:_MOST_JOINED], axis, region), *parts[_MOST_JOINED:]]
+        return parts[0].name
+
+    def _joined(self, index: int, parts: Sequence[_Part], axis: int, valid: Region) -> _Part:
+        """Add the concatenation of some neighbours; of their elements those in `valid` are the tensor's."""
+        low, high = parts[0].region[axis][0], parts[-1].region[axis][1]
+        region = _along(valid, axis, low, high)
+        own = _along(valid, axis, max(low, valid[axis][0]), min(high, valid[axis][1]))
+        target = self._new(f"{self.read.network.tensors[index].name} gathered", region, own, index)
+        names = tuple(one.name for one in parts)
+        union, options = "ConcatenationOptions", {0: axis}
+        self.operators.append(NewOperator(names, (target,), kind="CONCATENATION", union=union, options=options))
+        return _Part(target, region)
+
+    def _slice_around(self, index: int, region: Region) -> str:
+        """Slice the part that holds a region; no other reader uses the slice, so that it is gone soon."""
+        around = next(one for one in self.parts[index] if _is_within(region, one.region))
+        self._sliced(around.name, index, region, [start for start, _ in around.region])
+        return self.parts[index].pop().name
+
+    # Tiles
+
+    def _run_tile(self, operator: Operator, members: Sequence[NetworkOperator], region: Region) -> None:
+        """Run operators one after another on a tile; all but the first are element-wise."""
+        member, output = members[0], members[-1].outputs[0]
+        shape = self.read.network.tensors[output].shape
+        cut = [at for at, size in enumerate(shape) if region[at] != (0, size)]
+        axis = cut[0]
+        is_channel = axis == len(shape) - 1
+        if len(cut) != 1 or (is_channel and not self._takes_channels(member, axis)):
+            self._refuse(operator, "along channels or several axes")
+        if member.kind in _WINDOWS and not is_channel:
+            inputs, first, count = self._window(operator, member, region, axis)
+        elif member.kind in _PADS:
+            inputs, first, count = self._pad(operator, member, region, axis)
+        elif member.kind in (*_ELEMENTWISE, *_WINDOWS):
+            inputs = tuple(self._same_region(index, shape, region, axis) for index in member.inputs if index >= 0)
+            first, count = region[axis][0], region[axis][1] - region[axis][0]
+        else:
+            self._refuse(operator, f"({member.kind})")
+        made = _along(region, axis, first, first + count)
+        if not inputs:
+            self._fill(member, region)
+            return
+        for one in members:
+            target = self._new(f"{one.name} tile", made, region, one.outputs[0])
+            self.operators.append(NewOperator(inputs, (target,), one))
+            inputs = (target,)
+        wanted = [self._region(*_place(self.graph.tensor[one])) for one in operator.outputs]
+        if wanted == [made]:
+            self.parts.setdefault(output, []).append(_Part(target, made))
+            return
+        for part in wanted:
+            self._sliced(target, output, part, [first if at == axis else start for at, (start, _) in enumerate(made)])
+
+    def _fill(self, member: NetworkOperator, region: Region) -> None:
+        """Add the constant that a pad writes outside its input."""
+        output = member.outputs[0]
+        tensor = self.read.network.tensors[output]
+        kind = np.dtype(dtype_of(tensor.element_type))
+        stated = self.read.network.content(self.read.file, member.inputs[2]) if len(member.inputs) > 2 else None
+        value = np.frombuffer(stated, kind)[0] if stated else zero_point(self.read.file, output)
+        shape = [stop - start for start, stop in region]
+        self.parts.setdefault(output, []).append(_Part(self._constant(np.full(shape, value, kind), output), region))
+
+    def _listed(self, operator: Operator, index: int) -> Region:
+        """Return the region of a tensor that a tile reads, by the parts that the plan lists."""
+        found = [_place(self.graph.tensor[one]) for one in operator.inputs]
+        regions = [self._region(base, region) for base, region in found if self.read.index.get(base) == index]
+        if not regions:
+            self._refuse(operator, "that reads a view")
+        return tuple(
+            (min(one[at][0] for one in regions), max(one[at][1] for one in regions)) for at in range(len(regions[0]))
+        )
+
+    def _takes_channels(self, member: NetworkOperator, axis: int) -> bool:
+        """Return True if an operator computes some channels alone from the same channels of its operands."""
+        if member.kind == "CONCATENATION":
+            return int(options_of(member.stated).get("axis", 0)) % (axis + 1) != axis
+        return member.kind in (_ELEMENTWISE | {*_PADS, "MAX_POOL_2D", "AVERAGE_POOL_2D"}) - {"SOFTMAX"}
+
+    def _same_region(self, index: int, shape: Sequence[int], region: Region, axis: int) -> str:
+        """Return the part of an operand that meets a region of the output; axes are counted from the last."""
+        tensor = self.read.network.tensors[index]
+        own = axis - len(shape) + len(tensor.shape)
+        if own < 0 or tensor.shape[own] == 1:
+            return self._whole(index)
+        stated = self.read.network.content(self.read.file, index)
+        if stated is not None:
+            values = np.frombuffer(stated, dtype_of(tensor.element_type)).reshape(tensor.shape)
+            return self._constant(np.take(values, range(*region[axis]), own), index)
+        whole = whole_region(tensor.shape)
+        return self._gathered(index, _along(whole, own, *region[axis]))
+
+    def _window(
+        self, operator: Operator, member: NetworkOperator, region: Region, axis: int
+    ) -> tuple[tuple[str, ...], int, int]:
+        """Return the inputs, and the first row and the number of rows that the operator writes on its part."""
+        options, source = options_of(member.stated), member.inputs[0]
+        letter, word = (("h", "height"), ("w", "width"))[axis - 1]
+        is_pool = member.kind.endswith("POOL_2D")
+        kernel = int(options[f"filter_{word}"]) if is_pool else self.read.network.tensors[member.inputs[1]].shape[axis]
+        stride = int(options.get(f"stride_{letter}", 1))
+        dilation = 1 if is_pool else max(int(options.get(f"dilation_{letter}_factor", 1)), 1)
+        size, made = (self.read.network.tensors[index].shape[axis] for index in (source, member.outputs[0]))
+        taps = range(0, kernel * dilation, dilation)
+        window = SlidingWindow(taps, stride, is_same=options.get("padding") == _SAME)
+        listed = self._listed(operator, source)
+        low, high = listed[axis]
+        pad = window.before(size)
+        for before, behind in sorted(product(range(2 * taps.stop), repeat=2), key=sum):
+            place = window.fits(before, low, high, behind, region[axis], pad, size)
+            if place is not None:
+                own = self._gathered(source, listed, before, behind, axis)
+                rest = tuple("" if index < 0 else self._whole(index) for index in member.inputs[1:])
+                count = window.outputs(before + high - low + behind)
+                return (own, *rest), region[axis][0] - place, count
+        self._refuse(operator, f"of {made} rows")
+        raise AssertionError
+
+    def _pad(
+        self, operator: Operator, member: NetworkOperator, region: Region, axis: int
+    ) -> tuple[tuple[str, ...], int, int]:
+        """Return the inputs of a pad of the part that lies in the tile; a tile outside the part is a constant."""
+        source, around, *value = member.inputs
+        stated = self.read.network.content(self.read.file, around)
+        size = self.read.network.tensors[source].shape
+        if stated is None:
+            self._refuse(operator, "with computed padding")
+            raise AssertionError
+        kind = dtype_of(self.read.network.tensors[around].element_type)
+        pads = np.frombuffer(stated, kind).reshape(-1, 2).astype(np.int32).copy()
+        start, stop = region[axis]
+        low, high = (min(max(end - int(pads[axis, 0]), 0), size[axis]) for end in (start, stop))
+        if low >= high:
+            return (), start, stop - start
+        pads[axis] = int(pads[axis, 0]) + low - start, stop - int(pads[axis, 0]) - high
+        part = tuple((low, high) if at == axis else (0, length) for at, length in enumerate(size))
+        inputs = (self._gathered(source, part), self._constant(pads), *(self._whole(index) for index in value))
+        return inputs, start, stop - start
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingWindow:
+    """The taps of a window along an axis."""
+
+    taps: range
+    stride: int
+    is_same: bool
+
+    @property
+    def reach(self) -> int:
+        """Elements from the first tap to the last."""
+        return self.taps[-1] + 1
+
+    def outputs(self, size: int) -> int:
+        """Return the number of outputs on an axis of `size`."""
+        return -(-size // self.stride) if self.is_same else max(0, (size - self.reach) // self.stride + 1)
+
+    def before(self, size: int) -> int:
+        """Return the padding before an axis of `size`, as the runtime chooses it."""
+        return max(0, (self.outputs(size) - 1) * self.stride + self.reach - size) // 2 if self.is_same else 0
+
+    def fits(
+        self, before: int, low: int, high: int, behind: int, wanted: tuple[int, int], pad: int, size: int
+    ) -> int | None:
+        """Return the output on the part that is the first wanted one, if all wanted outputs read the same; else None.
+
+        The part is [low, high) of an axis of `size`, with other elements before and behind it.
+        """
+        length = before + high - low + behind
+        own = self.before(length)
+        shift = wanted[0] * self.stride - pad - low + before + own
+        place, rest = divmod(shift, self.stride)
+        if rest or place < 0 or place + wanted[1] - wanted[0] > self.outputs(length):
+            return None
+        for at in range(wanted[1] - wanted[0]):
+            for tap in self.taps:
+                element = (wanted[0] + at) * self.stride - pad + tap
+                local = (place + at) * self.stride - own + tap
+                if 0 <= element < size:
+                    if not low <= element < high or local != element - low + before:
+                        return None
+                elif 0 <= local < length:
+                    return None
+        return place
+
+
+def _place(tensor: Tensor) -> tuple[str, Region]:
+    if tensor.part_of is None or tensor.region is None:
+        return tensor.name, whole_region(tensor.shape or ())
+    return tensor.part_of, tensor.region
+
+
+def _along(region: Region, axis: int, start: int, stop: int) -> Region:
+    """Return a region with another range along an axis."""
+    return (*region[:axis], (start, stop), *region[axis + 1 :])
+
+
+def _is_within(part: Region, whole: Region) -> bool:
+    return all(first <= start and stop <= last for (start, stop), (first, last) in zip(part, whole, strict=True))
+
+
+def _elements(region: Region) -> int:
+    return prod(stop - start for start, stop in region)
