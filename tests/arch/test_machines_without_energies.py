@@ -39,8 +39,8 @@ VERBS: Final = {
     "plan": ("traffic", "peak", "latency", "dma-cycles", "dma-energy"),
 }
 WITHOUT_ENERGIES: Final = (
-    "cortex-m7-like", "ethos-u55-like", "ethos-u65-like", "hifi4-like", "nvdla-like", "single-2mib", "soma-edge",
-    "tpu-like",
+    "cortex-m4-like", "cortex-m7-like", "ethos-u55-like", "ethos-u65-like", "hifi4-like", "nvdla-like", "single-2mib",
+    "soma-edge", "tpu-like",
 )  # fmt: skip
 WITHOUT_ARRAY: Final = ("single-2mib", "soma-edge")
 """Machines of networks whose files state the cycles of their operators."""

@@ -48,6 +48,7 @@ FACTS = {
     "ethos-u65-like": Facts("vela.ini", (("sram", 393_216),), 16, 512, 1000, 3.75),
     "tpu-like": Facts("arXiv 1704.04760", (("unified_buffer", 24 * KIB * KIB),), 256, 65_536, 700, 34),
     "hifi4-like": Facts("imx_dsp_rproc.c", (("dram0", 0x8000), ("dram1", 0x8000)), 8, 4, 800, 3.2),
+    "cortex-m4-like": Facts("DS8626", (("sram", 128 * KIB),), 16, 2, 168, 0.441),
     "cortex-m7-like": Facts("RM0433", (("dtcm", 128 * KIB), ("axi_sram", 512 * KIB)), 16, 2, 400, 0.4),
 }
 DEFINES = {
