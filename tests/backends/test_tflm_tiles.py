@@ -15,7 +15,7 @@ from onchip.api.networks import network_to_plan
 from onchip.api.plan import Request
 from onchip.api.target import Target
 from onchip.backends.tflm.export_arena import ArenaExport, export_arena
-from onchip.backends.tflm.tiled_model import SlidingWindow
+from onchip.backends.tflm.tiled_model import PaddedWindow
 from onchip.errors import InputError
 from onchip.ops.entries import geometry_of
 from onchip.search.budget.limits import Limits
@@ -92,7 +92,7 @@ def test_outputs_of_a_part_read_what_they_read_in_the_whole(is_same: bool) -> No
     for kernel, stride, size, low, high, before, behind in product(
         (1, 2, 3, 5), (1, 2), (7, 8), range(4), range(4, 9), range(3), range(3)
     ):
-        window = SlidingWindow(range(kernel), stride, is_same=is_same)
+        window = PaddedWindow(range(kernel), stride, is_same=is_same)
         pad, made = window.before(size), window.outputs(size)
         whole = list(range(size))
         part = [*["garbage"] * before, *whole[low:high], *["garbage"] * behind]

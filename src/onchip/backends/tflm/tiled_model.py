@@ -301,7 +301,7 @@ class TiledModel:
         dilation = 1 if is_pool else max(int(options.get(f"dilation_{letter}_factor", 1)), 1)
         size, made = (self.read.network.tensors[index].shape[axis] for index in (source, member.outputs[0]))
         taps = range(0, kernel * dilation, dilation)
-        window = SlidingWindow(taps, stride, is_same=options.get("padding") == _SAME)
+        window = PaddedWindow(taps, stride, is_same=options.get("padding") == _SAME)
         listed = self._listed(operator, source)
         low, high = listed[axis]
         pad = window.before(size)
@@ -338,7 +338,7 @@ class TiledModel:
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingWindow:
+class PaddedWindow:
     """The taps of a window along an axis."""
 
     taps: range
