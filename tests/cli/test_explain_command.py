@@ -14,8 +14,8 @@ def test_the_diamond_s_spill_is_explained(onchip: Program, diamond: Path, planne
     assert "130 bytes, set by join (Conv) with l (50), r (50), y (30)" in words
     assert "full steps 2: 2 (" in words
     assert "costs 100: spill 50 + reload 50" in words
-    assert "pushed out in step 2" in words
-    assert "it could stay with 160 bytes, 30 more" in words
+    assert "evicted in step 2" in words
+    assert "capacity needed to stay: 160 bytes, 30 more" in words
     assert "this order needs at least 160 bytes; the best order needs 160 bytes (M_P)" in words
 
 
@@ -38,7 +38,7 @@ def test_a_plan_without_spills_has_nothing_to_explain_and_asks_for_no_m_p(
     plan = tmp_path / "plan.json"
     assert onchip("plan", diamond, "--sram", "160", "-o", plan).code == 0
 
-    assert "Nothing leaves the scratchpad before its last use." in onchip("explain", plan, diamond).out
+    assert "All tensors stay in the scratchpad until their last use." in onchip("explain", plan, diamond).out
     assert onchip("explain", plan, diamond, "--json").json["spill_free_bytes"] == {"this_order": 160, "any_order": None}
 
 

@@ -94,7 +94,7 @@ def test_words_say_where_the_time_of_a_plan_goes(onchip: Program, diamond: Path,
     parts = said["latency_parts"]
     assert f"latency {said['latency_cycles']:,} cycles: compute {parts['computing']:,}, " in words
     assert "the array waits longest in" in words
-    assert "twice the bits a cycle of DRAM" in words
+    assert "twice the DRAM bandwidth" in words
     assert f"{said['changes'][0]['latency_cycles']:,}" in words
 
 

@@ -182,7 +182,7 @@ def test_the_report_is_one_file_with_a_picture_of_each_map(fuse: Program, tmp_pa
     assert "three on chip" in text
     assert "--report" in text.split("<script", 1)[0]
     assert text.count('<rect class="computed"') == 4
-    assert "optimal for the stacks and tiles listed" in text
+    assert "optimal for the listed groups and tiles" in text
 
 
 @pytest.mark.slow

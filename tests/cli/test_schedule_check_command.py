@@ -74,7 +74,7 @@ def test_the_same_figures_are_said_by_check_run_and_time(onchip: Program, schedu
 def test_time_prints_how_much_of_the_array_and_of_dma_is_in_use(onchip: Program, scheduled: Path) -> None:
     text = onchip("time", scheduled, three()).out
     timed = onchip("time", scheduled, three(), "--json").json
-    assert "MACs in use" in text
+    assert "MAC utilisation" in text
     assert f"{timed['mac_utilisation']:.1%}" in text
     assert f"{timed['dma_utilisation']:.1%}" in text
 
@@ -104,7 +104,7 @@ def test_an_illegal_schedule_is_neither_run_nor_timed(onchip: Program, scheduled
 def test_timing_a_plan_says_what_it_does_not_count(onchip: Program, diamond: Path, planned: Path) -> None:
     ended = onchip("time", planned, diamond, "--accelerator", "meta-prototype-df")
     assert ended.code == 0
-    assert "not counted: what moves within the array" in ended.out
+    assert "not counted: transfers within the array" in ended.out
 
 
 def test_a_plan_is_timed_on_an_accelerator(onchip: Program, diamond: Path, planned: Path) -> None:

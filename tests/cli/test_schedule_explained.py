@@ -70,7 +70,7 @@ def test_words_say_where_the_energy_goes_and_what_moves(onchip: Program, tmp_pat
     assert "energy input weight output copies all share" in words
     assert "operator most of it is steps energy share cycles" in words
     assert "y streamed out by add needed once" in words or "y write from global after add needed once" in words
-    assert "no tensor passes DRAM for want of room" in words
+    assert "capacity causes no DRAM traffic" in words
     for level in document(in_tiles=in_tiles).accelerator.levels:
         assert level.memory.name in words
 
@@ -91,7 +91,7 @@ def test_what_lacks_room_is_said_with_the_bytes_that_are_missing(
     assert (worst["memory"], worst["capacity_bytes"], worst["need_bytes"]) == ("buffer", 200, 256)
     assert worst["missing_bytes"] == 256 + worst["others_bytes"] - 200
     words = " ".join(onchip("explain", schedule, network).out.split())
-    assert "m0, streamed out by conv0: it takes 256 bytes" in words
+    assert "m0, streamed out by conv0: needs 256 bytes" in words
     assert f"buffer (200) would have to be {worst['missing_bytes']} larger" in words
 
 
@@ -128,7 +128,7 @@ def test_a_band_stands_for_its_tensor(onchip: Program, tmp_path: Path) -> None:
 def test_a_tensor_that_there_is_not_is_one_line(onchip: Program, tmp_path: Path) -> None:
     ended = onchip("explain", written(tmp_path, in_tiles=False), three(), "--tensor", "z")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("onchip: --tensor: 'z' is no tensor of it; expected one like x, ")
+    assert ended.err.startswith("onchip: --tensor: 'z' is no tensor of it; expected a tensor, for example x, ")
     assert ended.err.count("\n") == 1
 
 

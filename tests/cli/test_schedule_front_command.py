@@ -42,7 +42,7 @@ def test_a_front_is_shown_as_a_table(onchip: Program, network: Path, chip: Path)
 
     assert ended.code == 0
     assert "traffic, bytes" in ended.out
-    assert "no schedule is below: traffic" in ended.out
+    assert "lower bounds: traffic" in ended.out
 
 
 @pytest.mark.parametrize(

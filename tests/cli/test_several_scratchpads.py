@@ -111,7 +111,7 @@ def test_static_placement_says_how_many_tensors_have_a_place_for_life(onchip: Pr
     once = [name for name, count in times.items() if count == 1]
     assert 0 < len(once) < len(times) == said["tensors"]
     kept_bytes = 784 * 256 + 2 * 256 * 256 + 256 * 10 + 784 + 10  # weights, network input and output
-    assert f"static placement {len(once)} tensors ({kept_bytes:,} bytes) have a place for life" in words
+    assert f"static placement {len(once)} tensors ({kept_bytes:,} bytes) have a static offset" in words
     assert onchip("explain", plan, "minerva").code == 0
 
 
@@ -134,7 +134,7 @@ def test_a_tensor_larger_than_every_scratchpad_that_may_hold_it_is_named(onchip:
     assert ended.json["excess_bytes"] == ended.json["need_bytes"] - ended.json["capacity_bytes"] > 0
     words = words_of(onchip("plan", "minerva", "--count", "all", "--accelerator", "nvdla-like").out)
     assert ended.json["error"] in words
-    assert "its weight fc0.weight (401,408 bytes) is larger than input_0 (131,072 bytes)" in words
+    assert "weight fc0.weight (401,408 bytes) is larger than input_0 (131,072 bytes)" in words
     assert "--tiles auto" in words
 
 
@@ -177,7 +177,7 @@ def test_an_operand_that_no_scratchpad_holds_is_named(onchip: Program, diamond: 
 
     assert (said["largest_scratchpad"], said["largest_scratchpad_bytes"]) == (None, 0)
     assert said["excess_bytes"] == said["tensor_bytes"] > 0
-    assert "no scratchpad holds its output" in said["error"]
+    assert "no scratchpad holds output" in said["error"]
 
 
 def test_without_spills_what_has_no_places_in_several_scratchpads_does_not_say_how_much_is_missing(
@@ -212,7 +212,7 @@ def test_a_move_is_explained_and_is_no_absence(onchip: Program, linked: Path) ->
     assert said["absences"] == []
     (move,) = said["moves"]
     assert (move["bytes"], move["source"], move["target"], move["step"]) == (18_432, "right", "left", 2)
-    assert "Nothing leaves the scratchpads before its last use." in words
+    assert "All tensors stay in the scratchpads until their last use." in words
     assert "1 tensor went from one scratchpad to another, 1 time, at a cost of 18,432:" in words
     assert "conv1.relu (18,432 bytes) from right to left before step 2, 18,432" in words
 
@@ -255,7 +255,7 @@ def test_a_report_of_a_plan_with_moves_is_made(onchip: Program, linked: Path, tm
     page = tmp_path / "plan.html"
 
     assert onchip("report", linked, "lenet5", "--accelerator", LINKED, "-o", page).code == 0
-    assert "Moved went from scratchpad to scratchpad." in page.read_text()
+    assert "Moves lead from scratchpad to scratchpad." in page.read_text()
 
 
 def test_an_accelerator_that_holds_something_twice_is_refused_in_plain_words(onchip: Program, tmp_path: Path) -> None:

@@ -41,12 +41,12 @@ class AuditedClaim:
         """Say in one line what the audit found."""
         bound, value = self._amount(self.lower_bound), self._amount(self.objective_value)
         if self.ruling == CONFIRMED:
-            whole = "the answer attains it, and is optimal" if self.is_whole else f"the answer has {value}"
-            said = f"nothing is below the bound of {bound}; {whole}"
+            whole = "the answer attains the bound and is optimal" if self.is_whole else f"the answer has {value}"
+            said = f"the bound of {bound} holds; {whole}"
         elif self.ruling == REFUTED:
             said = f"the bound of {bound} does not hold: {self._amount(self.better_value or 0)} is possible"
         else:
-            said = f"whether anything is below the bound of {bound} is not known; the answer has {value}"
+            said = f"the bound of {bound} could not be decided in time; the answer has {value}"
         return f"{self.ruling}: {printable(self.subject)}: {said} ({self.detail}; {self.seconds:.3f} seconds)"
 
     def _amount(self, value: Number) -> str:

@@ -217,7 +217,9 @@ def _moved_text(moved_bytes: int, planned_bytes: int, answer: str) -> str:
     return f"{moved_bytes:,} bytes, the {answer} says {planned_bytes:,}"
 
 
-NOT_COUNTED = "what moves within the array and its own memories: a plan has no mappings; `onchip schedule` makes them"
+NOT_COUNTED = (
+    "transfers within the array and its own memories: plans have no loop mappings; `onchip schedule` finds them"
+)
 
 
 def _milliseconds(cycles: int | None, clock_mhz: float | None) -> float | None:
@@ -311,12 +313,12 @@ def timing_report(timing: Timing) -> tuple[RenderableType, ...]:
         ("accelerator", timing.accelerator.name),
         ("time", _time(timeline.total_cycles, timing.milliseconds)),
         *latency_rows(timeline.parts),
-        ("MACs in use", f"{timeline.mac_utilisation:.1%} ({timeline.macs:,} multiply-accumulates)"),
-        ("DMA in use", f"{timeline.dma_utilisation:.1%}"),
+        ("MAC utilisation", f"{timeline.mac_utilisation:.1%} ({timeline.macs:,} multiply-accumulates)"),
+        ("DMA utilisation", f"{timeline.dma_utilisation:.1%}"),
         ("energy", _microjoules(energy.total_pj)),
-        ("  of the MACs", _microjoules(energy.mac_pj)),
-        ("  of scratchpads", _both(energy.scratchpad_read_pj, energy.scratchpad_write_pj)),
-        ("  of DRAM", _both(energy.dram_read_pj, energy.dram_write_pj)),
+        ("  MACs", _microjoules(energy.mac_pj)),
+        ("  scratchpads", _both(energy.scratchpad_read_pj, energy.scratchpad_write_pj)),
+        ("  DRAM", _both(energy.dram_read_pj, energy.dram_write_pj)),
     ]
     return facts(rows), Text(f"not counted: {NOT_COUNTED}")
 
@@ -362,11 +364,11 @@ def schedule_timing_tables(timing: ScheduleTiming) -> Iterator[RenderableType]:
             ("accelerator", timing.check.document.accelerator.name),
             ("time", _time(figures.latency_cycles, timing.milliseconds)),
             *latency_rows(figures.latency),
-            *([("MACs in use", f"{use:.1%} ({timing.macs:,} multiply-accumulates)")] if use is not None else []),
-            *([("DMA in use", f"{dma:.1%}")] if dma is not None else []),
+            *([("MAC utilisation", f"{use:.1%} ({timing.macs:,} multiply-accumulates)")] if use is not None else []),
+            *([("DMA utilisation", f"{dma:.1%}")] if dma is not None else []),
             ("energy", _microjoules(figures.energy_pj)),
-            ("  of the MACs", _microjoules(energy.mac_pj)),
-            *((f"  of {name}", _microjoules(part)) for name, part in energy.by_memory_pj.items()),
+            ("  MACs", _microjoules(energy.mac_pj)),
+            *((f"  {name}", _microjoules(part)) for name, part in energy.by_memory_pj.items()),
             ("traffic", f"{figures.traffic_bytes:,} bytes"),
         ]
     )
@@ -412,11 +414,11 @@ class MachineChange:
     def words(self) -> str:
         """Description of the change in words."""
         return {
-            ChangeKind.BANDWIDTH: "twice the bits a cycle of DRAM",
-            ChangeKind.CAPACITY: f"room in {self.memory} for all that waits for room",
+            ChangeKind.BANDWIDTH: "twice the DRAM bandwidth",
+            ChangeKind.CAPACITY: f"capacity of {self.memory} without stalls for destinations in use",
             ChangeKind.QUEUES: "twice the DMA queues",
-            ChangeKind.ARRAY: "every operator in half the cycles",
-            ChangeKind.PORTS: f"twice the bits a cycle of {self.memory}",
+            ChangeKind.ARRAY: "half the cycles for each operator",
+            ChangeKind.PORTS: f"twice the bandwidth of {self.memory}",
         }[self.kind]
 
     @property
@@ -552,9 +554,9 @@ def time_tables(explanation: TimeExplanation) -> Iterator[RenderableType]:
         lines = [printable(line) for line in wait_lines(wait, explanation.activities)]
         yield Text("\n    ".join(("  " + lines[0], *lines[1:])))
     if not explanation.changes:
-        yield Text("more of no part of the machine makes this program end sooner")
+        yield Text("further hardware would not shorten this program")
         return
-    table = Table(box=None, title="what would help most, with the same program", title_justify="left")
+    table = Table(box=None, title="changes that shorten this program most", title_justify="left")
     for name, side in (("change", "left"), ("cycles", "right"), ("less", "right"), ("", "left")):
         table.add_column(name, justify="right" if side == "right" else "left")
     for one in explanation.changes:

@@ -220,7 +220,9 @@ def trace_to_json(
     """Return the trace of a legal plan, in steps without `spans`; raises PlanError if an instruction has no span."""
     times = spans_in_steps(plan) if spans is None else spans
     if len(times) != len(plan.instructions):
-        raise PlanError(f"{len(times)} spans for {len(plan.instructions)} instructions", expected="one for each")
+        raise PlanError(
+            f"{len(times)} spans for {len(plan.instructions)} instructions", expected="a span for each instruction"
+        )
     events = list(_program(problem, plan, times))
     if waits is not None:
         events.append(_name("thread_name", PROGRAM_PROCESS, WAITS_LANE, "the array waits"))
@@ -428,19 +430,17 @@ def _outside_export(form: str) -> Callable[[PlanDocument, Problem], bytes]:
     export = OUTSIDE_EXPORTS.find(form)
     if export is None:
         expected = ", ".join((*ExportFormat, *OUTSIDE_EXPORTS.names))
-        raise UsageError(f"nothing is exported to {form!r}", place="--to", expected=expected)
+        raise UsageError(f"there is no export format {form!r}", place="--to", expected=expected)
     return export
 
 
 def _ends_in(output: Path, endings: tuple[str, ...]) -> None:
     if not (output.suffix and output.name.endswith(endings)):
         names = " or ".join(endings)
-        raise UsageError(
-            "its name says it is something else", file=str(output), expected=f"a name that ends in {names}"
-        )
+        raise UsageError("the name has the wrong ending", file=str(output), expected=f"a name that ends in {names}")
 
 
 def _can_be_included(output: Path) -> None:
     if not output.name.isprintable() or set('"\\') & set(output.name):
         expected = "a printable name without quotes and backslashes"
-        raise UsageError("no #include can name it", file=str(output), expected=expected)
+        raise UsageError("an #include cannot name the file", file=str(output), expected=expected)

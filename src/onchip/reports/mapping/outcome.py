@@ -484,9 +484,9 @@ def _times(one: MappedLayer, outcome: MappingOutcome) -> str:
 
 def _why_not(one: MappedLayer) -> str:
     if one.result.status is Status.INFEASIBLE:
-        return "no mapping fits"
+        return "mappings exceed the capacity"
     stop = one.result.stopped_by
-    return "no mapping was found" if stop is Stop.COMPLETED else f"no mapping was found ({stop})"
+    return "search ended without a mapping" + ("" if stop is Stop.COMPLETED else f" ({stop})")
 
 
 def objective_words(value: Number, unit: str) -> str:
@@ -554,7 +554,7 @@ def _cards(outcome: MappingOutcome) -> list[Card]:
         Card("Energy", short_energy(energy_pj), energy_per_mac(energy_pj, macs)),
         Card("Latency", short_amount(cycles, "cycles"), f"{cycles:,} cycles"),
         Card("MACs", short_amount(macs, "MACs"), f"{macs:,}"),
-        Card("MAC utilisation", f"{macs / (units * cycles):.1%}", f"of {units:,} MACs per cycle"),
+        Card("MAC utilisation", f"{macs / (units * cycles):.1%}", f"{units:,} MACs per cycle at most"),
         Card("Proven optimal", f"{proven} of {len(distinct)}", f"{outcome.objective}, method {outcome.method}"),
         Card("Search", f"{outcome.seconds:.2f} s", f"on {outcome.accelerator.name}"),
     ]

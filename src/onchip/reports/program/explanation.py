@@ -158,7 +158,7 @@ def _setters(explanation: Explanation) -> str:
 def _full(explanation: Explanation) -> str:
     full = explanation.full_steps
     if not full:
-        return "none: in each step all that is needed later would fit, by bytes"
+        return "0: every step fits the tensors needed later, by bytes"
     several = len(explanation.history.problem.memories) > 1
     return f"{len(full):,}: {_listed(_full_step(one, is_named=several) for one in full)}"
 
@@ -172,7 +172,7 @@ def _spills(explanation: Explanation) -> Iterator[str]:
     found, history = explanation.reload_causes, explanation.history
     if not found:
         where = "the scratchpad" if len(history.problem.memories) == 1 else "the scratchpads"
-        yield f"Nothing leaves {where} before its last use."
+        yield f"All tensors stay in {where} until their last use."
         return
     tensors = len({cause.tensor.name for cause in found})
     cost = _cost(history, sum(cause.cost for cause in found))
@@ -188,7 +188,7 @@ def _spills(explanation: Explanation) -> Iterator[str]:
     if all(cause.way is not ReloadPurpose.BACK for cause in found):
         return
     least = exact_bytes(history.bytes_without_spills)
-    where = "" if len(history.problem.memories) == 1 else " in all scratchpads together"
+    where = "" if len(history.problem.memories) == 1 else " over all scratchpads"
     yield f"\nWithout spills this order needs at least {least}{where}{_any_order(explanation)}."
 
 
@@ -205,7 +205,7 @@ def _spills_of_tensor(history: History, causes: Sequence[ReloadCause]) -> Iterat
     if len(causes) > 1:
         tensor, bands = causes[0].tensor, len({cause.tensor.name for cause in causes})
         of = f"{bands} bands of {tensor.part_of}" if bands > 1 else tensor.name
-        yield f"{of}, {counted(len(causes), 'time')} at {sum(cause.cost for cause in causes):,}; the dearest:"
+        yield f"{of}, {counted(len(causes), 'time')} at {sum(cause.cost for cause in causes):,}; the most expensive:"
     yield from _spill(history, causes[0])
 
 
@@ -259,22 +259,22 @@ def _spill(history: History, cause: ReloadCause) -> Iterator[str]:
     last = cause.returned - 1
     yield f"  away in {f'steps {cause.left} to {last}' if last > cause.left else f'step {cause.left}'}"
     if not cause.is_forced:
-        yield f"  its bytes would fit all that time{_in(history, cause.memory)}: {_unforced(history)}"
+        yield f"  the tensor would fit by bytes{_in(history, cause.memory)}: {_unforced(history)}"
         return
     operands = operands_in(history, step)
     needed = [f"{one.tensor} ({one.size_bytes:,})" for one in cause.pushed_out_by if one.tensor in operands]
     kept = [f"{one.tensor} ({one.size_bytes:,})" for one in cause.pushed_out_by if one.tensor not in operands]
-    beside = f", beside {_listed(kept)} kept for later" if kept else ""
-    by = f"by its operands {_listed(needed)}{beside}" if needed else f"by {_listed(kept)} kept for later"
-    yield f"  pushed out{_in(history, cause.memory, 'of')} in {_step(history, step)} {by}"
+    beside = f" with {_listed(kept)} kept for later" if kept else ""
+    by = f"by operands {_listed(needed)}{beside}" if needed else f"by {_listed(kept)} kept for later"
+    yield f"  evicted{_in(history, cause.memory, 'of')} in {_step(history, step)} {by}"
     more = cause.bytes_to_stay - cause.memory.capacity_bytes
     with_bytes = f"{exact_bytes(cause.bytes_to_stay)}{_in(history, cause.memory)}"
-    yield f"  it could stay with {with_bytes}, {more:,} more, all else as it is"
+    yield f"  capacity needed to stay: {with_bytes}, {more:,} more, with all other residents unchanged"
 
 
 def _why_not_back(history: History, cause: ReloadCause) -> str:
     if cause.way is ReloadPurpose.COPY:
-        return f"it is still in another scratchpad: {cause.target} gets a copy before step {cause.returned}"
+        return f"another scratchpad still holds it: {cause.target} gets a copy before step {cause.returned}"
     writer = history.problem.graph.producer[cause.tensor.name].name
     return (
         f"goes through DRAM between steps {cause.left - 1} and {cause.returned}: nothing leads from where "
@@ -284,8 +284,8 @@ def _why_not_back(history: History, cause: ReloadCause) -> str:
 
 def _unforced(history: History) -> str:
     if history.problem.placement is Placement.STATIC:
-        return "it has no place for its whole life, or a better plan exists"
-    return "no range of addresses was free, or a better plan exists"
+        return "the tensor has no static offset, or a better plan exists"
+    return "fragmentation left no free address range, or a better plan exists"
 
 
 def _in(history: History, memory: Memory, preposition: str = "in") -> str:

@@ -79,7 +79,7 @@ def traffic(findings: Findings) -> Json:
     figure = stacked_bars(names, parts, TRAFFIC_PAINTS, "bytes", "bytes moved")
     if claim is not None and claim.objective is Objective.TRAFFIC and findings.problem.recomputation is None:
         bound = findings.figures.compulsory_cost + int(claim.lower_bound)
-        name, hover = f"lower bound ({short_bytes(bound)})", f"no plan moves less than {exact_bytes(bound)}"
+        name, hover = f"lower bound ({short_bytes(bound)})", f"lower bound: {exact_bytes(bound)}"
         marker = {"symbol": "line-ew", "size": 40, "line": {"width": 3}}
         marks = trace("markers", name, names, [bound] * len(names), "glow", hover, {"marks": True}, marker=marker)
         figure["traces"] = [*figure["traces"], marks]  # type: ignore[misc]  # a list

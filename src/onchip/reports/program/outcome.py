@@ -195,7 +195,7 @@ class Findings:
     facts: tuple[tuple[str, str], ...] = ()
     baselines: tuple[BaselinePlan, ...] = ()
     timeline: Timeline | None = None
-    no_timeline: str = "no accelerator was named: --accelerator adds it"
+    no_timeline: str = "the accelerator is not known: --accelerator adds the timeline"
     history: History = field(init=False)
     reload_causes: tuple[ReloadCause, ...] = field(init=False)
 
@@ -297,7 +297,7 @@ def _beyond_all(infeasible: InfeasibleOperator) -> str:
 
 def oversize_words(oversize: Oversize) -> str:
     """Say which operand no scratchpad takes, or how large the largest is that may hold it."""
-    tensor = f"its {oversize.operand} {printable(oversize.tensor.name)} ({exact_bytes(oversize.tensor.size_bytes)})"
+    tensor = f"{oversize.operand} {printable(oversize.tensor.name)} ({exact_bytes(oversize.tensor.size_bytes)})"
     if oversize.largest is None:
         return f"no scratchpad holds {tensor}"
     largest = f"{oversize.largest.name} ({exact_bytes(oversize.largest_bytes)})"
@@ -505,7 +505,7 @@ def outcome_table(outcome: Outcome) -> RenderableType:
     if result.optimal_among is not None:
         rows.append(("optimal among", result.optimal_among))
     if result.why_not is not None:
-        rows.append(("no plan because", result.why_not))
+        rows.append(("reason", result.why_not))
     if figures is not None:
         arena = f"{_bytes(figures.arena_bytes)}{arenas_words(figures)}"
         rows += [("peak", _bytes(figures.peak_bytes)), ("arena", arena)]
@@ -525,7 +525,7 @@ def _objective(objective: Objective) -> list[tuple[str, str]]:
         Objective.DMA_CYCLES: "least cycles of DMA",
         Objective.DMA_ENERGY: "least energy of DMA",
         Objective.LATENCY: "least latency",
-        Objective.RECOMPUTATION: "least cycles of what runs again, no spills",
+        Objective.RECOMPUTATION: "minimum cycles of recomputation, no spills",
     }
     return [("objective", least[objective])] if objective in least else []
 
@@ -564,7 +564,7 @@ def _runs_again(figures: Figures, objective: Objective) -> str:
 
 def _states(graph: Graph, figures: Figures) -> list[tuple[str, str]]:
     rows = []
-    for what, names in (("on chip for life", figures.states_on_chip), ("loaded and written", figures.states_loaded)):
+    for what, names in (("on chip throughout", figures.states_on_chip), ("loaded and written", figures.states_loaded)):
         if names:
             size = _bytes(sum(graph.tensor[name].size_bytes for name in names))
             rows.append((f"state {what}", f"{counted(len(names), 'tensor')}, {size}"))
@@ -577,7 +577,7 @@ def _places_for_life(outcome: Outcome) -> list[tuple[str, str]]:
         return []
     tensors = history.with_place_for_life
     size = _bytes(sum(tensor.size_bytes for tensor in tensors))
-    return [("static placement", f"{counted(len(tensors), 'tensor')} ({size}) have a place for life")]
+    return [("static placement", f"{counted(len(tensors), 'tensor')} ({size}) have a static offset")]
 
 
 def _status(outcome: Outcome) -> str:

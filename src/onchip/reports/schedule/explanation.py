@@ -275,7 +275,9 @@ class ScheduleExplanation:
             bands = {one.name: one.part_of or one.name for one in tiles.graph.tensors}
             if tensor not in bands and tensor not in bands.values():
                 some = ", ".join(list(dict.fromkeys(bands.values()))[:5])
-                raise UsageError(f"{tensor!r} is no tensor of it", place="--tensor", expected=f"one like {some}")
+                raise UsageError(
+                    f"{tensor!r} is no tensor of it", place="--tensor", expected=f"a tensor, for example {some}"
+                )
             tensor = bands.get(tensor, tensor)
         history = ScheduleHistory(document.answer, tiles, outcome.accelerator, outcome.compute_costs)
         return cls(outcome, figures, history, tensor)
@@ -526,7 +528,7 @@ def _most_of(one: OperatorFigures) -> str:
 
 def _movements(sums: Sequence[MovementSum]) -> Iterator[RenderableType]:
     if not sums:
-        yield Text("nothing is copied or streamed: all moves between homes and MACs alone")
+        yield Text("there are no copies and no streamed operands")
         return
     table = _table("tensor", "moves", "why", "times", "bytes", "energy", texts=3)
     for one in sums[:MOST_SHOWN]:
@@ -563,10 +565,10 @@ def _why(one: MovementSum) -> str:
     memory = "" if crowding is None else printable(crowding.memory.name)
     return {
         MovementReason.NEEDED: "needed once",
-        MovementReason.NOT_HELD: "no memory may hold it",
+        MovementReason.NOT_HELD: "excluded from all memories",
         MovementReason.TOO_LARGE: f"larger than {memory}",
-        MovementReason.NO_ROOM: f"no room in {memory}",
-        MovementReason.CHOSEN: f"chosen: {memory} has room" if memory else "chosen",
+        MovementReason.NO_ROOM: f"does not fit in {memory}",
+        MovementReason.CHOSEN: f"chosen: fits in {memory}" if memory else "chosen",
         MovementReason.MOVED: "on the chip",
     }[one.reason]
 
@@ -575,9 +577,9 @@ def _smaller(explanation: ScheduleExplanation) -> Iterator[RenderableType]:
     """Yield the bytes by which memories are too small, with all other residents unchanged."""
     short = [one for one in explanation.sums if one.reason in SHORT_OF_ROOM]
     if not short:
-        yield Text("no tensor passes DRAM for want of room")
+        yield Text("capacity causes no DRAM traffic")
         return
-    yield Text("what lacks room to stay on the chip, by bytes, all else as it is:")
+    yield Text("capacity missing to keep tensors on chip, with all other residents unchanged:")
     for one in short[:MOST_SHOWN]:
         crowding = one.worst.crowding
         if crowding is not None:
@@ -589,12 +591,12 @@ def _smaller(explanation: ScheduleExplanation) -> Iterator[RenderableType]:
 def _lacks(explanation: ScheduleExplanation, one: MovementSum, crowding: Crowding) -> str:
     memory, capacity = printable(crowding.memory.name), crowding.memory.capacity_bytes
     lacking = f"{memory} ({capacity:,}) would have to be {crowding.missing_bytes:,} larger, or something smaller"
-    need = f"it takes {exact_bytes(crowding.need_bytes)}"
+    need = f"needs {exact_bytes(crowding.need_bytes)}"
     if crowding.is_too_large and not crowding.others_bytes:
         return f"{need}; {lacking}"
     step = f"step {crowding.step:,} ({printable(explanation.history.operators[crowding.step])})"
     others = _listed(explanation.movements.room.others(crowding, one.worst.bands))
-    return f"{need} beside {crowding.others_bytes:,} in {step}: {others}; {lacking}"
+    return f"{need} with {crowding.others_bytes:,} other bytes in {step}: {others}; {lacking}"
 
 
 def _listed(others: Sequence[Residency]) -> str:
@@ -608,13 +610,13 @@ def _of_tensor(explanation: ScheduleExplanation, tensor: str) -> Iterator[Render
     bands = {one.name: one for one in history.tiles.graph.tensors if tensor in (one.name, one.part_of)}
     whole = network.tensor.get(tensor) or bands[tensor]
     producer, readers = network.producer.get(tensor), network.readers.get(tensor, ())
-    read_by = ", ".join(printable(one.name) for one in readers) or "nobody"
+    read_by = ", ".join(printable(one.name) for one in readers) or "no operator"
     here = [one for one in history.residencies if one.tensor in bands]
     yield facts(
         [
             ("tensor", f"{printable(tensor)}, {whole.role}, {exact_bytes(whole.size_bytes)}"),
             ("in", "one piece" if len(bands) == 1 else counted(len(bands), "band")),
-            ("written by", "nobody: it comes from outside" if producer is None else printable(producer.name)),
+            ("written by", "network input" if producer is None else printable(producer.name)),
             ("read by", read_by),
         ]
     )
@@ -628,7 +630,7 @@ def _of_tensor(explanation: ScheduleExplanation, tensor: str) -> Iterator[Render
         if len(here) > MOST_SHOWN:
             yield Text(f"and {len(here) - MOST_SHOWN:,} more residencies; --json has all")
     else:
-        yield Text("it never lies on the chip")
+        yield Text("the tensor is never resident on chip")
     yield from _movements(explanation.sums)
     yield from _smaller(explanation)
 

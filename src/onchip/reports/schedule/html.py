@@ -172,7 +172,7 @@ def _origin(outcome: ScheduleOutcome) -> str:
     if not outcome.is_from_file:
         return objective
     is_claimed = outcome.document is not None and outcome.document.claim is not None
-    return f"{objective}, {'claimed by the file' if is_claimed else 'no claim in the file'}"
+    return f"{objective}, {'claimed by the file' if is_claimed else 'the file makes no claim'}"
 
 
 def summary_rows(outcome: ScheduleOutcome, typed: str) -> list[tuple[str, str]]:
@@ -391,7 +391,7 @@ def _outside_picture(name: str, outcome: ScheduleOutcome) -> Json:
         json.dumps(figure, allow_nan=False)
     except (TypeError, ValueError) as error:
         place, expected = f"plug-in {name!r} of {PICTURES.name}", "dictionaries, lists, text and finite numbers"
-        raise PluginError(f"its figure is not JSON: {error}", place=place, expected=expected) from error
+        raise PluginError(f"the figure is not JSON: {error}", place=place, expected=expected) from error
     return figure
 
 

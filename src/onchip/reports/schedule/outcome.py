@@ -197,7 +197,7 @@ def schedule_tables(outcome: ScheduleOutcome) -> Iterator[RenderableType]:
     """Yield the figures, the memories and the proven space, or the reason for a missing schedule."""
     result, figures = outcome.result, outcome.figures
     if figures is None:
-        yield Text(f"no schedule was found: {outcome.why_not or 'the time was over'}")
+        yield Text(f"search ended without a schedule: {outcome.why_not or 'the time was over'}")
     else:
         yield _figures_table(outcome, figures)
         if figures.stated_energy_fj is None:
@@ -367,7 +367,7 @@ def name_of_point(number: int) -> str:
 def front_tables(front: FrontOutcome) -> Iterator[RenderableType]:
     """Yield a line for each point, and the lower bounds."""
     if not front.points:
-        yield Text("no schedule was found")
+        yield Text("search ended without a schedule")
     headings = ("point", *(f"{axis}, {axis.unit}" for axis in front.axes), "stacks", "gap")
     table = columns_table((heading, "", True) for heading in headings)
     for number, point in enumerate(front.points, 1):
@@ -376,7 +376,7 @@ def front_tables(front: FrontOutcome) -> Iterator[RenderableType]:
         table.add_row(str(number), *values, f"{len(stacks):,}", percent(front.gap_of(point)))
     yield table
     bounds = (f"{axis} {amount(bound, axis.unit)}" for axis, bound in zip(front.axes, front.bounds, strict=True))
-    yield Text(f"no schedule is below: {', '.join(bounds)}; none is better than a point by more than its gap in all")
+    yield Text(f"lower bounds: {', '.join(bounds)}; the gap of a point bounds the improvement along all axes at once")
     hidden = front.found - len(front.points)
     if hidden:
         yield Text(f"{counted(hidden, 'schedule')} between these are left out")
@@ -445,7 +445,7 @@ def front_html(front: FrontOutcome, typed: str) -> str:
     ]
     values = {
         "title": f"{front.network} on {front.accelerator}",
-        "cards": [Card("Schedules", f"{len(front.points)}", f"of {front.found} on the Pareto front"), *cards],
+        "cards": [Card("Schedules", f"{len(front.points)}", f"{front.found} found on the Pareto front"), *cards],
         "command_line": typed,
         "headings": ("schedule", *front.axes, "gap"),
         "rows": rows,

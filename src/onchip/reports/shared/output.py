@@ -34,9 +34,11 @@ def stream_error(error: OSError | ValueError) -> OutputError:
     """Return the error of standard output, whose buffer is dropped, or Python would write it again at exit."""
     _give_up(sys.stdout)
     if isinstance(error, BrokenPipeError):
-        return NoReaderError("it is a pipe that nobody reads", place="standard output")
+        return NoReaderError("the reader of the pipe has ended", place="standard output")
     reason = getattr(error, "strerror", None) or str(error)
-    return OutputError(f"it cannot be written ({reason})", place="standard output", expected="one with room")
+    return OutputError(
+        f"it cannot be written ({reason})", place="standard output", expected="a file system with free space"
+    )
 
 
 def write_json(value: Mapping[str, object]) -> None:

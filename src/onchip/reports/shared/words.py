@@ -68,7 +68,7 @@ def wait_lines(wait: ArrayWait, activities: Sequence[Activity]) -> Iterator[str]
     counted = (f"{PART_WORDS[name]} {cycles:,}" for name, cycles in wait.parts.by_name.items() if cycles)
     yield f"cycles {wait.start:,} to {wait.stop:,}: {', '.join(counted)}"
     if wait.activity is None:
-        yield "no operator is left"
+        yield "end of the program"
         waited_for = Wait.TURN
     else:
         yield f"{activities[wait.activity].subject} is next"
@@ -89,7 +89,7 @@ def wait_lines(wait: ArrayWait, activities: Sequence[Activity]) -> Iterator[str]
 
 def _earlier(one: Activity, activities: Sequence[Activity]) -> Iterator[str]:
     if one.waited_on is not None:
-        yield f"which waited {_WHY[one.waited_for]} {_subject(activities[one.waited_on])}, until cycle {one.start:,}"
+        yield f"earlier: waited {_WHY[one.waited_for]} {_subject(activities[one.waited_on])}, until cycle {one.start:,}"
 
 
 def _subject(one: Activity) -> str:

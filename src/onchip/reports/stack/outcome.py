@@ -143,7 +143,11 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
             yield Text(unknown_energy(outcome.accelerator))
     else:
         reason = f": {outcome.why_not}" if outcome.why_not else ""
-        what = "no strategy was found" if result.stopped_by is Stop.COMPLETED else "no strategy was found in time"
+        what = (
+            "search completed without a strategy"
+            if result.stopped_by is Stop.COMPLETED
+            else "time ended without a strategy"
+        )
         yield Text(f"{what}{reason}")
     gap = "" if result.gap is None else f", gap {percent(result.gap)}"
     bound = value_words(result.lower_bound, outcome.unit)
@@ -152,7 +156,7 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
         yield Text(among)
     yield Text(f"among {outcome.space}")
     yield from (Text(printable(note)) for note in outcome.accelerator.notes)
-    yield Text("not covered: other tiles, homes and mappings, of which `schedule` may find cheaper ones")
+    yield Text("the bound excludes other tiles, placements and mappings; `schedule` also searches these")
     if outcome.answer is not None:
         yield Text(coverage_words(outcome))
     if outcome.outside:
@@ -162,7 +166,7 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
     if several := [one.left_out for one in outcome.outside if one.macs_not_costed]:
         macs = sum(one.macs_not_costed for one in outcome.outside)
         yield Text(
-            f"in no figure, {macs:,} multiply-accumulates of operators outside of all stacks: {kinds_counted(several)}"
+            f"warning: {macs:,} multiply-accumulates outside of all groups have no cost: {kinds_counted(several)}"
         )
     yield Text(f"{result.seconds:.3f} seconds")
 
