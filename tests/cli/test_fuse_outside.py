@@ -94,7 +94,7 @@ def test_an_lstm_is_answered_and_shown(onchip: Program, tmp_path: Path, chip: Pa
     words = " ".join(ended.out.split())
     assert f"{LSTM_MACS} multiply-accumulates outside of all groups have no cost: LSTM (1)" in words
     assert "1 data movement (100.0% of the operations)" in words
-    assert "Outside of all stacks" in page.read_text()
+    assert "Operators outside of groups" in page.read_text()
     again = onchip("fuse", network, "--accelerator", chip, "--time-limit", "2", "--json", *FAST)
     assert (again.code, again.json["optimal_among"]) == (0, again.json["space"])
 
