@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +31,11 @@ def test_a_class_and_its_public_members_have_documentation(name: str) -> None:
     methods = {key for key, value in members.items() if inspect.isfunction(value) or isinstance(value, property)}
     assert inspect.getdoc(shown)
     assert {key for key in methods if not inspect.getdoc(members[key])} == set()
+
+
+def test_the_api_page_lists_each_public_name_once() -> None:
+    """The page is made with the site, by a program that needs MkDocs."""
+    program = ast.parse((Path(__file__).parents[2] / "tools" / "site_pages.py").read_text(encoding="utf-8"))
+    assigned = (node for node in program.body if isinstance(node, ast.Assign))
+    (groups,) = (ast.literal_eval(node.value) for node in assigned if ast.unparse(node.targets[0]) == "GROUPS")
+    assert sorted(" ".join(groups.values()).split()) == sorted(onchip.__all__)
