@@ -47,7 +47,7 @@ def kernels_of(network: Network, reading: Reading, graph: Graph, values: RunValu
         raise UsageError(
             "it has no weights to replace", file=text_of(network), place="--random-weights", expected="--seed"
         )
-    untiled_network = untiled(whole) or (None if graph == whole else _in_steps(graph, whole))
+    untiled_network = untiled(whole) or (None if graph == whole else whole)
     if untiled_network is None:
         from onchip.simulate.kernel_protocol import SeededKernels
 
@@ -103,18 +103,7 @@ def _runtime_kernels(
     from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 
     kernels = OnnxKernels(whole, path, reading.bindings, seed=seed, random_weights=values.random_weights)
-    in_steps = _in_steps(graph, whole)
-    if in_steps is not whole:
-        from onchip.simulate.kernels.onnx_tiles import OnnxStepTileKernels, StepKernels
-
-        return OnnxStepTileKernels(graph, in_steps, StepKernels(in_steps, whole, kernels))
     return kernels if graph == whole else OnnxTileKernels(graph, whole, kernels)
-
-
-def _in_steps(graph: Graph, whole: Graph) -> Graph:
-    """Return the untiled network of `graph`, with the steps into which operators of `whole` are decomposed."""
-    names = {operator.name if operator.tile is None else operator.tile.operator for operator in graph.operators}
-    return whole if names <= whole.operator.keys() else untiled(graph) or graph
 
 
 def kernels_of_schedule(

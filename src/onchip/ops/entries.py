@@ -27,7 +27,7 @@ from onchip.ops.contractions import (
     reduction,
     rows_of_units,
 )
-from onchip.ops.pointwise import JOINED, PLACED, STEPS, STRIDED, TRANSPOSED
+from onchip.ops.pointwise import JOINED, PLACED, STRIDED, TRANSPOSED
 from onchip.ops.sequences import SEQUENCES
 from onchip.ops.slicing import Geometry, OperatorEntry, Outline, per_channel, spread, unknown
 from onchip.ops.windows import WINDOWS, NoLayerError, transposed_with_bias, window_of_channels
@@ -164,4 +164,4 @@ _KINDS: Final[Mapping[str, Callable[[Outline], Geometry | OperatorEntry | None]]
     "MatMul": _matmul,
     **dict.fromkeys(ELEMENTWISE | REDUCING | {"BatchNormalization", "LRN"}, _stated),
 }
-_ROOMS: Final = (_KINDS, JOINED, PLACED, TRANSPOSED, SEQUENCES, STEPS, STRIDED)
+_ROOMS: Final = (_KINDS, JOINED, PLACED, TRANSPOSED, SEQUENCES, STRIDED)

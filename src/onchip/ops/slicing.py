@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from math import prod
 from typing import Final
 
@@ -102,39 +101,6 @@ class Geometry:
     def reduction(self) -> int | None:
         """Return the index of the reduced axis, or None without one."""
         return next((index for index, axis in enumerate(self.axes) if axis.is_reduction), None)
-
-
-def tile_sizes(size: int) -> tuple[int, ...]:
-    """Return ceil(size / count) for every count of tiles, without duplicates, in descending order."""
-    return tuple(sorted({-(-size // count) for count in range(1, size + 1)}, reverse=True))
-
-
-def ranges_of(size: int, tile_size: int) -> tuple[Range, ...]:
-    """Return [0, size) in pieces of `tile_size`; the last one may be shorter."""
-    return tuple((start, min(start + tile_size, size)) for start in range(0, size, tile_size))
-
-
-@lru_cache(maxsize=65536)
-def cut_lines(span: Span, axis_size: int, tile_size: int) -> frozenset[int]:
-    """Return the boundaries inside a dimension at which the tiles along its axis begin and end."""
-    tiles = ranges_of(axis_size, tile_size)
-    return frozenset(end for tile in tiles for end in span.range(*tile, axis_size)) - {0, span.size}
-
-
-def tiles_in_order(geometry: Geometry, sizes: Sequence[int], order: Sequence[int]) -> tuple[tuple[Range, ...], ...]:
-    """Return every tile, with the first axis of `order` outermost; consecutive passes over an axis alternate direction.
-
-    Consecutive tiles therefore differ along one axis only, and share the regions that do not depend on it.
-    """
-    pieces = [ranges_of(axis.size, size) for axis, size in zip(geometry.axes, sizes, strict=True)]
-    passes: list[tuple[int, ...]] = [()]
-    for axis in order:
-        forth = range(len(pieces[axis]))
-        passes = [(*outer, index) for turn, outer in enumerate(passes) for index in (forth, forth[::-1])[turn % 2]]
-    position = {axis: place for place, axis in enumerate(order)}
-    return tuple(
-        tuple(pieces[axis][indices[position[axis]]] for axis in range(len(geometry.axes))) for indices in passes
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,18 +293,8 @@ def _in_rows(span: Span, inner: int) -> Span:
 AFFINE: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Sums of products, to which a bias may be added once."""
 SUMMED: Final = frozenset({"ReduceSum", "ReduceMean", "ReduceL1", "ReduceSumSquare", "GlobalAveragePool"})
-CONTINUED: Final = "ReduceSum"
-"""The kind whose continued sum equals an uninterrupted one, since the partial sum is one of the summands."""
 COMPARED: Final = frozenset({"ReduceMax", "ReduceMin"})
 MULTIPLIED: Final = frozenset({"ReduceProd"})
-GROUP_MEAN: Final = "GroupMean"
-GROUP_VARIANCE: Final = "GroupVariance"
-GROUP_MEAN_SQUARE: Final = "GroupMeanSquare"
-ATTENTION_VALUES: Final = "AttentionValues"
-STATISTICS: Final = frozenset({GROUP_MEAN, GROUP_VARIANCE, GROUP_MEAN_SQUARE})
-"""Steps of a normalisation that compute a statistic over all elements normalised together."""
-SUMS_OF_STEPS: Final = STATISTICS | {ATTENTION_VALUES}
-"""Kinds of steps of larger operators (`scheduling/candidates/in_steps.py`), which read views as they are."""
 REDUCTIONS: Final = (SUMMED | COMPARED | MULTIPLIED) - {"GlobalAveragePool"}
 _LEAST_BITS: Final = 32
 _MOST_INPUTS: Final = 3
@@ -349,7 +305,7 @@ def has_partial_results(operator: Operator, graph: Graph) -> bool:
     written = graph.tensor[operator.outputs[0]]
     is_last = len(operator.members) < 2 and not operator.attributes.get("fused_activation")
     is_wide = (written.bits or 0) >= _LEAST_BITS
-    is_known = operator.kind in AFFINE | SUMMED | COMPARED | MULTIPLIED | SUMS_OF_STEPS and len(operator.outputs) == 1
+    is_known = operator.kind in AFFINE | SUMMED | COMPARED | MULTIPLIED and len(operator.outputs) == 1
     return is_known and is_last and is_wide and len(operator.inputs) <= _MOST_INPUTS
 
 
@@ -404,9 +360,8 @@ class Outline:
         """
         orders, kind = {SEEN_ORDERS, WRITTEN_ORDERS}, self.operator.kind
         is_reduction = self.is_model and kind in REDUCTIONS and orders.isdisjoint(self.operator.attributes)
-        is_seen = is_reduction or kind in SUMS_OF_STEPS
         adds_up = not self.is_model or has_partial_results(self.operator, self.graph)
-        if size < 2 or not adds_up or (self.has_views and not is_seen):
+        if size < 2 or not adds_up or (self.has_views and not is_reduction):
             return None
         self.axes.append(TileAxis(size, is_reduction=True, is_last_resort=self.is_model))
         return len(self.axes) - 1

@@ -22,7 +22,7 @@ from onchip.ir.tensor import Tensor
 from onchip.ir.tile import Range, Region, Tile, whole_region
 from onchip.ir.window import Shape, integer, integers, product_of, windows_of
 from onchip.ops.entries import ELEMENTWISE
-from onchip.ops.slicing import SUMS_OF_STEPS, Geometry, Span
+from onchip.ops.slicing import Geometry, Span
 from onchip.simulate.kernel_protocol import Bytes
 from onchip.transform.slices.bands import place_of, slices
 
@@ -228,14 +228,12 @@ def computed(call: Call) -> tuple[Integers, ...]:
     """Return the values of each output's region, or a partial sum, before any fused activation."""
     kind = call.operator.kind
     if kind in CONTRACTIONS and not call.has_views and not has_factors_in_front(kind, call.tile.shapes, call.written):
-        return (masked(_sum_of_step(call), call.bits),)
+        return (masked(_contraction(call), call.bits),)
     is_reshaped = call.operator.kind == "BatchNormalization" and call.tile.shapes[0] != call.written
     if call.operator.kind in _COMPUTE and not call.has_views and not is_reshaped:
         return (masked(_COMPUTE[call.operator.kind](call), call.bits),)
     if call.operator.kind == "Split" and not call.has_views:
         return _split(call)
-    if call.operator.kind in SUMS_OF_STEPS:
-        return (masked(_sum_of_step(call), call.bits),)
     if call.geometry is not None and call.geometry.reduction is not None:
         return (masked(_reduction(call, call.geometry), call.bits),)
     if call.operator.kind in ELEMENTWISE and call.is_broadcast:
@@ -347,7 +345,7 @@ def _reduction(call: Call, geometry: Geometry) -> Integers:
     )
 
 
-def _sum_of_step(call: Call) -> Integers:
+def _contraction(call: Call) -> Integers:
     """Return the sum over the reduction of a mixture of all operands at each position."""
     geometry = call.geometry or Geometry((), (), ())
     reduction = geometry.reduction
