@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import Phase, settings
 
-import onchip.verify
-from mutation.touched import LinesByModule, lines_run
+from mutation.touched import LinesByModule, ProbedModules
 
 SECONDS_AT_LEAST = 2.0
 TIMES_AS_LONG = 10
@@ -87,23 +86,21 @@ class CollectedTests:
         self._then(self)
         return True
 
-    def trace_here(self, file: Path, report: Callable[[str], None]) -> None:
+    def trace_here(self, file: Path, probed: ProbedModules, report: Callable[[str], None]) -> None:
         """Run all tests that the file does not hold; append to it name, lines (None if it fails) and seconds of each.
 
         `report` hears of the progress.
         """
-        folder = onchip.verify.__path__[0]
-        modules = {str(path): str(path.relative_to(folder).with_suffix("")) for path in Path(folder).rglob("*.py")}
         known = {name for name, *_ in _read_lines(file)}
         with file.open("a", encoding="utf-8", buffering=1) as written:
             for at, (name, item) in enumerate(self._items.items()):
                 if at % TOLD_EVERY == 0:
                     report(f"tracing: {at} of {len(self._items)} tests")
                 if name not in known:
+                    probed.forget()
                     begin = time.process_time()
-                    with lines_run(modules) as lines:
-                        passes = _passes(item)
-                    written.write(json.dumps([name, lines if passes else None, time.process_time() - begin]) + "\n")
+                    lines = probed.lines() if _passes(item) else None
+                    written.write(json.dumps([name, lines, time.process_time() - begin]) + "\n")
 
     def first_failure(
         self, prepare: Callable[[], None], tests: Sequence[str], traces: Mapping[str, Trace]
@@ -151,7 +148,7 @@ def first_failure_at_import(prepare: Callable[[], None], tests: Sequence[str]) -
     return "a test that goes on for ever" if failed is None else failed or None
 
 
-def traces_of_all(file: Path) -> dict[str, Trace]:
+def traces_of_all(file: Path, modules: Iterable[str]) -> dict[str, Trace]:
     """Return the trace of each test, run in sequence in a separate process; raises RuntimeError if a test fails.
 
     The file keeps traces, so that an interrupted run continues.
@@ -163,9 +160,10 @@ def traces_of_all(file: Path) -> dict[str, Trace]:
 
         def run() -> bool:
             found: list[CollectedTests] = []
+            probed = ProbedModules(modules)
 
             def trace(collected: CollectedTests) -> None:
-                collected.trace_here(file, report)
+                collected.trace_here(file, probed, report)
                 found.append(collected)
 
             CollectedTests(trace).collect()

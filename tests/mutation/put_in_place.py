@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import _lru_cache_wrapper
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -40,7 +40,7 @@ class ImportedFunctions:
         """
         for cached in self._cached:
             cached.cache_clear()
-        found = self._found[module_name(mutant), mutant.place.function or ""]
+        found = self._found[name_of_module(mutant.module), mutant.place.function or ""]
         code = next((one for one in _codes(mutant.compiled()) if one.co_qualname == mutant.place.function), None)
         if code is None or len(found) != 1:
             raise CannotReplaceError(str(mutant))
@@ -52,11 +52,12 @@ class ImportedFunctions:
 
 def import_instead(mutant: Mutant) -> None:
     """Give the mutant to all later imports of the module."""
-    sys.meta_path.insert(0, _MutantFinder(module_name(mutant), mutant.compiled()))
+    ModulesFromCode({name_of_module(mutant.module): mutant.compiled()}).install()
 
 
-def module_name(mutant: Mutant) -> str:
-    return f"onchip.verify.{mutant.module.replace('/', '.')}"
+def name_of_module(module: str) -> str:
+    """Return the name under which the module with that path in `verify` is imported."""
+    return f"onchip.verify.{module.replace('/', '.')}"
 
 
 def _replace_method(method: FunctionType, code: CodeType) -> None:
@@ -78,14 +79,19 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-class _MutantFinder(MetaPathFinder, Loader):
-    """An import hook that loads one module from other code than its file's."""
+class ModulesFromCode(MetaPathFinder, Loader):
+    """An import hook that loads modules from other code than their files', and gives names to each."""
 
-    def __init__(self, name: str, code: CodeType) -> None:
-        self._name, self._code = name, code
+    def __init__(self, codes: Mapping[str, CodeType], given: Mapping[str, object] | None = None) -> None:
+        self._codes, self._given = codes, given or {}
+
+    def install(self) -> None:
+        """Apply to all later imports."""
+        sys.meta_path.insert(0, self)
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname == self._name else None
+        return ModuleSpec(fullname, self) if fullname in self._codes else None
 
     def exec_module(self, module: ModuleType) -> None:
-        exec(self._code, module.__dict__)
+        module.__dict__.update(self._given)
+        exec(self._codes[module.__name__], module.__dict__)

@@ -137,7 +137,7 @@ class MutationRun:
         file = RESULTS / f"lines-{self._digest}.jsonl"
         for old in set(RESULTS.glob("lines-*")) - {file}:
             old.unlink()
-        return traces_of_all(file)
+        return traces_of_all(file, MODULES)
 
 
 def _seconds(traces: Mapping[str, Trace]) -> Callable[[str], float]:
