@@ -64,9 +64,9 @@ class CollectedTests:
         self._then = then
         self._items: dict[str, pytest.Item] = {}
 
-    def collect(self) -> None:
-        """Collect the tests and call the function; an error of collecting skips the call."""
-        pytest.main(["-q", "--no-summary", "-p", "no:cacheprovider", "-p", "no:xdist", *TESTS], plugins=[self])
+    def collect(self, files: Iterable[str] = TESTS) -> None:
+        """Collect the tests of the files and call the function; an error of collecting skips the call."""
+        pytest.main(["-q", "--no-summary", "-p", "no:cacheprovider", "-p", "no:xdist", *files], plugins=[self])
 
     @property
     def names(self) -> Sequence[str]:
@@ -141,7 +141,8 @@ def first_failure_at_import(prepare: Callable[[], None], tests: Sequence[str]) -
     def run() -> str:
         prepare()
         _compute_no_longer_than(SECONDS_OF_ALL)
-        CollectedTests(lambda collected: found.__setitem__(0, collected.first_failure_here(tests))).collect()
+        files = dict.fromkeys(name.partition("::")[0] for name in tests) or TESTS
+        CollectedTests(lambda collected: found.__setitem__(0, collected.first_failure_here(tests))).collect(files)
         return found[0] or ""
 
     failed = _in_a_process(run)

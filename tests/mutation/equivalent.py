@@ -10,6 +10,7 @@ _ARRAY = "without an array there are no units"
 _BITS = "what has a shape has bits"
 _EQUAL = "of two that are equal either will do"
 _NO_CACHE = "nothing comes from a cache that there is not, nor goes to it"
+_QUEUES = "queues are alike, whichever takes the first copy"
 _STRICT = "the lengths are equal wherever it stands; strict says so to the reader"
 
 EQUIVALENT: dict[str, dict[str, str]] = {
@@ -35,7 +36,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "schedule/costs": {
         "_row_bits: not band.shape or band.bits is None -> not band.shape": _BITS,
         "module: written_at: int = 0 -> written_at: int = 1": "what is read has been written, which says when",
-        "module: _copies: int = 0 -> _copies: int = 1": "queues are alike, whichever takes the first copy",
+        "module: _copies: int = 0 -> _copies: int = 1": _QUEUES,
     },
     "schedule/machine": {
         "AddressedMachine.hops: first < last -> first <= last": "a copy has two ends",
@@ -67,6 +68,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         (
             "UsedBytes._begin_at: if place == len(self.starts) or self.starts[place] != address: -> if True:"
         ): "an empty range more changes no maximum",
+        "module: _copies: int = 0 -> _copies: int = 1": _QUEUES,
     },
     "stack/tile_run": {
         "TileRunByMappings._brought: if cache is not None: -> if True:": _NO_CACHE,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.problem import Problem, Transfers
+from onchip.answer.problem import Durations, Problem, Transfers
 from onchip.answer.program import Allocate, Compute, Copy, Instruction, Plan
 from onchip.arch.memory import DRAM, Operand
 from onchip.model.timeline.plan_timeline import latency_of_plan
@@ -18,6 +18,7 @@ from onchip.transform.slices.channel_bands import ChannelBands
 from onchip.verify.latency import latency_cycles
 from onchip.verify.verifier import verify
 from oracles.byte_clock import clocked
+from support.kept_states import BOTH
 from support.series import series
 from support.timed_problems import problem_of_several, timed_graph, timed_problem
 from support.timed_programs import random_program
@@ -97,6 +98,14 @@ def test_what_has_a_place_before_it_is_copied_there_is_read_where_it_is() -> Non
     assert verify(problem, plan).violations == ()
     assert latency_cycles(problem, problem.durations, plan) == latency_of_plan(problem, plan)
     assert clocked(problem, plan.instructions) == latency_of_plan(problem, plan)
+
+
+@pytest.mark.parametrize(("cycles", "latency"), [((0, 0), 0), ((2, 0), 2), ((2, 3), 5)])
+def test_operators_on_kept_states_wait_only_for_the_operators_before_them(
+    cycles: tuple[int, int], latency: int
+) -> None:
+    problem, durations = BOTH.problem, Durations(dict(zip("fg", cycles, strict=True)))
+    assert latency_cycles(problem, durations, BOTH.plan) == latency
 
 
 @pytest.mark.slow

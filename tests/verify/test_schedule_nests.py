@@ -175,5 +175,5 @@ def test_a_part_of_a_batch_has_its_own_samples() -> None:
 
 
 def test_sums_in_the_making_have_at_least_the_bits_of_what_is_written() -> None:
-    (layer,) = (conv((1, 4, 9), (6, 4, 1), (1, 6, 9)).nests(partial_bits=12) or Nests((), "")).layers
+    (layer,) = (conv((1, 4, 9), (6, 4, 1), (1, 6, 9)).nests(partial_bits=12) or Nests((), "", None, 0)).layers
     assert layer.partial_bits == 16

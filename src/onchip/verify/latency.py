@@ -64,8 +64,8 @@ class _PlaceOfTensor:
     start: int
     stop: int
     used_until: int
+    is_written: bool
     written_at: int = 0
-    is_written: bool = False
 
     def write(self, end: int) -> None:
         """Record that the bytes hold the tensor from cycle `end` on."""
@@ -91,7 +91,7 @@ class _PlanClock:
         """Reserve the bytes; they may be written once the last earlier use of any of them has ended."""
         stop = start + self.problem.graph.tensor[tensor].size_bytes
         used_until = self._used[memory].latest(start, stop)
-        self.places[tensor, memory] = _PlaceOfTensor(start, stop, used_until, is_written=is_written)
+        self.places[tensor, memory] = _PlaceOfTensor(start, stop, used_until, is_written)
 
     def copy(self, tensor: str, source: str, target: str) -> None:
         """Run copy k on queue k mod `queues`; it starts late enough that its set-up is never followed by a wait."""

@@ -363,8 +363,8 @@ class Nests:
 
     layers: tuple[Layer, ...]
     input: str
-    weight: str | None = None
-    left_over: int = 0
+    weight: str | None
+    left_over: int
 
 
 @dataclass(frozen=True, slots=True)
