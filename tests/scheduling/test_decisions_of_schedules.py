@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
 
-from onchip.answer.layer_mapping import LayerMapping
-from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
-from onchip.mapping.methods.cache import map_layer_at
 from onchip.model.program.compute_cost import nest_cost
-from onchip.scheduling.mappings.mapped import KnownMappings, MappedNest, Room
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
 from onchip.scheduling.program.from_schedule import decisions_of_schedule
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.runs import NestPlace, TiledNetwork
-from onchip.search.budget.limits import Run
-from onchip.transform.groups.tile_graph import TileGraph
-from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
+from support.proven_mapper import composer
 from support.series import series
-from support.skip_network import PRECISION, skip_chip, skip_network
+from support.skip_network import skip_chip, skip_network
 
 STACKS = {
     "layers": tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft")),
@@ -47,27 +37,6 @@ STACKS = {
     ),
 }
 NAMES = ("x", "a", "b", "c", "y", "w0", "w1")
-
-
-@dataclass(slots=True)
-class ProvenMapper:
-    """Finds the best mapping of each nest."""
-
-    accelerator: Accelerator
-    is_quick: bool = False
-
-    def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping]) -> MappedNest | None:
-        problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
-        found = map_layer_at(problem, MappingObjective.ENERGY, Run()).answer
-        return None if found is None else MappedNest(found, nest_cost(problem, found))
-
-    def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
-        """It shares out no time."""
-
-
-def composer(stacks: tuple[ScheduledStack, ...], accelerator: Accelerator) -> tuple[TileGraph, Composer]:
-    tiles = tile_graph(skip_network(), stacks, PRECISION)
-    return tiles, Composer(stacks, TiledNetwork.of(tiles), accelerator, KnownMappings(ProvenMapper(accelerator)))
 
 
 def random_places(chance: random.Random, stacks: int) -> Places:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
-from onchip.answer.layer_mapping import LayerMapping
-from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.program import Compute
@@ -19,21 +16,21 @@ from onchip.answer.schedule import WORKSPACE, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory, Operand
-from onchip.mapping.methods.cache import map_layer_at
 from onchip.model.program.compute_cost import nest_cost
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
-from onchip.scheduling.mappings.mapped import KnownMappings, MappedNest, Room
+from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.moves.improvement import residencies_in
 from onchip.scheduling.program.addresses import BytesInMemory, Offsets, offsets_of, with_early_loads
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError, ScheduleQuestion
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.program.runs import NestPlace, TiledNetwork
+from onchip.scheduling.program.runs import TiledNetwork
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
+from support.proven_mapper import ProvenMapper, composer
 from support.series import series, with_slow
 from support.skip_network import PRECISION, skip_chip, skip_network
 
@@ -48,27 +45,6 @@ STACKS = {
         ScheduledStack(("soft",)),
     ),
 }
-
-
-@dataclass(slots=True)
-class ProvenMapper:
-    """Finds the best mapping of each nest."""
-
-    accelerator: Accelerator
-    is_quick: bool = False
-
-    def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping]) -> MappedNest | None:
-        problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
-        found = map_layer_at(problem, MappingObjective.ENERGY, Run()).answer
-        return None if found is None else MappedNest(found, nest_cost(problem, found))
-
-    def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
-        """It shares out no time."""
-
-
-def composer(stacks: tuple[ScheduledStack, ...], accelerator: Accelerator) -> tuple[TileGraph, Composer]:
-    tiles = tile_graph(skip_network(), stacks, PRECISION)
-    return tiles, Composer(stacks, TiledNetwork.of(tiles), accelerator, KnownMappings(ProvenMapper(accelerator)))
 
 
 def random_places(chance: random.Random, stacks: tuple[ScheduledStack, ...]) -> Places:
