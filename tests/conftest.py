@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
 from hypothesis import settings
 
 from onchip.cli import run
+from support.browser import started
 from support.diamond import Ended, Program
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 # A busy machine is no failure; CI draws the same cases every time, so that a commit fails for its own changes.
 settings.register_profile("untimed", deadline=None, derandomize="CI" in os.environ)
@@ -61,3 +67,8 @@ def onchip(capsys: pytest.CaptureFixture[str]) -> Program:
         return Ended(code, *capsys.readouterr())
 
     return run_it
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    yield from started(tmp_path_factory.mktemp("chromium"))

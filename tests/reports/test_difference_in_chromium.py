@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.browser import needs_chromium, no_error, open_page, script, started
+from support.browser import needs_chromium, no_error, open_page, script
 from support.diamond import Program, diamond_fields
 
 if TYPE_CHECKING:
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
 HOSTILE = "</script><script>window.broken = 1</script>"
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    yield from started(tmp_path_factory.mktemp("chromium"))
 
 
 @pytest.mark.slow

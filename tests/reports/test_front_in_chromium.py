@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from onchip.answer.result import Stop
 from onchip.reports.schedule.outcome import FrontOutcome, ShownPoint, front_html
 from onchip.scheduling.search.front import FrontAxis
-from support.browser import needs_chromium, no_error, open_page, script, started
+from support.browser import needs_chromium, no_error, open_page, script
 from support.small_schedules import outcome
 
 if TYPE_CHECKING:
@@ -23,11 +20,6 @@ AXES = (FrontAxis.ENERGY, FrontAxis.LATENCY, FrontAxis.PEAK)
 VALUES = ((10, 90, 5), (20, 50, 7), (60, 40, 6))
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    yield from started(tmp_path_factory.mktemp("chromium"))
 
 
 def test_a_click_on_a_mark_finds_its_row(browser: Chrome, tmp_path: Path) -> None:

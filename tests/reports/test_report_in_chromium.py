@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.reports.program.html import report_html
-from support.browser import logged, needs_chromium, no_error, open_page, script, started, time_range, wait_for
+from support.browser import logged, needs_chromium, no_error, open_page, script, time_range, wait_for
 from support.reports import diamond_graph, facts_of, findings_of, findings_of_outcome, in_two_scratchpads
 from support.several import LINKED, outcome_of
 
@@ -26,11 +25,6 @@ if TYPE_CHECKING:
 ACCELERATOR_OF = {"roles": "nvdla-like", "linked": LINKED}
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    yield from started(tmp_path_factory.mktemp("chromium"))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +40,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (directory / f"{name}.html").write_text(page)
     (directory / "two.html").write_text(report_html(in_two_scratchpads(spilled)))
     (directory / "hostile.html").write_text(report_html(findings_of(diamond_graph(s="</script><b>s&amp;"), 130)))
-    (directory / "long.html").write_text(report_html(findings_of(long_graph(1000), 192, "belady")))
     return directory
 
 
@@ -285,8 +278,10 @@ def test_names_stay_text(browser: Chrome, pages: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_operators_are_drawn(browser: Chrome, pages: Path) -> None:
-    open_page(browser, pages / "long.html")
+def test_a_thousand_operators_are_drawn(browser: Chrome, tmp_path: Path) -> None:
+    page = tmp_path / "long.html"
+    page.write_text(report_html(findings_of(long_graph(1000), 192, "belady")))
+    open_page(browser, page)
 
     assert script(browser, "return document.querySelectorAll('#map-0 .barlayer .point path').length") == 1001
     assert no_error(browser)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from onchip.reports.schedule.html import schedule_html
-from support.browser import logged, needs_chromium, no_error, open_page, script, started, time_range, wait_for
+from support.browser import logged, needs_chromium, no_error, open_page, script, time_range, wait_for
 from support.schedule_outcomes import long_outcome, three_in_tiles
 
 if TYPE_CHECKING:
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
 
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    yield from started(tmp_path_factory.mktemp("chromium"))
 
 
 @pytest.fixture(scope="module")

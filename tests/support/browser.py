@@ -48,14 +48,20 @@ def script(browser: Chrome, text: str, *arguments: object) -> Any:  # noqa: ANN4
 
 
 def open_page(browser: Chrome, page: Path, theme: str = "light") -> None:
-    """Wait until everything is drawn; earlier log lines are dropped."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
+    """Wait until everything is drawn; log lines of earlier pages are dropped."""
     features = [{"name": "prefers-color-scheme", "value": theme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    open_address(browser, page.as_uri())
+
+
+def open_address(browser: Chrome, url: str) -> None:
+    """Wait until everything is drawn; an earlier page, which may ask a server that has ended, is left first."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get("about:blank")
     logged(browser, "browser")
     logged(browser, "performance")
-    browser.get(page.as_uri())
+    browser.get(url)
     WebDriverWait(browser, 20).until(lambda _: script(browser, "return document.documentElement.dataset.ready"))
 
 

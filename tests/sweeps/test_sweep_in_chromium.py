@@ -16,7 +16,7 @@ import pytest
 from onchip.sweeps.serve_store import StorePages, StoreServer
 from onchip.sweeps.store import shown_store
 from onchip.sweeps.stored_row import sweep_html
-from support.browser import logged, needs_chromium, no_error, open_page, script, started, wait_for
+from support.browser import logged, needs_chromium, no_error, open_address, open_page, script, wait_for
 from support.diamond import Program, diamond_fields
 from support.swept_stores import hostile, many_points, write_store
 
@@ -27,11 +27,6 @@ MOST_MILLISECONDS = 1_000
 HOSTILE = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 2'>\" onload=\"x"
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    yield from started(tmp_path_factory.mktemp("chromium"))
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +44,6 @@ def served(store: Path) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.url
         server.shutdown()
-
-
-def open_served(browser: Chrome, url: str) -> None:
-    """Open a page without the log of earlier pages, which may have asked servers that have ended."""
-    browser.get("about:blank")
-    logged(browser, "browser")
-    browser.get(url)
-    wait_for(browser, "document.documentElement.dataset.ready")
 
 
 def painted_pixels(browser: Chrome, plot: str) -> int:
@@ -142,7 +129,7 @@ def test_hostile_names_are_names(browser: Chrome, tmp_path: Path) -> None:
     assert HOSTILE in script(browser, "return document.querySelector('#rows tbody tr').cells[3].textContent")
     assert no_error(browser)
     with served(store) as url:
-        open_served(browser, url)
+        open_address(browser, url)
         assert script(browser, "return window.broken === undefined")
         assert no_error(browser)
 
@@ -151,7 +138,7 @@ def test_a_served_page_follows_its_store(browser: Chrome, tmp_path: Path) -> Non
     points = many_points(40)
     store = write_store(tmp_path / "growing.db", points, answered=10)
     with served(store) as url:
-        open_served(browser, url)
+        open_address(browser, url)
         wait_for(browser, "document.getElementById('progress').textContent === '10 of 40 points'")
         write_store(store, points)
         wait_for(browser, "document.getElementById('progress').textContent === '40 of 40 points'")
@@ -164,7 +151,7 @@ def test_a_point_has_its_own_report(browser: Chrome, onchip: Program, tmp_path: 
     network.write_text(json.dumps(diamond_fields()))
     onchip("sweep", network, "--sram", "130B,200B", "--store", store)
     with served(store) as url:
-        open_served(browser, url)
+        open_address(browser, url)
         script(browser, "document.querySelector('#rows tbody tr').click()")
         browser.get(script(browser, "return document.querySelector('#picked a').href"))
         wait_for(browser, "document.documentElement.dataset.ready")
