@@ -18,6 +18,7 @@ from onchip.verify.mapping import verify_mapping
 from oracles.kept_operands import levels_with_room
 from oracles.mapspace import homed_toy, lean_toy, narrow_toy, toy
 from support.nests import one_after_the_other
+from support.series import in_one_test
 
 INPUT, WEIGHT, OUTPUT = Operand
 SUM = Layer(k=4, c=2, input_bits=8, weight_bits=16, output_bits=8, partial_bits=24)
@@ -96,7 +97,7 @@ def narrow_problem(partial_bits: int) -> LayerProblem:
     return LayerProblem(Layer(c=2, partial_bits=partial_bits), replace(machine, levels=levels))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_without_memories_of_no_use_a_mapping_costs_the_same(seed: int) -> None:
     problem = narrow_toy(seed)
     less = problem.without_memories_of_no_use()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
 from onchip.audits.finding import Finding, Ruling
 from onchip.audits.packing import audit_arena, audit_overflow
 from onchip.verify.packing import verify_overflow, verify_packing
 from oracles.packing import least_capacity, least_outside_bytes
+from support.series import in_one_test
 
 SECONDS = 30.0
 
@@ -21,7 +20,7 @@ def buffers_of(chance: random.Random) -> list[tuple[int, int, int]]:
     return [(start, start + chance.randint(1, 5), chance.randint(1, greatest)) for start in starts]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_one_test("seed", range(60))
 def test_the_least_arena_is_confirmed_and_one_more_refuted(seed: int) -> None:
     chance = random.Random(seed)
     buffers, alignment = buffers_of(chance), chance.choice((1, 1, 2, 3))
@@ -36,7 +35,7 @@ def test_the_least_arena_is_confirmed_and_one_more_refuted(seed: int) -> None:
     assert verify_packing(PackingProblem(problem.buffers, truth, alignment), finding.better) == ()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_one_test("seed", range(60))
 def test_the_least_outside_is_confirmed_and_one_more_refuted(seed: int) -> None:
     chance = random.Random(seed)
     buffers, alignment = buffers_of(chance), chance.choice((1, 1, 2, 3))

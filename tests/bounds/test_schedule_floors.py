@@ -26,10 +26,10 @@ from onchip.model.layer.cost import LayerCost, layer_cost
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support.nest_tiles import costed, energy_of, least_bit_pj, machine_of, tile_of, tiles_of, whole_map
 from support.nests import random_layer
-from support.series import series
+from support.series import in_one_test, series
 
 ROUNDED = 1 + 1e-9
-SEEDS = pytest.mark.parametrize("seed", range(50))
+SEEDS = in_one_test("seed", range(50))
 
 
 def elements_seen(layer: Layer) -> tuple[int, int]:

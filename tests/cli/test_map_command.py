@@ -137,7 +137,7 @@ def test_the_best_even_mapping_is_shown_as_such() -> None:
 
 def test_objectives(onchip: Program, chip: Path) -> None:
     found = {
-        objective: onchip("map", "gemm:m4n8k8", "--accelerator", chip, "--objective", objective, "--json").json
+        objective: onchip("map", LAYER, "--accelerator", chip, "--objective", objective, "--json").json
         for objective in MappingObjective
     }
     energy, latency, both = (found[objective] for objective in MappingObjective)
@@ -243,16 +243,15 @@ def test_random_choices_follow_from_the_seed(onchip: Program, chip: Path) -> Non
 
 def test_wider_elements_cost_more(onchip: Program, chip: Path) -> None:
     narrow, wide = (
-        onchip("map", "gemm:m4n8k8", "--accelerator", chip, "--bits", bits, "--json").json["energy_pj"]
-        for bits in (8, 16)
+        onchip("map", LAYER, "--accelerator", chip, "--bits", bits, "--json").json["energy_pj"] for bits in (8, 16)
     )
     assert narrow < wide
 
 
 def test_from_python(chip: Path) -> None:
-    outcome = map_layers(MappingRequest("gemm:m4n8k8", str(chip), use_cache=False))
+    outcome = map_layers(MappingRequest(LAYER, str(chip), use_cache=False))
     (one,) = outcome.mapped
-    assert one.layer == Layer(n=4, k=8, c=8)
+    assert one.layer == Layer(n=4, k=4, c=4)
     assert one.mapping is not None
     assert one.cost is not None
     assert one.cost.energy_pj == layer_cost(LayerProblem(one.layer, outcome.accelerator), one.mapping).energy_pj

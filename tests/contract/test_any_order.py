@@ -29,7 +29,7 @@ from onchip.model.lifetimes.precedence import Precedence, uses_of
 from onchip.search.budget.limits import Limits, Progress, Run
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
 from support.one_order import assert_true, tight, windowed
-from support.series import series, with_slow
+from support.series import in_one_test, series, with_slow
 
 
 def free(graph: Graph, seed: int = 0) -> Problem:
@@ -61,7 +61,7 @@ def there_and_back(layers: int) -> Graph:
     return Graph("there and back", tuple(tensors), (*forward, turn, *backward))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_a_sure_gap_is_one_in_every_order(seed: int) -> None:
     indexed = IndexedProblem.of(some_problem(seed, 10))
     precedence = Precedence(indexed)
@@ -75,7 +75,7 @@ def test_a_sure_gap_is_one_in_every_order(seed: int) -> None:
             assert gap.afters == precedence.after[operator] & own & indexed.readers[gap.family]
 
 
-@pytest.mark.parametrize("seed", range(24))
+@in_one_test("seed", range(24))
 def test_no_plan_costs_less_than_what_surely_waits_and_does_not_fit(seed: int) -> None:
     problem = some_problem(seed, 7)
     indexed = IndexedProblem.of(problem)
@@ -121,7 +121,7 @@ def test_no_plan_costs_less_than_its_parts_and_what_waits_between_them(seeds: ra
     assert any(bounds)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_shares_of_a_group_never_exceed_the_whole(seed: int) -> None:
     indexed = IndexedProblem.of(some_problem(seed, 14))
     parts = PartsBound(indexed, Precedence(indexed), range(indexed.operator_count), (2, 4))
@@ -155,7 +155,7 @@ def test_what_two_parts_cost_at_least_changes_no_optimum(seed: int, workers: int
         assert soon.lower_bound <= found.cost
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_halves_are_known_to_cost_no_more_than_the_part_made_of_them(seed: int) -> None:
     """And what the first of them pays in any plan of both is its share, so that it is never charged twice."""
     indexed = IndexedProblem.of(some_problem(seed, 14))
@@ -171,7 +171,7 @@ def test_halves_are_known_to_cost_no_more_than_the_part_made_of_them(seed: int) 
                 assert part.lower_bound <= alone.cost
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_the_part_of_all_operators_is_the_whole(seed: int) -> None:
     indexed = IndexedProblem.of(some_problem(seed, 12))
     shares = {
@@ -186,7 +186,7 @@ def test_the_part_of_all_operators_is_the_whole(seed: int) -> None:
     assert sum(part.paid(indexed, found.moves).values()) == found.cost
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_one_test("seed", range(30))
 def test_each_group_of_uses_surely_runs_after_the_one_before(seed: int) -> None:
     indexed = IndexedProblem.of(some_problem(seed, 12))
     precedence = Precedence(indexed)
@@ -234,7 +234,7 @@ def test_a_window_planned_anew_saves_what_it_says_and_leaves_a_legal_plan(seed: 
     assert_legal_in_bytes(plan)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_a_window_of_all_steps_ends_at_the_optimum(seed: int) -> None:
     indexed = IndexedProblem.of(some_problem(seed, 12))
     plan = belady_plan(indexed)

@@ -19,6 +19,7 @@ from onchip.model.lifetimes.precedence import Precedence, uses_of
 from onchip.search.budget.limits import Run
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
 from support.one_order import tight
+from support.series import in_one_test
 
 
 def free(graph: Graph, seed: int = 0) -> Problem:
@@ -73,7 +74,7 @@ def is_surely_a_gap(indexed: IndexedProblem, precedence: Precedence, gap: SureGa
     )
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_one_test("seed", range(30))
 def test_a_gap_of_any_line_is_one_in_every_order(seed: int) -> None:
     indexed = IndexedProblem.of(some_problem(seed, 10))
     precedence, descent = Precedence(indexed), any_descent(indexed, Random(seed))
@@ -82,7 +83,7 @@ def test_a_gap_of_any_line_is_one_in_every_order(seed: int) -> None:
         assert is_surely_a_gap(indexed, precedence, gap)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@in_one_test("seed", range(24))
 def test_no_plan_of_any_order_costs_less_whatever_descends_from_what(seed: int) -> None:
     problem = some_problem(seed, 7)
     indexed, chance = IndexedProblem.of(problem), Random(seed)
@@ -128,7 +129,7 @@ def test_differences_descend_from_what_they_are_taken_of_where_much_lies_between
     assert bound_with(indexed, no_descent(indexed)) < bound_with(indexed, descent)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_one_test("seed", range(20))
 def test_what_descends_is_written_by_a_reader_of_what_it_descends_from_and_is_no_smaller(seed: int) -> None:
     indexed = IndexedProblem.of(some_problem(seed, 30))
     descent = descent_of(indexed, Precedence(indexed))

@@ -19,6 +19,7 @@ from oracles.joint_evictions import Choice, Evictions
 from oracles.joint_search import PlainSearch
 from oracles.joint_state import SearchState
 from support.crowds import crowd
+from support.series import in_one_test
 
 Listed = list[tuple[int, int]]
 
@@ -115,7 +116,7 @@ class _EveryCombination(Evictions):
         return False
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_one_test("seed", range(60))
 def test_what_would_rather_leave_may_leave_in_place_of_what_is_alike(seed: int) -> None:
     order = (Order.GIVEN, Order.GIVEN, Order.FREE)[seed % 3]
     waiting = 4 if order is Order.FREE else 7
@@ -126,7 +127,7 @@ def test_what_would_rather_leave_may_leave_in_place_of_what_is_alike(seed: int) 
     assert BestFirstSearch(indexed, Run()).solve().cost == without_rule.solve().cost
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_one_test("seed", range(60))
 def test_what_has_a_copy_in_whatever_way_is_alike(seed: int) -> None:
     indexed = with_copies_elsewhere(seed)
     without_rule = PlainSearch(indexed)
@@ -147,7 +148,7 @@ def test_of_alike_tensors_that_are_read_once_only_the_last_read_leave() -> None:
     assert not listing.rest
 
 
-@pytest.mark.parametrize("seed", range(24))
+@in_one_test("seed", range(24))
 def test_the_search_comes_back_to_what_it_has_not_listed(seed: int) -> None:
     """Sets by the thousands, more than are listed at once."""
     indexed = crowded(seed, waiting=13, greatest_size=6, reads=3)

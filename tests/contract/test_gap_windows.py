@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
-
 from onchip.memory.decisions import non_compulsory_cost
 from onchip.memory.retention.gap_windows import GapWindows
 from onchip.memory.retention.kept_gaps import KeptGaps
@@ -13,9 +11,10 @@ from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
 from support.one_order import tight, windowed
+from support.series import in_one_test
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_one_test("seed", range(60))
 def test_no_plan_of_the_order_costs_less_than_its_windows_do(seed: int) -> None:
     graph = long_lived_graph(seed, operators=8) if seed % 2 else random_graph(seed, 8)
     problem = tight(graph, 1 + seed % 3, seed % 5)
@@ -28,7 +27,7 @@ def test_no_plan_of_the_order_costs_less_than_its_windows_do(seed: int) -> None:
         assert windows.lower_bound <= least
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_one_test("seed", range(20))
 def test_one_window_of_the_whole_order_is_the_exact_model(seed: int) -> None:
     indexed = IndexedProblem.of(tight(windowed(40, seed)))
     windows = GapWindows(indexed, range(40), 40)
@@ -36,7 +35,7 @@ def test_one_window_of_the_whole_order_is_the_exact_model(seed: int) -> None:
     assert windows.lower_bound == KeptGaps(indexed, range(40)).solve(Run()).lower_bound
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_all_choices_of_the_whole_order_cost_what_the_exact_model_says(seed: int) -> None:
     graph = windowed(40, seed) if seed % 2 else long_lived_graph(seed, operators=12)
     indexed = IndexedProblem.of(tight(graph, (1, 64, 7)[seed % 3], seed % 5 * 64))

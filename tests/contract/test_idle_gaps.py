@@ -10,6 +10,7 @@ from onchip.memory.retention.gap_windows import IdleGap, what_leaves
 from onchip.native import StayGap, StaySearch, StopToken
 from onchip.search.budget.limits import Limits, Run
 from oracles.stays import cost_of_leaving, least_cost_of_leaving
+from support.series import in_one_test
 
 
 def _gaps(chance: random.Random, steps: int, most: int) -> list[IdleGap]:
@@ -26,7 +27,7 @@ def _gaps(chance: random.Random, steps: int, most: int) -> list[IdleGap]:
     return found[:most]
 
 
-@pytest.mark.parametrize("seed", range(400))
+@in_one_test("seed", range(400))
 def test_what_leaves_costs_what_all_choices_cost_at_least_and_the_rest_fits(seed: int) -> None:
     chance = random.Random(seed)
     steps = chance.randint(4, 12)

@@ -22,10 +22,11 @@ from onchip.native import JointOutcome, JointSearch, StopToken
 from onchip.search.budget.limits import Limits, Run
 from oracles.joint_search import PlainSearch
 from oracles.one_scratchpad import random_graph
+from support.series import in_one_test
 from support.tight_problems import cost_of, tight_problem
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_one_test("seed", range(60))
 def test_the_search_decides_what_the_plain_one_decides(seed: int) -> None:
     """Moves, cost, bound, and how many states that took."""
     indexed = tight_problem(seed)
@@ -34,7 +35,7 @@ def test_the_search_decides_what_the_plain_one_decides(seed: int) -> None:
     assert cost_of(indexed, plain) == plain.cost == plain.lower_bound
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_so_it_does_with_any_options(seed: int) -> None:
     indexed = tight_problem(seed)
     optimum = PlainSearch(indexed).solve().cost
@@ -50,7 +51,7 @@ def test_so_it_does_with_any_options(seed: int) -> None:
         assert plain.solve() == search.solve()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_one_test("seed", range(20))
 def test_an_upper_bound_at_the_optimum_leaves_nothing_and_proves_it(seed: int) -> None:
     indexed = tight_problem(seed)
     optimum = PlainSearch(indexed).solve().cost
@@ -72,7 +73,7 @@ def test_a_greedy_search_has_a_plan_of_the_cost_it_says_and_proves_nothing(seed:
     assert outcome.lower_bound == 0
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_one_test("seed", range(20))
 def test_an_exhausted_greedy_search_proves_its_upper_bound(seed: int) -> None:
     indexed = tight_problem(seed)
     optimum = PlainSearch(indexed).solve().cost

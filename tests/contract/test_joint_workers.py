@@ -19,7 +19,7 @@ from onchip.search.budget.limits import Budget, Limits, Run
 from onchip.search.strategy.portfolio import Portfolio
 from oracles.joint_search import PlainSearch
 from oracles.one_scratchpad import random_graph
-from support.series import series
+from support.series import in_one_test, series
 from support.tight_problems import cost_of, tight_problem
 
 
@@ -98,7 +98,7 @@ def test_a_search_of_few_states_is_that_of_one_worker() -> None:
         assert BestFirstSearch(indexed, Run(Limits(workers=3))).solve() == BestFirstSearch(indexed, Run()).solve()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_one_test("seed", range(20))
 def test_the_stages_end_with_the_same_cost_and_proof(seed: int) -> None:
     found = []
     for workers in (1, 2):

@@ -22,7 +22,7 @@ from onchip.search.budget.limits import Limits, Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
 from support.one_order import assert_true, tight, windowed
-from support.series import series
+from support.series import in_one_test, series
 
 
 @pytest.mark.parametrize("seed", series(range(60), 30))
@@ -37,7 +37,7 @@ def test_what_one_order_is_proven_to_cost_is_what_all_choices_cost_at_least(seed
     assert_true(problem, result, least)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_one_test("seed", range(60))
 def test_what_stays_at_least_cost_in_bytes_is_what_all_choices_find_without_addresses(seed: int) -> None:
     problem = tight(random_graph(seed, 8), beyond=seed % 7)
     indexed = IndexedProblem.of(problem)

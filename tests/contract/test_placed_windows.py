@@ -29,6 +29,7 @@ from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, random_graph
 from oracles.placed_plan import LayoutOrders, PlainPlacedPlan
 from support.one_order import tight, windowed
+from support.series import in_one_test
 
 
 def indexed_of(seed: int, operators: int) -> IndexedProblem:
@@ -62,7 +63,7 @@ def test_the_plan_is_legal_after_every_pass_and_its_cost_never_rises(seed: int) 
     assert costs[-1] < costs[0]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_windows_become_what_plain_windows_become(seed: int) -> None:
     """One after the other, here and there, some beyond the end."""
     indexed, chance = indexed_of(seed, 50), random.Random(seed)
@@ -133,7 +134,7 @@ def test_any_beam_over_orders_gives_a_legal_plan_that_costs_what_it_says(seed: i
     assert verdict.figures.non_compulsory_cost == orders.cost
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_no_beam_over_orders_costs_less_than_all_orders_and_addresses_do(seed: int) -> None:
     """Of few operators; what leaves is never free."""
     problem = replace(tight(random_graph(seed, 6), 1, seed % 5), order=Order.FREE)

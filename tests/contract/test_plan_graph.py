@@ -26,7 +26,7 @@ from onchip.search.budget.limits import Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import KeepOrDrop, least_traffic, long_lived_graph, orders, random_graph
 from oracles.packing import fits
-from support.series import series
+from support.series import in_one_test, series
 
 AMPLE = 10**6
 Step = tuple[int, PlanState]
@@ -60,7 +60,7 @@ def paths(graph: PlanGraph, state: PlanState = START) -> Iterator[Path]:
                 yield Path(cost + rest.cost, ((operator, target), *rest.steps))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_its_paths_are_every_order_and_every_choice_that_fits(seed: int) -> None:
     problem, most_cost = tight_problem(seed), 12
     expected: Counter[int] = Counter()
@@ -78,7 +78,7 @@ def test_its_paths_are_every_order_and_every_choice_that_fits(seed: int) -> None
     assert graph.least_rest.get(START, AMPLE) == min(expected, default=AMPLE)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_one_test("seed", range(30))
 def test_of_too_many_passages_those_of_the_cheapest_plans_are_all_there(seed: int) -> None:
     indexed = IndexedProblem.of(tight_problem(seed))
     whole = PlanGraph(indexed, 30, AMPLE, Run())
@@ -132,7 +132,7 @@ def fits_of(problem: Problem, indexed: IndexedProblem, residencies: tuple[Planne
     return fits(buffers, memory.capacity_bytes, memory.alignment_bytes)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_beginnings_that_have_left_the_same_go_on_alike(seed: int) -> None:
     problem = tight_problem(seed)
     indexed = IndexedProblem.of(problem)

@@ -20,7 +20,7 @@ from onchip.model.lifetimes.precedence import Precedence, uses_of
 from onchip.search.budget.limits import Run
 from oracles.one_scratchpad import least_traffic, long_lived_graph, orders, random_graph
 from support.one_order import tight
-from support.series import series
+from support.series import in_one_test, series
 
 ALL = 1_000_000
 """A reach at which any two operators are near one another."""
@@ -75,7 +75,7 @@ def some_bounds(indexed: IndexedProblem, chance: Random) -> Iterator[int]:
         yield bound_near(indexed, any_descent(indexed, chance), any_order(indexed, chance), reach)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_one_test("seed", range(30))
 def test_no_plan_of_any_order_costs_less_than_any_of_the_bounds(seed: int) -> None:
     problem = some_problem(seed, 6 - seed % 3 // 2)
     indexed = IndexedProblem.of(problem)
@@ -123,7 +123,7 @@ def says_it_is_one_in(gap: PossibleGap, order: list[int]) -> bool:
     return has_begun and any(order.index(reader) > step for reader in gap.readers)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_where_all_are_near_a_gap_is_one_in_just_the_orders_that_it_says(seed: int) -> None:
     problem = some_problem(seed, 6)
     indexed = IndexedProblem.of(problem)
@@ -134,7 +134,7 @@ def test_where_all_are_near_a_gap_is_one_in_just_the_orders_that_it_says(seed: i
         assert all(is_one_in(gap, order, indexed) == says_it_is_one_in(gap, order) for order in orders_of(problem))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_within_less_reach_a_gap_is_one_wherever_it_says_so(seed: int) -> None:
     problem = some_problem(seed, 6)
     indexed, chance = IndexedProblem.of(problem), Random(seed)

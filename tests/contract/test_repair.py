@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from onchip.answer.packing import Packing
 from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
@@ -22,6 +20,7 @@ from onchip.transform.rewrite.activations import fuse
 from onchip.verify.packing import verify_packing
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import random_graph
+from support.series import in_one_test
 
 
 def optimum_in_bytes(problem: Problem) -> tuple[IndexedProblem, OperatorSchedule, int]:
@@ -56,7 +55,7 @@ def test_nasnet_is_mended_for_a_tenth_more() -> None:
     assert cost < verdict.figures.non_compulsory == non_compulsory_cost(indexed, placed) <= 1.1 * cost
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_small_graphs_are_mended_legally_and_never_worse_than_without_search(seed: int) -> None:
     graph = random_graph(seed, operators=12)
     need = greatest_need(roomy_problem(graph, Count.ACTIVATIONS)).need_bytes

@@ -27,7 +27,7 @@ from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import long_lived_graph, random_graph
-from support.series import series
+from support.series import in_one_test, series
 from support.strategies import graphs
 
 STATIC_RIVALS = ("naive", "onsram", "colouring")
@@ -86,7 +86,7 @@ def value_of(problem: Problem, method: str) -> int | None:
     return result.objective_value
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@in_one_test("seed", SEEDS)
 def test_a_rival_is_legal_and_never_beats_the_optimum(seed: int) -> None:
     problem = seeded_problem(seed)
     exact = solve_exactly(problem, Run())
@@ -167,7 +167,7 @@ def test_without_time_left_a_rival_has_a_legal_plan_or_says_unknown(method: str)
         assert verify(problem, result.answer).violations == ()
 
 
-@pytest.mark.parametrize("seed", range(0, 60, 3))
+@in_one_test("seed", range(0, 60, 3))
 def test_naive_moves_every_operand_of_every_operator(seed: int) -> None:
     problem = seeded_problem(seed)  # in bytes
     loads = sum(
@@ -232,7 +232,7 @@ def test_a_weighting_ranks_by_what_is_saved_its_bytes_and_its_life() -> None:
     assert ranked[1, 0, -1] == [0, 2, 1]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_places_beside_the_pinned_are_found_exactly_where_there_are_any(seed: int) -> None:
     problem = seeded_problem(seed)
     indexed = IndexedProblem.of(problem)
@@ -263,7 +263,7 @@ def has_places(indexed: IndexedProblem, operator: int, pinned_in: list[set[int]]
     return False
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_one_test("seed", range(30))
 def test_ranges_that_interfere_have_registers_apart(seed: int) -> None:
     problem = seeded_problem(seed, operators=20)
     pins = Pins(IndexedProblem.of(problem), range(len(problem.graph.operators)))

@@ -20,6 +20,7 @@ from oracles.joint_evictions import Choice, Listing
 from oracles.joint_search import PlainSearch
 from oracles.joint_state import SearchState
 from oracles.one_scratchpad import least_traffic, random_graph
+from support.series import in_one_test
 from support.strategies import graphs
 
 
@@ -167,7 +168,7 @@ def _after(search: PlainSearch, state: SearchState, move: SearchMove) -> SearchS
     return search._child(state, move, 0)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_one_test("seed", range(30))
 def test_a_dominated_state_has_no_better_completion(seed: int) -> None:
     graph = random_graph(seed, operators=6)
     problem = at_a_budget(graph, (1, 2, 4)[seed % 3], Order.FREE, Count.ACTIVATIONS, seed % 3)
@@ -178,7 +179,7 @@ def test_a_dominated_state_has_no_better_completion(seed: int) -> None:
         assert least_completion(search._indexed, better) <= least_completion(search._indexed, worse)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_one_test("seed", range(30))
 def test_every_bound_on_the_way_is_below_the_optimum(seed: int) -> None:
     indexed = IndexedProblem.of(at_a_budget(random_graph(seed), 1 + seed % 3, Order.FREE, Count.ALL, seed % 4))
     optimum = BestFirstSearch(indexed, Run()).solve().cost

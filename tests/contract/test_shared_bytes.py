@@ -27,7 +27,7 @@ from onchip.search.budget.limits import Run
 from onchip.verify.verifier import verify
 from oracles.shared_bytes import least_shared_arena, least_shared_traffic, random_sharing_graph
 from support.runs import run_seeded
-from support.series import series
+from support.series import in_one_test, series
 
 AMPLE = 99
 
@@ -98,7 +98,7 @@ def test_several_workers_find_the_same_cost(workers: int) -> None:
         assert BestFirstSearch(indexed, run, states_alone=1).solve().cost == alone.cost
 
 
-@pytest.mark.parametrize("seed", range(100))
+@in_one_test("seed", range(100))
 def test_the_first_plan_is_legal_whatever_has_to_be_overwritten(seed: int) -> None:
     """At what one operator needs; Belady's evictions, then addresses in order of time."""
     problem = tight_problem(1000 + seed, operators=9, alignment=1 + seed % 2)
@@ -111,7 +111,7 @@ def test_the_first_plan_is_legal_whatever_has_to_be_overwritten(seed: int) -> No
     assert verdict.figures.non_compulsory == non_compulsory_cost(indexed, schedule)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_one_test("seed", range(60))
 def test_chains_and_chosen_ties_are_legal(seed: int) -> None:
     """All that a schedule ties, or what of it the model chooses, in a scratchpad that is large enough."""
     problem = replace(tight_problem(seed, operators=9), memories=(Memory("sram", AMPLE),))

@@ -19,7 +19,7 @@ from oracles.one_plan import Question
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
 from oracles.packing import TooLargeError
 from oracles.placed_states import costs_less
-from support.series import with_slow
+from support.series import in_one_test, with_slow
 
 AMPLE = 10**6
 
@@ -56,7 +56,7 @@ def test_every_state_of_the_scratchpad_says_what_every_choice_and_packing_says(s
     assert is_below(problem, expected + 1, AMPLE * 10)
 
 
-@pytest.mark.parametrize("operators", range(8, 21))
+@in_one_test("operators", range(8, 21))
 def test_the_second_prover_finds_nothing_less(operators: int) -> None:
     for seed in range(8):
         problem = tight_problem(100 * operators + seed, operators)

@@ -16,6 +16,7 @@ from onchip.formats.tflite.arena import METADATA, arena_plan_of, plan_content, w
 from onchip.formats.tflite.file import ModelFile, model_file
 from support.micro_models import branches, random_model
 from support.micro_runtime import Untyped
+from support.series import in_one_test
 from support.tflite_models import TfliteModel, TfliteOperator, TfliteTensor, network
 
 MODELS = Path(__file__).parents[1] / "data" / "tflite"
@@ -84,7 +85,7 @@ def test_offsets_are_read_back_and_lie_where_the_runtime_may_read_numbers() -> N
     assert arena_plan_of(network_of_file(file, "main")).listed == len(offsets)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_one_test("seed", range(20))
 def test_operators_stand_in_the_order_asked_for(seed: int) -> None:
     random = Random(seed)
     content = random_model(random).content()

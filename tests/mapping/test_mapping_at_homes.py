@@ -22,7 +22,7 @@ from onchip.search.budget.limits import Run
 from onchip.verify.mapping import tile_bits
 from oracles.mapspace import homed_toy, least_values
 from support.nests import workspace_of
-from support.series import series
+from support.series import in_one_test, series
 
 ENERGY = MappingObjective.ENERGY
 METHODS = ("exact", "loma")
@@ -59,7 +59,7 @@ def test_a_mapping_needs_at_most_the_room_that_there_is(seed: int, method: str) 
         assert sum(tile_bits(problem, result.answer)[name].values()) <= 8 * size
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_more_room_never_costs_more(seed: int) -> None:
     problem = in_less_room(seed)
     tight, wide = (map_layer_at(one, ENERGY, Run()) for one in (problem, replace(problem, room_bytes={})))

@@ -31,7 +31,7 @@ from onchip.search.budget.limits import Limits, Run
 from oracles.chains import least_of_all_chains
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping
-from support.series import series, with_slow
+from support.series import in_one_test, series, with_slow
 from support.ways import way_of
 
 ENOUGH = 1 << 60
@@ -53,7 +53,7 @@ def test_the_least_chain_is_the_best_of_all_orders_in_all_places(seed: int) -> N
     assert least_chain(shape, tables) == least_of_all_chains(shape, tables)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_one_test("seed", range(20))
 def test_costs_that_are_the_same_along_a_dimension_count_in_each_of_its_points(seed: int) -> None:
     random = np.random.default_rng(seed)
     shape = [int(one) for one in random.integers(1, 5, 4)]
@@ -74,7 +74,7 @@ def test_costs_that_are_not_of_each_point_are_refused() -> None:
         least_chain([0], [])
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_no_product_is_below_the_least_of_what_both_numbers_and_their_sum_leave(seed: int) -> None:
     random = Random(seed)
     points = [(random.uniform(1, 10), random.uniform(1, 10)) for _ in range(random.randint(1, 6))]

@@ -42,7 +42,7 @@ from oracles.mapspace import homed_toy, lean_toy, toy
 from oracles.wide_mapspace import every_cost, tiny
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping
-from support.series import series
+from support.series import in_one_test, series
 
 
 @pytest.mark.parametrize("seed", series((2, 0, 1), 1))
@@ -127,7 +127,7 @@ def test_a_turn_waits_for_the_port_that_its_sums_need() -> None:
     assert waiting_turns(problem, ways).tolist() == [2 * 10 + 2 * (10 - 2)]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_the_least_turns_are_those_of_the_best_of_all_ways(seed: int) -> None:
     problem = random_case(seed).problem
     array = array_of(problem.accelerator)

@@ -21,7 +21,7 @@ from onchip.native import PeakOperator, PeakOutcome, PeakSearch, StopToken
 from onchip.search.budget.limits import Limits, Run
 from oracles.one_scratchpad import random_graph
 from oracles.shared_bytes import random_sharing_graph
-from support.series import series
+from support.series import in_one_test, series
 
 ANY_STATES = 1 << 40
 ANY_BYTES = 1 << 40
@@ -195,7 +195,7 @@ def test_steps_put_anew_are_what_the_whole_order_says(seed: int) -> None:
         assert whole.needs_bytes(range(len(movable.order) + 2))[1:-1] == again.needs_bytes
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_one_test("seed", range(30))
 def test_a_flattened_order_needs_no_more_at_its_neediest_and_less_in_all(seed: int) -> None:
     indexed = indexed_of(random_graph(seed, 60, window=8))
     order = tuple(range(indexed.operator_count))
@@ -218,7 +218,7 @@ def test_wide_graphs_are_told_apart_by_what_has_run_then_by_what_is_ready(width:
     assert min_peak_bytes(indexed_of(many_in_one_step(width)).problem, Run()).objective_value == peak_bytes
 
 
-@pytest.mark.parametrize("seed", range(0, 90, 3))
+@in_one_test("seed", range(0, 90, 3))
 def test_above_what_is_allowed_there_is_no_order_and_that_is_a_bound(seed: int) -> None:
     indexed = indexed_of(random_graph(seed, 9))
     least = least_peak(indexed)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import Memory
 from onchip.memory.allocate.repair import FreeRanges, place_or_cut_by_time
@@ -15,6 +13,7 @@ from onchip.memory.decisions import schedule_of_moves
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from oracles.one_scratchpad import random_graph
+from support.series import in_one_test
 
 
 def smallest_by_looking(taken: list[tuple[int, int]], size: int, capacity: int, alignment: int) -> int | None:
@@ -27,7 +26,7 @@ def smallest_by_looking(taken: list[tuple[int, int]], size: int, capacity: int, 
     return None if best is None else best[1]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_the_smallest_free_range_is_found(seed: int) -> None:
     chance = random.Random(seed)
     alignment = chance.choice((1, 4, 16))
@@ -44,7 +43,7 @@ def test_the_smallest_free_range_is_found(seed: int) -> None:
             free.give_back(*taken.pop(chance.randrange(len(taken))))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_one_test("seed", range(60))
 def test_what_is_placed_in_order_of_time_never_overlaps_at_any_capacity(seed: int) -> None:
     alignment = (1, 4)[seed % 2]
     graph = random_graph(seed, 12)

@@ -24,7 +24,7 @@ from onchip.model.layer.latency import Latency
 from onchip.ops.fusable import AxisName, FeatureMap, Stack, back_calculation
 from oracles.network import homes_between, network_cost
 from support.fused import Noting, plain, small_machine
-from support.series import series
+from support.series import in_one_test, series
 from support.stacks import ONE, addition, chain, convolution, random_stack
 
 WINDOW = Window(3, 1, 1, 1)
@@ -59,7 +59,7 @@ def test_energy_is_the_sum_of_its_parts(seed: int) -> None:
     assert found.sums.energy_of(EnergyCause.MAC) == pytest.approx(0.5 * found.sums.macs)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_every_pixel_of_the_output_is_in_one_tile(seed: int) -> None:
     stack, tiling, found = random_cost(seed)
     assert sum(one.times * one.rows * one.columns for one in found.placed) == stack.output.rows * stack.output.columns
@@ -67,7 +67,7 @@ def test_every_pixel_of_the_output_is_in_one_tile(seed: int) -> None:
     assert sum(one.times for one in found.placed if one.is_first_tile) == 1
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_dram_gives_every_pixel_that_a_tile_computes_of_the_input_and_takes_the_output_once(seed: int) -> None:
     """The counts are those of single pixels along both axes; the input is small, so no layer reads it from DRAM."""
     stack, tiling, found = random_cost(seed)
@@ -83,7 +83,7 @@ def test_dram_gives_every_pixel_that_a_tile_computes_of_the_input_and_takes_the_
     assert written >= stack.output.rows * stack.output.columns * stack.output.channels
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_tiles_costed_one_by_one_cost_the_same(seed: int) -> None:
     """The test costs each layer of each tile by the pixels and zeros of that tile, without classes of tiles."""
     stack, tiling, found = random_cost(seed)
@@ -125,7 +125,7 @@ def test_layer_by_layer_all_modes_cost_the_same(conventions: Conventions) -> Non
     assert whole[RECOMPUTE].tile_types == 1
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_one_test("seed", range(30))
 def test_with_both_caches_nothing_is_computed_twice(seed: int) -> None:
     random = Random(seed)
     stack = random_stack(seed)

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
-
 from onchip.arch.memory import DRAM, Direction, Operand, Port
 from onchip.model.program.group_copies import MapCopy, copies_cost
 from support.fused import level, machine, small_machine, split_machine
+from support.series import in_one_test
 
 INPUT, OUTPUT = Operand.INPUT, Operand.OUTPUT
 
@@ -83,7 +82,7 @@ def test_a_port_that_reads_and_writes_does_one_of_both() -> None:
     assert copies_cost([down, up], both).cycles == 4
 
 
-@pytest.mark.parametrize("seed", range(100))
+@in_one_test("seed", range(100))
 def test_together_copies_cost_the_energy_of_each_and_no_more_time(seed: int) -> None:
     random = Random(seed)
     accelerator = small_machine()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from onchip.answer.program import Allocate, Compute, Copy, Free
 from onchip.arch.energies import stated
 from onchip.arch.memory import DRAM
@@ -12,8 +10,9 @@ from onchip.model.program.compute_cost import CopyPrices
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.model.timeline.schedule_timeline import time_schedule
 from support.schedule_programs import ProgramCase, random_program
+from support.series import in_one_test
 
-SEEDS = pytest.mark.parametrize("seed", range(100))
+SEEDS = in_one_test("seed", range(100))
 
 
 def figures_of(case: ProgramCase) -> ScheduleFigures:

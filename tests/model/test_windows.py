@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import pytest
-
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Windows
 from oracles.one_scratchpad import orders, random_graph
+from support.series import in_one_test
 
 
 def problem_of(seed: int, order: Order = Order.FREE) -> Problem:
@@ -30,7 +29,7 @@ def uses_by_order(problem: Problem, indexed: IndexedProblem) -> list[list[list[i
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_one_test("seed", range(20))
 def test_every_order_keeps_to_the_windows(seed: int) -> None:
     problem = problem_of(seed)
     indexed = IndexedProblem.of(problem)
@@ -47,7 +46,7 @@ def test_every_order_keeps_to_the_windows(seed: int) -> None:
         assert max(steps) == window.stop - 1, "the latest step is attained"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_one_test("seed", range(20))
 def test_tensors_meet_only_in_shared_steps(seed: int) -> None:
     problem = problem_of(seed)
     indexed = IndexedProblem.of(problem)

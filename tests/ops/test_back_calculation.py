@@ -12,6 +12,7 @@ import pytest
 from onchip.errors import InputError
 from onchip.ir.window import Window
 from onchip.ops.fusable import AxisName, BackCalculation, FeatureMap, Stack, back_calculation, tiled_axis
+from support.series import in_one_test
 from support.stacks import ONE, addition, chain, convolution, random_stack
 
 SEEDS = range(300)
@@ -90,7 +91,7 @@ def cases(seed: int) -> tuple[Stack, AxisName, int, bool, BackCalculation, list[
         return stack, axis, tile, cached, found, propagated(stack, axis, tile, cached=cached)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@in_one_test("seed", SEEDS)
 def test_pixels_are_those_of_the_propagation(seed: int) -> None:
     stack, _, _, _, found, tiles = cases(seed)
     for at, tile in enumerate(tiles):
@@ -106,7 +107,7 @@ def test_pixels_are_those_of_the_propagation(seed: int) -> None:
             assert read.zeros_after[at] == sum(one > 0 for one in zeros)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@in_one_test("seed", SEEDS)
 def test_caches_hold_what_later_tiles_see_of_earlier_ones(seed: int) -> None:
     stack, _, _, cached, found, tiles = cases(seed)
     for one in maps_of(stack):
@@ -123,7 +124,7 @@ def test_caches_hold_what_later_tiles_see_of_earlier_ones(seed: int) -> None:
             assert use.written[at] == len(waiting - before)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@in_one_test("seed", SEEDS)
 def test_with_caches_each_pixel_is_computed_once(seed: int) -> None:
     random = Random(seed)
     stack = random_stack(seed)
@@ -138,7 +139,7 @@ def test_with_caches_each_pixel_is_computed_once(seed: int) -> None:
             assert use.computed.lengths.sum() == once.maps[name].computed.lengths.sum()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_one_test("seed", range(60))
 def test_multiplications_of_tile_classes_match_an_explicit_count(seed: int) -> None:
     """The count is one per tile, layer, computed pixel and product of that pixel, with recomputed overlaps."""
     random = Random(seed)

@@ -14,6 +14,7 @@ from onchip.reports.shared.figures import RESIDENCY_PAINTS, address_cells
 from onchip.reports.shared.timeline import HEIGHT, PERIODS, TimelineFigure, TimelineSlice, in_periods
 from support.diamond import Json
 from support.schedule_outcomes import three_in_tiles
+from support.series import in_one_test
 
 
 def random_slices(seed: int, total_cycles: int) -> list[TimelineSlice]:
@@ -114,7 +115,7 @@ def test_cells_of_too_many_residencies_are_of_what_takes_most(seed: int) -> None
             assert ({found} if found is not None else set()) == there
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_one_test("seed", range(20))
 def test_periods_have_as_many_busy_cycles_as_the_slices_cycle_by_cycle(seed: int) -> None:
     total_cycles = Random(seed).choice((3, 499, 500, 1234))
     slices = random_slices(seed, total_cycles)
@@ -131,7 +132,7 @@ def test_periods_have_as_many_busy_cycles_as_the_slices_cycle_by_cycle(seed: int
     assert {key: cycles for key, cycles in found.items() if cycles} == pytest.approx(dict(expected))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_one_test("seed", range(20))
 def test_kinds_of_one_period_stand_upon_each_other_within_their_lane(seed: int) -> None:
     levels: dict[tuple[str, int], float] = {}
     for one in in_periods(random_slices(seed, 5000), 5000):

@@ -27,6 +27,7 @@ from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
+from support.series import in_one_test
 from support.skip_network import PRECISION, skip_chip, skip_network
 
 CHIP = skip_chip(400, 4000)
@@ -97,7 +98,7 @@ def test_nothing_is_asked_for_in_less_time_than_it_had_before() -> None:
     assert mapper.heard == []
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_what_is_best_in_a_room_is_best_in_every_smaller_one_in_which_it_fits(seed: int) -> None:
     """So nests that are alike need no search in less room than one of them had."""
     chance = random.Random(seed)
@@ -153,7 +154,7 @@ def test_a_search_that_would_be_in_vain_is_not_begun() -> None:
     assert not found.is_proven
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_first_steps_find_what_is_no_worse_than_loma_and_the_same_each_time(seed: int) -> None:
     """What they say to be proven is what a whole search finds."""
     chance = random.Random(seed)
@@ -173,7 +174,7 @@ def test_first_steps_find_what_is_no_worse_than_loma_and_the_same_each_time(seed
         assert first.objective_value == best_mapping_at(problem, objective, Run()).objective_value
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_a_hurried_mapping_is_legal_and_the_same_each_time(seed: int) -> None:
     """It is there wherever LOMA has one, and never said to be the best."""
     chance = random.Random(seed)

@@ -33,7 +33,7 @@ from onchip.search.budget.limits import Run
 from onchip.transform.groups.tiled import tile_graph
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy
 from scheduling.test_schedule_composition import STACKS, figures_of, random_places
-from support.series import with_slow
+from support.series import in_one_test, with_slow
 from support.skip_network import PRECISION, skip_chip, skip_network
 
 
@@ -53,7 +53,7 @@ def numbers(cost: NestCost, memories: Sequence[str]) -> tuple[float, ...]:
     return cost.energy_pj, cost.cycles, cost.dram_read_bits, cost.dram_written_bits, *sizes
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_the_front_of_all_mappings_has_the_best_in_every_room_at_all_prices(seed: int) -> None:
     chance = random.Random(seed)
     problem = (toy, lean_toy, homed_toy)[seed % 3](seed)

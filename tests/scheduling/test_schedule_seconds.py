@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.schedule import Homes
@@ -17,12 +15,13 @@ from onchip.scheduling.mappings.mapped import Room
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Limits, Run
+from support.series import in_one_test
 from support.skip_network import skip_chip
 
 CHIP = skip_chip(400, 4000)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_no_mapping_takes_fewer_cycles_than_the_least(seed: int) -> None:
     chance, floors = random.Random(seed), CycleFloors(CHIP)
     k, c, p, q, r, s = (chance.randint(1, most) for most in (4, 4, 4, 4, 3, 3))

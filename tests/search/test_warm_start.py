@@ -13,7 +13,7 @@ from onchip.api.budgets import roomy_problem
 from onchip.api.plan import plan_problem
 from onchip.search.budget.limits import WarmStart
 from oracles.one_scratchpad import least_traffic, random_graph
-from support.series import with_slow
+from support.series import in_one_test, with_slow
 from support.timed_problems import timed_graph, timed_problem
 
 
@@ -21,7 +21,7 @@ def sized(problem: Problem, capacity_bytes: int) -> Problem:
     return replace(problem, memories=(replace(problem.memories[0], capacity_bytes=capacity_bytes),))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_the_least_is_the_same_with_what_neighbours_say(seed: int) -> None:
     random = Random(seed)
     roomy = roomy_problem(random_graph(seed, operators=5), Count.ACTIVATIONS)

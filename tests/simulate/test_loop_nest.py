@@ -19,7 +19,7 @@ from oracles.layer_values import outputs_of
 from oracles.loop_nest import run_nest
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping
-from support.series import series
+from support.series import in_one_test, series
 
 REGISTER = MemoryLevel(Memory("register", 64, holds=(Operand.WEIGHT, Operand.OUTPUT)), ())
 SRAM = MemoryLevel(Memory("sram", 1024), None, is_scratchpad=True)
@@ -28,7 +28,7 @@ MACHINE = Accelerator(
 )
 
 
-@pytest.mark.parametrize("first", range(0, 120, 10))
+@in_one_test("first", range(0, 120, 10))
 def test_every_mapping_computes_what_the_layer_says(first: int) -> None:
     for seed in range(first, first + 10):
         case = random_case(seed, most_macs=250)

@@ -24,7 +24,7 @@ from onchip.simulate.kernels.onnx_kernels import OnnxKernels, relative_differenc
 from onchip.simulate.machine import run_in_given_order, run_plan_on_machine
 from support.onnx_networks import LIGHT_MODELS, integers, model, value
 from support.onnx_runs import run_model, saved
-from support.series import series
+from support.series import in_one_test, series
 
 LIGHT = {path.stem.removeprefix("light_"): path for path in LIGHT_MODELS}
 
@@ -227,7 +227,7 @@ def test_random_inputs_and_weights_follow_their_seeds(tmp_path: Path) -> None:
     assert not np.array_equal(first, other)
 
 
-@pytest.mark.parametrize("start", range(0, 64, 4))
+@in_one_test("start", range(0, 64, 4))
 def test_arrays_handed_to_kernels_lie_at_aligned_addresses(start: int) -> None:
     content = np.arange(256, dtype=np.uint8)[start : start + 64]
     array = aligned(content, np.dtype(np.float32), (4, 4))

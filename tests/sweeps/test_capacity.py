@@ -26,7 +26,7 @@ from onchip.sweeps.capacity import CapacityRequest, capacity_curve, least_room_b
 from oracles.one_scratchpad import least_traffic, random_graph
 from oracles.states import random_graph_with_states
 from support.diamond import diamond_fields
-from support.series import series
+from support.series import in_one_test, series
 from support.timed_problems import timed_graph, timed_problem
 
 SECONDS_OF_A_SEARCH = 0.05
@@ -141,7 +141,7 @@ def test_the_curve_of_least_latency_contradicts_no_plan_and_no_bound_of_one_capa
     assert plan_problem(below, "timed").status is Status.INFEASIBLE
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_one_test("seed", range(12))
 def test_a_curve_of_least_latency_begins_where_something_fits_and_nothing_does_below(seed: int) -> None:
     random = Random(seed)
     roomy = timed_problem(timed_graph(random, operators=1 + seed % 3), 1 << 10, random)

@@ -12,6 +12,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.transform.slices.channel_bands import ChannelBands
+from support.series import in_one_test
 
 WAYS = ((2, 60), (4, 40), (8, 30))
 
@@ -52,7 +53,7 @@ def test_nothing_cut_is_the_same_graph() -> None:
     assert ChannelBands()(network()) == network()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_one_test("seed", range(40))
 def test_bands_partition_their_tensor_and_each_is_written_before_it_is_read(seed: int) -> None:
     chance = random.Random(seed)
     parts = {name: chance.choice((2, 4, 8)) for name in ("conv", "pool", "add") if chance.random() < 0.7}
