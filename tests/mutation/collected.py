@@ -37,7 +37,21 @@ TOLD_EVERY = 100
 MOST_BYTES = 4 << 30
 """Bytes of memory that an endless mutant may take until its time is over."""
 
-TESTS = ("tests/refusals", "tests/verify", "tests/transform/test_tile_graph_verified.py")
+TESTS = (
+    "tests/refusals",
+    "tests/verify",
+    "tests/contract/test_static_packing.py",
+    "tests/ops/test_contractions.py",
+    "tests/ops/test_contractions_behind_views.py",
+    "tests/ops/test_layers_of.py",
+    "tests/ops/test_three_axes.py",
+    "tests/scheduling/test_matrix_groups.py",
+    "tests/transform/test_attention_nests.py",
+    "tests/transform/test_joined_maps.py",
+    "tests/transform/test_tile_graph_verified.py",
+)
+"""Tests of the verifier, and tests in which its reading of loop nests, tiles or packings is compared with another."""
+
 NOT_OF_ONE_MUTANT = (
     "tests/refusals/test_mutations.py",
     "tests/refusals/test_mutants_explained.py",
