@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onchip.answer.packing import Buffer, StaticMemory, StaticPacking, StaticPackingProblem, StaticPlace
 from onchip.answer.result import Status
 from onchip.errors import InputError
-from onchip.memory.allocate.overflow import least_outside, least_static_arena
+from onchip.memory.allocate.pools import least_cost, least_static_arena
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_static_packing
 from onchip.verify.rules import Rule
@@ -39,11 +39,26 @@ def problems(draw: st.DrawFn) -> StaticPackingProblem:
     )
     rest = len(memories)
     pins = [draw(st.sampled_from([None, None, None, *range(rest + 1)])) for _ in buffers]
-    return StaticPackingProblem(tuple(buffers), (*memories, StaticMemory()), tuple(pins), rest)
+    return problem_of(tuple(buffers), (*memories, StaticMemory()), tuple(pins), rest)
+
+
+def problem_of(
+    buffers: tuple[Buffer, ...], memories: tuple[StaticMemory, ...], pins: tuple[int | None, ...], rest: int | None
+) -> StaticPackingProblem:
+    """Each byte in a memory without a capacity costs 1, in others 0."""
+    allowed = [one for one, memory in enumerate(memories) if memory.capacity_bytes is not None or one == rest]
+    costs = tuple(
+        {one: int(memories[one].capacity_bytes is None) for one in (allowed if pin is None else (pin,))} for pin in pins
+    )
+    return StaticPackingProblem(buffers, memories, costs)
+
+
+def pins_of(problem: StaticPackingProblem) -> list[int | None]:
+    return [next(iter(costs)) if len(costs) == 1 else None for costs in problem.costs]
 
 
 def capacities_of(problem: StaticPackingProblem) -> list[tuple[int, int]]:
-    memories = (problem.memories[memory] for memory in problem.filled)
+    memories = (memory for memory in problem.memories if memory.capacity_bytes is not None)
     return [(memory.first_free_byte, memory.capacity_bytes or 0) for memory in memories]
 
 
@@ -51,19 +66,15 @@ def capacities_of(problem: StaticPackingProblem) -> list[tuple[int, int]]:
 @given(problems())
 def test_it_is_legal_and_bounded_by_trying_every_choice(problem: StaticPackingProblem) -> None:
     buffers = [(b.start, b.stop, b.size_bytes) for b in problem.buffers]
-    least = fewest_bytes_outside(buffers, capacities_of(problem), problem.pinned)
-    result = least_outside(problem, Run())
+    least = fewest_bytes_outside(buffers, capacities_of(problem), pins_of(problem))
+    result = least_cost(problem, Run())
     if least is None:
         assert result.status is Status.INFEASIBLE
         return
     assert result.answer is not None
     assert result.objective_value is not None
     assert not verify_static_packing(problem, result.answer)
-    assert result.lower_bound <= least <= result.objective_value
-    if len(problem.filled) == 1 and 0 not in problem.pinned:
-        assert result.status is Status.OPTIMAL
-    if result.status is Status.OPTIMAL:
-        assert result.objective_value == least
+    assert (result.status, result.lower_bound, result.objective_value) == (Status.OPTIMAL, least, least)
 
 
 @settings(max_examples=60, deadline=None)
@@ -75,7 +86,7 @@ def test_the_least_arena_is_that_of_each_memory_alone(problem: StaticPackingProb
     assert not verify_static_packing(roomy, result.answer)
     expected = 0
     for memory, one in enumerate(roomy.memories):
-        inside = [b for b, pin in zip(roomy.buffers, roomy.pinned, strict=True) if (pin or 0) == memory]
+        inside = [b for b, pin in zip(roomy.buffers, pins_of(roomy), strict=True) if (pin or 0) == memory]
         expected += one.reserved_bytes + least_capacity([(b.start, b.stop, b.size_bytes) for b in inside], 1)
     assert (result.status, result.objective_value, result.lower_bound) == (Status.OPTIMAL, expected, expected)
 
@@ -83,32 +94,32 @@ def test_the_least_arena_is_that_of_each_memory_alone(problem: StaticPackingProb
 def test_two_memories_keep_what_one_after_another_would_not() -> None:
     """The first alone is best filled by 3 + 3; then 4 stays outside of the second, which has room for 3."""
     buffers = tuple(Buffer(0, 1, size) for size in (4, 3, 3))
-    problem = StaticPackingProblem(buffers, (StaticMemory(6), StaticMemory(4), StaticMemory()), (None,) * 3, 2)
-    result = least_outside(problem, Run())
+    problem = problem_of(buffers, (StaticMemory(6), StaticMemory(4), StaticMemory()), (None,) * 3, 2)
+    result = least_cost(problem, Run())
     assert (result.status, result.objective_value) == (Status.OPTIMAL, 0)
 
 
 def test_what_is_pinned_and_does_not_fit_is_infeasible() -> None:
-    problem = StaticPackingProblem((Buffer(0, 1, 5),), (StaticMemory(4), StaticMemory()), (0,), 1)
-    assert least_outside(problem, Run()).status is Status.INFEASIBLE
+    problem = problem_of((Buffer(0, 1, 5),), (StaticMemory(4), StaticMemory()), (0,), 1)
+    assert least_cost(problem, Run()).status is Status.INFEASIBLE
 
 
 def test_nothing_takes_the_rest() -> None:
-    problem = StaticPackingProblem((Buffer(0, 1, 5),), (StaticMemory(4),), (None,), None)
-    result = least_outside(problem, Run())
-    assert (result.status, result.lower_bound) == (Status.INFEASIBLE, 5)
+    problem = problem_of((Buffer(0, 1, 5),), (StaticMemory(4),), (None,), None)
+    result = least_cost(problem, Run())
+    assert result.status is Status.INFEASIBLE
 
 
 def test_without_time_there_is_still_an_answer() -> None:
     buffers = tuple(Buffer(0, 2, size) for size in (4, 3, 3))
-    problem = StaticPackingProblem(buffers, (StaticMemory(6), StaticMemory()), (None,) * 3, 1)
-    result = least_outside(problem, Run(Limits(time_limit_seconds=0.0)))
+    problem = problem_of(buffers, (StaticMemory(6), StaticMemory()), (None,) * 3, 1)
+    result = least_cost(problem, Run(Limits(time_limit_seconds=0.0)))
     assert result.answer is not None
     assert not verify_static_packing(problem, result.answer)
 
 
 def test_no_buffers_need_what_is_reserved() -> None:
-    problem = StaticPackingProblem((), (StaticMemory(None, 4, 6),), (), None)
+    problem = problem_of((), (StaticMemory(None, 4, 6),), (), None)
     assert least_static_arena(problem, Run()).objective_value == 6
 
 
@@ -126,9 +137,7 @@ def test_no_buffers_need_what_is_reserved() -> None:
     ],
 )
 def test_each_illegal_place_is_found(places: list[tuple[int, int]], rule: Rule) -> None:
-    problem = StaticPackingProblem(
-        (Buffer(0, 2, 4), Buffer(1, 2, 4)), (StaticMemory(11, 4, 3), StaticMemory()), (0, None), 1
-    )
+    problem = problem_of((Buffer(0, 2, 4), Buffer(1, 2, 4)), (StaticMemory(11, 4, 3), StaticMemory()), (0, None), 1)
     legal = StaticPacking((StaticPlace(0, 4), StaticPlace(1, 0)))
     assert not verify_static_packing(problem, legal)
     violations = verify_static_packing(problem, StaticPacking(tuple(StaticPlace(*place) for place in places)))
@@ -136,13 +145,29 @@ def test_each_illegal_place_is_found(places: list[tuple[int, int]], rule: Rule) 
 
 
 @pytest.mark.parametrize(
-    ("pinned", "rest", "message"),
+    ("costs", "together", "message"),
     [
-        ((None, None), 1, "2 pins stand for 1 buffers"),
-        ((2,), 1, "there is no memory 2"),
-        ((None,), 0, "has a capacity"),
+        (({0: 0}, {0: 0}), (), "2 costs stand for 1 buffers"),
+        (({2: 0},), (), "there is no memory 2"),
+        (({0: -1},), (), "a byte in memory 0 costs -1"),
+        (({0: 0},), ((0, 1),), "there is no buffer 1"),
     ],
 )
-def test_what_names_no_memory_is_refused(pinned: tuple[int | None, ...], rest: int, message: str) -> None:
+def test_what_names_no_memory_is_refused(
+    costs: tuple[dict[int, int], ...], together: tuple[tuple[int, ...], ...], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
-        StaticPackingProblem((Buffer(0, 1, 1),), (StaticMemory(4), StaticMemory()), pinned, rest)
+        StaticPackingProblem((Buffer(0, 1, 1),), (StaticMemory(4), StaticMemory()), costs, together)
+
+
+def test_groups_are_verified() -> None:
+    buffers, memories = (Buffer(0, 2, 4), Buffer(1, 2, 4)), (StaticMemory(8), StaticMemory(8))
+    both, places = ({0: 0, 1: 0},) * 2, StaticPacking((StaticPlace(0, 0), StaticPlace(1, 0)))
+    assert verify_static_packing(StaticPackingProblem(buffers, memories, both, apart=((0, 1),)), places, 0) == ()
+    (violation,) = verify_static_packing(StaticPackingProblem(buffers, memories, both, ((0, 1),)), places)
+    assert violation.rule is Rule.NOT_HELD
+    close = StaticPacking((StaticPlace(0, 0), StaticPlace(0, 4)))
+    (violation,) = verify_static_packing(StaticPackingProblem(buffers, memories, both, apart=((0, 1),)), close)
+    assert violation.rule is Rule.NOT_HELD
+    (violation,) = verify_static_packing(StaticPackingProblem(buffers, memories, both), close, 4)
+    assert violation.rule is Rule.OUTSIDE_MISCOUNTED

@@ -47,6 +47,15 @@ def test_an_offset_is_fixed_and_an_empty_one_is_open(tmp_path: Path) -> None:
     assert table.buffers == (Buffer(0, 3, 4, 100), Buffer(0, 3, 4))
 
 
+def test_gaps_and_an_alignment_for_each_buffer_are_read_and_written(tmp_path: Path) -> None:
+    table = read(tmp_path, "id,lower,upper,size,alignment,gaps\na,0,9,4,2,3-5 6-7\nb,0,3,4,4,\n")
+    first, second = table.buffers
+    assert (table.alignment_bytes, first.alignment_bytes, second.alignment_bytes) == (None, 2, 4)
+    assert (first.gaps, second.gaps) == (((3, 5), (6, 7)), ())
+    written = packing_to_csv(table.ids, PackingProblem(table.buffers, 8), Packing((0, 4)))
+    assert written == "id,lower,upper,size,alignment,gaps,offset\na,0,9,4,2,3-5 6-7,0\nb,0,3,4,4,,4\n"
+
+
 def test_one_alignment_for_all_is_read(tmp_path: Path) -> None:
     assert read(tmp_path, "id,lower,upper,size,alignment\na,0,3,4,8\nb,0,3,4,8\n").alignment_bytes == 8
 
@@ -71,9 +80,9 @@ REFUSED = {
     "id,lower,upper,size\na,0,3,0\n": ("line 2, size", "'0' is out of range"),
     "id,lower,upper,size\na,3,3,1\n": ("line 2", "a buffer lives over [3, 3)"),
     "id,lower,upper,size\na,0,3,4\na,0,3,4\n": ("line 3, id", "'a' is the id of line 2 too"),
-    "id,lower,upper,size,gaps\na,0,3,4,1-2\n": ("line 2, gaps", "gaps are not supported"),
+    "id,lower,upper,size,gaps\na,0,3,4,1-2@0:2\n": ("line 2, gaps", "'1-2@0:2' is no gap without a window"),
+    "id,lower,upper,size,gaps\na,0,3,4,2-4\n": ("line 2", "a buffer has the gaps [(2, 4)]"),
     "id,lower,upper,size,offset\na,0,3,4,-8\n": ("line 2, offset", "'-8' is out of range"),
-    "id,lower,upper,size,alignment\na,0,3,4,2\nb,0,3,4,4\n": ("line 3, alignment", "it differs from the first line's"),
     "id,lower,upper,size,alignment\na,0,3,4,0\n": ("line 2, alignment", "'0' is out of range"),
     'id,lower,upper,size\n"a,0,3,4\n': ("line 2", "it is no CSV (unexpected end of data)"),
 }

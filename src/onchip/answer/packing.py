@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import lcm
 
 from onchip.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A buffer of `size_bytes`, live over the half-open range of steps [start, stop).
+    """A buffer, live over the half-open range of steps [start, stop) except in its gaps.
 
-    `offset_bytes` is its fixed offset, or None. Raises InputError for invalid values.
+    Attributes
+    ----------
+    size_bytes
+        Size; the buffer keeps its offset over all of its lifetime.
+    offset_bytes
+        Fixed offset, or None.
+    alignment_bytes
+        Divisor of the offset, besides the alignment of the memory.
+    gaps
+        Half-open ranges of steps within the lifetime in which other buffers may use the bytes, in order.
+    memories
+        Names of the memories that may hold the buffer, the preferred one first. Empty: any, in the given order.
+
     """
 
     start: int
     stop: int
     size_bytes: int
     offset_bytes: int | None = None
+    alignment_bytes: int = 1
+    gaps: tuple[tuple[int, int], ...] = ()
+    memories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.stop:
@@ -26,17 +43,39 @@ class Buffer:
             raise InputError(f"a buffer has {self.size_bytes} bytes", expected="at least 1")
         if self.offset_bytes is not None and self.offset_bytes < 0:
             raise InputError(f"a buffer is fixed at {self.offset_bytes}", expected="at least 0")
+        if self.alignment_bytes < 1:
+            raise InputError(f"a buffer is aligned to {self.alignment_bytes} bytes", expected="at least 1")
+        if self.gaps:
+            self._check_gaps()
+
+    def _check_gaps(self) -> None:
+        ends = [self.start, *(step for gap in self.gaps for step in gap), self.stop]
+        is_ordered = all(start < stop for start, stop in self.gaps) and ends == sorted(ends)
+        if not is_ordered or not self.lives:
+            expected = f"ranges in order within [{self.start}, {self.stop}), and not all of it"
+            raise InputError(f"a buffer has the gaps {list(self.gaps)}", expected=expected)
+
+    @property
+    def lives(self) -> tuple[tuple[int, int], ...]:
+        """Return the half-open ranges of steps in which the buffer is live."""
+        if not self.gaps:
+            return ((self.start, self.stop),)
+        starts = (self.start, *(stop for _, stop in self.gaps))
+        stops = (*(start for start, _ in self.gaps), self.stop)
+        return tuple((start, stop) for start, stop in zip(starts, stops, strict=True) if start < stop)
 
     def overlaps(self, other: Buffer) -> bool:
         """Return True if both buffers are live in some step."""
-        return self.start < other.stop and other.start < self.stop
+        if not self.gaps and not other.gaps:
+            return self.start < other.stop and other.start < self.stop
+        return any(a < d and c < b for a, b in self.lives for c, d in other.lives)
 
 
 @dataclass(frozen=True, slots=True)
 class PackingProblem:
     """The problem of assigning each buffer an aligned offset so that no live buffers overlap in memory.
 
-    A buffer with a fixed offset keeps it.
+    A buffer with a fixed offset keeps it. An offset is a multiple of `alignment_bytes` and of the buffer's alignment.
     """
 
     buffers: tuple[Buffer, ...]
@@ -49,12 +88,22 @@ class PackingProblem:
         return any(buffer.offset_bytes is not None for buffer in self.buffers)
 
     @property
+    def is_uniform(self) -> bool:
+        """Return True if no buffer has gaps, or an alignment beyond that of the problem."""
+        return not any(one.gaps or self.alignment_bytes % one.alignment_bytes for one in self.buffers)
+
+    def alignment_of(self, buffer: Buffer) -> int:
+        """Return the least common multiple of both alignments."""
+        return lcm(self.alignment_bytes, buffer.alignment_bytes)
+
+    @property
     def roomy_bytes(self) -> int:
         """Return a capacity that suffices unless fixed buffers overlap: all others above the highest fixed one."""
         highest, free = 0, 0
         for buffer in self.buffers:
+            alignment = self.alignment_of(buffer)
             if buffer.offset_bytes is None:
-                free += self.aligned(buffer.size_bytes)
+                free += self.aligned(buffer.size_bytes) + alignment - self.alignment_bytes
             else:
                 highest = max(highest, self.aligned(buffer.offset_bytes + buffer.size_bytes))
         return highest + free
@@ -115,30 +164,52 @@ class StaticMemory:
 
 @dataclass(frozen=True, slots=True)
 class StaticPackingProblem:
-    """The problem of assigning each buffer a memory and an offset; `pinned[i]` is the required memory of `buffers[i]`.
+    """The problem of assigning each buffer a memory and an offset at the least cost.
 
-    The memories are in order of speed, fastest first. Memories with a capacity are filled; `rest` is the memory without
-    a capacity for the remaining buffers (None: there is none). Raises InputError if an index names no such memory.
+    Fixed offsets hold in memories with a capacity.
+
+    Attributes
+    ----------
+    costs
+        By buffer: map from each memory that may hold it, as an index into `memories`, to the cost of a byte there.
+    together
+        Groups of buffers that must lie in one memory.
+    apart
+        Groups of buffers of which no two may lie in one memory.
+
+    Raises
+    ------
+    InputError
+        A buffer has no memory, or an index is out of range.
+
     """
 
     buffers: tuple[Buffer, ...]
     memories: tuple[StaticMemory, ...]
-    pinned: tuple[int | None, ...]
-    rest: int | None
+    costs: tuple[Mapping[int, int], ...]
+    together: tuple[tuple[int, ...], ...] = ()
+    apart: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.pinned) != len(self.buffers):
-            raise InputError(f"{len(self.pinned)} pins stand for {len(self.buffers)} buffers", expected="one for each")
-        for memory in (self.rest, *self.pinned):
-            if memory is not None and not 0 <= memory < len(self.memories):
-                raise InputError(f"there is no memory {memory}", expected=f"one of {len(self.memories)}, from 0")
-        if self.rest is not None and self.memories[self.rest].capacity_bytes is not None:
-            raise InputError("the memory for what is not kept has a capacity", expected="one without")
+        if len(self.costs) != len(self.buffers):
+            raise InputError(f"{len(self.costs)} costs stand for {len(self.buffers)} buffers", expected="one for each")
+        for costs in self.costs:
+            for memory, cost in costs.items():
+                if not 0 <= memory < len(self.memories):
+                    raise InputError(f"there is no memory {memory}", expected=f"one of {len(self.memories)}, from 0")
+                if cost < 0:
+                    raise InputError(f"a byte in memory {memory} costs {cost}", expected="at least 0")
+        has_own = any(one.alignment_bytes > 1 or one.offset_bytes is not None for one in self.buffers)
+        if has_own and any(memory.reserved_bytes for memory in self.memories):
+            what = "a memory has reserved bytes, and a buffer an alignment or a fixed offset"
+            raise InputError(what, expected="one of the two")
+        for index in (index for group in (*self.together, *self.apart) for index in group):
+            if not 0 <= index < len(self.buffers):
+                raise InputError(f"there is no buffer {index}", expected=f"one of {len(self.buffers)}, from 0")
 
-    @property
-    def filled(self) -> tuple[int, ...]:
-        """Return the indices of the memories with a capacity."""
-        return tuple(index for index, one in enumerate(self.memories) if one.capacity_bytes is not None)
+    def cost(self, index: int, memory: int) -> int:
+        """Return the cost of a buffer in a memory that may hold it."""
+        return self.buffers[index].size_bytes * self.costs[index][memory]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import lcm
 from pathlib import Path
 from typing import Final
 
-from onchip.answer.packing import PackingProblem
+from onchip.answer.packing import (
+    Overflow,
+    Packing,
+    PackingProblem,
+    StaticMemory,
+    StaticPackingProblem,
+)
+from onchip.answer.result import Result, Status
 from onchip.api.phases import phase
+from onchip.arch.memory import Memory
 from onchip.errors import InputError, InternalError, UsageError
-from onchip.formats.minimalloc import BufferTable, read_buffers
+from onchip.formats.minimalloc import BufferTable
+from onchip.formats.packing_files import read_packing_file
+from onchip.memory.allocate.general import conflict_of
 from onchip.memory.allocate.overflow import least_overflow
 from onchip.memory.allocate.pack import least_capacity, pack
-from onchip.reports.packing import OverflowOutcome, PackingOutcome
+from onchip.memory.allocate.pools import fewest_allocations, least_cost
+from onchip.reports.packing import MemoriesOutcome, OverflowOutcome, PackingOutcome
 from onchip.search.budget.clock import Deadline
-from onchip.search.budget.limits import Limits
+from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.start import RunStarter, silent_run
-from onchip.verify.packing import verify_overflow, verify_packing
+from onchip.verify.packing import verify_overflow, verify_packing, verify_static_packing
 from onchip.verify.rules import Violation
 from onchip.without_collecting import without_collecting
 
@@ -36,19 +48,133 @@ def pack_file(
     *,
     minimize: bool = False,
 ) -> PackingOutcome:
-    """Pack the buffers of MiniMalloc's CSV or of a table, verify; raises InternalError for an illegal packing.
+    """Pack the buffers of a file or of a table, verify; raises InternalError for an illegal packing.
 
-    Without a capacity all buffers fit side by side.
+    Without a capacity all buffers fit side by side. If they do not fit, the outcome names a conflict.
     """
     deadline = Deadline.after(limits.time_limit_seconds)
-    ids, problem = _packing_problem(buffers, capacity_bytes, alignment_bytes)
+    table, problem = _packing_problem(buffers, capacity_bytes, alignment_bytes)
+    conflict: tuple[str, ...] = ()
+    is_irreducible = False
     with start(limits, _before_checking(deadline)) as run:
-        result = (least_capacity if minimize else pack)(problem, run)
+        result = _packed(problem, table.parts, run, minimize=minimize)
+        if result.status is Status.INFEASIBLE:
+            found = conflict_of(problem, run)
+            conflict, is_irreducible = tuple(table.ids[index] for index in found.buffers), found.is_irreducible
         seconds = run.seconds
     if result.answer is not None:
         with phase("verifying"):
             _no_violations(verify_packing(problem, result.answer, result.objective_value), result.method)
-    return PackingOutcome(ids, problem, result, capacity_bytes, seconds)
+    return PackingOutcome(table.ids, problem, result, capacity_bytes, seconds, conflict, is_irreducible)
+
+
+def _packed(problem: PackingProblem, parts: Sequence[range], run: Run, *, minimize: bool) -> Result[Packing]:
+    """Pack; parts that have a memory of their own are packed one by one, each as low as it can be."""
+    engine = least_capacity if minimize else pack
+    if not parts:
+        return engine(problem, run)
+    results = [engine(replace(problem, buffers=problem.buffers[part.start : part.stop]), run) for part in parts]
+    worst = next((one for one in results if one.answer is None), None)
+    if worst is not None:
+        return worst
+    offsets = tuple(offset for one in results if one.answer for offset in one.answer.offsets_bytes)
+    arena, bound = max(one.objective_value or 0 for one in results), max(one.lower_bound for one in results)
+    are_optimal = all(one.status is Status.OPTIMAL for one in results)
+    last = results[-1]
+    return replace(
+        last,
+        status=Status.OPTIMAL if are_optimal else Status.FEASIBLE,
+        answer=Packing(offsets),
+        objective_value=arena,
+        lower_bound=bound,
+    )
+
+
+@phase("packing")
+def memories_file(
+    buffers: Path | BufferTable,
+    request: MemoriesRequest,
+    limits: Limits,
+    start: RunStarter = silent_run,
+) -> MemoriesOutcome:
+    """Give each buffer a memory and an offset, verify; raises InternalError for an illegal result."""
+    deadline = Deadline.after(limits.time_limit_seconds)
+    table, single = _packing_problem(buffers, request.capacity_bytes, request.alignment_bytes)
+    with start(limits, _before_checking(deadline)) as run:
+        if request.splits:
+            result = fewest_allocations(single, run)
+            count = result.objective_value or 0
+            memories = (StaticMemory(single.capacity_bytes, single.alignment_bytes),) * count
+            problem = StaticPackingProblem(single.buffers, memories, (dict.fromkeys(range(count), 0),) * len(table.ids))
+            names: tuple[str | None, ...] = tuple(f"allocation {number}" for number in range(count))
+        else:
+            problem, names = _static_problem(table, single, request)
+            result = least_cost(problem, run)
+        seconds = run.seconds
+    if result.answer is not None:
+        with phase("verifying"):
+            cost = None if request.splits else result.objective_value
+            _no_violations(verify_static_packing(problem, result.answer, cost), result.method)
+    objective = "allocations" if request.splits else "cost" if len(names) > 2 else "bytes outside"
+    return MemoriesOutcome(table.ids, problem, names, objective, result, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoriesRequest:
+    """A request for several memories.
+
+    Attributes
+    ----------
+    memories
+        Memories, the preferred one first; empty: those of the file, or one of the capacity.
+    overflow
+        True if buffers may lie outside, which costs more than the last memory.
+    splits
+        True if the buffers are split over the fewest allocations of the capacity.
+
+    """
+
+    memories: tuple[Memory, ...] = ()
+    capacity_bytes: int | None = None
+    alignment_bytes: int | None = None
+    overflow: bool = False
+    together: tuple[tuple[str, ...], ...] = ()
+    apart: tuple[tuple[str, ...], ...] = ()
+    splits: bool = False
+
+
+def _static_problem(
+    table: BufferTable, single: PackingProblem, request: MemoriesRequest
+) -> tuple[StaticPackingProblem, tuple[str | None, ...]]:
+    """Return the problem and the name of each memory; a byte costs its memory's rank in the buffer's preferences."""
+    memories = request.memories or table.memories or (Memory("memory", single.capacity_bytes),)
+    names = [one.name for one in memories]
+    alignment = single.alignment_bytes
+    pools = [StaticMemory(one.capacity_bytes, lcm(one.alignment_bytes, alignment)) for one in memories]
+    if request.overflow:
+        pools.append(StaticMemory(None, alignment))
+    outside = len(names)
+    costs = []
+    for name, buffer in zip(table.ids, table.buffers, strict=True):
+        for each in buffer.memories:
+            if each not in names:
+                raise InputError(f"buffer {name!r} may lie in {each!r}", expected=f"one of {', '.join(names)}")
+        ranked = buffer.memories or names
+        own = {names.index(each): rank for rank, each in enumerate(ranked)}
+        costs.append(own | ({outside: len(ranked)} if request.overflow else {}))
+    index = {name: at for at, name in enumerate(table.ids)}
+
+    def groups(given: Sequence[Sequence[str]], option: str) -> tuple[tuple[int, ...], ...]:
+        for name in (name for group in given for name in group):
+            if name not in index:
+                raise InputError(f"there is no buffer {name!r}", place=option, expected="names of buffers")
+        return tuple(tuple(index[name] for name in group) for group in given)
+
+    together, apart = (*table.together, *request.together), (*table.apart, *request.apart)
+    problem = StaticPackingProblem(
+        single.buffers, tuple(pools), tuple(costs), groups(together, "together"), groups(apart, "apart")
+    )
+    return problem, (*names, None) if request.overflow else tuple(names)
 
 
 @phase("packing")
@@ -65,20 +191,32 @@ def overflow_file(
     Raises InternalError for an illegal result.
     """
     deadline = Deadline.after(limits.time_limit_seconds)
-    ids, problem = _packing_problem(buffers, capacity_bytes, alignment_bytes)
-    if problem.has_fixed:
-        what, file = (
-            "buffers with a fixed offset cannot lie outside",
-            None if isinstance(buffers, BufferTable) else str(buffers),
-        )
-        raise InputError(what, file=file, place="offset", expected="no offsets, or buffers that all fit")
+    table, problem = _packing_problem(buffers, capacity_bytes, alignment_bytes)
     with start(limits, _before_checking(deadline)) as run:
-        result = least_overflow(problem, run)
+        is_plain = problem.is_uniform and not problem.has_fixed
+        result = least_overflow(problem, run) if is_plain else _overflow_of_memories(problem, run)
         seconds = run.seconds
     if result.answer is not None and result.objective_value is not None:
         with phase("verifying"):
             _no_violations(verify_overflow(problem, result.answer, result.objective_value), result.method)
-    return OverflowOutcome(ids, problem, result, seconds)
+    return OverflowOutcome(table.ids, problem, result, seconds)
+
+
+def _overflow_of_memories(problem: PackingProblem, run: Run) -> Result[Overflow]:
+    """Minimise the bytes outside one memory, for buffers with gaps, fixed offsets or an alignment of their own."""
+    memories = (StaticMemory(problem.capacity_bytes, problem.alignment_bytes), StaticMemory())
+    found = least_cost(StaticPackingProblem(problem.buffers, memories, ({0: 0, 1: 1},) * len(problem.buffers)), run)
+    places = found.answer.places if found.answer else ()
+    overflow = Overflow(tuple(None if place.memory else place.offset_bytes for place in places))
+    return Result(
+        found.status,
+        overflow if found.answer else None,
+        found.objective_value,
+        found.lower_bound,
+        found.seconds,
+        found.method,
+        found.stopped_by,
+    )
 
 
 def _before_checking(deadline: Deadline) -> Deadline:
@@ -89,12 +227,12 @@ def _before_checking(deadline: Deadline) -> Deadline:
 @phase("reading")
 def _packing_problem(
     buffers: Path | BufferTable, capacity_bytes: int | None, alignment_bytes: int | None
-) -> tuple[tuple[str, ...], PackingProblem]:
-    table, file = (buffers, None) if isinstance(buffers, BufferTable) else (read_buffers(buffers), buffers)
+) -> tuple[BufferTable, PackingProblem]:
+    table, file = (buffers, None) if isinstance(buffers, BufferTable) else (read_packing_file(buffers), buffers)
     asked = alignment_bytes or table.alignment_bytes or 1
     if table.alignment_bytes not in (None, asked):
         raise UsageError(f"the file says {table.alignment_bytes}", place="alignment", expected="the same or none")
-    return table.ids, packing_problem(table, file, capacity_bytes, asked)
+    return table, packing_problem(table, file, capacity_bytes, asked)
 
 
 def packing_problem(
@@ -105,14 +243,11 @@ def packing_problem(
     Raises InputError for a fixed offset that is not aligned.
     """
     for name, buffer in zip(table.ids, table.buffers, strict=True):
-        if (buffer.offset_bytes or 0) % alignment_bytes:
+        alignment = lcm(alignment_bytes, buffer.alignment_bytes)
+        if (buffer.offset_bytes or 0) % alignment:
             what = f"buffer {name!r} is fixed at {buffer.offset_bytes}"
-            raise InputError(
-                what,
-                file=None if file is None else str(file),
-                place="offset",
-                expected=f"a multiple of {alignment_bytes}",
-            )
+            named = None if file is None else str(file)
+            raise InputError(what, file=named, place="offset", expected=f"a multiple of {alignment}")
     problem = PackingProblem(table.buffers, 1, alignment_bytes)
     return replace(problem, capacity_bytes=capacity_bytes or max(problem.roomy_bytes, 1))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from onchip.answer.layer_mapping import LayerMapping
-from onchip.answer.packing import Overflow, Packing
+from onchip.answer.packing import Overflow, Packing, StaticPacking
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule
@@ -295,10 +295,16 @@ class NetworkMappingResult(Result[tuple[LayerMapping, ...]]):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PackResult(Result[Packing | Overflow]):
-    """Offsets of buffers in bytes, by name; a buffer without an offset lies outside the capacity."""
+class PackResult(Result[Packing | Overflow | StaticPacking]):
+    """Offsets of buffers in bytes, by name; a buffer without an offset lies outside the capacity.
+
+    `memories` maps the names of buffers to those of their memories, if there are several. `conflict` names buffers
+    that do not fit together, if they do not all fit.
+    """
 
     offsets: Mapping[str, int | None] = field(default_factory=dict)
+    memories: Mapping[str, str | None] = field(default_factory=dict)
+    conflict: tuple[str, ...] = ()
     csv: str = ""
 
     arena_bytes = Figure("Highest end address.")

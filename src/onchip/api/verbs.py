@@ -41,9 +41,10 @@ if TYPE_CHECKING:
 
     from onchip.api.map import MappingRequest
     from onchip.arch.accelerator import Accelerator
+    from onchip.arch.memory import Memory
     from onchip.ir.graph import Graph
     from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
-    from onchip.reports.packing import OverflowOutcome, PackingOutcome
+    from onchip.reports.packing import MemoriesOutcome, OverflowOutcome, PackingOutcome
     from onchip.reports.program.outcome import Outcome
     from onchip.reports.schedule.outcome import ScheduleOutcome
     from onchip.search.budget.clock import Deadline
@@ -619,6 +620,7 @@ def pack(
     buffers: Mapping[str, Buffer] | Sequence[Buffer] | str | Path,
     capacity: int | str | None = None,
     *,
+    memories: Sequence[Memory] = (),
     options: PackOptions | None = None,
     time_limit: float | None = None,
     workers: int = 1,
@@ -630,16 +632,21 @@ def pack(
     Parameters
     ----------
     buffers
-        Buffers, or a map from name to buffer, or a CSV file as MiniMalloc reads it. Buffers without names are numbered.
+        Buffers, or a map from name to buffer, or a file (`.csv` as MiniMalloc reads it, `.json`, or `.mlir`). Buffers
+        without names are numbered.
     capacity
         Bytes, or a size such as `"1MiB"`; by default the minimum capacity is searched.
+    memories
+        Memories that hold the buffers, instead of one with a capacity; the preferred one first. The bytes of each
+        buffer times the rank of its memory (0 is the best) are minimised.
     options, time_limit, workers, seed, progress
         As for `plan`.
 
     Returns
     -------
     PackResult
-        The offsets, verified, with a bound on the arena, or on the bytes outside the capacity.
+        The offsets, verified, with a bound on the arena, or on the bytes outside the capacity. If the buffers do not
+        fit, `conflict` names some that do not fit together.
 
     Raises
     ------
@@ -654,7 +661,7 @@ def pack(
     (<Status.OPTIMAL: 'OPTIMAL'>, 9)
 
     """
-    from onchip.api.pack import overflow_file, pack_file
+    from onchip.api.pack import MemoriesRequest, memories_file, overflow_file, pack_file
     from onchip.formats.minimalloc import BufferTable
 
     options, search = options or PackOptions(), Search.of(time_limit, workers, seed, progress)
@@ -666,12 +673,46 @@ def pack(
         given = BufferTable(tuple(named), tuple(named.values()))
     capacity_bytes = None if capacity is None else bytes_of(capacity, "capacity")
     limits, alignment_bytes = search.limits, options.alignment_bytes
-    if options.overflow:
-        if capacity_bytes is None:
-            raise UsageError("it is not given", place="capacity", expected="a size, if buffers may lie outside it")
+    if memories and capacity is not None:
+        raise UsageError("it is given with memories", place="capacity", expected="one of the two")
+    if (options.splits or (options.overflow and not memories)) and capacity_bytes is None:
+        what = "if buffers may lie outside it, or are split over allocations of it"
+        raise UsageError("it is not given", place="capacity", expected=f"a size, {what}")
+    if memories or options.together or options.apart or options.splits:
+        request = MemoriesRequest(
+            tuple(memories),
+            capacity_bytes,
+            alignment_bytes,
+            options.overflow,
+            options.together,
+            options.apart,
+            options.splits,
+        )
+        return _memories_result(memories_file(given, request, limits, search.start))
+    if options.overflow and capacity_bytes is not None:
         return _pack_result(overflow_file(given, capacity_bytes, alignment_bytes, limits, search.start))
     minimize = capacity_bytes is None
     return _pack_result(pack_file(given, capacity_bytes, alignment_bytes, limits, search.start, minimize=minimize))
+
+
+def _memories_result(outcome: MemoriesOutcome) -> PackResult:
+    from rich.text import Text
+
+    from onchip.reports.packing import memories_object
+
+    result = outcome.result
+    return PackResult(
+        status=result.status,
+        minimize=outcome.objective,
+        unit="allocations" if outcome.objective == "allocations" else "bytes",
+        objective=result.objective_value,
+        lower_bound=result.bound,
+        answer=result.answer,
+        seconds=outcome.seconds,
+        view=View(outcome, memories_object, lambda one: (Text(one.words),)),
+        offsets=outcome.offsets,
+        memories=outcome.memories,
+    )
 
 
 def _pack_result(outcome: PackingOutcome | OverflowOutcome) -> PackResult:
@@ -700,6 +741,7 @@ def _pack_result(outcome: PackingOutcome | OverflowOutcome) -> PackResult:
             as_figures=pictures.packing_figures,
         ),
         offsets=dict(zip(outcome.ids, offsets, strict=False)),
+        conflict=() if isinstance(outcome, OverflowOutcome) else outcome.conflict,
         csv="" if result.answer is None else packing_to_csv(outcome.ids, outcome.problem, result.answer),
     )
 

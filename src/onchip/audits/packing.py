@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 
 from ortools.sat.python import cp_model
 
@@ -161,10 +162,13 @@ class _PackingModel:
             begin = self.model.new_int_var(0, last, "")
             if buffer.offset_bytes is not None:
                 self.model.add(begin * alignment == buffer.offset_bytes)
-            units, life = _units(buffer.size_bytes, alignment), buffer.stop - buffer.start
+            if (own := self._problem.alignment_of(buffer) // alignment) > 1:
+                self.model.add_modulo_equality(0, begin, own)
+            units = _units(buffer.size_bytes, alignment)
             self._begin.append(begin)
-            places.append(self.model.new_optional_fixed_size_interval_var(begin, units, is_kept, ""))
-            lives.append(self.model.new_optional_fixed_size_interval_var(buffer.start, life, is_kept, ""))
+            for start, stop in buffer.lives:
+                places.append(self.model.new_optional_fixed_size_interval_var(begin, units, is_kept, ""))
+                lives.append(self.model.new_optional_fixed_size_interval_var(start, stop - start, is_kept, ""))
         self.model.add_no_overlap_2d(lives, places)
 
 
@@ -173,12 +177,12 @@ def _crowds(problem: PackingProblem, deadline: Deadline) -> Iterator[list[int]]:
 
     Raises OutOfTimeError once the deadline is past.
     """
-    live: list[int] = []
-    by_start = sorted(range(len(problem.buffers)), key=lambda at: problem.buffers[at].start)
-    for step, beginning in groupby(by_start, key=lambda at: problem.buffers[at].start):
+    live: list[tuple[int, int]] = []  # buffers, and the end of each life
+    lives = sorted((start, stop, at) for at, one in enumerate(problem.buffers) for start, stop in one.lives)
+    for step, beginning in groupby(lives, key=itemgetter(0)):
         in_time(deadline)
-        live = [at for at in live if problem.buffers[at].stop > step] + list(beginning)
-        yield live
+        live = [*((at, stop) for at, stop in live if stop > step), *((at, stop) for _, stop, at in beginning)]
+        yield [at for at, _ in live]
 
 
 def _units(size_bytes: int, alignment_bytes: int) -> int:

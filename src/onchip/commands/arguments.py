@@ -244,10 +244,15 @@ class PackingOptions:
     overflow: Annotated[
         bool, typer.Option("--overflow", help="Keep what can be kept: the least bytes outside the capacity.")
     ] = False
+    split: Annotated[
+        bool, typer.Option("--split", help="Split over the fewest allocations, none larger than the capacity.")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.overflow and self.minimize:
             raise UsageError("it contradicts --minimize", place="--overflow", expected="one of the two")
+        if self.split and (self.minimize or self.overflow):
+            raise UsageError("it contradicts the other objective", place="--split", expected="one objective")
 
     @property
     def capacity_bytes(self) -> int | None:

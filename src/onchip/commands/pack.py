@@ -16,57 +16,83 @@ from onchip.commands.show import show_words
 from onchip.errors import UsageError
 
 if TYPE_CHECKING:
-    from onchip.reports.packing import OverflowOutcome, PackingOutcome
+    from onchip.reports.packing import MemoriesOutcome, OverflowOutcome, PackingOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackArguments:
     """Arguments and options of `onchip pack`."""
 
-    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Buffers as MiniMalloc's CSV has them.")]
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Buffers: .csv as MiniMalloc's, .json, or .mlir.")]
     packing: PackingOptions
     search: LimitOptions
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="OUT.csv", help="Write buffers and offsets (none: outside)."),
+        typer.Option("--output", "-o", metavar="OUT", help="Write offsets (none: outside) as .csv, .json or .mlir."),
     ] = None
     as_json: AsJson = False
 
 
 def pack_command(options: PackArguments) -> int:
-    """Give each buffer of FILE.csv an offset within a capacity, or prove that there are none.
+    """Give each buffer of FILE an offset within a capacity, or prove that there are none.
 
-    FILE.csv has columns id, lower, upper and size; a buffer is live over the half-open range [lower, upper). A column
-    offset fixes the offset of a buffer; an empty field leaves it open. Exit code 0 if the buffers fit, 3 if they
-    provably do not fit, 4 if the time was not sufficient for a decision.
+    A CSV file has columns id, lower, upper and size; a buffer is live over the half-open range [lower, upper). Columns
+    offset, alignment and gaps (ranges such as 3-5 in which others may use the bytes) are optional; an empty offset
+    leaves it open. A JSON file may also name several memories, preferences, and groups that must lie together or apart.
+    Of an MLIR file, slices of stream.resource.pack and allocations of memrefs are packed, and -o OUT.mlir has the
+    offsets. Exit code 0 if the buffers fit, 3 if they provably do not fit, 4 if the time was not sufficient for a
+    decision. Buffers that do not fit together are named.
 
     With --overflow each buffer is within the capacity for its whole live range, or outside: the bytes outside (the sum
-    of the sizes there) are minimised. There is always an answer. OUT.csv has no offset for buffers outside.
+    of the sizes there) are minimised. There is always an answer. The output has no offset for buffers outside.
     """
-    from onchip.api.pack import overflow_file, pack_file
-    from onchip.reports.packing import overflow_object, packing_object
+    from onchip.api.pack import MemoriesRequest, memories_file, overflow_file, pack_file
+    from onchip.formats.packing_json import read_packing_json
+    from onchip.reports.packing import memories_object, overflow_object, packing_object
 
     packing, capacity_bytes = options.packing, options.packing.capacity_bytes
-    if capacity_bytes is None and not packing.minimize:
+    limits, files = options.search.limits(), AnswerFiles((str(options.file),), options.output)
+    given = read_packing_json(options.file) if options.file.suffix == ".json" else None
+    has_memories = given is not None and bool(given.memories or given.together or given.apart)
+    if capacity_bytes is None and not packing.minimize and not (given and given.memories):
         expected = "a size" if packing.overflow else "a size, or --minimize"
         raise UsageError("there is no capacity", place="--capacity", expected=expected)
-    limits, files = options.search.limits(), AnswerFiles((str(options.file),), options.output)
     files.ensure_they_can_be_written()
+    if has_memories or packing.split:
+        if given and given.memories and (capacity_bytes is not None or packing.minimize):
+            raise UsageError("the file has memories", place="--capacity", expected="no capacity, and no --minimize")
+        request = MemoriesRequest(
+            (), capacity_bytes, packing.alignment, overflow=packing.overflow, splits=packing.split
+        )
+        placed = memories_file(given or options.file, request, limits, watched_run)
+        return _handed_out(placed, memories_object(placed), files, options)
     if packing.overflow and capacity_bytes is not None:
-        spilt = overflow_file(options.file, capacity_bytes, packing.alignment, limits, watched_run)
-        return _handed_out(spilt, overflow_object(spilt), files, as_json=options.as_json)
-    outcome = pack_file(options.file, capacity_bytes, packing.alignment, limits, watched_run, minimize=packing.minimize)
-    return _handed_out(outcome, packing_object(outcome), files, as_json=options.as_json)
+        spilt = overflow_file(given or options.file, capacity_bytes, packing.alignment, limits, watched_run)
+        return _handed_out(spilt, overflow_object(spilt), files, options)
+    outcome = pack_file(
+        given or options.file, capacity_bytes, packing.alignment, limits, watched_run, minimize=packing.minimize
+    )
+    return _handed_out(outcome, packing_object(outcome), files, options)
 
 
 def _handed_out(
-    outcome: PackingOutcome | OverflowOutcome, as_object: dict[str, object], files: AnswerFiles, *, as_json: bool
+    outcome: PackingOutcome | OverflowOutcome | MemoriesOutcome,
+    as_object: dict[str, object],
+    files: AnswerFiles,
+    options: PackArguments,
 ) -> int:
     """Write the requested file and print the result."""
-    from onchip.formats.minimalloc import write_packing
+    from onchip.answer.packing import Overflow, PackingProblem
+    from onchip.formats.packing_files import write_packing_file
+    from onchip.reports.packing import OverflowOutcome, PackingOutcome
 
-    packed = outcome.result.answer
+    packed, memories = outcome.result.answer, None
+    if not isinstance(outcome, PackingOutcome | OverflowOutcome):
+        memories = list(outcome.memories.values())
+        packed = None if packed is None else Overflow(tuple(outcome.offsets.values()))
+    problem = outcome.problem
+    single = problem if isinstance(problem, PackingProblem) else PackingProblem(problem.buffers, 1)
     if packed is not None:
-        files.write_answer(lambda path: write_packing(outcome.ids, outcome.problem, packed, path))
-    show_words(as_object, outcome.words, as_json=as_json)
+        files.write_answer(lambda path: write_packing_file(outcome.ids, single, packed, path, options.file, memories))
+    show_words(as_object, outcome.words, as_json=options.as_json)
     return code_of_result(outcome.result)

@@ -2,19 +2,21 @@
 
 The columns `id`, `lower`, `upper` (half-open) and `size` are required. `begin` and `start` are synonyms of `lower`;
 `buffer` and `buffer_id` of `id`; `end` is the last step (`upper - 1`). An `offset` fixes the address of a buffer; an
-empty offset leaves it open. All buffers must have one `alignment`, `gaps` must be empty, and hints are ignored.
+empty offset leaves it open. `gaps` are half-open ranges of steps within the lifetime, as `3-5 7-9`; hints are ignored.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
+from onchip.arch.memory import Memory
 from onchip.arch.sizes import GREATEST_TOTAL_BYTES
 from onchip.errors import InputError
 from onchip.formats.files import read_file, write_file
@@ -24,17 +26,34 @@ _COLUMNS = {
     **dict.fromkeys(("buffer", "buffer_id"), "id"),
     **dict.fromkeys(("begin", "start"), "lower"),
 }
-_WRITTEN_COLUMNS = ("id", "lower", "upper", "size", "offset")
+_WRITTEN_COLUMNS = ("id", "lower", "upper", "size", "alignment", "gaps", "offset")
 GREATEST_STEP = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class BufferTable:
-    """`ids[i]` is the name of `buffers[i]`; `alignment_bytes` is None if the file does not state it."""
+    """Named buffers of a file, and what it says on memories.
+
+    Attributes
+    ----------
+    alignment_bytes
+        Alignment of all buffers; None if the file does not state one for all.
+    memories
+        Memories that hold the buffers; empty: one, whose capacity is given elsewhere.
+    together, apart
+        Groups of buffers that must lie in one memory, or no two of them in the same.
+    parts
+        Ranges of buffers with a memory of their own, one after another; empty: all share one.
+
+    """
 
     ids: tuple[str, ...]
     buffers: tuple[Buffer, ...]
     alignment_bytes: int | None = None
+    memories: tuple[Memory, ...] = ()
+    together: tuple[tuple[str, ...], ...] = ()
+    apart: tuple[tuple[str, ...], ...] = ()
+    parts: tuple[range, ...] = ()
 
 
 def read_buffers(path: Path) -> BufferTable:
@@ -72,10 +91,11 @@ def _errors_in(path: Path) -> Iterator[None]:
 
 def _table_of(text: str) -> BufferTable:
     lines = _lines_of(text)
-    buffers = tuple(line.buffer() for line in lines)
+    alignment = _alignment(lines)
+    buffers = tuple(line.buffer(has_own_alignment=alignment is None) for line in lines)
     if sum(buffer.size_bytes for buffer in buffers) > GREATEST_TOTAL_BYTES:
         raise InputError("all buffers together are too large", place="size", expected="at most 2^50 bytes in all")
-    return BufferTable(tuple(line.fields["id"] for line in lines), buffers, _alignment(lines))
+    return BufferTable(tuple(line.fields["id"] for line in lines), buffers, alignment)
 
 
 def _lines_of(text: str) -> list[Line]:
@@ -122,22 +142,30 @@ class Line:
             raise InputError(f"it has {len(row)} fields", place=f"line {number}", expected=f"{len(columns)}")
         return cls(number, {column: field.strip() for column, field in zip(columns, row, strict=True)})
 
-    def buffer(self) -> Buffer:
+    def buffer(self, *, has_own_alignment: bool) -> Buffer:
         """Return the buffer that the line describes, without its hint, on which no answer depends.
 
-        Raises InputError for gaps, and for values that no buffer has.
+        Raises InputError for values that no buffer has.
         """
         start = self.integer("lower", 0, GREATEST_STEP)
         last = "end" if "end" in self.fields else "upper"
         stop = self.integer(last, 0, GREATEST_STEP) + (last == "end")
         size = self.integer("size", 1, GREATEST_TOTAL_BYTES)
-        if self.fields.get("gaps"):
-            raise self.refusal("gaps", "gaps are not supported", "an empty field")
         offset = self.integer("offset", 0, GREATEST_TOTAL_BYTES) if self.fields.get("offset") else None
+        is_aligned = has_own_alignment and bool(self.fields.get("alignment"))
+        alignment = self.integer("alignment", 1, 2**30) if is_aligned else 1
+        gaps = tuple(self._gaps(last == "end"))
         try:
-            return Buffer(start, stop, size, offset)
+            return Buffer(start, stop, size, offset, alignment, gaps)
         except InputError as error:
             raise self.refusal("", error.what, error.expected or "") from None
+
+    def _gaps(self, is_last_step: bool) -> Iterator[tuple[int, int]]:
+        for gap in self.fields.get("gaps", "").split():
+            match = re.fullmatch(r"(\d{1,18})-(\d{1,18})", gap, re.ASCII)
+            if match is None:
+                raise self.refusal("gaps", f"{gap!r} is no gap without a window", "ranges of steps such as 3-5 7-9")
+            yield int(match[1]), int(match[2]) + is_last_step
 
     def integer(self, column: str, least: int, greatest: int) -> int:
         """Return the whole number in a column; raises InputError for another text, or one out of range."""
@@ -164,11 +192,8 @@ def _no_id_twice(lines: list[Line]) -> None:
 def _alignment(lines: list[Line]) -> int | None:
     if not lines or "alignment" not in lines[0].fields:
         return None
-    alignment = lines[0].integer("alignment", 1, 2**30)
-    for line in lines:
-        if line.integer("alignment", 1, 2**30) != alignment:
-            raise line.refusal("alignment", "it differs from the first line's", f"{alignment} for all buffers")
-    return alignment
+    alignments = {line.integer("alignment", 1, 2**30) for line in lines}
+    return alignments.pop() if len(alignments) == 1 else None
 
 
 def write_packing(ids: Sequence[str], problem: PackingProblem, packing: Packing | Overflow, path: Path) -> None:
@@ -178,11 +203,16 @@ def write_packing(ids: Sequence[str], problem: PackingProblem, packing: Packing 
 
 def packing_to_csv(ids: Sequence[str], problem: PackingProblem, packing: Packing | Overflow) -> str:
     """Return the text of the file, one line per buffer."""
+    has_own = any(one.alignment_bytes > 1 for one in problem.buffers)
+    has_gaps = any(one.gaps for one in problem.buffers)
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_WRITTEN_COLUMNS)
-    writer.writerows(
-        (name, buffer.start, buffer.stop, buffer.size_bytes, offset)
-        for name, buffer, offset in zip(ids, problem.buffers, packing.offsets_bytes, strict=True)
-    )
+    kept = {"alignment": has_own, "gaps": has_gaps}
+    columns = [name for name in _WRITTEN_COLUMNS if kept.get(name, True)]
+    writer.writerow(columns)
+    for name, one, offset in zip(ids, problem.buffers, packing.offsets_bytes, strict=True):
+        row: tuple[object, ...] = (name, one.start, one.stop, one.size_bytes)
+        row += (problem.alignment_of(one),) if has_own else ()
+        row += (" ".join(f"{start}-{stop}" for start, stop in one.gaps),) if has_gaps else ()
+        writer.writerow((*row, offset))
     return text.getvalue()

@@ -4,10 +4,11 @@
 // `tests/oracles` hold a plain version.
 //
 // Terms. Buffers are numbered from 0. A section is a maximal set of buffers that are alive at once; a buffer is alive
-// in the sections [first, stop). Sizes and offsets are in units that divide every size.
+// in the sections [first, stop), except in its gaps. Sizes and offsets are in units that divide every size.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -20,7 +21,16 @@ using Units = std::int64_t;
 using Index = std::int32_t;
 
 inline constexpr Index none = -1;
+inline constexpr std::size_t most_buffers = 1 << 20;
 inline constexpr Units most_units = Units{1} << 60;
+
+// Sections [first, stop).
+struct Sections {
+    Index first = 0;
+    Index stop = 0;
+
+    friend bool operator==(const Sections&, const Sections&) = default;
+};
 
 // A buffer of the problem. Its neighbours share at least one section with it.
 struct Buffer {
@@ -29,8 +39,14 @@ struct Buffer {
     Units size = 0;
     Units last = 0;      // its highest legal offset
     Units fixed = none;  // the only legal offset, or none
-    Index twin = none;   // a buffer of equal lifetime and size that is placed first
+    Index twin = none;   // a buffer of equal lifetime, size and alignment that is placed first
     std::vector<Index> neighbours;
+    Units alignment = 1;
+    std::vector<Sections> lives{};  // in order, if the lifetime has gaps; else empty
+
+    Units aligned(Units offset) const {
+        return alignment == 1 ? offset : (offset + alignment - 1) / alignment * alignment;
+    }
 };
 
 // The height of a section is at most its limit.
@@ -87,11 +103,6 @@ private:
         bool is_empty() const { return begin == end; }
     };
 
-    struct Sections {
-        Index first = 0;
-        Index stop = 0;
-    };
-
     struct Noted {
         Index buffer = none;
         Units support = 0;
@@ -145,6 +156,7 @@ private:
     bool raise_passed(Listed rest);
     void sort_by_low(Listed rest);
     bool set_floors(Listed rest);
+    bool set_floor(const Sections& life, Units floor);
     Index next_without_floor(Index section);
     void blame_life(const Buffer& buffer);
     Index split(Listed rest);
@@ -153,6 +165,9 @@ private:
     bool any_has_failed_before(Index head);
     Index choose_section(Listed buffers);
     void mark_valleys(Sections sections);
+    void mark_lowest(Sections sections);
+    template <typename Visit>
+    void for_each_section(const Buffer& buffer, Visit visit);
     void count_choices(Listed buffers, Sections sections);
     Sections extent(Listed buffers) const;
     Key& remembered(std::uint64_t low_key);
@@ -167,6 +182,14 @@ private:
     std::vector<Frame> frames_;
     std::vector<Key> failures_;  // size: a power of two; later failures overwrite
     std::int64_t nodes_ = 0;
+    bool has_gaps_ = false;
 };
+
+template <typename Visit>
+void Search::for_each_section(const Buffer& buffer, Visit visit) {
+    for (const Sections& life : buffer.lives) {
+        for (Index section = life.first; section < life.stop; ++section) visit(sections_[section]);
+    }
+}
 
 }  // namespace onchip::packing

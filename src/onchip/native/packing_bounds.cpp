@@ -42,6 +42,7 @@ bool Search::raise_passed(Listed rest) {
                 lowest = std::min(lowest, state_[other].low);
                 lowest_top = std::min(lowest_top, state_[other].low + problem_.buffers[other].size);
             }
+            lowest_top = lowest_top == far ? far : one.aligned(lowest_top);
             if (state.support + one.size <= lowest || lowest_top > one.last) {
                 blame_life(one);
                 return false;
@@ -59,7 +60,7 @@ bool Search::raise_passed(Listed rest) {
 // Adds the blame of one section, split over all sections of a buffer.
 void Search::blame_life(const Buffer& buffer) {
     const double share = 1.0 / (buffer.stop - buffer.first);
-    for (Index section = buffer.first; section < buffer.stop; ++section) sections_[section].blame += share;
+    for_each_section(buffer, [share](SectionState& section) { section.blame += share; });
 }
 
 // Insertion sort: little has changed since the last time.
@@ -73,7 +74,7 @@ void Search::sort_by_low(Listed rest) {
     }
 }
 
-Search::Sections Search::extent(Listed buffers) const {
+Sections Search::extent(Listed buffers) const {
     Sections found{std::numeric_limits<Index>::max(), 0};
     for (Index at = buffers.begin; at < buffers.end; ++at) {
         const Buffer& one = problem_.buffers[lists_[at]];
@@ -98,6 +99,9 @@ Index Search::next_without_floor(Index section) {
 bool Search::set_floors(Listed rest) {
     const Sections all = extent(rest);
     for (Index section = all.first; section <= all.stop; ++section) sections_[section].link = section;
+    if (has_gaps_) {  // in some sections all buffers may have gaps
+        for (Index section = all.first; section < all.stop; ++section) sections_[section].floor = far;
+    }
     for (Index at = rest.begin; at < rest.end; ++at) {
         const Buffer& one = problem_.buffers[lists_[at]];
         const Units floor = state_[lists_[at]].low;
@@ -105,21 +109,30 @@ bool Search::set_floors(Listed rest) {
             blame_life(one);
             return false;
         }
-        for (Index section = next_without_floor(one.first); section < one.stop;
-             section = next_without_floor(section + 1)) {
-            SectionState& state = sections_[section];
-            if (floor + state.total > problem_.limits[section]) {
-                state.blame += 1.0;
-                return false;
-            }
-            state.floor = floor;
-            state.link = section + 1;
+        for (const Sections& life : one.lives) {
+            if (!set_floor(life, floor)) return false;
         }
     }
     return true;
 }
 
-// Splits the list into parts without a common section. Returns the first part of their chain.
+// Sets the floor of the sections of a life that have none. Returns false if a section cannot hold its buffers above it.
+bool Search::set_floor(const Sections& life, Units floor) {
+    for (Index section = next_without_floor(life.first); section < life.stop;
+         section = next_without_floor(section + 1)) {
+        SectionState& state = sections_[section];
+        if (floor + state.total > problem_.limits[section]) {
+            state.blame += 1.0;
+            return false;
+        }
+        state.floor = floor;
+        state.link = section + 1;
+    }
+    return true;
+}
+
+// Splits the list into parts without a common section. A gap does not split the part of its buffer. Returns the first
+// part of their chain.
 Index Search::split(Listed rest) {
     const Sections all = extent(rest);
     for (Index section = all.first; section < all.stop; ++section) sections_[section].link = section;
@@ -181,7 +194,7 @@ Search::Key& Search::remembered(std::uint64_t low_key) {
 // Returns the section in a valley with the fewest choices relative to its failures.
 Index Search::choose_section(Listed buffers) {
     const Sections all = extent(buffers);
-    mark_valleys(all);
+    has_gaps_ ? mark_lowest(all) : mark_valleys(all);
     count_choices(buffers, all);
     Index best = none;
     double best_score = std::numeric_limits<double>::max();
@@ -214,15 +227,28 @@ void Search::mark_valleys(Sections all) {
     }
 }
 
+// Marks the sections of the lowest floor. A buffer with gaps may live in several valleys, and another buffer may lie
+// below it in the lower one; below the lowest floor there is nothing.
+void Search::mark_lowest(Sections all) {
+    Units lowest = far;
+    for (Index section = all.first; section < all.stop; ++section) {
+        lowest = std::min(lowest, sections_[section].floor);
+    }
+    for (Index section = all.first; section < all.stop; ++section) {
+        sections_[section].is_valley = sections_[section].floor == lowest;
+    }
+}
+
 // Counts the buffers at the floor of a valley, as differences between sections.
 void Search::count_choices(Listed buffers, Sections all) {
     for (Index section = all.first; section <= all.stop; ++section) sections_[section].choices = 0;
     for (Index at = buffers.begin; at < buffers.end; ++at) {
         const Buffer& one = problem_.buffers[lists_[at]];
-        const SectionState& first = sections_[one.first];
-        if (first.is_valley && state_[lists_[at]].low == first.floor) {
-            ++sections_[one.first].choices;
-            --sections_[one.stop].choices;
+        for (const Sections& life : one.lives) {
+            SectionState& first = sections_[life.first];
+            if (!first.is_valley || state_[lists_[at]].low != first.floor) continue;
+            ++first.choices;
+            --sections_[life.stop].choices;
         }
     }
 }

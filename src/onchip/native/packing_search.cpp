@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::size_t failures_per_buffer = 1 << 10;
 constexpr std::size_t most_failures = 1 << 19;
-constexpr std::size_t most_buffers = 1 << 20;
 
 void require(bool is_so, const char* what, std::size_t at) {
     if (!is_so) throw std::invalid_argument(std::string(what) + " (entry " + std::to_string(at) + ")");
@@ -35,6 +34,15 @@ void Problem::check() const {
         require(one.last <= most_units, "an offset is above 2^60", at);
         require(none <= one.fixed && one.fixed <= most_units, "a fixed offset is not between -1 and 2^60", at);
         require(none <= one.twin && one.twin < static_cast<Index>(at), "a twin is no earlier buffer", at);
+        require(1 <= one.alignment && one.alignment <= most_units, "an alignment is not between 1 and 2^60", at);
+        require(one.fixed == none || one.fixed % one.alignment == 0, "a fixed offset is not aligned", at);
+        Index before = one.first - 1;  // lives are in order, with gaps between them
+        for (const Sections& life : one.lives) {
+            require(before < life.first && life.first < life.stop, "the lives of a buffer are not in order", at);
+            before = life.stop;
+        }
+        const bool are_whole = one.lives.empty() || (one.lives.front().first == one.first && before == one.stop);
+        require(are_whole, "the lives of a buffer do not begin and end with it", at);
         for (Index other : one.neighbours) {
             require(0 <= other && other < count && other != static_cast<Index>(at), "a neighbour is no other buffer",
                     at);
@@ -49,6 +57,8 @@ Search::Search(Problem problem) : problem_(std::move(problem)) {
     problem_.check();
     for (Buffer& one : problem_.buffers) {
         if (one.fixed != none) one.last = std::min(one.last, one.fixed);
+        if (one.lives.empty()) one.lives.push_back({one.first, one.stop});
+        has_gaps_ |= one.lives.size() > 1;
     }
     state_.resize(problem_.buffers.size());
     sections_.resize(problem_.limits.size() + 1);
@@ -95,7 +105,7 @@ void Search::reset() {
         lists_.push_back(buffer);
         const Buffer& one = problem_.buffers[buffer];
         if (one.fixed != none) state_[buffer].low = one.fixed;
-        for (Index section = one.first; section < one.stop; ++section) sections_[section].total += one.size;
+        for_each_section(one, [&](SectionState& section) { section.total += one.size; });
     }
     trail_.clear();
     parts_.clear();
@@ -144,13 +154,13 @@ void Search::place(Index buffer) {
     const Buffer& one = problem_.buffers[buffer];
     const Units top = state_[buffer].low + one.size;
     state_[buffer].is_placed = true;
-    for (Index section = one.first; section < one.stop; ++section) sections_[section].total -= one.size;
+    for_each_section(one, [&](SectionState& section) { section.total -= one.size; });
     for (Index other : one.neighbours) {
         BufferState& raised = state_[other];
         if (!raised.is_placed && raised.support < top) {
             note(other);
-            raised.support = top;
-            raised.low = std::max(raised.low, top);
+            raised.support = problem_.buffers[other].aligned(top);
+            raised.low = std::max(raised.low, raised.support);
         }
     }
 }
@@ -159,7 +169,7 @@ void Search::place(Index buffer) {
 void Search::pass_over(const Frame& frame) {
     for (Index at = frame.choices.begin; at < frame.choices.end; ++at) {
         note(lists_[at]);
-        state_[lists_[at]].low += 1;
+        state_[lists_[at]].low += problem_.buffers[lists_[at]].alignment;
     }
 }
 
@@ -175,7 +185,7 @@ void Search::take_back(Frame& frame) {
     if (frame.decided >= 0) {
         const Buffer& one = problem_.buffers[frame.decided];
         state_[frame.decided].is_placed = false;
-        for (Index section = one.first; section < one.stop; ++section) sections_[section].total += one.size;
+        for_each_section(one, [&](SectionState& section) { section.total += one.size; });
     }
     for (std::size_t at = frame.noted_before; at < trail_.size(); ++at) {
         state_[trail_[at].buffer].support = trail_[at].support;
@@ -238,7 +248,9 @@ Search::Listed Search::list_choices(const Part& part, Index section) {
     for (Index at = part.buffers.begin; at < part.buffers.end; ++at) {
         const Index buffer = lists_[at];
         const Buffer& one = problem_.buffers[buffer];
-        if (section < one.first || one.stop <= section || state_[buffer].low != sections_[section].floor) continue;
+        if (state_[buffer].low != sections_[section].floor) continue;
+        const auto is_alive = [section](const Sections& life) { return life.first <= section && section < life.stop; };
+        if (std::none_of(one.lives.begin(), one.lives.end(), is_alive)) continue;
         auto slot = static_cast<Index>(lists_.size());
         lists_.push_back(buffer);
         for (; slot > begin && rank_[lists_[slot - 1]] > rank_[buffer]; --slot) lists_[slot] = lists_[slot - 1];

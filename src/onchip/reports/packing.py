@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onchip.answer.packing import Overflow, Packing, PackingProblem
+from onchip.answer.packing import Overflow, Packing, PackingProblem, StaticPacking, StaticPackingProblem
 from onchip.answer.result import Result
 from onchip.answer.words import counted, exact_bytes, picked
 
 
 @dataclass(frozen=True, slots=True)
 class PackingOutcome:
-    """A packing; `ids[i]` names `problem.buffers[i]`, and `capacity_bytes` is None if none was given."""
+    """A packing; `ids[i]` names `problem.buffers[i]`, and `capacity_bytes` is None if none was given.
+
+    `conflict` names buffers that do not fit together; it is irreducible if every proper subset is proven to fit.
+    """
 
     ids: tuple[str, ...]
     problem: PackingProblem
     result: Result[Packing]
     capacity_bytes: int | None
     seconds: float
+    conflict: tuple[str, ...] = ()
+    is_irreducible: bool = False
 
     @property
     def words(self) -> str:
-        """Say in one line whether the buffers fit, and how high they reach."""
+        """Say in one line whether the buffers fit, and how high they reach; name a conflict in another."""
         result = self.result
         capacity = "" if self.capacity_bytes is None else f" in {self.capacity_bytes:,} bytes"
         if result.answer is not None:
@@ -30,7 +35,11 @@ class PackingOutcome:
             found = f"{result.status}: {len(self.ids)} buffers do not fit{capacity}"
         else:
             found = f"{result.status}: no answer{capacity} ({result.stopped_by})"
-        return f"{found}, lower bound {result.lower_bound:,} bytes, {self.seconds:.3f} seconds"
+        line = f"{found}, lower bound {result.lower_bound:,} bytes, {self.seconds:.3f} seconds"
+        if not self.conflict:
+            return line
+        kind = "any fewer of them fit" if self.is_irreducible else "fewer of them may not fit, too"
+        return f"{line}\ndo not fit together ({kind}): {', '.join(self.conflict)}"
 
 
 def packing_object(outcome: PackingOutcome) -> dict[str, object]:
@@ -48,6 +57,74 @@ def packing_object(outcome: PackingOutcome) -> dict[str, object]:
         "arena_bytes": result.objective_value,
         "gap": result.gap,
         "offsets": offsets,
+        "conflict": list(outcome.conflict) or None,
+        "seconds": outcome.seconds,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class MemoriesOutcome:
+    """Buffers in several memories or allocations; `names[m]` names `problem.memories[m]`, None: outside.
+
+    The objective is `objective`: the bytes in memories other than the preferred ones, or the number of allocations.
+    """
+
+    ids: tuple[str, ...]
+    problem: StaticPackingProblem
+    names: tuple[str | None, ...]
+    objective: str
+    result: Result[StaticPacking]
+    seconds: float
+
+    @property
+    def offsets(self) -> dict[str, int | None]:
+        """Return the offset of each buffer; None outside."""
+        places = self.result.answer.places if self.result.answer else ()
+        return {
+            name: None if self.names[place.memory] is None else place.offset_bytes
+            for name, place in zip(self.ids, places, strict=False)
+        }
+
+    @property
+    def memories(self) -> dict[str, str | None]:
+        """Return the memory of each buffer; None outside."""
+        places = self.result.answer.places if self.result.answer else ()
+        return {name: self.names[place.memory] for name, place in zip(self.ids, places, strict=False)}
+
+    @property
+    def outside(self) -> list[str]:
+        """Return the names of the buffers outside."""
+        return [name for name, memory in self.memories.items() if memory is None]
+
+    @property
+    def words(self) -> str:
+        """Return the result in a line, and a line for each memory."""
+        result = self.result
+        value = "no answer" if result.objective_value is None else f"{self.objective} {result.objective_value:,}"
+        lines = [f"{result.status}: {value}, lower bound {result.lower_bound:,}, {self.seconds:.3f} seconds"]
+        places = result.answer.places if result.answer else ()
+        for memory, name in enumerate(self.names):
+            inside = [index for index, place in enumerate(places) if place.memory == memory]
+            ends = (places[index].offset_bytes + self.problem.buffers[index].size_bytes for index in inside)
+            if inside:
+                held = f"{counted(len(inside), 'buffer')}, {exact_bytes(max(ends))}"
+                lines.append(f"{'outside' if name is None else name}: {held}")
+        return "\n".join(lines)
+
+
+def memories_object(outcome: MemoriesOutcome) -> dict[str, object]:
+    """Return what `--json` prints of buffers in several memories."""
+    result = outcome.result
+    return {
+        **picked(result, "status", "stopped_by"),
+        "objective": outcome.objective,
+        "objective_value": result.objective_value,
+        "lower_bound": result.lower_bound,
+        "gap": result.gap,
+        "buffers": len(outcome.ids),
+        "memories": outcome.memories or None,
+        "offsets": outcome.offsets or None,
+        "outside": outcome.outside,
         "seconds": outcome.seconds,
     }
 

@@ -64,15 +64,16 @@ def _violations(problem: PackingProblem, offsets: Sequence[int | None]) -> Itera
         if offset is not None
     ]
     yield from _places(problem, placed)
-    yield from _overlaps(placed)
+    yield from _overlaps([live for one in placed for live in _lives(one)])
 
 
 def _places(problem: PackingProblem, placed: Sequence[Placed]) -> Iterator[Violation]:
     for index, buffer, offset in placed:
         if offset < 0:
             yield Violation(Rule.NEGATIVE_OFFSET, _name(index), f"it is at {offset}")
-        if offset % problem.alignment_bytes:
-            detail = f"it is at {offset}, no multiple of {problem.alignment_bytes}"
+        alignment = problem.alignment_of(buffer)
+        if offset % alignment:
+            detail = f"it is at {offset}, no multiple of {alignment}"
             yield Violation(Rule.MISALIGNED, _name(index), detail)
         if buffer.offset_bytes not in (None, offset):
             detail = f"it is at {offset}, and fixed at {buffer.offset_bytes}"
@@ -80,6 +81,16 @@ def _places(problem: PackingProblem, placed: Sequence[Placed]) -> Iterator[Viola
         if offset + buffer.size_bytes > problem.capacity_bytes:
             detail = f"it ends at {offset + buffer.size_bytes}, above {problem.capacity_bytes}"
             yield Violation(Rule.BEYOND_CAPACITY, _name(index), detail)
+
+
+def _lives(placed: Placed) -> Iterator[Placed]:
+    """Yield the buffer once for each range of steps in which it is live, without gaps."""
+    index, buffer, offset = placed
+    if not buffer.gaps:
+        yield placed
+        return
+    for start, stop in buffer.lives:
+        yield index, replace(buffer, start=start, stop=stop, gaps=()), offset
 
 
 def _overlaps(placed: Sequence[Placed]) -> Iterator[Violation]:
@@ -141,8 +152,10 @@ def _name(index: int) -> str:
     return f"buffer {index}"
 
 
-def verify_static_packing(problem: StaticPackingProblem, packing: StaticPacking) -> tuple[Violation, ...]:
-    """Return all violations of a static packing; it is legal exactly when there are none."""
+def verify_static_packing(
+    problem: StaticPackingProblem, packing: StaticPacking, cost: int | None = None
+) -> tuple[Violation, ...]:
+    """Return all violations of a static packing and of its claimed cost; it is legal exactly when there are none."""
     if len(packing.places) != len(problem.buffers):
         detail = f"{len(packing.places)} places for {len(problem.buffers)} buffers"
         return (Violation(Rule.OFFSETS_MISCOUNTED, ALL_BUFFERS, detail),)
@@ -151,17 +164,36 @@ def verify_static_packing(problem: StaticPackingProblem, packing: StaticPacking)
         if not 0 <= place.memory < len(problem.memories):
             violations.append(Violation(Rule.NO_SUCH_MEMORY, _name(index), f"it lies in memory {place.memory}"))
             continue
-        pin = problem.pinned[index]
-        if pin is not None and pin != place.memory:
-            detail = f"it lies in memory {place.memory}, and is pinned to {pin}"
+        if place.memory not in problem.costs[index]:
+            detail = f"it lies in memory {place.memory}, and may lie in {sorted(problem.costs[index])}"
             violations.append(Violation(Rule.NOT_HELD, _name(index), detail))
         reserved = problem.memories[place.memory].reserved_bytes
         if 0 <= place.offset_bytes < reserved:
             detail = f"it is at {place.offset_bytes}, the first {reserved} bytes are taken"
             violations.append(Violation(Rule.OVERLAP, _name(index), detail))
+    violations += _groups(problem, packing)
     for memory in range(len(problem.memories)):
         violations += _within(problem, packing, memory)
+    if cost is not None and not violations:
+        counted = sum(problem.cost(index, place.memory) for index, place in enumerate(packing.places))
+        if counted != cost:
+            detail = f"a cost of {cost} is claimed, it is {counted}"
+            violations.append(Violation(Rule.OUTSIDE_MISCOUNTED, ALL_BUFFERS, detail))
     return tuple(violations)
+
+
+def _groups(problem: StaticPackingProblem, packing: StaticPacking) -> Iterator[Violation]:
+    for group in problem.together:
+        memories = {packing.places[index].memory for index in group}
+        if len(memories) > 1:
+            detail = f"it must lie in one memory with {list(group)}, they lie in {sorted(memories)}"
+            yield Violation(Rule.NOT_HELD, _name(group[0]), detail)
+    for group in problem.apart:
+        for at, index in enumerate(group):
+            for other in group[:at]:
+                if packing.places[index].memory == packing.places[other].memory:
+                    detail = f"it must lie in another memory than buffer {other}"
+                    yield Violation(Rule.NOT_HELD, _name(index), detail)
 
 
 def _within(problem: StaticPackingProblem, packing: StaticPacking, memory: int) -> list[Violation]:
@@ -171,6 +203,8 @@ def _within(problem: StaticPackingProblem, packing: StaticPacking, memory: int) 
     buffers = [problem.buffers[index] for index in inside]
     highest = max((offset + one.size_bytes for offset, one in zip(offsets, buffers, strict=True)), default=0)
     capacity = problem.memories[memory].capacity_bytes
+    if capacity is None:
+        buffers = [replace(one, offset_bytes=None) for one in buffers]
     alone = PackingProblem(
         tuple(buffers), highest if capacity is None else capacity, problem.memories[memory].alignment_bytes
     )

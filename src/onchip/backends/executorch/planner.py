@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import lcm
@@ -15,7 +15,7 @@ from onchip.answer.result import Result, Status
 from onchip.answer.words import counted, exact_bytes
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError, InputError, InternalError, UsageError
-from onchip.memory.allocate.overflow import least_outside, least_static_arena
+from onchip.memory.allocate.pools import least_cost, least_static_arena
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_static_packing
@@ -290,7 +290,7 @@ class ExecutorchPlanner:
         buffers = ModuleBuffers.of(specs, demands.alignment_bytes)
         is_arena = self._objective is PlannerObjective.ARENA
         problem, mem_ids = mapped_problem(self._memory_map, buffers, demands)
-        result = (least_static_arena if is_arena else least_outside)(problem, run)
+        result = (least_static_arena if is_arena else least_cost)(problem, run)
         if result.answer is None:
             raise self._no_place(result, demands)
         violations = verify_static_packing(problem, result.answer)
@@ -412,10 +412,15 @@ def mapped_problem(
     problem = StaticPackingProblem(
         buffers.buffers,
         tuple(_static_memory(memory_map, mem_id, demands) for mem_id in mem_ids),
-        tuple(None if spec.mem_id is None else index[spec.mem_id] for spec in buffers.specs),
-        index[memory_map.rest],
+        tuple(_costs(memory_map, spec.mem_id, index) for spec in buffers.specs),
     )
     return problem, mem_ids
+
+
+def _costs(memory_map: MemoryMap, pin: int | None, index: Mapping[int, int]) -> dict[int, int]:
+    """Return the cost of a byte in each memory that may hold a tensor: 1 beyond the scratchpads."""
+    allowed = range(FIRST_ID, memory_map.rest + 1) if pin is None else (pin,)
+    return {index[mem_id]: int(mem_id >= memory_map.rest) for mem_id in allowed}
 
 
 def _static_memory(memory_map: MemoryMap, mem_id: int, demands: Demands) -> StaticMemory:

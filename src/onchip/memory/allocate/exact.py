@@ -398,7 +398,12 @@ def fixed_overlap(problem: PackingProblem) -> bool:
 
 def least_arena_bytes(problem: PackingProblem) -> int:
     """Return a lower bound: the most that lives at once, all but the topmost padded; the end of each fixed buffer."""
-    return max(lives_of(problem).most_live(), _highest_fixed_end(problem))
+    lives = tuple(
+        replace(one, start=start, stop=stop, gaps=()) if one.gaps else one
+        for one in problem.buffers
+        for start, stop in one.lives
+    )
+    return max(lives_of(replace(problem, buffers=lives)).most_live(), _highest_fixed_end(problem))
 
 
 def _highest_fixed_end(problem: PackingProblem) -> int:

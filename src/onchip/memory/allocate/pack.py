@@ -17,6 +17,7 @@ from onchip.memory.allocate.exact import (
     fixed_overlap,
     least_arena_bytes,
 )
+from onchip.memory.allocate.general import NO_NODE_LIMIT, solve_general
 from onchip.memory.allocate.residencies import chained
 from onchip.memory.allocate.sections import has_too_many_pairs, lives_of, sections_of
 from onchip.memory.decisions import OperatorSchedule
@@ -209,6 +210,8 @@ def pack(
     Large problems, and those with rounds of repair, are first tried by greedy orders, skylines and repair. The
     objective value is the arena. It is OPTIMAL only if it equals the bound.
     """
+    if not problem.is_uniform:
+        return solve_general(problem, run, minimize=False, most_nodes=int(min(most_nodes, NO_NODE_LIMIT)))
     bound = least_arena_bytes(problem)
     if bound > problem.capacity_bytes or fixed_overlap(problem):
         return _infeasible(problem, bound, run)
@@ -253,6 +256,8 @@ def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
 
     Greedy orders come first, so there is an answer in any case. Fixed buffers that overlap are INFEASIBLE.
     """
+    if not problem.is_uniform:
+        return solve_general(problem, run, minimize=True)
     bound = least_arena_bytes(problem)
     if not problem.buffers or bound > problem.capacity_bytes or fixed_overlap(problem):
         return pack(problem, run)

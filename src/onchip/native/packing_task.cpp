@@ -1,0 +1,386 @@
+// The driver: bounds, heuristics for many buffers, attempts at one or several capacities, and conflicts.
+
+#include "packing_task.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "arena.hpp"
+#include "arena_repair.hpp"
+#include "packing_attempt.hpp"
+
+namespace onchip::packing {
+
+namespace {
+
+constexpr std::int64_t searched_pairs = 1'000'000;  // above, one attempt takes many seconds
+constexpr std::int64_t first_rounds = 60;           // skylines before the exact search of many buffers
+constexpr std::int64_t repairs_to_skylines = 3;     // ratio of the efforts: repair gains more of large problems
+constexpr std::int64_t looks_of_a_skyline = 15;     // looks for each block of a repair that takes as long as a skyline
+constexpr std::int64_t most_rounds = 2'000;         // of skylines without a stop request
+constexpr Step most_steps = Step{1} << 62;
+
+void require_of_buffer(bool is_so, const char* what, std::size_t at) {
+    if (!is_so) throw std::invalid_argument("buffer " + std::to_string(at) + " " + what);
+}
+
+bool is_plain(const Task& task) {
+    const Bytes alignment = task.buffers.empty() ? 1 : task.buffers.front().alignment;
+    return std::all_of(task.buffers.begin(), task.buffers.end(), [alignment](const Request& one) {
+        return one.fixed == none && one.alignment == alignment && one.gaps.empty();
+    });
+}
+
+// Every life as a buffer of its own: legal for bounds.
+arena::Lives lives_of(const Task& task) {
+    arena::Lives columns;
+    columns.alignment = 0;
+    for (const Request& one : task.buffers) {
+        columns.alignment = std::gcd(columns.alignment, one.alignment);
+        for (const Interval& life : one.lives()) {
+            columns.starts.push_back(life.start);
+            columns.stops.push_back(life.stop);
+            columns.sizes.push_back(one.size);
+            columns.fixed.push_back(one.fixed);
+        }
+    }
+    columns.alignment = std::max<Bytes>(columns.alignment, 1);
+    return columns;
+}
+
+// A legal packing of any task: one buffer above the other, the fixed ones first.
+std::vector<Bytes> stacked(const Task& task) {
+    Bytes top = 0;
+    std::vector<Bytes> offsets;
+    for (const Request& one : task.buffers) top = std::max(top, one.fixed == none ? 0 : one.fixed + one.size);
+    for (const Request& one : task.buffers) {
+        offsets.push_back(one.fixed);
+        if (one.fixed != none) continue;
+        offsets.back() = (top + one.alignment - 1) / one.alignment * one.alignment;
+        top = offsets.back() + one.size;
+    }
+    return offsets;
+}
+
+}  // namespace
+
+std::vector<Interval> Request::lives() const {
+    std::vector<Interval> found;
+    Step begin = start;
+    for (const Interval& gap : gaps) {
+        if (begin < gap.start) found.push_back({begin, gap.start});
+        begin = gap.stop;
+    }
+    if (begin < stop || found.empty()) found.push_back({begin, stop});
+    return found;
+}
+
+void Task::check() const {
+    if (buffers.size() > most_buffers) throw std::invalid_argument("there are more than a million buffers");
+    if (capacity < 0 || capacity > most_units) throw std::invalid_argument("the capacity is not between 0 and 2^60");
+    Bytes total = 0;
+    for (std::size_t at = 0; at < buffers.size(); ++at) {
+        const Request& one = buffers[at];
+        require_of_buffer(-most_steps <= one.start && one.stop <= most_steps, "is live at a step beyond 2^62", at);
+        require_of_buffer(one.start < one.stop, "ends before it starts", at);
+        require_of_buffer(0 < one.size && one.size <= most_units / 4, "has a size that is not between 1 and 2^58", at);
+        require_of_buffer(0 < one.alignment && one.alignment <= most_units / 4, "has no alignment between 1 and 2^58",
+                          at);
+        require_of_buffer(none <= one.fixed && one.fixed <= most_units / 4, "has a fixed offset above 2^58", at);
+        require_of_buffer(one.fixed == none || one.fixed % one.alignment == 0,
+                          "is fixed at an offset that is not aligned", at);
+        require_of_buffer(one.size <= most_units / 4 - total && one.alignment <= most_units / 4 - total - one.size,
+                          "makes the sizes and alignments more than 2^58 together", at);
+        total += one.size + one.alignment;
+        Step before = one.start;
+        Step live = one.stop - one.start;
+        for (const Interval& gap : one.gaps) {
+            require_of_buffer(before <= gap.start && gap.start < gap.stop && gap.stop <= one.stop,
+                              "has gaps that overlap or leave its lifetime", at);
+            before = gap.stop;
+            live -= gap.stop - gap.start;
+        }
+        require_of_buffer(live > 0, "has gaps in all of its lifetime", at);
+    }
+}
+
+Task Task::part(const std::vector<Index>& kept) const {
+    Task found{{}, capacity};
+    for (const Index buffer : kept) found.buffers.push_back(buffers[buffer]);
+    return found;
+}
+
+Bytes least_arena(const Task& task) {
+    Bytes least = task.buffers.empty() ? 0 : arena::most_live(lives_of(task));
+    for (const Request& one : task.buffers) least = std::max(least, one.fixed == none ? 0 : one.fixed + one.size);
+    return least;
+}
+
+bool fixed_overlap(const Task& task) {
+    std::vector<std::tuple<Step, bool, Bytes, Bytes>> changes;
+    for (const Request& one : task.buffers) {
+        if (one.fixed == none) continue;
+        for (const Interval& life : one.lives()) {
+            changes.emplace_back(life.start, true, one.fixed, one.fixed + one.size);
+            changes.emplace_back(life.stop, false, one.fixed, one.fixed + one.size);
+        }
+    }
+    std::sort(changes.begin(), changes.end());
+    std::map<Bytes, Bytes> alive;  // from offset to end
+    for (const auto& [step, begins, offset, end] : changes) {
+        if (!begins) {
+            alive.erase(offset);
+            continue;
+        }
+        const auto above = alive.lower_bound(offset);
+        if (above != alive.end() && above->first < end) return true;
+        if (above != alive.begin() && std::prev(above)->second > offset) return true;
+        alive.emplace(offset, end);
+    }
+    return false;
+}
+
+namespace {
+
+// Skylines and their repair, for buffers of one alignment without gaps and fixed offsets.
+class Lowering {
+public:
+    Lowering(const Task& task, std::uint64_t seed)
+        : blocks_(arena::blocks_of(lives_of(task))), seed_(seed), search_(blocks_, seed) {
+        search_.sweep();
+    }
+
+    Bytes arena() const { return search_.arena(); }
+    const std::vector<Bytes>& offsets() const { return search_.offsets(); }
+
+    void go_on(std::int64_t rounds, Bytes target, const StopToken& stop) {
+        search_.fill_skylines(rounds, target, stop);
+        if (search_.arena() <= target || stop.was_asked()) return;
+        if (repair_ == nullptr) repair_ = std::make_unique<arena::ArenaRepair>(blocks_, search_.offsets(), seed_);
+        repair_->offer(search_.offsets());
+        const auto looks = repairs_to_skylines * looks_of_a_skyline * static_cast<std::int64_t>(blocks_.size());
+        repair_->lower(rounds * looks, target, stop);
+        search_.offer(repair_->offsets());
+    }
+
+private:
+    std::vector<arena::Block> blocks_;
+    std::uint64_t seed_;
+    arena::ArenaSearch search_;
+    std::unique_ptr<arena::ArenaRepair> repair_;
+};
+
+class Solver {
+public:
+    Solver(const Task& task, const Effort& effort, const StopToken& stop, const Progress& progress)
+        : task_(task), effort_(effort), stop_(stop), progress_(progress) {
+        answer_.lower_bound = least_arena(task);
+    }
+
+    Answer solve() {
+        if (answer_.lower_bound > task_.capacity || fixed_overlap(task_)) return infeasible();
+        if (task_.buffers.empty()) {
+            answer_.arena = 0;
+            return ended();
+        }
+        lifetimes_ = std::make_shared<Lifetimes>(task_.buffers);
+        const bool are_many = lifetimes_->pairs() > searched_pairs;
+        if (is_plain(task_) && (are_many || effort_.minimize)) lower(are_many || effort_.minimize ? first_rounds : 0);
+        if (is_done()) return ended();
+        if (lifetimes_->pairs() > most_pairs) {
+            lower(most_rounds);
+            offer(stacked(task_));
+            return ended();
+        }
+        return effort_.minimize ? minimized() : fitted();
+    }
+
+private:
+    bool is_done() const {
+        if (stop_.was_asked() && answer_.arena != none) return true;
+        return answer_.arena != none && (!effort_.minimize || answer_.arena <= answer_.lower_bound);
+    }
+
+    void lower(std::int64_t rounds) {
+        if (!is_plain(task_)) return;
+        if (lowering_ == nullptr) lowering_ = std::make_unique<Lowering>(task_, effort_.seed);
+        const Bytes target = effort_.minimize ? answer_.lower_bound : task_.capacity;
+        for (std::int64_t round = 0; round < rounds; ++round) {
+            lowering_->go_on(1, target, stop_);
+            offer(lowering_->offsets());
+            if (is_done() || stop_.was_asked()) return;
+        }
+    }
+
+    Answer fitted() {
+        Attempt attempt(task_, lifetimes_, effort_.seed);
+        const Finding found = pursue(attempt, effort_.most_nodes);
+        return found == Finding::unpackable ? infeasible() : ended();
+    }
+
+    // Attempts capacities close to the bound at first, then halfway, and at last just below the best arena.
+    Answer minimized() {
+        offer(stacked(task_));
+        Bytes above = 0;
+        std::int64_t slice = quick_nodes;
+        while (!is_done() && !stop_.was_asked() && answer_.nodes < effort_.most_nodes) {
+            const Bytes highest = answer_.arena == none ? task_.capacity : answer_.arena - 1;
+            const Bytes capacity = answer_.arena == none ? highest : std::min(answer_.lower_bound + above, highest);
+            const Finding found = pursue(attempt_at(capacity), capacity == highest ? slice : quick_nodes);
+            if (found == Finding::packed) {
+                above /= 2;
+            } else if (found == Finding::unpackable) {
+                if (answer_.arena == none) return infeasible();
+                raise_bound(capacity + 1);
+                above = 2 * above + 1;
+            } else if (capacity == highest) {
+                above = 0;
+                slice = std::min(2 * slice, most_units);
+                lower(1);
+            } else {
+                above = (capacity + highest + 1) / 2 - answer_.lower_bound;
+            }
+        }
+        return ended();
+    }
+
+    // Attempts are kept while their capacity is open: each goes on where it stopped.
+    Attempt& attempt_at(Bytes capacity) {
+        std::erase_if(attempts_, [&](const auto& one) {
+            return one.first < answer_.lower_bound || (answer_.arena != none && one.first >= answer_.arena) ||
+                   (attempts_.size() > 4 && one.first != capacity);
+        });
+        auto& attempt = attempts_[capacity];
+        if (attempt == nullptr) {
+            Task task = task_;
+            task.capacity = capacity;
+            attempt = std::make_unique<Attempt>(std::move(task), lifetimes_, effort_.seed);
+        }
+        return *attempt;
+    }
+
+    Finding pursue(Attempt& attempt, std::int64_t nodes) {
+        const std::int64_t before = attempt.nodes();
+        const Finding found = attempt.go_on(std::min(nodes, effort_.most_nodes - answer_.nodes), stop_);
+        answer_.nodes += std::max<std::int64_t>(1, attempt.nodes() - before);
+        if (found == Finding::packed) offer(attempt.offsets());
+        return found;
+    }
+
+    // The lowest arena is the end of a buffer at a multiple of the unit.
+    void raise_bound(Bytes least) {
+        const Scale scale(task_.buffers);
+        Bytes lowest = most_units;
+        for (const Request& one : task_.buffers) {
+            const Bytes below = std::max<Bytes>(least - one.size, 0);
+            lowest = std::min(lowest, (below + scale.unit - 1) / scale.unit * scale.unit + one.size);
+        }
+        answer_.lower_bound = std::min(std::max({answer_.lower_bound, least, lowest}), answer_.arena);
+        report();
+    }
+
+    void offer(const std::vector<Bytes>& offsets) {
+        Bytes arena = 0;
+        for (std::size_t at = 0; at < offsets.size(); ++at) {
+            arena = std::max(arena, offsets[at] + task_.buffers[at].size);
+        }
+        if (arena > task_.capacity || (answer_.arena != none && arena >= answer_.arena)) return;
+        answer_.arena = arena;
+        answer_.offsets = offsets;
+        report();
+    }
+
+    void report() const {
+        if (progress_) progress_(answer_.arena, answer_.lower_bound, answer_.nodes);
+    }
+
+    Answer infeasible() {
+        answer_.verdict = Verdict::infeasible;
+        answer_.lower_bound = std::max(answer_.lower_bound, task_.capacity + 1);
+        return answer_;
+    }
+
+    Answer ended() {
+        answer_.verdict = answer_.arena == none                  ? Verdict::unknown
+                          : answer_.arena == answer_.lower_bound ? Verdict::optimal
+                                                                 : Verdict::feasible;
+        return answer_;
+    }
+
+    const Task& task_;
+    const Effort& effort_;
+    const StopToken& stop_;
+    const Progress& progress_;
+    std::shared_ptr<Lifetimes> lifetimes_;
+    std::unique_ptr<Lowering> lowering_;
+    std::map<Bytes, std::unique_ptr<Attempt>> attempts_;
+    Answer answer_;
+};
+
+}  // namespace
+
+Answer solve(const Task& task, const Effort& effort, const StopToken& stop, const Progress& progress) {
+    task.check();
+    return Solver(task, effort, stop, progress).solve();
+}
+
+// Returns the buffers alive at the step of the greatest load.
+static std::vector<Index> fullest(const Task& task) {
+    std::map<Step, Bytes> changes;
+    for (const Request& one : task.buffers) {
+        for (const Interval& life : one.lives()) {
+            changes[life.start] += one.size;
+            changes[life.stop] -= one.size;
+        }
+    }
+    Bytes live = 0, most = 0;
+    Step step = 0;
+    for (const auto& [at, change] : changes) {
+        live += change;
+        if (live <= most) continue;
+        most = live;
+        step = at;
+    }
+    std::vector<Index> alive;
+    for (Index buffer = 0; buffer < static_cast<Index>(task.buffers.size()); ++buffer) {
+        for (const Interval& life : task.buffers[buffer].lives()) {
+            if (life.start <= step && step < life.stop) alive.push_back(buffer);
+        }
+    }
+    return alive;
+}
+
+// Removes halves, quarters, ... and at last single buffers, as long as the rest provably does not fit.
+Conflict conflict_of(const Task& task, const Effort& effort, const StopToken& stop) {
+    Effort fit = effort;
+    fit.minimize = false;
+    Conflict found;
+    found.buffers.resize(task.buffers.size());
+    std::iota(found.buffers.begin(), found.buffers.end(), 0);
+    const std::vector<Index> alive = fullest(task);
+    const Task part = task.part(alive);
+    if (!alive.empty() && least_arena(part) > task.capacity) found.buffers = alive;
+    for (std::size_t chunk = std::max<std::size_t>(1, found.buffers.size() / 2); chunk > 0; chunk /= 2) {
+        found.is_irreducible = true;
+        for (std::size_t at = 0; at < found.buffers.size();) {
+            std::vector<Index> rest(found.buffers.begin(), found.buffers.begin() + static_cast<std::ptrdiff_t>(at));
+            const std::size_t next = std::min(at + chunk, found.buffers.size());
+            rest.insert(rest.end(), found.buffers.begin() + static_cast<std::ptrdiff_t>(next), found.buffers.end());
+            const Verdict verdict = stop.was_asked() ? Verdict::unknown : solve(task.part(rest), fit, stop, {}).verdict;
+            if (verdict == Verdict::infeasible) {
+                found.buffers = std::move(rest);
+            } else {
+                found.is_irreducible = found.is_irreducible && verdict != Verdict::unknown;
+                at = next;
+            }
+        }
+    }
+    return found;
+}
+
+}  // namespace onchip::packing
