@@ -663,11 +663,14 @@ def pack(
     """
     from onchip.api.pack import MemoriesRequest, memories_file, overflow_file, pack_file
     from onchip.formats.minimalloc import BufferTable
+    from onchip.formats.packing_files import read_packing_file
 
     options, search = options or PackOptions(), Search.of(time_limit, workers, seed, progress)
     given: Path | BufferTable
     if isinstance(buffers, str | Path):
         given = Path(buffers)
+        if given.suffix == ".json":  # it may name memories and groups
+            given = read_packing_file(given)
     else:
         named = buffers if isinstance(buffers, Mapping) else {str(at): one for at, one in enumerate(buffers)}
         given = BufferTable(tuple(named), tuple(named.values()))
@@ -678,7 +681,8 @@ def pack(
     if (options.splits or (options.overflow and not memories)) and capacity_bytes is None:
         what = "if buffers may lie outside it, or are split over allocations of it"
         raise UsageError("it is not given", place="capacity", expected=f"a size, {what}")
-    if memories or options.together or options.apart or options.splits:
+    has_memories = isinstance(given, BufferTable) and bool(given.memories or given.together or given.apart)
+    if memories or has_memories or options.together or options.apart or options.splits:
         request = MemoriesRequest(
             tuple(memories),
             capacity_bytes,

@@ -30,7 +30,7 @@ _BASE: Final = re.compile(rf"offset\(\s*({_VALUE})\s*\)")
 _FUNCTION: Final = re.compile(r"^[ \t]*(?:util|func|stream)\.(?:func|initializer)\b.*$", re.MULTILINE)
 _CONFIG: Final = re.compile(r"min_buffer_(offset|range)_alignment\s*=\s*(\d+)")
 _ALLOC: Final = re.compile(
-    rf"^(?P<indent>\s*)(?P<name>{_VALUE}) = memref\.alloca?\(\)\s*(?P<attributes>\{{[^}}]*\}})?\s*:\s*"
+    rf"^(?P<indent>\s*)(?P<name>{_VALUE}) = memref\.alloca?\(\)\s*(?P<attributes>\{{[^}}]*\}}|alignment = \d+)?\s*:\s*"
     r"memref<(?P<type>[^<>]*(?:<[^<>]*>[^<>]*)*)>\s*$"
 )
 _DEALLOC: Final = re.compile(rf"^\s*memref\.dealloc ({_VALUE}) :")
@@ -62,6 +62,7 @@ class AllocatedMemref:
     indent: str
     name: str
     type: str
+    attributes: str
     space: str
     buffer: Buffer
     frees: tuple[int, ...]
@@ -253,11 +254,14 @@ def _allocated(lines: Sequence[str], first: int, end: int) -> Iterator[Allocated
                 aliases |= {name.split("#")[0] for name in _names_of(results[1])}
         if leaves:
             continue
-        alignment = _ALIGNMENT.search(match["attributes"] or "")
+        attributes = match["attributes"] or ""
+        alignment = _ALIGNMENT.search(attributes)
         start, stop = steps[at - first], steps[last - first] + 1
         buffer = Buffer(start, max(stop, start + 1), size, None, int(alignment[1]) if alignment else 1)
         space = ",".join(match["type"].split(",")[1:]).strip()
-        yield AllocatedMemref(at, match["indent"], match["name"], match["type"], space, buffer, tuple(frees))
+        yield AllocatedMemref(
+            at, match["indent"], match["name"], match["type"], attributes, space, buffer, tuple(frees)
+        )
 
 
 def _is_at_top(lines: Sequence[str], first: int, at: int) -> bool:
@@ -290,7 +294,8 @@ def _place_memrefs(lines: list[str], allocated: Sequence[AllocatedMemref], offse
         view = f"{one.name} = memref.view {arena}[{constant}][] : {arena_type} to memref<{one.type}>"
         own = [f"{one.indent}{constant} = arith.constant {offset} : index", f"{one.indent}{view}"]
         if one.line == first:
-            attributes = f" {{alignment = {alignment} : i64}}" if alignment > 1 else ""
+            strictest = next(one.attributes for one in allocated if one.buffer.alignment_bytes == alignment)
+            attributes = f" {strictest}" if strictest else ""
             own.insert(0, f"{one.indent}{arena} = memref.alloc(){attributes} : {arena_type}")
         lines[one.line] = "\n".join(own)
         for line in one.frees:
