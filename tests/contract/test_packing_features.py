@@ -42,8 +42,7 @@ def test_the_verifier_counts_gaps_and_alignments() -> None:
 
 def test_the_audit_counts_gaps_and_alignments() -> None:
     buffers = (Buffer(0, 9, 8, None, 4, ((3, 5),)), Buffer(3, 6, 3), Buffer(0, 4, 3, None, 4))
-    least = oc.pack(buffers).arena_bytes
-    assert least is not None
+    least = int(oc.pack(buffers).arena_bytes or 0)
     assert audit_arena(PackingProblem(buffers, 64), least, 20).ruling is Ruling.CONFIRMED
     assert audit_arena(PackingProblem(buffers, 64), least + 1, 20).ruling is Ruling.REFUTED
 

@@ -82,17 +82,18 @@ def _handed_out(
     options: PackArguments,
 ) -> int:
     """Write the requested file and print the result."""
-    from onchip.answer.packing import Overflow, PackingProblem
+    from onchip.answer.packing import Overflow, Packing, PackingProblem
     from onchip.formats.packing_files import write_packing_file
     from onchip.reports.packing import OverflowOutcome, PackingOutcome
 
-    packed, memories = outcome.result.answer, None
-    if not isinstance(outcome, PackingOutcome | OverflowOutcome):
-        memories = list(outcome.memories.values())
-        packed = None if packed is None else Overflow(tuple(outcome.offsets.values()))
-    problem = outcome.problem
-    single = problem if isinstance(problem, PackingProblem) else PackingProblem(problem.buffers, 1)
+    packed: Packing | Overflow | None
+    if isinstance(outcome, PackingOutcome | OverflowOutcome):
+        packed, problem, memories = outcome.result.answer, outcome.problem, None
+    else:
+        packed = None if outcome.result.answer is None else Overflow(tuple(outcome.offsets.values()))
+        problem, memories = PackingProblem(outcome.problem.buffers, 1), list(outcome.memories.values())
     if packed is not None:
-        files.write_answer(lambda path: write_packing_file(outcome.ids, single, packed, path, options.file, memories))
+        written = packed
+        files.write_answer(lambda path: write_packing_file(outcome.ids, problem, written, path, options.file, memories))
     show_words(as_object, outcome.words, as_json=options.as_json)
     return code_of_result(outcome.result)

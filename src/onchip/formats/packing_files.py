@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from onchip.answer.packing import Overflow, Packing, PackingProblem
+from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
 from onchip.errors import UsageError
 from onchip.formats.minimalloc import BufferTable, read_buffers, write_packing
 
@@ -28,7 +28,7 @@ def _mlir_table(path: Path) -> BufferTable:
     from onchip.formats.mlir import read_mlir
 
     problems = read_mlir(path)
-    buffers, parts, begin = [], [], 0
+    buffers, parts, begin = list[Buffer](), list[range](), 0
     for one in problems:
         parts.append(range(len(buffers), len(buffers) + len(one.buffers)))
         buffers += [replace(each, start=begin + each.start, stop=begin + each.stop) for each in one.buffers]

@@ -19,6 +19,7 @@ namespace onchip::packing {
 namespace {
 
 constexpr std::int64_t searched_pairs = 1'000'000;  // above, one attempt takes many seconds
+constexpr std::int64_t given_rounds = 6;            // skylines whose ranking is given
 constexpr std::int64_t first_rounds = 60;           // skylines before the exact search of many buffers
 constexpr std::int64_t repairs_to_skylines = 3;     // ratio of the efforts: repair gains more of large problems
 constexpr std::int64_t looks_of_a_skyline = 15;     // looks for each block of a repair that takes as long as a skyline
@@ -190,7 +191,7 @@ public:
         }
         lifetimes_ = std::make_shared<Lifetimes>(task_.buffers);
         const bool are_many = lifetimes_->pairs() > searched_pairs;
-        if (is_plain(task_) && (are_many || effort_.minimize)) lower(are_many || effort_.minimize ? first_rounds : 0);
+        if (is_plain(task_) && (are_many || effort_.minimize)) lower(are_many ? first_rounds : given_rounds);
         if (is_done()) return ended();
         if (lifetimes_->pairs() > most_pairs) {
             lower(most_rounds);

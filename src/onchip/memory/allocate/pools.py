@@ -83,7 +83,7 @@ class MemoryModel:
             for memory in range(len(self._problem.memories)):
                 self._model.add_at_most_one(self._literal(index, memory) for index in set(group))
 
-    def _literal(self, index: int, memory: int) -> cp_model.LiteralT:
+    def _literal(self, index: int, memory: int) -> cp_model.IntVar:
         return self._lies_in[index].get(memory, self._model.new_constant(0))
 
     def _sections_hold(self, memory: int, run: Run) -> None:
