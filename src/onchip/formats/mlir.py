@@ -92,7 +92,10 @@ def read_mlir(path: Path) -> tuple[MlirProblem, ...]:
 
 
 def with_offsets(path: Path, offsets: Sequence[Sequence[int]]) -> str:
-    """Return the text of the file with the offsets of each of its problems."""
+    """Return the text of the file with the offsets of each of its problems.
+
+    Raises InputError if it has both packs and memrefs.
+    """
     text = _text_of(path)
     problems = (*_pack_problems(text), *_memref_problems(text))
     packs = [(one.pack, at) for one, at in zip(problems, offsets, strict=True) if one.pack]
