@@ -162,11 +162,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for path, flags in instances(Path(folder), asked.seconds):
             is_fit = "--minimize_capacity" not in flags
-            rounds = [
-                (*ours.packed(path, flags), *theirs.packed(path, flags)) for _ in range(asked.rounds if is_fit else 1)
-            ]
-            own, other = (statistics.median(one[at] for one in rounds) for at in (0, 2))
-            arena, peer_arena = rounds[0][1], rounds[0][3]
+            count = asked.rounds if is_fit else 1
+            rounds = [(ours.packed(path, flags), theirs.packed(path, flags)) for _ in range(count)]
+            own, other = (statistics.median(one[at][0] for one in rounds) for at in (0, 1))
+            arena, peer_arena = rounds[0][0][1], rounds[0][1][1]
             if is_fit:
                 sums = [sums[0] + own, sums[1] + other]
                 is_met &= own < other
