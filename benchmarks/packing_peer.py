@@ -47,7 +47,7 @@ class Peer:
         """Return the processor seconds of the command, and the verified arena; None without a packing."""
         with tempfile.TemporaryDirectory() as folder:
             out, before = Path(folder) / "out.csv", os.times()
-            command = [self.program, f"--input={path}", f"--output={out}", *flags]
+            command: list[str | Path] = [self.program, f"--input={path}", f"--output={out}", *flags]
             ended = subprocess.run(command, check=False, capture_output=True)
             after = os.times()
             seconds = after.children_user + after.children_system - before.children_user - before.children_system
@@ -87,14 +87,13 @@ def telamalloc_heuristics(buffers: Sequence[Buffer]) -> int:
     steps = sorted({one.start for one in buffers})
     load = {step: sum(one.size_bytes for one in buffers if one.start <= step < one.stop) for step in steps}
     contention = [max(load[step] for step in steps if one.start <= step < one.stop) for one in buffers]
-    keys = (
-        lambda one: one.stop - one.start,
-        lambda one: one.size_bytes,
-        lambda one: (one.stop - one.start) * one.size_bytes,
-    )
+    lives = [one.stop - one.start for one in buffers]
+    sizes = [one.size_bytes for one in buffers]
+    areas = [life * size for life, size in zip(lives, sizes, strict=True)]
     arenas = []
-    for key in keys:
-        order = sorted(range(len(buffers)), key=lambda at, key=key: (-contention[at], -key(buffers[at])))
+    for keys in (lives, sizes, areas):
+        ranked = sorted(zip(contention, keys, range(len(buffers)), strict=True), key=lambda one: (-one[0], -one[1]))
+        order = [at for _, _, at in ranked]
         placed: list[tuple[int, Buffer]] = []
         for one in (buffers[at] for at in order):
             offset = 0
