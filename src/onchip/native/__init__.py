@@ -52,12 +52,9 @@ NetworkSimulation = _core.NetworkSimulation
 NetworkTask = _core.NetworkTask
 NetworkTaskKind = _core.NetworkTaskKind
 OrderBeam = _core.OrderBeam
-PackingAnswer = _core.PackingAnswer
 PackingBuffer = _core.PackingBuffer
 PackingOutcome = _core.PackingOutcome
-PackingRequest = _core.PackingRequest
 PackingSearch = _core.PackingSearch
-PackingVerdict = _core.PackingVerdict
 PeakOperator = _core.PeakOperator
 PeakOutcome = _core.PeakOutcome
 PeakSearch = _core.PeakSearch
@@ -74,8 +71,6 @@ fill_within = _core.fill_within
 highest_mean = _core.highest_mean
 least_chain = _core.least_chain
 least_chain_below = _core.least_chain_below
-pack_buffers = _core.pack_buffers
-packing_conflict = _core.packing_conflict
 peak_needs = _core.peak_needs
 sweep_within = _core.sweep_within
 
@@ -126,12 +121,9 @@ __all__ = [
     "NetworkTask",
     "NetworkTaskKind",
     "OrderBeam",
-    "PackingAnswer",
     "PackingBuffer",
     "PackingOutcome",
-    "PackingRequest",
     "PackingSearch",
-    "PackingVerdict",
     "PeakOperator",
     "PeakOutcome",
     "PeakSearch",
@@ -148,8 +140,6 @@ __all__ = [
     "highest_mean",
     "least_chain",
     "least_chain_below",
-    "pack_buffers",
-    "packing_conflict",
     "peak_needs",
     "sweep_within",
 ]

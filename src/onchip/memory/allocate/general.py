@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.memory.allocate.sections import NOT_FIXED
 from onchip.memory.effort import STEP
-from onchip.native import PackingRequest, PackingVerdict, StopToken, pack_buffers, packing_conflict
+from onchip.native import StopToken, _core
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched
 
@@ -22,12 +22,8 @@ METHOD: Final = "native packing"
 NO_NODE_LIMIT: Final = 1 << 62
 NO_ARENA: Final = -1
 
-_STATUSES: Final = {
-    PackingVerdict.OPTIMAL: Status.OPTIMAL,
-    PackingVerdict.FEASIBLE: Status.FEASIBLE,
-    PackingVerdict.INFEASIBLE: Status.INFEASIBLE,
-    PackingVerdict.UNKNOWN: Status.UNKNOWN,
-}
+_NATIVE: Any = _core
+"""Functions are looked up when they are called: a module built earlier lacks them, and the planner does not need them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ def solve_general(
     requests = _requests(problem, problem.buffers)
 
     def work() -> Result[Packing]:
-        found = pack_buffers(
+        found = _NATIVE.pack_buffers(
             requests,
             problem.capacity_bytes,
             minimize=minimize,
@@ -60,7 +56,7 @@ def solve_general(
             seed=run.limits.seed,
             stop=token,
         )
-        status, stop = _STATUSES[found.verdict], Stop.COMPLETED
+        status, stop = Status[found.verdict.name], Stop.COMPLETED
         if status is Status.UNKNOWN or (minimize and status is Status.FEASIBLE):
             stop = run.stop or Stop.NODE_LIMIT
         if found.arena == NO_ARENA:
@@ -75,7 +71,7 @@ def conflict_of(problem: PackingProblem, run: Run, most_nodes: int = STEP.plan_n
     """Shrink the buffers of a problem that is proven infeasible; each test takes at most `most_nodes`."""
     token, requests = StopToken(), _requests(problem, problem.buffers)
     buffers, is_irreducible = run_watched(
-        lambda: packing_conflict(
+        lambda: _NATIVE.packing_conflict(
             requests, problem.capacity_bytes, most_nodes=most_nodes, seed=run.limits.seed, stop=token
         ),
         token.ask,
@@ -84,9 +80,9 @@ def conflict_of(problem: PackingProblem, run: Run, most_nodes: int = STEP.plan_n
     return PackingConflict(tuple(buffers), is_irreducible)
 
 
-def _requests(problem: PackingProblem, buffers: Sequence[Buffer]) -> list[PackingRequest]:
+def _requests(problem: PackingProblem, buffers: Sequence[Buffer]) -> list[object]:
     return [
-        PackingRequest(
+        _NATIVE.PackingRequest(
             start=one.start,
             stop=one.stop,
             size=one.size_bytes,
