@@ -23,7 +23,7 @@ NO_NODE_LIMIT: Final = 1 << 62
 NO_ARENA: Final = -1
 
 _NATIVE: Any = _core
-"""Functions are looked up when they are called: a module built earlier lacks them, and the planner does not need them."""
+"""Its functions are looked up when they are called: a module built earlier lacks them, and plans do not need them."""
 
 
 @dataclass(frozen=True, slots=True)
