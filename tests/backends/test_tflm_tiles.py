@@ -112,11 +112,22 @@ def test_outputs_of_a_part_read_what_they_read_in_the_whole(is_same: bool) -> No
 
 
 @needs_micro
-def test_convolutions_along_channels_are_refused(tmp_path: Path) -> None:
+def test_convolutions_along_channels_have_weights_of_their_own(tmp_path: Path) -> None:
     maps = Maps(Random(5), 12)
     maps.convolution(8, 3)
+    maps.depthwise(2)
     model = maps.classified().write(tmp_path / "model.tflite")
-    tiles = {"t0": OperatorTiles(1, (4, 8))}
+    tiles = {"t0": OperatorTiles(1, (4, 8)), "t1": OperatorTiles(1, (4, 8))}
+    with_arena(model, Request(str(model), Reading(tiles=tiles), Target(sram=2**20, alignment_bytes=16)))
+
+
+@needs_micro
+def test_concatenations_along_their_own_axis_are_refused(tmp_path: Path) -> None:
+    maps = Maps(Random(5), 12)
+    maps.convolution(8, 3)
+    maps.dense()
+    model = maps.classified().write(tmp_path / "model.tflite")
+    tiles = {"t2": OperatorTiles(1, (4, 12))}
     plan = planned(model, Request(str(model), Reading(tiles=tiles), Target(sram=2**20, alignment_bytes=16)))
     with pytest.raises(InputError, match="tiles along rows or columns"):
         export_arena(plan, str(model), tmp_path / "tiles.tflite")

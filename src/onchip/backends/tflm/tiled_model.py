@@ -20,11 +20,11 @@ from onchip.errors import GraphError
 from onchip.formats.tflite.file import dtype_of, options_of
 from onchip.formats.tflite.graph import ReadNetwork
 from onchip.formats.tflite.network import NetworkOperator
-from onchip.formats.tflite.rewriting import NewOperator, NewTensor, rewritten_model, zero_point
+from onchip.formats.tflite.rewriting import NewOperator, NewTensor, count_of_scales, rewritten_model, zero_point
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
-from onchip.ir.tile import Region, SumPart, whole_region
+from onchip.ir.tile import Range, Region, SumPart, whole_region
 
 _SAME: Final = 0
 _WINDOWS: Final = ("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
@@ -33,6 +33,8 @@ _ELEMENTWISE: Final = frozenset(
     | {"QUANTIZE", "DEQUANTIZE", "RELU", "RELU6", "SQUARED_DIFFERENCE", "SUB", "TANH", "CONCATENATION", "SOFTMAX"}
 )
 _PADS: Final = ("PAD", "PADV2")
+_FILTERS: Final = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}
+"""The axis of the output channels in the weights."""
 _MOST_JOINED: Final = 10
 """Inputs of a concatenation that TFLite Micro takes (`kMaxInputNum` of its kernel)."""
 
@@ -226,7 +228,10 @@ class TiledModel:
         is_channel = axis == len(shape) - 1
         if len(cut) != 1 or (is_channel and not self._takes_channels(member, axis)):
             self._refuse(operator, "along channels or several axes")
-        if member.kind in _WINDOWS and not is_channel:
+        if member.kind in _FILTERS and is_channel:
+            inputs = self._filtered(operator, member, region[axis])
+            first, count = region[axis][0], region[axis][1] - region[axis][0]
+        elif member.kind in _WINDOWS and not is_channel:
             inputs, first, count = self._window(operator, member, region, axis)
         elif member.kind in _PADS:
             inputs, first, count = self._pad(operator, member, region, axis)
@@ -274,7 +279,27 @@ class TiledModel:
         """Return True if an operator computes some channels alone from the same channels of its operands."""
         if member.kind == "CONCATENATION":
             return int(options_of(member.stated).get("axis", 0)) % (axis + 1) != axis
-        return member.kind in (_ELEMENTWISE | {*_PADS, "MAX_POOL_2D", "AVERAGE_POOL_2D"}) - {"SOFTMAX"}
+        return member.kind in (_ELEMENTWISE | {*_PADS, *_WINDOWS}) - {"SOFTMAX"}
+
+    def _filtered(self, operator: Operator, member: NetworkOperator, channels: Range) -> tuple[str, ...]:
+        """Return the operands of a convolution of some channels, whose weights and biases are new constants."""
+        source, *constants = member.inputs
+        for index in constants:
+            if index >= 0 and count_of_scales(self.read.file, index) > 1:
+                self._refuse(operator, "along channels that have scales of their own")
+        found = [self._gathered(source, self._listed(operator, source))]
+        for index, axis in zip(constants, (_FILTERS[member.kind], 0), strict=False):
+            if index < 0:
+                found.append("")
+                continue
+            stated = self.read.network.content(self.read.file, index)
+            tensor = self.read.network.tensors[index]
+            if stated is None:
+                self._refuse(operator, "along channels with computed weights")
+                raise AssertionError
+            values = np.frombuffer(stated, dtype_of(tensor.element_type)).reshape(tensor.shape)
+            found.append(self._constant(np.take(values, range(*channels), axis), index))
+        return tuple(found)
 
     def _same_region(self, index: int, shape: Sequence[int], region: Region, axis: int) -> str:
         """Return the part of an operand that meets a region of the output; axes are counted from the last."""

@@ -159,3 +159,10 @@ def zero_point(file: ModelFile, tensor: int) -> int:
     with refused_if_damaged():
         found = file.table.Subgraphs(0).Tensors(tensor).Quantization()
         return int(found.ZeroPoint(0)) if found is not None and found.ZeroPointLength() else 0
+
+
+def count_of_scales(file: ModelFile, tensor: int) -> int:
+    """Return the number of scales of a tensor of the file: one for each channel, one for all, or none."""
+    with refused_if_damaged():
+        found = file.table.Subgraphs(0).Tensors(tensor).Quantization()
+        return 0 if found is None else int(found.ScaleLength())
