@@ -19,7 +19,8 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
 from onchip.ops.layers_of import Precision, layers_of, with_elements_of
 from onchip.ops.nests import operands_of
-from onchip.reports.mapping.outcome import Way, coverage
+from onchip.reports.mapping.outcome import coverage
+from onchip.reports.shared.coverage import Way
 from onchip.transform.groups.tiled import tile_graph
 from support.diamond import Program
 from support.toy_chip import CHIP
@@ -117,3 +118,53 @@ def test_a_network_without_any_loop_nest_has_an_answer(onchip: Program, chip: Pa
     assert "data movement: 2 operators, 100.0% of the operations" in ended.out
     assert read_mappings(out).answer == ()
     assert onchip("check", out, path, "--accelerator", chip).code == 0
+
+
+def network_without_costs() -> Graph:
+    """Return an attention that says nothing of its heads and an operator of an unknown kind, after a product."""
+    shapes = {"x": (1, 2, 12), "p": (1, 2, 12), "w": (12, 12), "a": (1, 2, 12), "y": (1, 2, 12)}
+    roles = {"x": Role.INPUT, "w": Role.PARAMETER, "y": Role.OUTPUT}
+    tensors = (Tensor.of_shape(name, shape, 8, roles.get(name, Role.ACTIVATION)) for name, shape in shapes.items())
+    operators = (
+        Operator("product", "MatMul", ("x",), ("p",), ("w",)),
+        Operator("attention", "Attention", ("p",), ("a",), (), {"input_shapes": [[1, 2, 12], [1, 2, 12], [1, 2, 12]]}),
+        Operator("mixture", "custom.Experts", ("a",), ("y",)),
+    )
+    return Graph("uncosted", tuple(tensors), operators)
+
+
+MACS_OF_ATTENTION = 2 * 2 * 2 * 12
+
+
+@pytest.mark.parametrize(
+    ("verb", "field", "lost"),
+    [
+        ("map", "left_out", {"mixture": None}),
+        ("schedule", "without_nest", {"attention": MACS_OF_ATTENTION, "mixture": None}),
+    ],
+)
+def test_operators_whose_products_no_figure_contains_are_named(
+    verb: str, field: str, lost: dict[str, int | None], onchip: Program, chip: Path, tmp_path: Path
+) -> None:
+    """`map` maps both products of the attention; in a schedule the scores between them are no tensor."""
+    path = tmp_path / "uncosted.json"
+    write_graph(network_without_costs(), path)
+    shown, listed = (onchip(verb, path, "--accelerator", chip, *json) for json in ((), ("--json",)))
+
+    assert shown.code == listed.code == 0
+    words = " ".join(shown.out.split())
+    assert "warning: no figure contains the multiply-accumulates of " in words
+    assert "custom.Experts 'mixture' (unknown number)" in words
+    assert (f"Attention 'attention' ({MACS_OF_ATTENTION})" in words) == ("attention" in lost)
+    assert {one["operator"]: one["macs"] for one in listed.json[field]} == lost
+    nests, moved = listed.json["coverage"]
+    assert (nests["operators"], moved["operators"]) == (3 - len(lost), len(lost))
+    assert nests["operations"] + moved["operations"] == 2 * 12 * 12 + MACS_OF_ATTENTION + 2 * 12
+
+
+def test_kinds_that_multiply_nothing_are_no_warning(onchip: Program, chip: Path, tmp_path: Path) -> None:
+    path = tmp_path / "moving.json"
+    write_graph(network(), path)
+    shown = onchip("schedule", path, "--accelerator", chip)
+    assert "without a loop nest, costed as data movement: Softmax (1), GatherElements (1)" in shown.out
+    assert "warning" not in shown.out

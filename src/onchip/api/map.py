@@ -27,9 +27,9 @@ from onchip.model.accounting.accounting import AccountingName
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of, check_memories
 from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, OperandAtHome, cost_without_nest
-from onchip.model.timeline.mac_count import MacCount
+from onchip.model.timeline.mac_count import uncosted_operators
 from onchip.ops.layers_of import PLAIN_BITS, NetworkLayers, Precision
-from onchip.ops.nests import elements_visited, operands_of
+from onchip.ops.nests import operands_of
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, MovedOperator
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
@@ -278,17 +278,17 @@ def moved_operators(layers: NetworkLayers, accelerator: Accelerator) -> tuple[Mo
     graph = layers.graph
     if graph is None:
         return ()
-    found, count = [], MacCount(graph)
-    for one in layers.left_out:
-        operator = graph.operator[one.operator]
-        operands = operands_of(graph, operator)
+    found = []
+    for one in uncosted_operators(graph, {one.operator for one in layers.left_out}):
+        operands = operands_of(graph, graph.operator[one.operator])
         cost = cost_without_nest((OperandAtHome(each.operand, each.bits, 0, None) for each in operands), accelerator)
         found.append(
             MovedOperator(
                 one.operator,
                 one.kind,
                 one.why,
-                max(elements_visited(graph, operator), count.macs(operator)),
+                one.macs,
+                max(one.macs or 0, one.elements),
                 None if cost.stated_energy_fj is None else cost.stated_energy_fj / FEMTOJOULES_PER_PICOJOULE,
                 cost.cycles,
                 cost.dram_read_bits,

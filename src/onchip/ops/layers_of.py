@@ -57,7 +57,7 @@ _REASONS: Final = (
 )
 
 WITHOUT_NEST: Final = frozenset().union(*(kinds for kinds, _ in _REASONS))
-"""Kinds that are never a loop nest."""
+"""Kinds that are never a loop nest, and multiply no operands."""
 
 
 def why_without_nest(kind: str) -> str:

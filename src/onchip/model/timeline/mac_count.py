@@ -12,8 +12,8 @@ multiply-accumulates of an operator's tiles add up to the operator's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
 from typing import Final
 
@@ -28,7 +28,8 @@ from onchip.ir.operator import Operator
 from onchip.ir.tile import Tile
 from onchip.ir.window import shapes_computed
 from onchip.ops.contractions import MATRIX_KINDS, nests_of
-from onchip.ops.entries import ENTRIES
+from onchip.ops.entries import ELEMENTWISE, ENTRIES, REDUCING
+from onchip.ops.layers_of import WITHOUT_NEST, NetworkLayers, layers_of
 from onchip.ops.nests import elements_visited
 from onchip.ops.windows import NoLayerError
 from onchip.plugins import PluginError, PluginGroup
@@ -227,6 +228,47 @@ def _keys(operator: Operator, others: list[tuple[int, ...]]) -> int:
 
 def _integers(value: object) -> tuple[int, ...]:
     return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class UncostedOperator:
+    """An operator that is costed as data movement, because it has no loop nest, and the reason.
+
+    No figure contains its `macs`, which are None if the kind is unknown. It visits `elements`.
+    """
+
+    operator: str
+    kind: str
+    why: str
+    macs: int | None
+    elements: int
+
+
+def uncosted_operators(graph: Graph, names: Collection[str]) -> tuple[UncostedOperator, ...]:
+    """Return the operators of these names, which are costed without loop nests, in the network's order."""
+    found, count = layers_of(graph), MacCount(graph)
+    reasons = {one.operator: one.why for one in found.left_out}
+    return tuple(
+        UncostedOperator(
+            one.name,
+            one.kind,
+            reasons.get(one.name, _OPERANDS_UNKNOWN),
+            _macs_without_nest(found, count, one),
+            elements_visited(graph, one),
+        )
+        for one in graph.operators
+        if one.name in names
+    )
+
+
+_OPERANDS_UNKNOWN: Final = "what its loop nests multiply is no tensor of the network"
+_WITHOUT_PRODUCTS: Final = WITHOUT_NEST | ELEMENTWISE | REDUCING | {"Appended", "Steps"}
+
+
+def _macs_without_nest(found: NetworkLayers, count: MacCount, operator: Operator) -> int | None:
+    parts = (name for name in found.layers if name == operator.name or name.startswith(f"{operator.name} ("))
+    macs = max(sum(found.layers[name].macs * found.times.get(name, 1) for name in parts), count.macs(operator))
+    return macs if macs or operator.kind in _WITHOUT_PRODUCTS else None
 
 
 MACS: Final = "macs"

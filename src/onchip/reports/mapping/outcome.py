@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Final, TypeAlias
 
 from rich.console import RenderableType
@@ -34,8 +33,9 @@ from onchip.mapping.methods.registry import MapSpace
 from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.limits import needed_bits
 from onchip.model.layer.ragged import boundaries
-from onchip.ops.layers_of import LeftOut, NetworkLayers
+from onchip.ops.layers_of import NetworkLayers
 from onchip.reports.program.outcome import columns_table
+from onchip.reports.shared.coverage import CoveredShare, shares, warning_of_macs
 from onchip.reports.shared.figures import (
     MAC_PAINT,
     MACS,
@@ -160,23 +160,18 @@ class Totals:
         return self.macs / (self.units * self.latency_cycles)
 
 
-class Way(StrEnum):
-    """Coverage of an operator: by loop nests of multiply-accumulates, or by data movement alone."""
-
-    LOOP_NESTS = "loop nests"
-    DATA_MOVEMENT = "data movement"
-
-
 @dataclass(frozen=True, slots=True)
 class MovedOperator:
     """An operator without a loop nest, and why it has none; it reads and writes each operand once, in DRAM.
 
-    `operations` are its multiply-accumulates if it is a contraction, else one for each element. They cost nothing.
+    `macs` are None if the kind is unknown. `operations` are the multiply-accumulates, or one for each element without
+    any. They cost nothing.
     """
 
     operator: str
     kind: str
     why: str
+    macs: int | None
     operations: int
     energy_pj: float | None
     latency_cycles: int
@@ -184,28 +179,10 @@ class MovedOperator:
     written_bits: int
 
 
-@dataclass(frozen=True, slots=True)
-class CoveredShare:
-    """The operators that are covered in one way, their operations, and the share of all (None without operations).
-
-    Operations are multiply-accumulates, and one for each written element of an operator without a loop nest.
-    """
-
-    way: str
-    operators: int
-    operations: int
-    share: float | None
-
-
 def coverage(layers: NetworkLayers, moved: Sequence[MovedOperator]) -> tuple[CoveredShare, CoveredShare]:
     """Return the shares of both ways, which are 1 together; layers that are of no network are an operator each."""
     nests = len(layers.layers) if layers.graph is None else len(layers.graph.operators) - len(moved)
-    operations = layers.macs, sum(one.operations for one in moved)
-    whole = sum(operations)
-    return (
-        CoveredShare(Way.LOOP_NESTS, nests, operations[0], operations[0] / whole),
-        CoveredShare(Way.DATA_MOVEMENT, len(moved), operations[1], operations[1] / whole),
-    )
+    return shares((nests, layers.macs), [one.operations for one in moved])
 
 
 INDENT = "  "
@@ -299,6 +276,7 @@ def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
         yield _moved_table(outcome.moved)
     if not outcome.is_one_layer:
         yield Text("; ".join(covered_words(one) for one in outcome.coverage))
+        yield from map(Text, warning_of_macs(outcome.moved))
 
 
 def claim_words(one: MappedLayer, outcome: MappingOutcome) -> str | None:
@@ -339,12 +317,6 @@ def _moved_table(moved: Sequence[MovedOperator]) -> Table:
             printable(why),
         )
     return table
-
-
-def kinds_counted(left_out: Sequence[LeftOut]) -> str:
-    """Return the kinds of operators that were left out, each with how many there are."""
-    kinds = Counter(one.kind for one in left_out)
-    return ", ".join(f"{printable(kind)} ({count})" for kind, count in kinds.items())
 
 
 def loop_nests(outcome: MappingOutcome) -> str:

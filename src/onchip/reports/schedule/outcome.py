@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,9 @@ from onchip.bounds.network.relaxation import Relaxation
 from onchip.ir.graph import Graph
 from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, ComputeCost
 from onchip.model.program.figures import ScheduleFigures, TrafficParts
+from onchip.model.timeline.mac_count import UncostedOperator, uncosted_operators
 from onchip.reports.program.outcome import columns_table, violation_object
+from onchip.reports.shared.coverage import CoveredShare, kinds_counted, shares, warning_of_macs
 from onchip.reports.shared.figures import Json, ticks, trace
 from onchip.reports.shared.page import Card, Page
 from onchip.reports.shared.words import latency_words
@@ -101,6 +103,19 @@ class ScheduleOutcome:
     def operators_without_nest(self) -> int:
         """Number of tile operators that are priced without a loop nest."""
         return 0 if self.tiles is None else sum(not origin.nests for origin in self.tiles.operators.values())
+
+    @property
+    def uncosted(self) -> tuple[UncostedOperator, ...]:
+        """Operators of the network that are priced without a loop nest, and run."""
+        origins = () if self.tiles is None else self.tiles.operators.values()
+        return uncosted_operators(self.network, {origin.operator for origin in origins if not origin.nests})
+
+    @property
+    def coverage(self) -> tuple[CoveredShare, ...]:
+        """Operators of the network by loop nests and by data movement, with their share of all operations."""
+        origins = () if self.tiles is None else self.tiles.operators.values()
+        nests = len({origin.operator for origin in origins if origin.nests})
+        return shares((nests, self.macs), [one.macs or one.elements for one in self.uncosted])
 
 
 UNITS = {"energy": "fJ", "latency": "cycles", "edp": "fJ x cycles", "traffic": "bytes"}
@@ -203,6 +218,7 @@ def schedule_tables(outcome: ScheduleOutcome) -> Iterator[RenderableType]:
         if figures.stated_energy_fj is None:
             yield Text(unknown_energy(outcome.accelerator))
         yield _memories_table(outcome, figures)
+        yield from map(Text, uncosted_lines(outcome))
     gap = "" if result.gap is None else f", gap {percent(result.gap)}"
     restricted = {what: how for what, how in outcome.proven_space.items() if how != "any"}
     covered = " for the schedules named below" if restricted and result.status is Status.OPTIMAL else ""
@@ -216,6 +232,13 @@ def schedule_tables(outcome: ScheduleOutcome) -> Iterator[RenderableType]:
         yield Text(f"not checked: {what}")
     seconds = outcome.seconds
     yield Text(f"{seconds.read:.3f} seconds reading, {seconds.solve:.3f} solving, {seconds.verify:.3f} verifying")
+
+
+def uncosted_lines(outcome: ScheduleOutcome) -> Iterator[str]:
+    """Yield the kinds of operators without a loop nest, and a warning if some multiply, or may multiply."""
+    if every := outcome.uncosted:
+        yield f"without a loop nest, costed as data movement: {kinds_counted(every)}"
+        yield from warning_of_macs(every)
 
 
 def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
@@ -255,6 +278,8 @@ def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
         "operators": len(outcome.network.operators),
         "tile_operators": outcome.tiles and len(outcome.tiles.operators),
         "operators_without_nest": outcome.operators_without_nest if figures else None,
+        "without_nest": [asdict(one) for one in outcome.uncosted] if figures else None,
+        "coverage": [asdict(one) for one in outcome.coverage] if figures else None,
         "stacks": document and [_stack_object(stack) for stack in document.answer.stacks],
         "mappings": document and len(document.answer.mappings),
         "instructions": document and len(document.answer.program.instructions),

@@ -20,8 +20,9 @@ from onchip.model.group.cost import StackCost, TileTypeCost
 from onchip.model.group.sums import FusedSums, total
 from onchip.ops.fusable import FusableNetwork, Stack
 from onchip.ops.layers_of import LeftOut
-from onchip.reports.mapping.outcome import CoveredShare, kinds_counted, objective_words
+from onchip.reports.mapping.outcome import objective_words
 from onchip.reports.program.outcome import columns_table
+from onchip.reports.shared.coverage import CoveredShare, kinds_counted
 
 
 @dataclass(frozen=True, slots=True)
