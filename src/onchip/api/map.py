@@ -288,7 +288,7 @@ def moved_operators(layers: NetworkLayers, accelerator: Accelerator) -> tuple[Mo
                 one.kind,
                 one.why,
                 one.macs,
-                max(one.macs or 0, one.elements),
+                one.operations,
                 None if cost.stated_energy_fj is None else cost.stated_energy_fj / FEMTOJOULES_PER_PICOJOULE,
                 cost.cycles,
                 cost.dram_read_bits,

@@ -29,8 +29,8 @@ from onchip.ir.tile import Tile
 from onchip.ir.window import shapes_computed
 from onchip.ops.contractions import MATRIX_KINDS, nests_of
 from onchip.ops.entries import ELEMENTWISE, ENTRIES, REDUCING
-from onchip.ops.layers_of import WITHOUT_NEST, NetworkLayers, layers_of
-from onchip.ops.nests import elements_visited
+from onchip.ops.layers_of import WITHOUT_NEST, layers_of
+from onchip.ops.nests import elements_visited, whole_operator
 from onchip.ops.windows import NoLayerError
 from onchip.plugins import PluginError, PluginGroup
 
@@ -234,40 +234,35 @@ def _integers(value: object) -> tuple[int, ...]:
 class UncostedOperator:
     """An operator that is costed as data movement, because it has no loop nest, and the reason.
 
-    No figure contains its `macs`, which are None if the kind is unknown. It visits `elements`.
+    No figure contains its `macs`, which are None if the kind is unknown. `operations` are the multiply-accumulates, or
+    the elements that it visits if these are more.
     """
 
     operator: str
     kind: str
     why: str
     macs: int | None
-    elements: int
+    operations: int
 
 
 def uncosted_operators(graph: Graph, names: Collection[str]) -> tuple[UncostedOperator, ...]:
     """Return the operators of these names, which are costed without loop nests, in the network's order."""
-    found, count = layers_of(graph), MacCount(graph)
-    reasons = {one.operator: one.why for one in found.left_out}
-    return tuple(
-        UncostedOperator(
-            one.name,
-            one.kind,
-            reasons.get(one.name, _OPERANDS_UNKNOWN),
-            _macs_without_nest(found, count, one),
-            elements_visited(graph, one),
-        )
-        for one in graph.operators
-        if one.name in names
-    )
+    reasons = {one.operator: one.why for one in layers_of(graph).left_out}
+    operators = []
+    for one in (operator for operator in graph.operators if operator.name in names):
+        macs = _macs_without_nest(graph, one)
+        operations = max(macs or 0, elements_visited(graph, one))
+        why = reasons.get(one.name, _OPERANDS_UNKNOWN)
+        operators.append(UncostedOperator(one.name, one.kind, why, macs, operations))
+    return tuple(operators)
 
 
 _OPERANDS_UNKNOWN: Final = "what its loop nests multiply is no tensor of the network"
-_WITHOUT_PRODUCTS: Final = WITHOUT_NEST | ELEMENTWISE | REDUCING | {"Appended", "Steps"}
+_WITHOUT_PRODUCTS: Final = WITHOUT_NEST | ELEMENTWISE | REDUCING | {"Appended", "Gates", "Steps"}
 
 
-def _macs_without_nest(found: NetworkLayers, count: MacCount, operator: Operator) -> int | None:
-    parts = (name for name in found.layers if name == operator.name or name.startswith(f"{operator.name} ("))
-    macs = max(sum(found.layers[name].macs * found.times.get(name, 1) for name in parts), count.macs(operator))
+def _macs_without_nest(graph: Graph, operator: Operator) -> int | None:
+    macs = max(layers_of(whole_operator(graph, operator)).macs, MacCount(graph).macs(operator))
     return macs if macs or operator.kind in _WITHOUT_PRODUCTS else None
 
 

@@ -33,6 +33,7 @@ from onchip.mapping.methods.registry import MapSpace
 from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.limits import needed_bits
 from onchip.model.layer.ragged import boundaries
+from onchip.model.timeline.mac_count import UncostedOperator
 from onchip.ops.layers_of import NetworkLayers
 from onchip.reports.program.outcome import columns_table
 from onchip.reports.shared.coverage import CoveredShare, shares, warning_of_macs
@@ -161,18 +162,9 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class MovedOperator:
-    """An operator without a loop nest, and why it has none; it reads and writes each operand once, in DRAM.
+class MovedOperator(UncostedOperator):
+    """An operator that reads and writes each operand once, in DRAM; its operations cost nothing."""
 
-    `macs` are None if the kind is unknown. `operations` are the multiply-accumulates, or one for each element without
-    any. They cost nothing.
-    """
-
-    operator: str
-    kind: str
-    why: str
-    macs: int | None
-    operations: int
     energy_pj: float | None
     latency_cycles: int
     read_bits: int

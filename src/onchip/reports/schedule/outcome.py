@@ -115,7 +115,7 @@ class ScheduleOutcome:
         """Operators of the network by loop nests and by data movement, with their share of all operations."""
         origins = () if self.tiles is None else self.tiles.operators.values()
         nests = len({origin.operator for origin in origins if origin.nests})
-        return shares((nests, self.macs), [one.macs or one.elements for one in self.uncosted])
+        return shares((nests, self.macs), [one.operations for one in self.uncosted])
 
 
 UNITS = {"energy": "fJ", "latency": "cycles", "edp": "fJ x cycles", "traffic": "bytes"}
@@ -237,7 +237,7 @@ def schedule_tables(outcome: ScheduleOutcome) -> Iterator[RenderableType]:
 def uncosted_lines(outcome: ScheduleOutcome) -> Iterator[str]:
     """Yield the kinds of operators without a loop nest, and a warning if some multiply, or may multiply."""
     if every := outcome.uncosted:
-        yield f"without a loop nest, costed as data movement: {kinds_counted(every)}"
+        yield f"without a loop nest, costed as data movement: {kinds_counted(one.kind for one in every)}"
         yield from warning_of_macs(every)
 
 

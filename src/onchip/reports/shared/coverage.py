@@ -6,32 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from onchip.answer.words import printable
-
-
-class HasKind(Protocol):
-    """An operator by its kind."""
-
-    @property
-    def kind(self) -> str:
-        """Return the kind."""
-        ...
-
-
-class WithoutNest(HasKind, Protocol):
-    """An operator that is costed as data movement."""
-
-    @property
-    def operator(self) -> str:
-        """Return the name."""
-        ...
-
-    @property
-    def macs(self) -> int | None:
-        """Return the multiply-accumulates, or None if the kind is unknown."""
-        ...
+from onchip.model.timeline.mac_count import UncostedOperator
 
 
 class Way(StrEnum):
@@ -45,7 +22,7 @@ class Way(StrEnum):
 class CoveredShare:
     """The operators that are covered in one way, their operations, and the share of all (None without operations).
 
-    Operations are multiply-accumulates, and one for each written element of an operator without a loop nest.
+    Operations are multiply-accumulates, and one for each element of an operator that has none.
     """
 
     way: str
@@ -62,13 +39,12 @@ def shares(nests: tuple[int, int], moved: Sequence[int]) -> tuple[CoveredShare, 
     return first, second
 
 
-def kinds_counted(operators: Iterable[HasKind]) -> str:
-    """Return the kinds of operators, each with how many there are."""
-    kinds = Counter(one.kind for one in operators)
-    return ", ".join(f"{printable(kind)} ({count})" for kind, count in kinds.items())
+def kinds_counted(kinds: Iterable[str]) -> str:
+    """Return the kinds in words, each with the number of its operators."""
+    return ", ".join(f"{printable(kind)} ({count})" for kind, count in Counter(kinds).items())
 
 
-def warning_of_macs(operators: Iterable[WithoutNest]) -> Iterator[str]:
+def warning_of_macs(operators: Iterable[UncostedOperator]) -> Iterator[str]:
     """Yield a warning if operators that are costed as data movement multiply, or may multiply."""
     lost = [one for one in operators if one.macs != 0]
     if lost:
@@ -76,5 +52,5 @@ def warning_of_macs(operators: Iterable[WithoutNest]) -> Iterator[str]:
         yield f"warning: no figure contains the multiply-accumulates of {names}"
 
 
-def _macs_words(one: WithoutNest) -> str:
+def _macs_words(one: UncostedOperator) -> str:
     return "unknown number" if one.macs is None else f"{one.macs:,}"

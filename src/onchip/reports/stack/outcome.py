@@ -161,10 +161,10 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
     if outcome.answer is not None:
         yield Text(coverage_words(outcome))
     if outcome.outside:
-        kinds = kinds_counted([one.left_out for one in outcome.outside])
+        kinds = kinds_counted(one.left_out.kind for one in outcome.outside)
         moved = short_amount(sum(one.sums.moved_bits[DRAM] for one in outcome.outside) // 8, "bytes")
         yield Text(f"outside of all stacks, {moved} moved from and to DRAM: {kinds}")
-    if several := [one.left_out for one in outcome.outside if one.macs_not_costed]:
+    if several := [one.left_out.kind for one in outcome.outside if one.macs_not_costed]:
         macs = sum(one.macs_not_costed for one in outcome.outside)
         yield Text(
             f"warning: {macs:,} multiply-accumulates outside of all groups have no cost: {kinds_counted(several)}"
