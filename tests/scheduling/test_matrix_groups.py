@@ -21,12 +21,14 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.fusable import pixels_in_tiles
 from onchip.ops.layers_of import Precision, multiplies_rows
+from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
+from onchip.transform.groups.tile_graph import with_all_parameters
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.nests import multiplies_rows as verifier_finds_rows
 from oracles.every_schedule import EverySchedule
 from oracles.packing import TooLargeError
 from oracles.schedule import Work
-from support.random_schedules import matrix_case
+from support.random_schedules import heads_case, matrix_case
 from support.scheduled_stacks import all_whole
 from support.series import series
 from support.small_schedules import chip
@@ -86,6 +88,28 @@ def test_tiles_of_matrices_are_what_the_verifier_derives(seed: int) -> None:
         except ScheduleError:
             continue
         assert_both_agree(network, stacks, tiles, 24)
+
+
+def assert_values_are_equal(network: Graph, tiles: Graph) -> None:
+    """Run a network and its tiles in integer arithmetic."""
+    kernels = ArithmeticKernels(tiles, 3, network)
+    inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiles.with_role(Role.INPUT)}
+    leaving = frozenset(tensor.name for tensor in tiles.with_role(Role.OUTPUT))
+    outputs = values_in_given_order(tiles, kernels, inputs, leaving)
+    assert kernels.difference_from_whole_model(inputs, outputs) == 0
+
+
+@pytest.mark.parametrize("seed", series(range(400), 24))
+def test_tiles_of_heads_are_what_the_verifier_derives(seed: int) -> None:
+    network, chance = heads_case(seed).network, Random(seed)
+    for _ in range(12):
+        stacks = random_groups(network, chance)
+        try:
+            tiles = tile_graph(network, stacks, Precision(8))
+        except ScheduleError:
+            continue
+        assert_both_agree(network, stacks, tiles, 24)
+        assert_values_are_equal(network, with_all_parameters(tiles, network))
 
 
 @pytest.mark.parametrize("objective", ["traffic", "energy"])

@@ -3,10 +3,9 @@
 `tiny_case`: 2 to 5 operators over a few elements, and a scratchpad of 8 to 32 bytes. `small_case`: 2 to 8 operators
 over some hundred elements, and a scratchpad near the need of the largest operator, so that addresses, orders and
 evictions matter. `joining_case`: the same with many concatenations. `shuffled_case`: tiny networks that reorder
-channels and join maps. `matrix_case`: tiny products of matrices.
+channels and join maps. `matrix_case`: tiny products of matrices. `heads_case`: parts of attention with heads.
 
-No operator is folded into another when the network
-is read.
+No operator is folded into another when the network is read.
 """
 
 from __future__ import annotations
@@ -99,6 +98,31 @@ def matrix_case(seed: int) -> Case:
     one, capacity = chance.choice(registers), chance.choice((6, 8, 12, 16, 20, 24))
     array = {chance.choice("KC"): 2}
     return _case(f"matrix{seed}", made, _machine(chance, array, [one] if one else [], capacity, (1, 2, 3), (20, 50)))
+
+
+def heads_case(seed: int, *, is_tiny: bool = False) -> Case:
+    """Return parts of an attention with heads, which are taken apart and put together by Transposes.
+
+    A tiny case has 2 or 3 operators.
+    """
+    chance = Random(f"heads {seed}")
+    heads, depth = chance.choice(((1, 2), (2, 1), (2, 2), (1, 1)))
+    made = _Heads(chance, (1 if is_tiny else chance.choice((1, 2)), chance.randint(1, 3), heads * depth))
+    part = chance.choice(("scores", "context") if is_tiny else ("scores", "context", "all", "all"))
+    left = made.split(made.source(is_tiny=is_tiny), heads, turned=False)
+    if part != "context":
+        right = made.split(made.source(is_tiny=is_tiny), heads, turned=True) if chance.random() < 0.7 else None
+        left = made.multiply(left, right)
+        if not is_tiny and chance.random() < 0.7:
+            left = made.step("Softmax", [left], made.shapes[left], {"axis": -1})
+    if part == "all":
+        left = made.multiply(left, made.split(made.source(is_tiny=False), heads, turned=False))
+    if part != "scores":
+        made.project(made.step("Transpose", [left], made.turned(left, (0, 2, 1, 3)), {"perm": [0, 2, 1, 3]}))
+    registers = [_register(chance, ("weight",), (4,)), None]
+    one, capacity = chance.choice(registers), chance.choice((8, 12, 16, 24, 32))
+    array = {chance.choice("KC"): 2}
+    return _case(f"heads{seed}", made, _machine(chance, array, [one] if one else [], capacity, (1, 2, 3), (20, 50)))
 
 
 def _small_case(name: str, chance: Random, kinds: Sequence[str], counts: tuple[int, int]) -> Case:
@@ -239,6 +263,63 @@ class _Matrices(_Made):
             {"name": f"op{at}", "kind": "MatMul", "inputs": [source, name], "outputs": [f"t{at}"], "attributes": {}}
         )
         self.shapes[f"t{at}"] = (*self.shapes[source][:-1], self.shapes[name][-1])
+
+
+class _Heads(_Matrices):
+    """A builder of an attention with heads over rows of the input `x`."""
+
+    def step(
+        self,
+        kind: str,
+        sources: Sequence[str],
+        made: tuple[int, ...],
+        attributes: Fields,
+        parameters: Sequence[str] = (),
+    ) -> str:
+        """Append an operator, and return its output."""
+        at = len(self.operators)
+        operator = {"name": f"op{at}", "kind": kind, "inputs": [*sources], "outputs": [f"t{at}"]}
+        self.operators.append({**operator, "parameters": [*parameters], "attributes": attributes})
+        self.shapes[f"t{at}"] = made
+        return f"t{at}"
+
+    def source(self, *, is_tiny: bool) -> str:
+        """Return the input, a projection of it, or another input of the same shape."""
+        if is_tiny or self.chance.random() < 0.3:
+            name = "x" if self.chance.random() < 0.5 else f"x{len(self.operators)}"
+            self.shapes.setdefault(name, self.shape)
+            return name
+        self.weights[f"w{len(self.operators)}"] = (self.shape[-1], self.shape[-1])
+        return self.step("MatMul", ["x"], self.shape, {"weight_factor": "right"}, [f"w{len(self.operators)}"])
+
+    def split(self, source: str, heads: int, *, turned: bool) -> str:
+        """Take the columns of a matrix apart into heads; each head may be turned."""
+        batch, rows, columns = self.shapes[source]
+        order = (0, 2, 3, 1) if turned else (0, 2, 1, 3)
+        seen = (batch, rows, heads, columns // heads)
+        return self.step(
+            "Transpose", [source], tuple(seen[at] for at in order), {"perm": [*order], "seen_shapes": [[*seen]]}
+        )
+
+    def turned(self, source: str, order: Sequence[int]) -> tuple[int, ...]:
+        """Return a shape in another order."""
+        return tuple(self.shapes[source][at] for at in order)
+
+    def multiply(self, left: str, right: str | None) -> str:
+        """Append a product, of a new input if there is no right factor."""
+        *batch, rows, columns = self.shapes[left]
+        if right is None:
+            right = f"y{len(self.operators)}"
+            self.shapes[right] = (*batch, columns, self.chance.randint(1, 3))
+        return self.step("MatMul", [left, right], (*batch, rows, self.shapes[right][-1]), {})
+
+    def project(self, source: str) -> None:
+        """Append a product of rows whose heads are put together."""
+        batch, rows, heads, depth = self.shapes[source]
+        weight, width = f"w{len(self.operators)}", self.chance.randint(1, 3)
+        self.weights[weight] = (heads * depth, width)
+        attributes: Fields = {"seen_shapes": [[batch, rows, heads * depth]], "weight_factor": "right"}
+        self.step("MatMul", [source], (batch, rows, width), attributes, [weight])
 
 
 def _fit_together(kind: str, one: tuple[int, ...], other: tuple[int, ...]) -> bool:

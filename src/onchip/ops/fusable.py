@@ -33,7 +33,8 @@ OF_ROWS: Final = frozenset({"Softmax", "LogSoftmax", "LayerNormalization", "RMSN
 _OF_MATRICES: Final = OF_ROWS | {"MatMul"}
 MATRIX_RANKS: Final = (2, 3)
 """Numbers of dimensions of a matrix, possibly with a batch before it."""
-_HEADS_RANK: Final = 4
+HEADS_RANK: Final = 4
+"""Number of dimensions of matrices with heads: batch, heads, rows and columns."""
 
 
 class Layout(Enum):
@@ -60,7 +61,7 @@ def are_matrices(graph: Graph, operators: Sequence[str]) -> bool:
     names = dict.fromkeys(name for one in every for name in (*one.inputs, *one.outputs))
     shapes = [graph.tensor[name].shape or () for name in names]
     kinds = {one.kind for one in every}
-    ranks = MATRIX_RANKS if kinds.isdisjoint(_OF_MATRICES) else (*MATRIX_RANKS, _HEADS_RANK)
+    ranks = MATRIX_RANKS if kinds.isdisjoint(_OF_MATRICES) else (*MATRIX_RANKS, HEADS_RANK)
     return (
         kinds.isdisjoint(_OF_IMAGES)
         and all(len(shape) in ranks for shape in shapes)
@@ -81,7 +82,7 @@ def pixels_of(shape: tuple[int, ...], layout: Layout = Layout.IMAGE) -> tuple[in
     In an image of more than four dimensions, all dimensions before the rows are channels.
     """
     if layout is Layout.MATRIX:
-        return shape[-2], shape[-3] if len(shape) == _HEADS_RANK else 1
+        return shape[-2], shape[-3] if len(shape) == HEADS_RANK else 1
     rows = shape[-2] if len(shape) > ROW_AXES else 1
     return rows, shape[-1] if len(shape) >= ROW_AXES else 1
 
@@ -97,7 +98,7 @@ def pixels_in_tiles(graph: Graph, operators: Sequence[str]) -> tuple[int, int]:
 def ranges_of_pixels(region: Region, layout: Layout = Layout.IMAGE) -> tuple[Range, Range]:
     """Return the row and column ranges of a region of a tensor, (0, 1) for missing dimensions."""
     if layout is Layout.MATRIX:
-        return region[-2], region[-3] if len(region) == _HEADS_RANK else (0, 1)
+        return region[-2], region[-3] if len(region) == HEADS_RANK else (0, 1)
     rows = region[-2] if len(region) > ROW_AXES else (0, 1)
     return rows, region[-1] if len(region) >= ROW_AXES else (0, 1)
 
@@ -105,7 +106,7 @@ def ranges_of_pixels(region: Region, layout: Layout = Layout.IMAGE) -> tuple[Ran
 def region_of_pixels(whole: Region, rows: Range, columns: Range, layout: Layout = Layout.IMAGE) -> Region:
     """Return these rows and columns in all channels of a tensor; `whole` is its region, which may lack both."""
     if layout is Layout.MATRIX:
-        return (whole[0], columns, rows, whole[-1]) if len(whole) == _HEADS_RANK else (*whole[:-2], rows, whole[-1])
+        return (whole[0], columns, rows, whole[-1]) if len(whole) == HEADS_RANK else (*whole[:-2], rows, whole[-1])
     if len(whole) < ROW_AXES:
         return whole
     return (*whole[:-2], rows, columns) if len(whole) > ROW_AXES else (*whole[:-1], columns)

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import OUTPUT, WEIGHT, Layer
-from onchip.ir.operator import Operator
+from onchip.ir.operator import SEEN_SHAPES, Operator
 from onchip.ir.tensor import Role
-from onchip.ir.window import Shape, Window, begins_inside, integer, integers
+from onchip.ir.window import Shape, Window, begins_inside, integer, integers, shapes_as_read
 from onchip.ops.contractions import ELEMENT_BY_ELEMENT
 from onchip.ops.fusable import (
+    HEADS_RANK,
     OF_ROWS,
     SLIDING,
     FeatureMap,
@@ -43,13 +44,12 @@ from onchip.ops.layers_of import (
     works_on_rows,
 )
 from onchip.ops.nests import moved_operators
-from onchip.ops.views import RESIZES, moves_channels, paces_of, slices_of
+from onchip.ops.slicing import Span
+from onchip.ops.views import RESIZES, SAME_ELEMENTS, moves_channels, paces_of, slices_of, spans_in, spans_read
 from onchip.ops.windows import NoLayerError, transposed_convolution
 
 _PIXEL: Final = Window(1, 1, 1, 0)
 _ROWS: Final = 2
-SAME_ELEMENTS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
-"""Kinds that write the elements that they read, in their order."""
 _BEHIND_CHANNELS: Final = 5
 """Index in a Pad's eight numbers (batch, channels, rows and columns, before and then after) of zeros after channels."""
 
@@ -264,7 +264,21 @@ def shape_of(graph: Graph, name: str) -> Shape:
     return graph.tensor[name].shape or ()
 
 
-VIEWS_OF_MATRICES: Final = SAME_ELEMENTS | {"Concat", "Pad", "Slice", "Split"} | RESIZES
+_VIEWS_OF_MATRICES: Final = SAME_ELEMENTS | {"Concat", "Pad", "Slice", "Split", "Transpose"} | RESIZES
+AxesOfMatrix: TypeAlias = tuple[int | None, int | None]
+"""The dimensions of a view along which the rows and the columns of its map lie, each alone and whole, or None."""
+
+
+def _axes_of_matrix(shape: Shape) -> AxesOfMatrix:
+    return len(shape) - 2, 1 if len(shape) == HEADS_RANK else None
+
+
+def _same_axis(span: Span, written: Shape) -> int | None:
+    """Return the dimension of a view of which each position is the position of the span; None without one."""
+    is_same = span.axis is not None and span == Span(written[span.axis], span.axis)
+    return span.axis if is_same else None
+
+
 _IN_THE_WAY: Final = "a layer that reads it cannot be fused through it, or it shows an input as an output"
 
 
@@ -284,6 +298,7 @@ class ShownMaps:
     joined: dict[str, tuple[Sight, ...]] = field(default_factory=dict)
     layout: Layout = field(init=False)
     _views: dict[str, str] = field(default_factory=dict)
+    _axes: dict[str, AxesOfMatrix] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.layout = layout_of(self.graph) if self.are_all_in_tiles else Layout.IMAGE
@@ -316,19 +331,40 @@ class ShownMaps:
         return sight is not None
 
     def _passes_matrix_on(self, operator: Operator) -> bool:
-        """Enter the output of an operator that hands on a matrix unchanged as a view; raises NoLayerError for others.
+        """Enter the output of an operator that turns or reshapes a matrix as a view; raises NoLayerError for others.
 
         Return False if the operator computes something.
         """
-        if operator.kind not in VIEWS_OF_MATRICES:
+        if operator.kind not in _VIEWS_OF_MATRICES:
             return False
         source, written = operator.inputs[0], operator.outputs[0]
-        if len(operator.inputs) > 1 or shape_of(self.graph, source) != shape_of(self.graph, written):
-            raise NoLayerError("it changes the shape of a matrix, or joins or takes apart matrices")
+        spans = spans_read(operator, shape_of(self.graph, source), shape_of(self.graph, written))
+        if len(operator.inputs) > 1 or len(operator.outputs) > 1 or spans is None:
+            raise NoLayerError("it joins or takes apart matrices")
         if operator.name in self.apart:
             raise NoLayerError(_IN_THE_WAY)
-        self._show(written, self.seen[source], operator.name)
+        sight, self._axes[written] = self._turned(source, spans, shape_of(self.graph, written))
+        self._show(written, sight, operator.name)
         return True
+
+    def read_as(self, name: str, shape: Shape) -> Sight:
+        """Return the view of a matrix in another shape."""
+        return self._turned(name, spans_in(shape_of(self.graph, name), shape), shape)[0]
+
+    def _turned(self, source: str, spans: Sequence[Span], written: Shape) -> tuple[Sight, AxesOfMatrix]:
+        """Return the view of a tensor whose dimensions have these spans in the view, and the axes of its map there.
+
+        Rows of the view see the map's rows only where these lie along the rows of the view; otherwise they see all.
+        """
+        whole = self.seen[source].whole
+        axes = self._axes.get(source) or _axes_of_matrix(shape_of(self.graph, source))
+        found = [None if axis is None else _same_axis(spans[axis], written) for axis in axes]
+        rows, columns = (
+            _PIXEL if lies == place and place is not None else all_of(pixels)
+            for lies, place, pixels in zip(found, _axes_of_matrix(written), (whole.rows, whole.columns), strict=True)
+        )
+        size = prod(written) // prod(pixels_of(written, self.layout)), *pixels_of(written, self.layout)
+        return Sight(whole, size, rows, columns), (found[0], found[1])
 
     def map(self, name: str) -> FeatureMap:
         """Return a tensor as a separate feature map; raises NoLayerError if it does not have the shape of a map."""
@@ -551,9 +587,15 @@ class FusableReading:
         It is a product with a matrix of weights, or with another matrix, of which it reads all rows, or an operator
         element by element on matrices of one shape.
         """
-        sights = [self.shown.seen[name] for name in operator.inputs]
+        shapes = shapes_as_read(operator, [shape_of(self.graph, name) for name in operator.inputs])
+        sights = [
+            self.shown.seen[name] if shape == shape_of(self.graph, name) else self.shown.read_as(name, shape)
+            for name, shape in zip(operator.inputs, shapes, strict=False)
+        ]
         reads = [one.read(one.rows, one.columns) for one in sights]
         if operator.kind in ELEMENT_BY_ELEMENT:
+            if SEEN_SHAPES in operator.attributes:
+                raise NoLayerError("it reads a matrix in another shape")
             if any(sight.size[1:] != Sight.of(output).size[1:] for sight in sights):
                 raise NoLayerError("it reads matrices of other rows than it writes")
             if len(sights) > 1 and prod(sights[0].size) != prod(sights[1].size):

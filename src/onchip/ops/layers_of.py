@@ -12,11 +12,11 @@ from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
-from onchip.ir.operator import RIGHT, SEEN_SHAPES, WEIGHT_FACTOR, Operator
+from onchip.ir.operator import RIGHT, SEEN_SHAPES, VIEWS, WEIGHT_FACTOR, Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.tensor import Tensor, size_in_bytes
 from onchip.ir.tile import whole_region
-from onchip.ir.window import Shape, shapes_computed, stated_factors
+from onchip.ir.window import Shape, shapes_as_read, shapes_computed, stated_factors
 from onchip.ops.contractions import ATTENTION, MATRIX_KINDS, attention, nests_of, present_keys
 from onchip.ops.entries import ENTRIES
 from onchip.ops.fusable import OF_ROWS
@@ -290,9 +290,12 @@ def largest_first(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
 def multiplies_rows(graph: Graph, operator: Operator) -> bool:
     """Return True if each row of the output is a row of the only input times one matrix of weights.
 
-    Square matrices may stand in the other order, unless the operator states that its weights are the right factor.
+    Square matrices may stand in the other order, unless the operator states that its weights are the right factor. The
+    input may be read in another shape.
     """
-    if operator.kind not in MATRIX_KINDS or len(operator.inputs) != 1 or SEEN_SHAPES in operator.attributes:
+    if operator.kind not in MATRIX_KINDS or len(operator.inputs) != 1:
+        return False
+    if not (VIEWS - {SEEN_SHAPES}).isdisjoint(operator.attributes):
         return False
     try:
         operands = nest_operands(graph, operator)
@@ -302,6 +305,7 @@ def multiplies_rows(graph: Graph, operator: Operator) -> bool:
         return False
     names = operands.input, operands.weight, operator.outputs[0]
     source, weight, written = (graph.tensor[name].shape or () for name in names)
+    (source,) = shapes_as_read(operator, [source])[:1]
     others = [prod(graph.tensor[name].shape or ()) for name in operator.parameters if name != operands.weight]
     if len(weight) != 2 or min(weight) < 2 or any(size not in (1, written[-1]) for size in others):
         return False
@@ -315,7 +319,7 @@ def multiplies_rows(graph: Graph, operator: Operator) -> bool:
 
 def multiplies_matrices(graph: Graph, operator: Operator) -> bool:
     """Return True if the operator multiplies its two inputs, matrices with the same batch and heads, if any."""
-    if operator.kind != "MatMul" or operator.parameters or SEEN_SHAPES in operator.attributes:
+    if operator.kind != "MatMul" or operator.parameters or not VIEWS.isdisjoint(operator.attributes):
         return False
     if len(set(operator.inputs)) != 2 or stated_factors(operator):
         return False

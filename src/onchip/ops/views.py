@@ -8,10 +8,20 @@ from itertools import accumulate
 from typing import Final, TypeAlias
 
 from onchip.ir.graph import Graph
-from onchip.ir.operator import NOTHING_STATED, SEEN_ORDERS, SEEN_PARTS, VIEWS, WRITTEN_ORDERS, Operator
+from onchip.ir.operator import (
+    NOTHING_STATED,
+    SEEN_ORDERS,
+    SEEN_PARAMETER_SHAPES,
+    SEEN_PARTS,
+    SEEN_SHAPES,
+    VIEWS,
+    WRITTEN_ORDERS,
+    Operator,
+)
 from onchip.ir.tensor import Role
 from onchip.ir.tile import JoinedPart, Range, Region
 from onchip.ir.window import Shape, integer, integers, shapes_as_read
+from onchip.ops.slicing import Span, spans_as_stored
 
 RESIZES: Final = frozenset({"Resize", "Upsample"})
 _IMAGE_RANK: Final = 4
@@ -101,6 +111,46 @@ def _sliced(operator: Operator, source: Shape, written: Shape) -> tuple[Pace, ..
         paces[axis] = Pace(min(max(start + size if start < 0 else start, 0), size), step)
     lasts = (pace.first + (count - 1) * pace.step for pace, count in zip(paces, written, strict=True))
     return tuple(paces) if all(last < size for last, size in zip(lasts, source, strict=True)) else None
+
+
+SAME_ELEMENTS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
+"""Kinds that write the elements that they read, in their order."""
+
+
+def spans_read(operator: Operator, source: Shape, written: Shape) -> tuple[Span, ...] | None:
+    """Return the span of each dimension of the input that ranges of the output's dimensions (the axes) need.
+
+    All is needed of a dimension, other than the last, that is no dimension of the output. Returns None unless the
+    operator is a Transpose, or hands on its input in its shape.
+    """
+    if not (VIEWS - {SEEN_SHAPES, SEEN_PARAMETER_SHAPES}).isdisjoint(operator.attributes):
+        return None
+    if operator.kind in SAME_ELEMENTS and source == written:
+        return spans_in(source, written)
+    if operator.kind != "Transpose":
+        return None
+    (seen,) = shapes_as_read(operator, [source])[:1]
+    order = integers(operator, "perm", tuple(range(len(seen)))[::-1])
+    if sorted(order) != list(range(len(seen))) or tuple(seen[at] for at in order) != written:
+        return None
+    return _in_whole_dimensions(spans_as_stored([Span(size, order.index(at)) for at, size in enumerate(seen)], source))
+
+
+def spans_in(stored: Shape, seen: Shape) -> tuple[Span, ...]:
+    """Return the spans, as `spans_read` does, of a tensor that is read in another shape."""
+    return _in_whole_dimensions(spans_as_stored([Span(size, axis) for axis, size in enumerate(seen)], stored))
+
+
+def _in_whole_dimensions(spans: Sequence[Span]) -> tuple[Span, ...]:
+    *outer, last = spans
+    return (*(one if one == Span(one.size, one.axis) else Span(one.size) for one in outer), last)
+
+
+def region_read(spans: Sequence[Span], written: Shape, region: Region) -> Region:
+    """Return the region of an input that a region of the output needs."""
+    return tuple(
+        (0, span.size) if span.axis is None else span.range(*region[span.axis], written[span.axis]) for span in spans
+    )
 
 
 JoinedMaps: TypeAlias = Mapping[str, tuple[JoinedPart, ...]]

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 
 from onchip.ir.graph import Graph
 from onchip.ir.layer import INPUT, Axis, Layer
-from onchip.ir.operator import Operator
+from onchip.ir.operator import SEEN_SHAPES, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Shape, integers
 from onchip.ops.fusable import MATRIX_RANKS, Layout, pixels_of
-from onchip.ops.fusable_reading import SAME_ELEMENTS
 from onchip.ops.layers_of import WITHOUT_NEST, multiplies_matrices, multiplies_rows, works_on_rows
 from onchip.ops.nests import LOOKUPS
-from onchip.ops.views import RESIZES, Pace, moves_channels, paces_of
+from onchip.ops.views import RESIZES, SAME_ELEMENTS, Pace, moves_channels, paces_of, spans_read
 
 VIEWS: Final = SAME_ELEMENTS | {"Slice", "Pad"} | RESIZES
 """Kinds without a loop nest that may lie inside a tiled stack, which computes only the pixels seen of them."""
@@ -38,6 +37,16 @@ _OF_ALL_ELEMENTS: Final = (VIEWS | JOINS) - {"Slice", "Pad"}
 _MAP_RANK: Final = 4
 _CHANNELS: Final = 2
 """Number of leading dimensions that are never cut: batch and channels."""
+
+
+def is_view(graph: Graph, operator: Operator) -> bool:
+    """Return True if the operator may lie inside a tiled stack as a view: also a Transpose, between matrices."""
+    if operator.kind in VIEWS | JOINS:
+        return True
+    if operator.kind != "Transpose" or len(operator.inputs) != 1 or operator.parameters:
+        return False
+    source, written = (graph.tensor[name].shape or () for name in (operator.inputs[0], operator.outputs[0]))
+    return spans_read(operator, source, written) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +155,8 @@ def runs_whole(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bo
         return False
     if operator.kind in SAME_ELEMENTS:
         return any(graph.tensor[name].shape not in (None, written) for name in operator.inputs[:1])
-    is_view = operator.kind in VIEWS | JOINS
-    return runs_alone(graph, operator, nests) or (not is_view and set(pixels_cut(graph, operator)) <= {(1, 1), None})
+    is_one_pixel = set(pixels_cut(graph, operator)) <= {(1, 1), None}
+    return runs_alone(graph, operator, nests) or (is_one_pixel and not is_view(graph, operator))
 
 
 def pixels_cut(graph: Graph, operator: Operator) -> tuple[tuple[int, int], tuple[int, int] | None]:
@@ -173,7 +182,8 @@ def runs_alone(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bo
     if written is None or len(operator.outputs) > 1 or operator.kind in VIEWS:
         return False
     is_layer = operator.kind in JOINS or bool(nests) or operator.kind not in WITHOUT_NEST
-    is_layer = is_layer or works_on_rows(graph, operator) or moves_channels(graph, operator)
+    is_layer = is_layer or works_on_rows(graph, operator)
+    is_layer = is_layer or moves_channels(graph, operator) or is_view(graph, operator)
     return len(written) not in (*MATRIX_RANKS, _MAP_RANK) or not is_layer
 
 
@@ -189,7 +199,8 @@ def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: s
     else:
         alike = all(layer.is_element_by_element for layer in nests) and _are_alike(tensor, output)
     is_left = name == operator.inputs[0] and multiplies_matrices(graph, operator)
-    if alike or is_left or multiplies_rows(graph, operator):
+    is_of_rows = multiplies_rows(graph, operator) and SEEN_SHAPES not in operator.attributes
+    if alike or is_left or is_of_rows:
         pixels, heads = pixels_cut(graph, operator)
         return Reach(1, 1, pixels[0]), Reach(1, 1, max(pixels[1], heads[1] if heads else 1))
     if len(nests) != 1 or len(operator.inputs) != 1:

@@ -19,10 +19,9 @@ from typing import Final
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Memory, Operand
 from onchip.bounds.layer.needed import (
-    JOINS,
-    VIEWS,
     NeededPixels,
     is_read,
+    is_view,
     pixels_cut,
     reach_of,
     runs_alone,
@@ -174,7 +173,7 @@ class CrowdedNetwork:
                     weight,
                     is_whole=runs_whole(self.graph, operator, nests),
                     is_lone=runs_alone(self.graph, operator, nests),
-                    ends_tiles=operator.kind not in VIEWS,
+                    ends_tiles=not is_view(self.graph, operator) or moves_channels(self.graph, operator),
                     leaves=any(one.role is Role.OUTPUT for one in outputs),
                     computes=self._computes(operator),
                 )
@@ -194,7 +193,7 @@ class CrowdedNetwork:
 
     def _computes(self, operator: Operator) -> int:
         """Return the maximum number of Computes of an operator in one tile: a view has one per layer that sees it."""
-        if operator.kind not in VIEWS | JOINS:
+        if not is_view(self.graph, operator):
             return 1
         readers = [(one, one.inputs.count(name)) for name in operator.outputs for one in self.graph.readers[name]]
         return max(sum(times * self._computes(one) for one, times in readers), 1)

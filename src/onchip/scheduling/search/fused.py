@@ -11,7 +11,7 @@ from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
-from onchip.bounds.layer.needed import JOINS, VIEWS
+from onchip.bounds.layer.needed import JOINS, VIEWS, is_view
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -132,6 +132,8 @@ class FusionSearch:
 
     def _is_view_inside(self, operator: Operator) -> bool:
         """Return True if the operator is a view through which groups may see: not one that reshapes a matrix."""
+        if operator.kind == "Transpose":
+            return is_view(self.network, operator)
         if operator.kind not in VIEWS:
             return False
         shapes = {self.network.tensor[name].shape or () for name in (*operator.inputs[:1], *operator.outputs)}

@@ -33,7 +33,7 @@ from onchip.ops.fusable import (
     ranges_of_pixels,
     region_of_pixels,
 )
-from onchip.ops.views import JoinedMaps, paces_of, seen_region
+from onchip.ops.views import JoinedMaps, paces_of, region_read, seen_region, spans_read
 from onchip.transform.slices.bands import band_of_tensor, place_of, tile_of
 
 _RUN_IN_PARTS: frozenset[str] = frozenset({"ConvTranspose"})
@@ -427,8 +427,9 @@ def _wanted(operator: Operator, source: Tensor, written: Tensor, region: Region)
     paces = paces_of(operator, shape, after)
     if paces is not None:
         return seen_region(paces, region, shape)
-    if shape == after:
-        return region
+    spans = spans_read(operator, shape, after)
+    if spans is not None:
+        return region_read(spans, after, region)
     if operator.kind == "Concat":
         return region_of_pixels(whole_region(shape), *ranges_of_pixels(region))
     if region != whole_region(after):

@@ -14,7 +14,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Range, Region, whole_region
-from onchip.ir.window import Window
+from onchip.ir.window import Window, shapes_as_read
 from onchip.ops.contractions import ELEMENT_BY_ELEMENT
 from onchip.ops.fusable import (
     AxisName,
@@ -31,8 +31,8 @@ from onchip.ops.fusable import (
     ranges_of_pixels,
     region_of_pixels,
 )
-from onchip.ops.layers_of import largest_first
-from onchip.ops.views import paces_of, seen_region
+from onchip.ops.layers_of import largest_first, multiplies_matrices
+from onchip.ops.views import paces_of, region_read, seen_region, spans_in
 from onchip.transform.groups.bands import (
     EmittedParts,
     JoinedBands,
@@ -147,6 +147,9 @@ class StackInTiles:
             if name == read.source:
                 found += views.bands[name].within(place, *seen)
                 continue
+            if layer.output.layout is Layout.MATRIX:
+                found += views.view(name, _region_of_matrix(graph, operator, name, computed))
+                continue
             others = computed if is_at_pixels else self._seen_of_view(name, (read, down, across), computed, views)
             region = self._region(name, read, (seen, others), views)
             found += views.view(name, region)
@@ -183,6 +186,21 @@ class StackInTiles:
         places, shift = (place.row, place.column), shift_of_view(graph, name, views.bands)
         rows, columns = (_in_view(*each) for each in zip((down, across), places, shift, sizes, strict=True))
         return rows, columns
+
+
+def _region_of_matrix(graph: Graph, operator: Operator, name: str, computed: tuple[Range, Range]) -> Region:
+    """Return the region of a view that an operator reads for some rows and columns of its output.
+
+    It has the same rows, or all rows of the right factor of a product, and the same columns.
+    """
+    stored = graph.tensor[name].shape or ()
+    at = operator.inputs.index(name)
+    shape = shapes_as_read(operator, [graph.tensor[each].shape or () for each in operator.inputs])[at]
+    rows, columns = computed
+    if at == 1 and multiplies_matrices(graph, operator):
+        rows = (0, shape[-2])
+    region = region_of_pixels(whole_region(shape), rows, columns, Layout.MATRIX)
+    return region if shape == stored else region_read(spans_in(stored, shape), shape, region)
 
 
 def _positions(window: Window, computed: Range, size: int) -> Range:

@@ -11,10 +11,10 @@ from typing import Final
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
-from onchip.ir.operator import Operator
+from onchip.ir.operator import SEEN_SHAPES, VIEWS, Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.tile import Range, Region, whole_region
-from onchip.ir.window import integer, integers, product_of, shapes_computed, stated_factors
+from onchip.ir.window import integer, integers, product_of, shapes_as_read, shapes_computed, stated_factors
 from onchip.verify.schedule.windows import (
     CONVOLUTIONS,
     ELEMENTWISE,
@@ -279,11 +279,14 @@ def multiplies_rows(operator: Operator, shapes: Mapping[str, Shape]) -> bool:
     """Return True if each row of the output is a row of the only input times a matrix, which is a parameter.
 
     Further parameters have one element for each column, or one element in all. Where the shapes fit a product in the
-    other order, too, the operator has to state that its weight is the right factor.
+    other order, too, the operator has to state that its weight is the right factor. The input may be read in another
+    shape, but whole and in its order.
     """
     if operator.kind not in ROWS_TIMES_MATRIX or len(operator.inputs) != 1 or operator.attributes.get("transA"):
         return False
-    source, written = shapes[operator.inputs[0]], shapes[operator.outputs[0]]
+    if (VIEWS - {SEEN_SHAPES}) & operator.attributes.keys():
+        return False
+    (source,), written = shapes_as_read(operator, [shapes[operator.inputs[0]]])[:1], shapes[operator.outputs[0]]
     matrices = [shape for name in operator.parameters if len(shape := shapes[name]) == 2 and min(shape) > 1]
     others = [prod(shapes[name]) for name in operator.parameters if shapes[name] not in matrices]
     has_rows = len(source) == len(written) in (2, 3, 4) and source[:-1] == written[:-1]
@@ -301,7 +304,7 @@ def multiplies_matrices(operator: Operator, shapes: Mapping[str, Shape]) -> bool
     """Return True if the output is the product of both inputs, in this order, head by head."""
     if operator.kind != "MatMul" or operator.parameters or stated_factors(operator):
         return False
-    if len(operator.inputs) != 2 or operator.inputs[0] == operator.inputs[1]:
+    if VIEWS & operator.attributes.keys() or len(operator.inputs) != 2 or operator.inputs[0] == operator.inputs[1]:
         return False
     left, right, written = (shapes[name] for name in (*operator.inputs, operator.outputs[0]))
     if not len(left) == len(right) == len(written) in (2, 3, 4):

@@ -16,10 +16,10 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import NOTHING_STATED, Operator
 from onchip.ir.tensor import Role, Tensor, size_in_bytes
 from onchip.ir.tile import Range, Region, SumPart, whole_region
-from onchip.ir.window import integer, integers
+from onchip.ir.window import integer, integers, shapes_as_read
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.nests import NestDerivation, multiplies_matrices, multiplies_rows, rows_multiplied
-from onchip.verify.schedule.windows import CONVOLUTIONS, GLOBAL_POOLS, POOLS, ROW_BY_ROW, Needs, seen
+from onchip.verify.schedule.windows import CONVOLUTIONS, GLOBAL_POOLS, POOLS, ROW_BY_ROW, Needs, as_stored, seen
 
 
 def cover(wanted: Region, boxes: Sequence[Region]) -> bool:
@@ -470,7 +470,9 @@ class _Original:
         output = self.shapes[operator.outputs[0]]
         is_product = multiplies_rows(operator, self.shapes) or multiplies_matrices(operator, self.shapes)
         if is_product and region != whole_region(output):
-            return rows_multiplied(inputs, output, region)
+            read = shapes_as_read(operator, inputs)[: len(inputs)]
+            regions = rows_multiplied(read, output, region)
+            return tuple(as_stored(*each) for each in zip(regions, read, inputs, strict=True))
         weights = [shape for name in operator.parameters if len(shape := self.shapes[name]) == len(output)]
         return seen(operator, inputs, weights[0] if weights else None, output, region)
 

@@ -8,9 +8,9 @@ from functools import lru_cache
 from math import prod
 from typing import Final, TypeAlias
 
-from onchip.ir.operator import SEEN_SHAPES, Operator
+from onchip.ir.operator import SEEN_PARAMETER_SHAPES, SEEN_SHAPES, VIEWS, Operator
 from onchip.ir.tile import Range, Region, whole_region
-from onchip.ir.window import integer, integers
+from onchip.ir.window import integer, integers, shapes_as_read
 
 Shape: TypeAlias = tuple[int, ...]
 Needs: TypeAlias = tuple[Region | None, ...]
@@ -74,8 +74,10 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return (_reordered(operator, first, output, region),)
         case "Concat":
             return _joined(operator, inputs, output, region)
+        case "Transpose" if len(inputs) == 1:
+            return (as_stored(_turned(operator, first, output, region), _shape_seen(operator, first), first),)
         case kind if kind in _RESHAPES:
-            return _beside(inputs, _reshaped(first, output, region))
+            return _beside(inputs, as_stored(region, output, first))
     raise LookupError(operator.kind)
 
 
@@ -284,12 +286,66 @@ def _padded(operator: Operator, source: Shape, output: Shape, region: Region) ->
     return _stored(tuple(ranges))
 
 
-def _reshaped(source: Shape, output: Shape, region: Region) -> Region:
-    """Return the region of a reshape that only adds or removes axes of one element. Raises LookupError for others."""
-    if [size for size in source if size > 1] != [size for size in output if size > 1]:
+def _shape_seen(operator: Operator, stored: Shape) -> Shape:
+    """Return the shape in which the operator reads its only input. Raises LookupError for parts and other orders."""
+    if (VIEWS - {SEEN_SHAPES, SEEN_PARAMETER_SHAPES}) & operator.attributes.keys():
+        raise LookupError("view")
+    return shapes_as_read(operator, [stored])[0]
+
+
+def _turned(operator: Operator, stored: Shape, output: Shape, region: Region) -> Region:
+    """Dimension i of the output is dimension perm[i] of what is read."""
+    source = _shape_seen(operator, stored)
+    order = integers(operator, "perm", tuple(range(len(source)))[::-1])
+    if sorted(order) != list(range(len(source))) or tuple(source[at] for at in order) != output:
+        raise LookupError("perm")
+    return tuple(region[order.index(at)] for at in range(len(source)))
+
+
+def as_stored(region: Region, shape: Shape, stored: Shape) -> Region:
+    """Return the smallest region of a tensor around a region of the same elements in another shape.
+
+    Both shapes are divided into the shortest runs of dimensions with equally many elements. In each run, the elements
+    from the first to the last of the region count. Raises LookupError for shapes of different sizes.
+    """
+    if prod(shape) != prod(stored) or 0 in shape:
         raise LookupError("shape")
-    ranges = iter(each for each, size in zip(region, output, strict=True) if size > 1)
-    return tuple(next(ranges) if size > 1 else (0, 1) for size in source)
+    found: list[Range] = []
+    ours, theirs = 0, 0
+    while theirs < len(stored):
+        seen, run = [ours] if ours < len(shape) else [], [theirs]
+        while prod(shape[at] for at in seen) != prod(stored[at] for at in run):
+            if prod(shape[at] for at in seen) < prod(stored[at] for at in run):
+                seen.append(seen[-1] + 1 if seen else ours)
+            else:
+                run.append(run[-1] + 1)
+        ours, theirs = (seen[-1] + 1 if seen else ours), run[-1] + 1
+        sizes = [stored[at] for at in run]
+        first, last = (_position([shape[at] for at in seen], [region[at][end] - end for at in seen]) for end in (0, 1))
+        found += _around(_place(first, sizes), _place(last, sizes), sizes)
+    return tuple(found)
+
+
+def _position(sizes: Sequence[int], place: Sequence[int]) -> int:
+    position = 0
+    for size, at in zip(sizes, place, strict=True):
+        position = position * size + at
+    return position
+
+
+def _place(position: int, sizes: Sequence[int]) -> list[int]:
+    place = []
+    for size in reversed(sizes):
+        position, at = divmod(position, size)
+        place.append(at)
+    return place[::-1]
+
+
+def _around(first: Sequence[int], last: Sequence[int], sizes: Sequence[int]) -> list[Range]:
+    """Return the smallest box around all elements from the first to the last one, in row-major order."""
+    alike = next((at for at, (start, stop) in enumerate(zip(first, last, strict=True)) if start != stop), len(sizes))
+    box = [(start, stop + 1) for start, stop in zip(first, last, strict=True)]
+    return [*box[: alike + 1], *((0, size) for size in sizes[alike + 1 :])]
 
 
 def _stored(region: Region) -> Region | None:
