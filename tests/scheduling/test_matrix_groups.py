@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -28,7 +30,7 @@ from onchip.verify.schedule.nests import multiplies_rows as verifier_finds_rows
 from oracles.every_schedule import EverySchedule
 from oracles.packing import TooLargeError
 from oracles.schedule import Work
-from support.random_schedules import heads_case, matrix_case
+from support.random_schedules import Case, heads_case, matrix_case
 from support.scheduled_stacks import all_whole
 from support.series import series
 from support.small_schedules import chip
@@ -114,8 +116,9 @@ def test_tiles_of_heads_are_what_the_verifier_derives(seed: int) -> None:
 
 @pytest.mark.parametrize("objective", ["traffic", "energy"])
 @pytest.mark.parametrize("seed", series(range(120), 4))
-def test_no_schedule_of_matrices_is_below_the_bound(seed: int, objective: str) -> None:
-    case = matrix_case(seed)
+@pytest.mark.parametrize("made", [matrix_case, partial(heads_case, is_tiny=True)], ids=["matrices", "heads"])
+def test_no_schedule_of_matrices_is_below_the_bound(made: Callable[[int], Case], seed: int, objective: str) -> None:
+    case = made(seed)
     precision = Precision(8, None).on(case.machine)
     try:
         best = EverySchedule(case.network, case.machine, precision).best(objective, Work(5_000))

@@ -30,7 +30,8 @@ SLIDING: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "MaxPool", "Av
 _OF_IMAGES: Final = SLIDING | {"ConvTranspose", "GlobalMaxPool", "GlobalAveragePool", "Resize", "Upsample"}
 OF_ROWS: Final = frozenset({"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"})
 """Kinds without a loop nest that compute each row of a matrix from that row, if their axis is the last."""
-_OF_MATRICES: Final = OF_ROWS | {"MatMul"}
+OF_MATRICES: Final = OF_ROWS | {"MatMul"}
+"""Kinds beside which tensors of four dimensions are matrices with heads."""
 MATRIX_RANKS: Final = (2, 3)
 """Numbers of dimensions of a matrix, possibly with a batch before it."""
 HEADS_RANK: Final = 4
@@ -61,7 +62,7 @@ def are_matrices(graph: Graph, operators: Sequence[str]) -> bool:
     names = dict.fromkeys(name for one in every for name in (*one.inputs, *one.outputs))
     shapes = [graph.tensor[name].shape or () for name in names]
     kinds = {one.kind for one in every}
-    ranks = MATRIX_RANKS if kinds.isdisjoint(_OF_MATRICES) else (*MATRIX_RANKS, HEADS_RANK)
+    ranks = MATRIX_RANKS if kinds.isdisjoint(OF_MATRICES) else (*MATRIX_RANKS, HEADS_RANK)
     return (
         kinds.isdisjoint(_OF_IMAGES)
         and all(len(shape) in ranks for shape in shapes)

@@ -22,7 +22,7 @@ from onchip.ir.layer import INPUT, Axis, Layer
 from onchip.ir.operator import SEEN_SHAPES, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Shape, integers
-from onchip.ops.fusable import MATRIX_RANKS, Layout, pixels_of
+from onchip.ops.fusable import HEADS_RANK, MATRIX_RANKS, OF_MATRICES, Layout, pixels_of
 from onchip.ops.layers_of import WITHOUT_NEST, multiplies_matrices, multiplies_rows, works_on_rows
 from onchip.ops.nests import LOOKUPS
 from onchip.ops.views import RESIZES, SAME_ELEMENTS, Pace, moves_channels, paces_of, spans_read
@@ -46,7 +46,26 @@ def is_view(graph: Graph, operator: Operator) -> bool:
     if operator.kind != "Transpose" or len(operator.inputs) != 1 or operator.parameters:
         return False
     source, written = (graph.tensor[name].shape or () for name in (operator.inputs[0], operator.outputs[0]))
-    return spans_read(operator, source, written) is not None
+    are_matrices = max(len(source), len(written)) <= max(MATRIX_RANKS) or _has_heads(graph)
+    return are_matrices and spans_read(operator, source, written) is not None
+
+
+def _has_heads(graph: Graph) -> bool:
+    """Return True if tiles may cut tensors of four dimensions as matrices with heads.
+
+    Then a product, a normalisation of rows or, beside one of these, a Transpose has such tensors.
+    """
+    kinds = [one.kind for one in graph.operators if _is_of_heads(graph, one)]
+    return any(kind != "Transpose" for kind in kinds) or (
+        bool(kinds) and any(one.kind in OF_MATRICES for one in graph.operators)
+    )
+
+
+def _is_of_heads(graph: Graph, operator: Operator) -> bool:
+    ranks = [len(graph.tensor[name].shape or ()) for name in (*operator.inputs, *operator.outputs)]
+    return max(ranks, default=0) == HEADS_RANK and (
+        operator.kind in ("MatMul", "Transpose") or works_on_rows(graph, operator)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +187,7 @@ def pixels_cut(graph: Graph, operator: Operator) -> tuple[tuple[int, int], tuple
     shape = graph.tensor[operator.outputs[0]].shape or ()
     if len(shape) in MATRIX_RANKS:
         return pixels_of(shape, Layout.MATRIX), None
-    has_heads = len(shape) == _MAP_RANK and any(
-        (one.kind == "MatMul" or works_on_rows(graph, one))
-        and len(graph.tensor[one.outputs[0]].shape or ()) == _MAP_RANK
-        for one in graph.operators
-    )
+    has_heads = len(shape) == HEADS_RANK and _has_heads(graph)
     return pixels_of(shape), pixels_of(shape, Layout.MATRIX) if has_heads else None
 
 

@@ -451,6 +451,7 @@ class _Original:
     ) -> None:
         self.operator = operator
         self.runs_whole = stack.tiling is None
+        self.is_of_matrices = are_matrices(network, stack)
         self.ends_its_stack = operator.name == stack.operators[-1]
         self.tiles_of_stack = tiles_of_stack
         self.shapes = {name: network.tensor[name].shape or () for name in (*operator.reads, *operator.outputs)}
@@ -466,6 +467,8 @@ class _Original:
         Raises LookupError if they are unknown.
         """
         operator = self.operator
+        if operator.kind == "Transpose" and not self.is_of_matrices:
+            return tuple(self.whole[name] for name in operator.inputs)
         inputs = [self.shapes[name] for name in operator.inputs]
         output = self.shapes[operator.outputs[0]]
         is_product = multiplies_rows(operator, self.shapes) or multiplies_matrices(operator, self.shapes)
