@@ -76,7 +76,7 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return _joined(operator, inputs, output, region)
         case "Transpose" if len(inputs) == 1:
             return (as_stored(_turned(operator, first, output, region), _shape_seen(operator, first), first),)
-        case kind if kind in _RESHAPES:
+        case kind if kind in _RESHAPES and _beside_ones(first) == _beside_ones(output):
             return _beside(inputs, as_stored(region, output, first))
     raise LookupError(operator.kind)
 
@@ -284,6 +284,10 @@ def _padded(operator: Operator, source: Shape, output: Shape, region: Region) ->
         for (start, stop), before, size in zip(region, pads[:rank], source, strict=True)
     ]
     return _stored(tuple(ranges))
+
+
+def _beside_ones(shape: Shape) -> list[int]:
+    return [size for size in shape if size > 1]
 
 
 def _shape_seen(operator: Operator, stored: Shape) -> Shape:
