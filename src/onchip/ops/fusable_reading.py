@@ -340,7 +340,7 @@ class ShownMaps:
         source, written = operator.inputs[0], operator.outputs[0]
         spans = spans_read(operator, shape_of(self.graph, source), shape_of(self.graph, written))
         if len(operator.inputs) > 1 or len(operator.outputs) > 1 or spans is None:
-            raise NoLayerError("it joins or takes apart matrices")
+            raise NoLayerError("it changes the shape of a matrix, or joins or takes apart matrices")
         if operator.name in self.apart:
             raise NoLayerError(_IN_THE_WAY)
         sight, self._axes[written] = self._turned(source, spans, shape_of(self.graph, written))
