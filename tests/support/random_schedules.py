@@ -113,6 +113,8 @@ def heads_case(seed: int, *, is_tiny: bool = False) -> Case:
     if part != "context":
         right = made.split(made.source(is_tiny=is_tiny), heads, turned=True) if chance.random() < 0.7 else None
         left = made.multiply(left, right)
+        if chance.random() < 0.5:
+            left = made.masked(left)
         if not is_tiny and chance.random() < 0.7:
             left = made.step("Softmax", [left], made.shapes[left], {"axis": -1})
     if part == "all":
@@ -312,6 +314,17 @@ class _Heads(_Matrices):
             right = f"y{len(self.operators)}"
             self.shapes[right] = (*batch, columns, self.chance.randint(1, 3))
         return self.step("MatMul", [left, right], (*batch, rows, self.shapes[right][-1]), {})
+
+    def masked(self, source: str) -> str:
+        """Append a sum with a new input, or a parameter, that has all or one of each dimension."""
+        shape = tuple(self.chance.choice((1, size)) for size in self.shapes[source])[self.chance.choice((0, 0, 1, 2)) :]
+        at = len(self.operators)
+        if self.chance.random() < 0.3:
+            self.weights[f"w{at}"] = shape
+            return self.step("Add", [source], self.shapes[source], {}, [f"w{at}"])
+        self.shapes[f"m{at}"] = shape
+        sources = [source, f"m{at}"] if self.chance.random() < 0.7 else [f"m{at}", source]
+        return self.step("Add", sources, self.shapes[source], {})
 
     def project(self, source: str) -> None:
         """Append a product of rows whose heads are put together."""

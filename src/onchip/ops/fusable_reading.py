@@ -44,7 +44,7 @@ from onchip.ops.layers_of import (
     works_on_rows,
 )
 from onchip.ops.nests import moved_operators
-from onchip.ops.slicing import Span
+from onchip.ops.slicing import Span, along, spread
 from onchip.ops.views import RESIZES, SAME_ELEMENTS, moves_channels, paces_of, slices_of, spans_in, spans_read
 from onchip.ops.windows import NoLayerError, transposed_convolution
 
@@ -587,28 +587,56 @@ class FusableReading:
         It is a product with a matrix of weights, or with another matrix, of which it reads all rows, or an operator
         element by element on matrices of one shape.
         """
+        if operator.kind in ELEMENT_BY_ELEMENT:
+            return self._broadcast(operator, layer, output)
         shapes = shapes_as_read(operator, [shape_of(self.graph, name) for name in operator.inputs])
         sights = [
             self.shown.seen[name] if shape == shape_of(self.graph, name) else self.shown.read_as(name, shape)
             for name, shape in zip(operator.inputs, shapes, strict=False)
         ]
         reads = [one.read(one.rows, one.columns) for one in sights]
-        if operator.kind in ELEMENT_BY_ELEMENT:
-            if SEEN_SHAPES in operator.attributes:
-                raise NoLayerError("it reads a matrix in another shape")
-            if any(sight.size[1:] != Sight.of(output).size[1:] for sight in sights):
-                raise NoLayerError("it reads matrices of other rows than it writes")
-            if len(sights) > 1 and prod(sights[0].size) != prod(sights[1].size):
-                raise NoLayerError("it reads matrices of different shapes")
-        elif multiplies_matrices(self.graph, operator):
+        if multiplies_matrices(self.graph, operator):
             reads[1] = replace(reads[1], rows=all_of(sights[1].whole.rows))
         elif not multiplies_rows(self.graph, operator):
             raise NoLayerError("it is no product of rows")
-        if operator.kind not in ELEMENT_BY_ELEMENT or not layer.has_weight or len(sights) == 1:
-            rest = layer.macs // (layer.k * layer.c * output.rows * output.columns)
-            n, g = (1, rest) if layer.k == layer.c == 1 else (rest, 1)
-            layer = replace(layer, n=n, g=g, p=output.rows, q=output.columns)
+        rest = layer.macs // (layer.k * layer.c * output.rows * output.columns)
+        n, g = (1, rest) if layer.k == layer.c == 1 else (rest, 1)
+        layer = replace(layer, n=n, g=g, p=output.rows, q=output.columns)
         return self._finished(operator, layer, output, tuple(reads))
+
+    def _broadcast(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
+        """Return a layer that computes each element of a matrix from the elements of its inputs that broadcast to it.
+
+        A mask may have one row for all rows, or one head for all heads.
+        """
+        names, written = largest_first(self.graph, operator.inputs), shape_of(self.graph, output.name)
+        shapes = [shape_of(self.graph, name) for name in names]
+        if SEEN_SHAPES in operator.attributes or shapes[0] != written:
+            raise NoLayerError("it reads a matrix in another shape")
+        if any(spread(along(written), shape) is None for shape in shapes):
+            raise NoLayerError("it reads matrices of different shapes")
+        reads = [
+            self._at_pixels(self.shown.seen[name], pixels_of(shape, Layout.MATRIX), output)
+            for name, shape in zip(names, shapes, strict=True)
+        ]
+        if not layer.has_weight or len(names) == 1 or shapes[1] != written:
+            g = layer.macs // (output.rows * output.columns)
+            layer = replace(layer, n=1, g=g, p=output.rows, q=output.columns)
+        return self._finished(operator, layer, output, tuple(reads))
+
+    def _at_pixels(self, sight: Sight, pixels: tuple[int, int], output: FeatureMap) -> Read:
+        """Return the read of a matrix of these rows and heads at those of the output; one for all is always read."""
+        rows, columns = (
+            own if size == of else all_of(whole)
+            for own, size, of, whole in zip(
+                (sight.rows, sight.columns),
+                pixels,
+                (output.rows, output.columns),
+                (sight.whole.rows, sight.whole.columns),
+                strict=True,
+            )
+        )
+        return sight.read(rows, columns)
 
     def _of_each_row(self, operator: Operator) -> FusableLayer:
         """Return an operator without a loop nest that computes each row from that row."""

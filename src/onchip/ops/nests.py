@@ -154,8 +154,11 @@ class NestsOfNetwork:
                 has_heads = layer.g > 1
                 found = replace(layer, n=_whole(layer.n * rows * (1 if has_heads else heads)))
                 found = replace(found, g=_whole(layer.g * heads)) if has_heads else found
-            elif layer.has_weight and layer.n > 1 and not self._weight_has_rows(operator, whole[0]):
-                found = replace(layer, n=_whole(layer.n * rows * heads))
+            elif layer.has_weight and layer.n > 1:
+                has_rows, has_heads = self._weight_has(operator, shape)
+                n = layer.n * (1 if has_rows else rows) * (Fraction(1) if has_heads else heads)
+                g = layer.g * (rows if has_rows else 1) * (heads if has_heads else Fraction(1))
+                found = replace(layer, n=_whole(n), g=_whole(g))
             elif layer.has_weight or len(shape) == max(MATRIX_RANKS):
                 found = replace(layer, g=_whole(layer.g * rows * heads))
             elif len(shape) < max(MATRIX_RANKS):
@@ -165,12 +168,14 @@ class NestsOfNetwork:
             self._tiles[key] = (found,)
         return self._tiles[key]
 
-    def _weight_has_rows(self, operator: Operator, rows: int) -> bool:
-        """Return True if the second operand of an element-wise operator has the rows of the output."""
+    def _weight_has(self, operator: Operator, written: tuple[int, ...]) -> tuple[bool, bool]:
+        """Return True for rows, and for heads, if the second operand of an element-wise operator has the output's."""
         operands = self.operands(operator)
         weight = operands.weight if operands else None
         shape = self.graph.tensor[weight].shape or () if weight is not None else ()
-        return len(shape) > 1 and shape[-2] == rows > 1
+        alike = (*((1,) * (len(written) - len(shape))), *shape)
+        own, pixels = pixels_of(alike, Layout.MATRIX), pixels_of(written, Layout.MATRIX)
+        return own[0] == pixels[0] > 1, own[1] == pixels[1] > 1
 
     def operands(self, operator: Operator) -> NestOperands | None:
         """Return the operands of the operator's loop nests, or None without loop nests."""

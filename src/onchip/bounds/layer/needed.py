@@ -41,7 +41,7 @@ _CHANNELS: Final = 2
 
 def is_view(graph: Graph, operator: Operator) -> bool:
     """Return True if the operator may lie inside a tiled stack as a view: also a Transpose, between matrices."""
-    if operator.kind in VIEWS | JOINS:
+    if operator.kind in VIEWS:
         return True
     if operator.kind != "Transpose" or len(operator.inputs) != 1 or operator.parameters:
         return False
@@ -175,7 +175,8 @@ def runs_whole(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bo
     if operator.kind in SAME_ELEMENTS:
         return any(graph.tensor[name].shape not in (None, written) for name in operator.inputs[:1])
     is_one_pixel = set(pixels_cut(graph, operator)) <= {(1, 1), None}
-    return runs_alone(graph, operator, nests) or (is_one_pixel and not is_view(graph, operator))
+    is_inside = operator.kind in JOINS or is_view(graph, operator)
+    return runs_alone(graph, operator, nests) or (is_one_pixel and not is_inside)
 
 
 def pixels_cut(graph: Graph, operator: Operator) -> tuple[tuple[int, int], tuple[int, int] | None]:
@@ -206,7 +207,7 @@ def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: s
     """Return the reach of an operator's first outputs into an input, along rows and columns, or None if unknown."""
     tensor, output = graph.tensor[name], graph.tensor[operator.outputs[0]]
     source, written = tensor.shape or (), output.shape or ()
-    if works_on_rows(graph, operator) or moves_channels(graph, operator):
+    if works_on_rows(graph, operator) or (moves_channels(graph, operator) and not _has_heads(graph)):
         alike = True
     elif not nests:
         is_seen_alike = operator.kind in JOINS or (operator.kind in SAME_ELEMENTS and source == written)

@@ -19,6 +19,7 @@ from typing import Final
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Memory, Operand
 from onchip.bounds.layer.needed import (
+    JOINS,
     NeededPixels,
     is_read,
     is_view,
@@ -38,7 +39,7 @@ from onchip.model.program.compute_cost import MemoryRates
 from onchip.ops.fusable import MATRIX_RANKS, pixels_of
 from onchip.ops.layers_of import multiplies_rows
 from onchip.ops.nests import LOOKUPS
-from onchip.ops.views import JoinedMaps, parts_of
+from onchip.ops.views import JoinedMaps, moves_channels, parts_of
 
 MOST_SWEEPS: Final = 6
 """Limit on the sweeps over all operators that improve prices."""
@@ -193,7 +194,7 @@ class CrowdedNetwork:
 
     def _computes(self, operator: Operator) -> int:
         """Return the maximum number of Computes of an operator in one tile: a view has one per layer that sees it."""
-        if not is_view(self.graph, operator):
+        if not is_view(self.graph, operator) and operator.kind not in JOINS:
             return 1
         readers = [(one, one.inputs.count(name)) for name in operator.outputs for one in self.graph.readers[name]]
         return max(sum(times * self._computes(one) for one, times in readers), 1)

@@ -191,12 +191,14 @@ class StackInTiles:
 def _region_of_matrix(graph: Graph, operator: Operator, name: str, computed: tuple[Range, Range]) -> Region:
     """Return the region of a view that an operator reads for some rows and columns of its output.
 
-    It has the same rows, or all rows of the right factor of a product, and the same columns.
+    It has the same rows, or all rows of the right factor of a product, and the same columns; of rows or columns that
+    broadcast the only one.
     """
     stored = graph.tensor[name].shape or ()
     at = operator.inputs.index(name)
     shape = shapes_as_read(operator, [graph.tensor[each].shape or () for each in operator.inputs])[at]
-    rows, columns = computed
+    sizes, written = (pixels_of(one, Layout.MATRIX) for one in (shape, graph.tensor[operator.outputs[0]].shape or ()))
+    rows, columns = (own if size == of else (0, size) for own, size, of in zip(computed, sizes, written, strict=True))
     if at == 1 and multiplies_matrices(graph, operator):
         rows = (0, shape[-2])
     region = region_of_pixels(whole_region(shape), rows, columns, Layout.MATRIX)

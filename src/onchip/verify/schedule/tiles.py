@@ -19,7 +19,7 @@ from onchip.ir.tile import Range, Region, SumPart, whole_region
 from onchip.ir.window import integer, integers, shapes_as_read
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.nests import NestDerivation, multiplies_matrices, multiplies_rows, rows_multiplied
-from onchip.verify.schedule.windows import CONVOLUTIONS, GLOBAL_POOLS, POOLS, ROW_BY_ROW, Needs, as_stored, seen
+from onchip.verify.schedule.windows import CONVOLUTIONS, GLOBAL_POOLS, POOLS, ROW_BY_ROW, Needs, as_stored, seen, turned
 
 
 def cover(wanted: Region, boxes: Sequence[Region]) -> bool:
@@ -467,10 +467,10 @@ class _Original:
         Raises LookupError if they are unknown.
         """
         operator = self.operator
-        if operator.kind == "Transpose" and not self.is_of_matrices:
-            return tuple(self.whole[name] for name in operator.inputs)
         inputs = [self.shapes[name] for name in operator.inputs]
         output = self.shapes[operator.outputs[0]]
+        if operator.kind == "Transpose" and self.is_of_matrices and len(inputs) == 1:
+            return (turned(operator, inputs[0], output, region),)
         is_product = multiplies_rows(operator, self.shapes) or multiplies_matrices(operator, self.shapes)
         if is_product and region != whole_region(output):
             read = shapes_as_read(operator, inputs)[: len(inputs)]

@@ -74,8 +74,6 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return (_reordered(operator, first, output, region),)
         case "Concat":
             return _joined(operator, inputs, output, region)
-        case "Transpose" if len(inputs) == 1:
-            return (as_stored(_turned(operator, first, output, region), _shape_seen(operator, first), first),)
         case kind if kind in _RESHAPES and _beside_ones(first) == _beside_ones(output):
             return _beside(inputs, as_stored(region, output, first))
     raise LookupError(operator.kind)
@@ -297,13 +295,16 @@ def _shape_seen(operator: Operator, stored: Shape) -> Shape:
     return shapes_as_read(operator, [stored])[0]
 
 
-def _turned(operator: Operator, stored: Shape, output: Shape, region: Region) -> Region:
-    """Dimension i of the output is dimension perm[i] of what is read."""
+def turned(operator: Operator, stored: Shape, output: Shape, region: Region) -> Region:
+    """Return the region of its input that a region of a Transpose of matrices depends on.
+
+    Dimension i of the output is dimension perm[i] of the input, or of its shape as read. Raises LookupError.
+    """
     source = _shape_seen(operator, stored)
     order = integers(operator, "perm", tuple(range(len(source)))[::-1])
     if sorted(order) != list(range(len(source))) or tuple(source[at] for at in order) != output:
         raise LookupError("perm")
-    return tuple(region[order.index(at)] for at in range(len(source)))
+    return as_stored(tuple(region[order.index(at)] for at in range(len(source))), source, stored)
 
 
 def as_stored(region: Region, shape: Shape, stored: Shape) -> Region:
