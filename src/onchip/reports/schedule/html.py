@@ -40,7 +40,7 @@ from onchip.reports.schedule.explanation import (
     mapped_nests,
     total_energy,
 )
-from onchip.reports.schedule.outcome import ScheduleOutcome, schedule_object
+from onchip.reports.schedule.outcome import ScheduleOutcome, schedule_object, uncosted_lines
 from onchip.reports.shared.figures import (
     MAC_PAINT,
     MACS,
@@ -179,7 +179,8 @@ def summary_rows(outcome: ScheduleOutcome, typed: str) -> list[tuple[str, str]]:
     """Return the exact figures as `--json` names them, and the origin of the page."""
     facts = {name: value for name, value in schedule_object(outcome).items() if name != "bound_parts"}
     instructions = 0 if outcome.document is None else len(outcome.document.answer.program.instructions)
-    return [*fact_rows({**facts, "instructions": instructions}), *origin_rows(typed)]
+    more = {"instructions": instructions, "costed_as_data_movement": [*uncosted_lines(outcome)]}
+    return [*fact_rows({**facts, **more}), *origin_rows(typed)]
 
 
 def bound_rows(outcome: ScheduleOutcome) -> list[tuple[str, str, str]]:
