@@ -2,20 +2,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
 from onchip.answer.document import Granularity, Reading
-from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Count, Objective
 from onchip.api.plan import Request
 from onchip.api.target import Target
 from onchip.backends.tflm.export_arena import export_arena
 from onchip.errors import InternalError
 from support.arena_exports import RAW, ROOM, chain, edited, exported, planned, refused
-from support.micro_models import branches, int8, int8_constant
+from support.micro_models import branches, int8
 from support.tflite_control_flow import handle, with_variables
 from support.tflite_models import TfliteOperator, network
 
@@ -68,15 +66,10 @@ def test_a_plan_in_two_scratchpads_is_refused(tmp_path: Path) -> None:
     assert "it uses several scratchpads" in refused(edited(planned(model), spread), model)
 
 
-def test_a_plan_of_other_shapes_or_of_parts_of_operators_is_refused(tmp_path: Path) -> None:
+def test_a_plan_of_other_shapes_is_refused(tmp_path: Path) -> None:
     model = chain(tmp_path)
     shaped = replace(RAW, shapes={"x": (2, 64)})
     assert "cannot obey its shapes" in refused(planned(model, Request(str(model), shaped, ROOM)), model)
-    operators = [TfliteOperator("CONV_2D", ["x", "w", ""], ["y"], ("Conv2DOptions", {"StrideW": 1, "StrideH": 1}))]
-    tensors = [int8("x", 1, 16, 16, 8), int8_constant("w", Random(0), 8, 1, 1, 8), int8("y", 1, 16, 16, 8)]
-    network(tensors, operators, ["x"], ["y"]).write(model)
-    tiled = Request(str(model), RAW, Target(sram=2048), tiles=TilesOption.AUTO)
-    assert "cannot obey its tiles" in refused(planned(model, tiled), model)
 
 
 def test_a_model_that_would_hold_an_illegal_plan_is_not_written(

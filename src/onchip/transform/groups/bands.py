@@ -37,7 +37,7 @@ from onchip.ops.views import JoinedMaps, paces_of, region_read, seen_region, spa
 from onchip.transform.slices.bands import band_of_tensor, place_of, tile_of
 
 _RUN_IN_PARTS: frozenset[str] = frozenset({"ConvTranspose"})
-"""Kinds that run in parts in addition to views and the kinds of `split_operators`."""
+"""Kinds that run in parts in addition to views and the kinds with a geometry (`ops/entries.py`)."""
 
 
 @dataclass
