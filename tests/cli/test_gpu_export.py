@@ -36,4 +36,4 @@ def test_a_mapping_for_a_bundled_gpu_is_exported_as_a_kernel(
 def test_a_plan_is_not_exported_as_a_kernel(onchip: Program, planned: Path, diamond: Path, tmp_path: Path) -> None:
     ended = onchip("export", planned, diamond, "--to", "cuda", "-o", tmp_path / "plan.cu")
     assert ended.code == 2
-    assert "nothing is exported to 'cuda'" in ended.err
+    assert "'cuda'" in ended.err
