@@ -446,7 +446,8 @@ class _RealTiles:
         self.rows, self.columns = -(-pixels[0] // tiling.rows), -(-pixels[1] // tiling.columns)
         self.of: dict[tuple[str, int], list[str]] = {}
         for name, one in own.items():
-            tile = int(name.rsplit("#", 1)[1].split(".")[0])
+            number = name.removeprefix(f"{one.operator}#").partition(".")[0]
+            tile = int(number) if number.isdecimal() else 0  # what the first tile computes once and for all
             self.of.setdefault((one.operator, tile), []).append(name)
 
     def tiles_of(self, down: int, across: int) -> list[int]:
