@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -17,24 +16,17 @@ from onchip.api.check_schedule import check_schedule_document
 from onchip.api.kernels import RunValues
 from onchip.api.run_schedule import execution_of
 from onchip.api.schedule import ScheduleRequest, schedule_network
-from onchip.bounds.network.relaxation import relaxation
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.fusable import pixels_in_tiles
 from onchip.ops.layers_of import Precision, multiplies_rows
-from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
 from onchip.transform.groups.tile_graph import with_all_parameters
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.nests import multiplies_rows as verifier_finds_rows
-from oracles.every_schedule import EverySchedule
-from oracles.packing import TooLargeError
-from oracles.schedule import Work
+from support.random_groups import assert_bound_holds, assert_values_are_equal, tiles_that_agree
 from support.random_schedules import Case, heads_case, matrix_case
-from support.scheduled_stacks import all_whole
 from support.series import series
 from support.small_schedules import chip
-from transform.test_tile_graph_verified import assert_both_agree
 
 
 def product(
@@ -65,52 +57,16 @@ def test_a_product_is_cut_by_rows_only_if_its_input_is_the_left_factor(graph: Gr
     assert verifier_finds_rows(operator, shapes) is expected
 
 
-def random_groups(network: Graph, chance: Random) -> tuple[ScheduledStack, ...]:
-    """Return runs of operators in their order, each in tiles or whole."""
-    names, stacks = [one.name for one in network.operators], list[ScheduledStack]()
-    while names:
-        count = chance.randint(1, len(names))
-        group, names = names[:count], names[count:]
-        rows, columns = pixels_in_tiles(network, group)
-        if count == 1 and chance.random() < 0.5:
-            stacks.append(ScheduledStack(tuple(group)))
-        else:
-            tiling = Tiling(chance.randint(1, columns), chance.randint(1, rows), chance.choice(list(OverlapMode)))
-            stacks.append(ScheduledStack(tuple(group), tiling.within(columns, rows)))
-    return tuple(stacks)
-
-
 @pytest.mark.parametrize("seed", series(range(400), 24))
 def test_tiles_of_matrices_are_what_the_verifier_derives(seed: int) -> None:
-    network, chance = matrix_case(seed).network, Random(seed)
-    for _ in range(4):
-        stacks = random_groups(network, chance)
-        try:
-            tiles = tile_graph(network, stacks, Precision(8))
-        except ScheduleError:
-            continue
-        assert_both_agree(network, stacks, tiles, 24)
-
-
-def assert_values_are_equal(network: Graph, tiles: Graph) -> None:
-    """Run a network and its tiles in integer arithmetic."""
-    kernels = ArithmeticKernels(tiles, 3, network)
-    inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiles.with_role(Role.INPUT)}
-    leaving = frozenset(tensor.name for tensor in tiles.with_role(Role.OUTPUT))
-    outputs = values_in_given_order(tiles, kernels, inputs, leaving)
-    assert kernels.difference_from_whole_model(inputs, outputs) == 0
+    for _ in tiles_that_agree(matrix_case(seed).network, seed, 4):
+        pass
 
 
 @pytest.mark.parametrize("seed", series(range(400), 24))
 def test_tiles_of_heads_are_what_the_verifier_derives(seed: int) -> None:
-    network, chance = heads_case(seed).network, Random(seed)
-    for _ in range(12):
-        stacks = random_groups(network, chance)
-        try:
-            tiles = tile_graph(network, stacks, Precision(8))
-        except ScheduleError:
-            continue
-        assert_both_agree(network, stacks, tiles, 24)
+    network = heads_case(seed).network
+    for tiles in tiles_that_agree(network, seed, 12):
         assert_values_are_equal(network, with_all_parameters(tiles, network))
 
 
@@ -118,15 +74,7 @@ def test_tiles_of_heads_are_what_the_verifier_derives(seed: int) -> None:
 @pytest.mark.parametrize("seed", series(range(120), 4))
 @pytest.mark.parametrize("made", [matrix_case, partial(heads_case, is_tiny=True)], ids=["matrices", "heads"])
 def test_no_schedule_of_matrices_is_below_the_bound(made: Callable[[int], Case], seed: int, objective: str) -> None:
-    case = made(seed)
-    precision = Precision(8, None).on(case.machine)
-    try:
-        best = EverySchedule(case.network, case.machine, precision).best(objective, Work(5_000))
-    except TooLargeError:
-        pytest.skip("too large for the oracle")
-    whole = tile_graph(case.network, all_whole(case.network), precision)
-    found = relaxation(whole.graph, whole.nests, case.machine, every_memory_keeps=True, operands=whole.nest_operands)
-    assert (found.traffic_bytes if objective == "traffic" else found.energy_fj) <= best.cost
+    assert_bound_holds(made(seed), objective)
 
 
 @pytest.mark.parametrize("rows", [1, 3])

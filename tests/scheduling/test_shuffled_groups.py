@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from onchip.answer.options.schedule_options import ScheduleOptions
-from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.check_schedule import check_schedule_document
 from onchip.api.kernels import RunValues
 from onchip.api.run_schedule import execution_of
 from onchip.api.schedule import ScheduleRequest, schedule_network
-from onchip.bounds.network.relaxation import relaxation
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.layers_of import Precision
+from onchip.transform.groups.tile_graph import with_all_parameters
 from onchip.transform.groups.tiled import tile_graph
 from onchip.transform.rewrite.channel_orders import as_images
-from oracles.every_schedule import EverySchedule
-from oracles.packing import TooLargeError
-from oracles.schedule import Work
-from scheduling.test_matrix_groups import random_groups
+from support.random_groups import assert_bound_holds, assert_values_are_equal, tiles_that_agree
 from support.random_schedules import shuffled_case
-from support.scheduled_stacks import all_whole
 from support.series import series
 from support.small_schedules import chip
 from transform.test_tile_graph_verified import assert_both_agree
@@ -34,28 +29,15 @@ from transform.test_tile_graph_verified import assert_both_agree
 
 @pytest.mark.parametrize("seed", series(range(400), 24))
 def test_tiles_of_shuffles_and_concatenations_are_what_the_verifier_derives(seed: int) -> None:
-    network, chance = shuffled_case(seed).network, Random(seed)
-    for _ in range(4):
-        stacks = random_groups(network, chance)
-        try:
-            tiles = tile_graph(network, stacks, Precision(8))
-        except ScheduleError:
-            continue
-        assert_both_agree(network, stacks, tiles, 24)
+    network = shuffled_case(seed).network
+    for tiles in tiles_that_agree(network, seed, 4):
+        assert_values_are_equal(network, with_all_parameters(tiles, network))
 
 
 @pytest.mark.parametrize("objective", ["traffic", "energy"])
 @pytest.mark.parametrize("seed", series(range(200), 6))
 def test_no_schedule_with_shuffles_is_below_the_bound(seed: int, objective: str) -> None:
-    case = shuffled_case(seed)
-    precision = Precision(8, None).on(case.machine)
-    try:
-        best = EverySchedule(case.network, case.machine, precision).best(objective, Work(5_000))
-    except TooLargeError:
-        pytest.skip("too large for the oracle")
-    whole = tile_graph(case.network, all_whole(case.network), precision)
-    found = relaxation(whole.graph, whole.nests, case.machine, every_memory_keeps=True, operands=whole.nest_operands)
-    assert (found.traffic_bytes if objective == "traffic" else found.energy_fj) <= best.cost
+    assert_bound_holds(shuffled_case(seed), objective)
 
 
 @pytest.mark.parametrize("seed", series(range(60), 8))
