@@ -124,7 +124,7 @@ def row_of(network: NetworkToSchedule, accelerator: str, seconds: float, *, runs
         row = _filled(row, outcome)
         if runs and outcome.document is not None:
             row = replace(row, values_equal=_gives_equal_values(outcome.document, network.source))
-        layers = schedule_network(replace(request, options=ScheduleOptions(stacks=LAYERS)))
+        layers = schedule_network(replace(request, options=ScheduleOptions(groups=LAYERS)))
     except OnchipError as error:
         return replace(row, error=f"{type(error).__name__}: {error}")
     except Exception as error:  # a defect is a row, too

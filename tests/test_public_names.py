@@ -13,7 +13,18 @@ def test_every_public_name_is_there() -> None:
 
 def test_the_public_names_are_these() -> None:
     nouns = {"Accelerator", "Buffer", "Graph", "Layer", "Memory", "Operator", "Plan", "Progress", "Schedule", "Tensor"}
-    choices = {"Count", "Order", "OverlapMode", "Placement", "Recompute", "Role", "Share", "Status", "TilesOption"}
+    choices = {
+        "Count",
+        "Order",
+        "OverlapMode",
+        "Placement",
+        "Placements",
+        "Recompute",
+        "Role",
+        "Share",
+        "Status",
+        "TilesOption",
+    }
     options = {"CapacityOptions", "FusionOptions", "MapOptions", "PackOptions", "PlanOptions", "ScheduleOptions"}
     inputs = {"conv", "from_torch", "gemm", "load", "load_accelerator", "load_network"}
     solve = {"capacity", "fuse", "info", "map_layer", "map_network", "pack", "pareto", "plan", "schedule", "sweep"}

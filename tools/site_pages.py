@@ -25,7 +25,7 @@ GROUPS = {
     "Sweep": "sweep",
     "Results": "Result Report Status Progress OnchipError",
     "Options": "PlanOptions MapOptions FusionOptions ScheduleOptions CapacityOptions PackOptions",
-    "Values of options": "TilesOption Count Order Placement Recompute Share OverlapMode",
+    "Values of options": "TilesOption Count Order Placement Placements Recompute Share OverlapMode",
     "Networks and accelerators": "Graph Operator Tensor Role Layer Accelerator Memory Buffer Plan Schedule",
 }
 """Public names by section of the API page; `on_files` fails if one is missing."""

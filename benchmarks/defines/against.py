@@ -72,7 +72,7 @@ def ours(point: str) -> StrategyFigures:
     """Return our figures of a point; ends the program if there is no strategy."""
     network, machine, tile, mode = point.split(":")
     columns, rows = (int(size) for size in tile.split("x"))
-    options = FusionOptions(stacks="one", tile=(columns, rows), mode=OverlapMode(mode))
+    options = FusionOptions(groups="one", tile=(columns, rows), mode=OverlapMode(mode))
     asked = FusionRequest(
         f"{network}-defines", machine, options=options, mapper="loma", accounting=AccountingName.DEFINES
     )

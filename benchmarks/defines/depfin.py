@@ -107,7 +107,7 @@ def _lines(name: str, mapper: TileMapper, seconds: float) -> Iterator[Line]:
         return
     accelerator = machine(MACHINE)
     costs = StackCosts(layers, accelerator, FusionObjective.LATENCY, answers, conventions, mapper.sharing(accelerator))
-    options, run = FusionOptions(stacks="one"), Run(Limits(time_limit_seconds=seconds))
+    options, run = FusionOptions(groups="one"), Run(Limits(time_limit_seconds=seconds))
     found = solve_fusion(layers, accelerator, options, costs, run)
     for choice, cost in found.stacks:
         told = _line(name, mapper, choice.tiling, cost.sums)

@@ -137,7 +137,7 @@ class _Study:
         given = self.network, self.accelerator, FusionObjective.ENERGY, self.answers, self.conventions
         costs = StackCosts(*given, sharing)
         run = Run(Limits(time_limit_seconds=seconds))
-        found = solve_fusion(self.network, self.accelerator, FusionOptions(sizes=TileSizes.CASE_STUDY), costs, run)
+        found = solve_fusion(self.network, self.accelerator, FusionOptions(tile_sizes=TileSizes.CASE_STUDY), costs, run)
         parts = [
             Figures(cost.sums.energy_pj, cost.sums.cycles, str(choice.tiling) if choice.span.length > 1 else "")
             for choice, cost in found.stacks

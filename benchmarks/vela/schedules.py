@@ -3,7 +3,7 @@
     PYTHONPATH=benchmarks python -m vela.schedules VELA MODEL... [--accelerator ethos-u55-128] [--json RESULTS.json]
 
 VELA is the program (`pip install ethos-u-vela`), MODEL a .tflite file. Each is compiled with `--optimise Size`, and
-scheduled (`--objective traffic --bits model`, stacks free and greedy, the better of both) in an SRAM of Vela's peak.
+scheduled (`--objective traffic`, groups free and greedy, the better of both) in an SRAM of Vela's peak.
 Vela's bytes are its reads of compressed weights, and its reads and writes of feature maps that do not stay. Ours are
 those of the network's inputs and outputs, of uncompressed weights, and of feature maps. Ends with 1 if a schedule takes
 more SRAM.
@@ -86,7 +86,7 @@ def scheduled(model: Path, sram_bytes: int, stacks: str, folder: Path) -> Untype
     """Return the answer of `onchip schedule --json` for the model in that SRAM."""
     accelerator = folder / "accelerator.yaml"
     accelerator.write_text(ACCELERATOR.format(sram=sram_bytes))
-    options = ("--objective", "traffic", "--bits", "model", "--stacks", stacks, "--time-limit", str(TIME_LIMIT_SECONDS))
+    options = ("--objective", "traffic", "--groups", stacks, "--time-limit", str(TIME_LIMIT_SECONDS))
     command = (sys.executable, "-m", "onchip", "schedule", str(model), "--accelerator", str(accelerator), *options)
     return json.loads(subprocess.run((*command, "--json"), capture_output=True, text=True, check=True).stdout)
 

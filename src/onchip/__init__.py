@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from onchip.answer.operator_tiles import TilesOption
     from onchip.answer.options.capacity_options import CapacityOptions
-    from onchip.answer.options.fusion_options import FusionOptions
+    from onchip.answer.options.fusion_options import FusionOptions, Placements
     from onchip.answer.options.map_options import MapOptions
     from onchip.answer.options.pack_options import PackOptions
     from onchip.answer.options.plan_options import PlanOptions
@@ -60,6 +60,7 @@ __all__ = [
     "OverlapMode",
     "PackOptions",
     "Placement",
+    "Placements",
     "Plan",
     "PlanOptions",
     "Progress",
@@ -102,7 +103,7 @@ __all__ = [
 _NAMES_OF_MODULES = {
     "answer.operator_tiles": "TilesOption",
     "answer.options.capacity_options": "CapacityOptions",
-    "answer.options.fusion_options": "FusionOptions",
+    "answer.options.fusion_options": "FusionOptions Placements",
     "answer.options.map_options": "MapOptions",
     "answer.options.pack_options": "PackOptions",
     "answer.options.plan_options": "PlanOptions",

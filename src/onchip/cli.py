@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache, partial
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 import typer.main
 
 from onchip.answer.result import Status
 from onchip.commands.audit import AuditOptions, audit_command
+from onchip.commands.bindings import options_of
 from onchip.commands.capacity import CapacityArguments, capacity_command
 from onchip.commands.check import CheckOptions, check_command
 from onchip.commands.completion import COMPLETION_VARIABLE
@@ -22,8 +24,16 @@ from onchip.commands.diff import DiffOptions, diff_command
 from onchip.commands.exit_code import ExitCode, code_of_refusal
 from onchip.commands.explain import ExplainOptions, explain_command
 from onchip.commands.export import ExportOptions, export_command
+from onchip.commands.flags import name_flags, set_running_command
 from onchip.commands.fuse import FuseOptions, fuse_command
-from onchip.commands.info import InfoOptions, ListOptions, accelerators_command, info_command, networks_command
+from onchip.commands.info import (
+    AcceleratorsOptions,
+    InfoOptions,
+    ListOptions,
+    accelerators_command,
+    info_command,
+    networks_command,
+)
 from onchip.commands.map import MapArguments, map_command
 from onchip.commands.measure import MeasureHostOptions, MeasureOptions, measure_command, measure_host_command
 from onchip.commands.pack import PackArguments, pack_command
@@ -89,7 +99,7 @@ add_verb(app, "capacity", CapacityArguments, capacity_command, "onchip capacity 
 add_verb(app, "diff", DiffOptions, diff_command, "onchip diff plan.json plan.json resnet18")
 add_verb(app, "serve", ServeOptions, serve_command, "onchip serve sizes.db --port 8765")
 add_verb(app, "networks", ListOptions, networks_command, "onchip networks")
-add_verb(app, "accelerators", ListOptions, accelerators_command, "onchip accelerators --json")
+add_verb(app, "accelerators", AcceleratorsOptions, accelerators_command, "onchip accelerators simba")
 
 
 _command = cache(partial(typer.main.get_command, app))
@@ -119,6 +129,7 @@ def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
     """
     verb_begins(seconds_ago)
     command = _command()
+    set_running_command(command, arguments[0] if arguments else "")
     if COMPLETION_VARIABLE in os.environ:
         command.main([*arguments], prog_name="onchip")  # prints completions and exits
     try:
@@ -131,7 +142,7 @@ def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
     except typer.Exit as error:
         return error.exit_code
     except typer.TyperException as error:
-        refusal: OnchipError = UsageError(" ".join(error.format_message().split()).rstrip("."), expected=_usage(error))
+        refusal: OnchipError = _refusal_of(error, arguments)
     except InternalError as error:
         return _end_of_defect(error, arguments)
     except OnchipError as error:
@@ -146,10 +157,12 @@ def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
         return _end_of_defect(error, arguments)
     if isinstance(refusal, OpenDimensionsError):
         return _end_of_question(refusal, arguments)
+    name_flags(refusal)
     more = _what_does_not_fit(refusal) if isinstance(refusal, UntiledError) else {}
     write_error(refusal, as_json="--json" in arguments, more=more)
-    for options in refusal.try_next if isinstance(refusal, UsageError) else ():
-        write_line(f"  try: onchip {shlex.join(arguments)} {options}")
+    for target in refusal.try_next if isinstance(refusal, UsageError) else ():
+        flag = "--sram" if target.startswith("m_") else "--accelerator"
+        write_line(f"  try: onchip {shlex.join(arguments)} {flag} {target}")
     return code_of_refusal(refusal)
 
 
@@ -166,7 +179,7 @@ def _what_does_not_fit(error: UntiledError) -> dict[str, object]:
 
 def _end_of_question(error: OpenDimensionsError, arguments: Sequence[str]) -> int:
     """Print the open dimensions of a network and a command that sets them, and return the exit code."""
-    command = f"onchip {shlex.join(arguments)} {error.options}"
+    command = f"onchip {shlex.join(arguments)} {options_of(error.suggested)}"
     error.expected = f"sizes, such as: {command}"
     open_dimensions = [asdict(each) for each in error.open_dimensions]
     more = {"open_dimensions": open_dimensions, "command": command}
@@ -187,6 +200,31 @@ def _end_of_defect(error: Exception, arguments: Sequence[str]) -> int:
     return code_of_refusal(refusal)
 
 
-def _usage(error: typer.TyperException) -> str:
+_INVALID: Final = re.compile(r"Invalid value for '([^']+)'(?: / '[^']+')*: (.*)")
+_MISSING: Final = re.compile(r"Missing (?:option|argument) '([^']+)'")
+
+
+def _refusal_of(error: typer.TyperException, arguments: Sequence[str]) -> UsageError:
+    """Return the error for a command line that cannot be parsed: the option, its value, and the remedy."""
     context = getattr(error, "ctx", None)
-    return f"what `{context.command_path if context else 'onchip'} --help` says"
+    command = context.command_path if context else "onchip"
+    message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
+    listed = f"the arguments and options of `{command} --help`"
+    if found := _MISSING.match(message):
+        if found[1] == "--accelerator":
+            listed = "a name such as simba (`onchip accelerators` lists them), or a file"
+        return UsageError(f"{command.removeprefix('onchip ')} needs {found[1]}", expected=listed)
+    if found := _INVALID.match(message):
+        value = _value_of(found[1], arguments)
+        what = found[2] if value is None else f"{value!r} is invalid: {found[2]}"
+        return UsageError(what, place=found[1], expected=listed)
+    return UsageError(message, expected=listed)
+
+
+def _value_of(option: str, arguments: Sequence[str]) -> str | None:
+    """Return the value of an option on the command line; None if it is not found."""
+    for at, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name == option:
+            return value if equals else next(iter(arguments[at + 1 : at + 2]), None)
+    return None

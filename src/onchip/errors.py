@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
 
 class OnchipError(Exception):
@@ -85,15 +85,35 @@ class OpenDimension:
         return f"the shape of {self.input!r}" if self.axis is None else f"axis {self.axis} of {self.input!r}"
 
 
-class OpenDimensionsError(GraphError):
-    """A network whose inputs have open dimensions. Lists all of them, and options that set them."""
+class SuggestedBindings(Protocol):
+    """Bindings that set open dimensions; `words` states them as arguments."""
 
-    def __init__(self, open_dimensions: tuple[OpenDimension, ...], options: str) -> None:
+    @property
+    def dims(self) -> Mapping[str, int]:
+        """Map from symbol to size."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Map from network input to shape."""
+
+    @property
+    def values(self) -> Mapping[str, tuple[float, ...]]:
+        """Map from network input to values."""
+
+    @property
+    def words(self) -> str:
+        """The bindings as arguments of the API."""
+
+
+class OpenDimensionsError(GraphError):
+    """A network whose inputs have open dimensions. Lists all of them, and bindings that set them."""
+
+    def __init__(self, open_dimensions: tuple[OpenDimension, ...], suggested: SuggestedBindings) -> None:
         count, listed = len(open_dimensions), ", ".join(str(each) for each in open_dimensions)
-        what = f"its inputs have {count} open dimension{'s' if count > 1 else ''}: {listed}"
-        super().__init__(what, expected=f"sizes, such as {options}")
+        what = f"the network's inputs have {count} open dimension{'s' if count > 1 else ''}: {listed}"
+        super().__init__(what, expected=f"sizes, such as {suggested.words}")
         self.open_dimensions = open_dimensions
-        self.options = options
+        self.suggested = suggested
 
 
 class UntiledError(GraphError):
@@ -138,7 +158,7 @@ class PlanError(InputError):
 class UsageError(InputError):
     """Arguments that contradict each other or request an unsupported feature of a method.
 
-    `try_next` are options that resolve the error if appended to the command.
+    `try_next` are targets that resolve the error.
     """
 
     try_next: tuple[str, ...] = ()

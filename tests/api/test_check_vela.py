@@ -113,5 +113,5 @@ def test_a_file_without_a_table_and_options_that_it_does_not_take_are_refused(tm
     with pytest.raises(InputError, match="another compiler says none of it"):
         check_file(CheckRequest(file, model, insisted={"bits": 8}))
     file.write_text("Network summary for m\n")
-    with pytest.raises(InputError, match="no check knows this file"):
+    with pytest.raises(InputError, match="the file has an unknown format"):
         check_file(CheckRequest(file, model))

@@ -134,7 +134,7 @@ def test_layers_are_mapped_and_checked(tmp_path: Path) -> None:
     assert (same.objective, same.loop_nest) == (best.objective, best.loop_nest)
     best.save(tmp_path / "mapping.yaml")
     assert oc.check(tmp_path / "mapping.yaml", layer, target=chip()).is_legal
-    with pytest.raises(oc.OnchipError, match="it is a network"):
+    with pytest.raises(oc.OnchipError, match="a network is given"):
         oc.map_layer(three(), chip(), options=LOMA)
 
 
@@ -151,7 +151,7 @@ def test_a_network_is_mapped_layer_by_layer(tmp_path: Path) -> None:
 def test_elements_have_the_bits_of_the_model_unless_others_are_asked_for() -> None:
     own, narrow = oc.load_network(three()), oc.load_network(three(), bits=4)
     mapped = [oc.map_network(network, chip(), options=LOMA) for network in (own, narrow)]
-    fused = [oc.fuse(network, chip(), options=oc.FusionOptions(stacks="layers")) for network in (own, narrow)]
+    fused = [oc.fuse(network, chip(), options=oc.FusionOptions(groups="layers")) for network in (own, narrow)]
     for wide, less in (mapped, fused):
         assert (less.objective or 0) < (wide.objective or 0)
 
@@ -184,11 +184,11 @@ def test_a_wrong_argument_is_named_without_a_flag(tmp_path: Path) -> None:
     wrong = (
         (lambda: oc.check(path), "is not bundled"),
         (lambda: oc.run(path), "is not bundled"),
-        (lambda: oc.plan(three()), "no scratchpad is given"),
-        (lambda: oc.plan(three(), "12KX"), "target: '12KX' is not a size"),
+        (lambda: oc.plan(three()), "a scratchpad is required"),
+        (lambda: oc.plan(three(), "12KX"), "target: '12KX' is neither a size nor a budget"),
         (lambda: oc.schedule(three(), oc.Memory("sram", 1024)), "a memory has no compute array"),
-        (lambda: oc.plan(3, "1KiB"), "network: it is a int"),  # type: ignore[arg-type]
-        (lambda: oc.plan(three(), "1KiB", time_limit=-1), "time_limit: it is -1"),
+        (lambda: oc.plan(3, "1KiB"), "network: the argument is a int"),  # type: ignore[arg-type]
+        (lambda: oc.plan(three(), "1KiB", time_limit=-1), "time_limit: -1 is no time limit"),
         (lambda: oc.PlanOptions(share="some"), "share: it is 'some'"),  # type: ignore[arg-type]
         (lambda: oc.Memory("sram", "much"), "memory 'sram': 'much' is not a size"),
     )

@@ -99,7 +99,7 @@ def test_objectives_of_energy_name_the_missing_fields(
     ended = asked(verb, text, *options)
     assert ended.code == 2
     place = f"onchip: {tmp_path / 'chip.yaml'}: accelerator 'chip'"
-    assert ended.err.startswith(f"{place}: it does not state {missing}; expected these energies in its file, 0 where")
+    assert ended.err.startswith(f"{place}: chip does not state {missing}; expected these energies in its file (0 where")
 
 
 @pytest.fixture(scope="module")

@@ -139,7 +139,7 @@ def test_a_verified_answer_keeps_the_energies_that_are_stated(
 ) -> None:
     machine, answer = tmp_path / "chip.yaml", tmp_path / "answer.json"
     machine.write_text("\n".join(_silenced(line, silent) for line in STATED.splitlines()))
-    options = ("--accelerator", machine, "--objective", "latency", "--stacks", "layers", "--no-cache", "-o", answer)
+    options = ("--accelerator", machine, "--objective", "latency", "--groups", "layers", "--no-cache", "-o", answer)
     found = onchip(verb, network, *options, "--json").json
     assert found["energy_pj"] is None
     checked = onchip("check", answer, network, *(() if verb == "schedule" else ("--accelerator", machine)))

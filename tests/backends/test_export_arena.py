@@ -181,7 +181,7 @@ def test_offsets_of_an_aligned_plan_are_kept(seed: int, tmp_path: Path) -> None:
     try:
         offsets = exported_as_planned(model, plan)
     except InputError:
-        assert "while the runtime needs it; expected a plan of --alignment 16" in refused(plan, model)
+        assert "while the runtime needs it; expected a plan of `alignment_bytes=16`" in refused(plan, model)
         return
     placed = {one["tensor"]: one["offset_bytes"] for one in allocations(json.loads(plan.read_text())).values()}
     assert placed.items() & offsets.items()
@@ -191,7 +191,7 @@ def test_offsets_of_an_aligned_plan_are_kept(seed: int, tmp_path: Path) -> None:
 def test_an_unaligned_plan_is_refused_unless_other_offsets_are_asked_for(tmp_path: Path) -> None:
     model = chain(tmp_path, length=20)
     plan = planned(model, Request(str(model), RAW, Target(sram=2**10), Objective.PEAK))
-    assert "no multiple of 16; expected a plan of --alignment 16" in refused(plan, model)
+    assert "no multiple of 16; expected a plan of `alignment_bytes=16`" in refused(plan, model)
     assert export_arena(plan, str(model), tmp_path / "planned.tflite", may_replan=True)[1] is not None
 
 

@@ -116,12 +116,12 @@ def test_packings_are_ruled_on(
 
 REFUSED = {
     "no answer": (["nothing.json", "g.json"], "cannot be read"),
-    "a strategy": (["s.json", "g.json"], "strategies are not audited yet"),
-    "no claim": (["bare.json", "g.json"], "it claims nothing"),
+    "a strategy": (["s.json", "g.json"], "audit does not accept strategies"),
+    "no claim": (["bare.json", "g.json"], "the answer claims no bound"),
     "an illegal plan": (["illegal.json", "g.json"], "violations"),
     "another graph": (["p.json", "other.json"], "another graph"),
     "no capacity": (["o.csv", "b.csv", "--overflow"], "there is no capacity"),
-    "two questions": (["o.csv", "b.csv", "--overflow", "--minimize"], "contradicts"),
+    "two questions": (["o.csv", "b.csv", "--overflow", "--minimize"], "contradict"),
     "an illegal packing": (["o.csv", "b.csv", "--capacity", "7"], "violations"),
     "no offsets": (["b.csv", "b.csv"], "column 'offset' is missing"),
     "other buffers": (["other.csv", "b.csv"], "not in both files"),

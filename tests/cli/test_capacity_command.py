@@ -44,8 +44,8 @@ def test_each_step_begins_where_the_plan_gets_cheaper(onchip: Program) -> None:
     ("words", "said"),
     [
         (("nonsense",), "nonsense"),
-        (("lenet5", "--objective", "latency"), "--objective: nothing says what latency is of a transfer"),
-        (("lenet5", "--accelerator", "cortex-m7-like"), "--accelerator: it has several scratchpads"),
+        (("lenet5", "--objective", "latency"), "--objective: latency needs transfer rates"),
+        (("lenet5", "--accelerator", "cortex-m7-like"), "--accelerator: cortex-m7-like has several scratchpads"),
         (("lenet5", "--time-limit", "-1"), "--time-limit"),
     ],
 )

@@ -92,7 +92,7 @@ def test_words_say_where_the_time_of_a_plan_goes(onchip: Program, diamond: Path,
     words = " ".join(ended.out.split())
     said = onchip("explain", planned, diamond, "--accelerator", path, "--json").json
     parts = said["latency_parts"]
-    assert f"latency {said['latency_cycles']:,} cycles: compute {parts['computing']:,}, " in words
+    assert f"latency {said['latency_cycles']:,} cycles: compute {parts['computing']:,}" in words
     assert "the array waits longest in" in words
     assert "twice the DRAM bandwidth" in words
     assert f"{said['changes'][0]['latency_cycles']:,}" in words

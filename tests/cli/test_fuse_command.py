@@ -42,7 +42,7 @@ def fuse(onchip: Program, network: Path, chip: Path) -> Program:
     """Return a function that runs `onchip fuse` with a mapper that takes milliseconds, and few tile sizes."""
 
     def run_it(*arguments: object) -> Ended:
-        fast = ("--method", "loma", "--tile-sizes", "divisors")
+        fast = ("--bits", "8", "--method", "loma", "--tile-sizes", "divisors")
         return onchip("fuse", network, "--accelerator", chip, *fast, *arguments)
 
     return run_it
@@ -73,14 +73,17 @@ def test_json_says_what_it_costs_and_how_well_that_is_proven(fuse: Program) -> N
 def test_the_best_is_no_worse_than_any_strategy_given_by_hand(fuse: Program) -> None:
     best = answer_of(fuse("--json"))["objective_value"]
     by_hand = [
-        ("--stacks", "one", "--tile", "4x4", "--mode", "fully-cached"),
-        ("--stacks", "one", "--tile", "8x8"),
-        ("--stacks", "greedy"),
-        ("--stacks", "layers"),
-        ("--stacks", "0,1-2"),
-        ("--stacks", "conv0,conv1-add", "--mode", "recompute"),
+        ("--groups", "one", "--tile", "4x4", "--mode", "fully-cached"),
+        ("--groups", "one", "--tile", "8x8"),
+        ("--groups", "greedy"),
+        ("--groups", "layers"),
+        ("--groups", "0,1-2"),
+        ("--groups", "conv0,conv1-add", "--mode", "recompute"),
         ("--combination", "single"),
-        ("--maps-in-dram",),
+        (
+            "--placements",
+            "dram",
+        ),
     ]
     assert all(answer_of(fuse("--json", *one))["objective_value"] >= best for one in by_hand)
 
@@ -93,7 +96,7 @@ def test_each_objective_is_least_where_it_is_asked_for(fuse: Program, objective:
         return float(values[objective])
 
     asked = answer_of(fuse("--json", "--objective", objective))
-    whole = answer_of(fuse("--json", "--objective", objective, "--stacks", "one", "--tile", "8x8"))
+    whole = answer_of(fuse("--json", "--objective", objective, "--groups", "one", "--tile", "8x8"))
     assert asked["optimal_among"] == asked["space"]
     assert value(asked) <= value(whole) * 1.001
 
@@ -106,11 +109,11 @@ def test_dram_traffic_is_at_best_what_the_network_reads_and_writes(fuse: Program
 
 
 def test_one_tile_computes_everything_once_and_recomputing_tiles_more(fuse: Program) -> None:
-    whole = answer_of(fuse("--json", "--stacks", "one", "--tile", "8x8"))
+    whole = answer_of(fuse("--json", "--groups", "one", "--tile", "8x8"))
     macs = 2 * 4 * 4 * 9 * 64 + 4 * 64
     assert (whole["macs"], whole["tiles"], whole["tile_types"]) == (macs, 1, 1)
     tiled = {
-        mode: answer_of(fuse("--json", "--stacks", "one", "--tile", "4x4", "--mode", mode)) for mode in OverlapMode
+        mode: answer_of(fuse("--json", "--groups", "one", "--tile", "4x4", "--mode", mode)) for mode in OverlapMode
     }
     assert tiled[OverlapMode.FULLY_CACHED]["macs"] == macs
     assert macs < tiled[OverlapMode.H_CACHED]["macs"] < tiled[OverlapMode.RECOMPUTE]["macs"]
@@ -139,7 +142,7 @@ def test_the_file_is_read_again_and_costs_what_it_says(fuse: Program, tmp_path: 
 @pytest.mark.slow
 def test_a_strategy_that_claims_too_much_is_refused(fuse: Program, tmp_path: Path) -> None:
     out = tmp_path / "s.json"
-    fuse("--stacks", "one", "-o", out)
+    fuse("--groups", "one", "-o", out)
     fields = json.loads(out.read_text())
     fields["result"]["energy_pj"] /= 2
     out.write_text(json.dumps(fields))
@@ -167,17 +170,19 @@ def test_a_strategy_for_another_network_is_refused(fuse: Program, network: Path,
 
 
 def test_tables_for_people(fuse: Program) -> None:
-    ended = fuse("--stacks", "0,1-2", "--tile", "4x2", "--mode", "fully-cached")
+    ended = fuse("--groups", "0,1-2", "--tile", "4x2", "--mode", "fully-cached")
     assert ended.code == 0
     assert "conv1 to add (2)" in ended.out
-    assert "FEASIBLE: lower bound" in ended.out
-    assert "\noptimal for the stacks and tiles named below\n" in ended.out
-    assert "2 stacks as given; tiles of 4 x 2, fully-cached" in " ".join(ended.out.split())
+    words = " ".join(ended.out.split())
+    assert "status FEASIBLE objective energy" in words
+    assert "optimal for the groups and tiles that were searched" in words
+    explained = fuse("--groups", "0,1-2", "--tile", "4x2", "--mode", "fully-cached", "--explain-bound")
+    assert "2 stacks as given; tiles of 4 x 2, fully-cached" in " ".join(explained.out.split())
 
 
 def test_the_report_is_one_file_with_a_picture_of_each_map(fuse: Program, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    assert fuse("--stacks", "one", "--tile", "4x4", "--report", page).code == 0
+    assert fuse("--groups", "one", "--tile", "4x4", "--report", page).code == 0
     text = page.read_text()
     assert "three on chip" in text
     assert "--report" in text.split("<script", 1)[0]
@@ -187,7 +192,7 @@ def test_the_report_is_one_file_with_a_picture_of_each_map(fuse: Program, tmp_pa
 
 @pytest.mark.slow
 def test_a_second_process_finds_the_same(fuse: Program) -> None:
-    alone, both = (answer_of(fuse("--json", "--stacks", "one", "--workers", workers)) for workers in (1, 2))
+    alone, both = (answer_of(fuse("--json", "--groups", "one", "--workers", workers)) for workers in (1, 2))
     assert both["objective_value"] == alone["objective_value"]
     assert both["optimal_among"] == both["space"]
 
@@ -195,13 +200,13 @@ def test_a_second_process_finds_the_same(fuse: Program) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--tile", "9x4", "--stacks", "one"), "--tile: a tile of 9 x 4 is larger than every stack's last feature map"),
+        (("--tile", "9x4", "--groups", "one"), "--tile: a tile of 9 x 4 is larger than every stack's last feature map"),
         (("--tile", "4"), "--tile: '4' is no tile; expected columns x rows, like 4x72"),
         (("--tile", "0x4"), "--tile: '0x4' is no tile"),
         (("--mode", "cached"), "'cached' is not one of 'recompute', 'h-cached', 'fully-cached'"),
-        (("--stacks", "0-1,2"), "three: --stacks: the stack 'conv0' to 'conv1' is over a branch: 'conv0' does not end"),
-        (("--stacks", "0-1"), "three: --stacks"),
-        (("--stacks", "many"), "'many' is no stack; expected one, greedy, optimal"),
+        (("--groups", "0-1,2"), "three: --groups: the stack 'conv0' to 'conv1' is over a branch: 'conv0' does not end"),
+        (("--groups", "0-1"), "three: --groups"),
+        (("--groups", "many"), "'many' is no stack; expected one, greedy, optimal"),
         (("--objective", "power"), "'power' is not one of"),
         (("--time-limit", "0"), "--time-limit"),
         (("-o", "nowhere/s.json"), "there is no directory"),
@@ -231,7 +236,7 @@ NO_ENERGY = {"access_bits: 32, read_energy_pj: 5, write_energy_pj: 6,": ""}
     [
         (NO_WEIGHTS, "chip.yaml: accelerator 'chip': no memory on the chip holds weight; expected at least one"),
         (NO_ARRAY, "chip.yaml: accelerator 'chip': it has no array"),
-        (NO_ENERGY, "'chip': it does not state access_bits, read_energy_pj and write_energy_pj of memory 'buffer'"),
+        (NO_ENERGY, "'chip': chip does not state access_bits, read_energy_pj and write_energy_pj of memory 'buffer'"),
     ],
 )
 def test_a_bad_machine_ends_in_one_line(

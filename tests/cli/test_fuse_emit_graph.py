@@ -21,7 +21,7 @@ from support.fused_files import CHIP, three_convolutions
 from support.onnx_networks import make_node, model, value, weight
 from support.tiled_values import whole_tensor_differences
 
-ONE_STACK = ("--stacks", "one", "--tile", "3x4")
+ONE_STACK = ("--groups", "one", "--tile", "3x4")
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def fuse_it(onchip: Program, tmp_path: Path) -> Program:
     chip.write_text(CHIP.replace("capacity: 1B", "capacity: 2B"))
 
     def run_it(*arguments: object) -> Ended:
-        return onchip("fuse", *arguments, "--accelerator", chip, "--method", "loma")
+        return onchip("fuse", *arguments, "--accelerator", chip, "--method", "loma", "--bits", 8)
 
     return run_it
 
@@ -92,7 +92,7 @@ def test_an_inner_map_that_is_an_output_has_its_values(
     fuse_it: Program, onchip: Program, two_outputs: Path, tmp_path: Path, stacks: str
 ) -> None:
     strategy, tiled, plan = (tmp_path / name for name in ("strategy.json", "tiled.json", "plan.json"))
-    given = ("--stacks", stacks, "--tile", "3x4", "--mode", "fully-cached")
+    given = ("--groups", stacks, "--tile", "3x4", "--mode", "fully-cached")
     assert fuse_it(two_outputs, *given, "-o", strategy, "--emit-graph", tiled).code == 0
     assert is_the_network(read_graph(tiled), two_outputs)
     assert {tensor.part_of or tensor.name for tensor in read_graph(tiled).with_role(Role.OUTPUT)} == {"m0", "y"}
@@ -121,7 +121,7 @@ def test_a_stack_over_an_output_is_refused(fuse_it: Program, two_outputs: Path, 
     assert ended.code == 2
     assert "the stack 'conv0' to 'add' is over an output of the network: 'conv0' does not end in it" in ended.err
     strategy, tiled = tmp_path / "strategy.json", tmp_path / "tiled.json"
-    fuse_it(two_outputs, "--stacks", "layers", "-o", strategy)
+    fuse_it(two_outputs, "--groups", "layers", "-o", strategy)
     fields = json.loads(strategy.read_text())
     fields["stacks"] = [{**fields["stacks"][-1], "layers": ["conv0", "conv1", "add"]}]
     strategy.write_text(json.dumps(fields))
@@ -153,7 +153,7 @@ def test_a_model_becomes_a_network_without_its_weights(fuse_it: Program, onchip:
     file, tiled, plan = tmp_path / "model.onnx", tmp_path / "tiled.json", tmp_path / "plan.json"
     network = model(nodes, [value("x", [1, 2, 8, 8])], [value("z", [1, 3])], weights)
     file.write_bytes(network.SerializeToString())
-    assert fuse_it(file, "--stacks", "0-2,3", "--tile", "3x3", "--mode", "h-cached", "--emit-graph", tiled).code == 0
+    assert fuse_it(file, "--groups", "0-2,3", "--tile", "3x3", "--mode", "h-cached", "--emit-graph", tiled).code == 0
     assert is_the_network(read_graph(tiled), file)
     assert onchip("plan", tiled, "--sram", "m_r", "--method", "belady", "-o", plan).code == 0
     assert onchip("run", plan, tiled).code == 0

@@ -17,7 +17,7 @@ ELEMENTS = 4 * 6 * 6
 BOUNDS = ("begin", "end", "axes")
 LSTM_MACS = 2 * 16 * 3 + 16 * 4
 """The first step has no state to multiply."""
-FAST = ("--method", "loma", "--tile-sizes", "divisors", "--no-cache")
+FAST = ("--bits", "8", "--method", "loma", "--tile-sizes", "divisors", "--no-cache")
 
 
 @pytest.fixture
@@ -67,7 +67,9 @@ def test_a_network_of_which_nothing_can_be_fused_costs_what_it_moves(
 ) -> None:
     """DRAM moves 64 bits for 400 or 450 pJ, and 64 bits a cycle."""
     network, strategy = chain(tmp_path / "soft.onnx", "Softmax", "Softmax"), tmp_path / "strategy.json"
-    ended = onchip("fuse", network, "--accelerator", chip, "--objective", objective, "-o", strategy, "--json")
+    ended = onchip(
+        "fuse", network, "--accelerator", chip, "--objective", objective, "--bits", "8", "-o", strategy, "--json"
+    )
     assert ended.code == 0, ended.err
     answer = ended.json
     words = 2 * ELEMENTS * 8 // 64
@@ -89,7 +91,7 @@ def test_a_network_of_which_nothing_can_be_fused_costs_what_it_moves(
 
 def test_an_lstm_is_answered_and_shown(onchip: Program, tmp_path: Path, chip: Path) -> None:
     network, page = recurrent(tmp_path / "lstm.onnx"), tmp_path / "page.html"
-    ended = onchip("fuse", network, "--accelerator", chip, "--report", page, "--stacks", "one", "--tile", "1x1", *FAST)
+    ended = onchip("fuse", network, "--accelerator", chip, "--report", page, "--groups", "one", "--tile", "1x1", *FAST)
     assert ended.code == 0, ended.err
     words = " ".join(ended.out.split())
     assert f"{LSTM_MACS} multiply-accumulates outside of all groups have no cost: LSTM (1)" in words
@@ -176,7 +178,7 @@ def test_convolutions_along_one_axis_run_in_tiles(onchip: Program, tmp_path: Pat
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2, 24]) for name in ("m0", "m3")]
     network = saved(tmp_path / "rows.onnx", helper.make_graph(nodes, "rows", ends[:1], ends[1:], weights))
     tiled, plan = tmp_path / "tiled.json", tmp_path / "plan.json"
-    ask = ("fuse", network, "--accelerator", chip, *FAST, "--stacks", "one", "--tile", "5x1", "--mode", "fully-cached")
+    ask = ("fuse", network, "--accelerator", chip, *FAST, "--groups", "one", "--tile", "5x1", "--mode", "fully-cached")
     answer = onchip(*ask, "--emit-graph", tiled, "--json").json
     assert [(len(one["layers"]), one["tiles"]) for one in answer["stacks"]] == [(3, 5)]
     assert answer["macs"] == 3 * 2 * 2 * 3 * 24
@@ -194,7 +196,7 @@ def test_fuse_and_schedule_count_alike_what_a_slice_reads(onchip: Program, tmp_p
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
     network = saved(tmp_path / "cut.onnx", helper.make_graph(nodes, "cut", ends[:1], ends[1:], weights))
     fused = onchip("fuse", network, "--accelerator", chip, *FAST, "--json").json
-    ask = ("--accelerator", chip, "--stacks", "layers", "--homes", "dram", "--no-cache")
+    ask = ("--accelerator", chip, "--bits", "8", "--groups", "layers", "--placements", "dram", "--no-cache")
     scheduled = onchip("schedule", network, *ask, "--json").json
     bounds = len(BOUNDS)
     assert fused["dram_bits"] // 8 == scheduled["traffic"]["total"] == 2 * 120 + bounds

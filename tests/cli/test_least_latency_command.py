@@ -163,8 +163,8 @@ def test_what_is_not_supported_is_said(
 @pytest.mark.parametrize("size", ["64", "m_r"])
 def test_a_size_alone_says_nothing_of_time_or_energy(onchip: Program, stated: Path, size: str, objective: str) -> None:
     ended = onchip("plan", stated, "--sram", size, "--objective", objective)
-    what = f"--objective {objective}: a size of --sram does not say what {objective} is of a transfer"
-    assert (ended.code, ended.err) == (2, f"onchip: {what}; expected --accelerator NAME, or traffic\n")
+    assert ended.code == 2
+    assert ended.err.startswith(f"onchip: --objective {objective}: {objective} needs transfer rates")
 
 
 @pytest.mark.parametrize("verb", ["plan", "capacity"])

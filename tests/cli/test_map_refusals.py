@@ -83,7 +83,7 @@ def test_elements_wider_than_a_memory_are_no_refusal(
     ("arguments", "message"),
     [
         (("conv:n1z2",), "conv:n1z2: 'n1z2' gives no sizes"),
-        (("pool:n1",), "pool:n1: no such layer or network"),
+        (("pool:n1",), "pool:n1: unknown layer or network"),
         (("gemm:m2n2k2", "--method", "best"), "--method: there is no method 'best'"),
         (("gemm:m99999999n99999999k99999999",), "multiply-accumulates; expected at most"),
         (("gemm:m2n2k2", "--time-limit", "-1"), "--time-limit"),

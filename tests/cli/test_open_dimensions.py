@@ -49,7 +49,7 @@ def test_every_verb_asks_once_for_all_that_is_open(verb: str, network: Path, onc
     ended = onchip(*shlex.split(words))
     assert ended.code == 2
     (line,) = ended.err.splitlines()
-    assert "its inputs have 2 open dimensions: symbol 'batch' (axis 0 of 'audio'), axis 1 of 'audio'" in line
+    assert "inputs have 2 open dimensions: symbol 'batch' (axis 0 of 'audio'), axis 1 of 'audio'" in line
     assert line.endswith(f"expected sizes, such as: onchip {words} --shape audio=1x576 --value rate=16000")
 
 
@@ -136,4 +136,4 @@ def test_what_binds_nothing_is_refused_in_one_line(
 def test_a_bundled_network_leaves_nothing_open(flags: tuple[str, ...], onchip: Program) -> None:
     ended = onchip("info", "lenet5", *flags)
     assert ended.code == 2
-    assert f"lenet5: {flags[0]}: it leaves no dimensions or values open" in ended.err
+    assert f"lenet5: {flags[0]}: lenet5 leaves no dimensions or values open" in ended.err

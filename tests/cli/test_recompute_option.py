@@ -86,8 +86,8 @@ def test_a_plan_that_may_not_run_again_is_refused(onchip: Program, remembered: P
     ("options", "line"),
     [
         (AGAIN, "nothing says how many bytes DRAM moves while an operator runs again"),
-        (("--objective", "recomputation"), "nothing may run again"),
-        (("--recompute-price", "1"), "nothing runs again"),
+        (("--objective", "recomputation"), "operators may not run again"),
+        (("--recompute-price", "1"), "operators do not run again"),
         ((*AGAIN, "--objective", "recomputation", "--recompute-price", "1"), "counts cycles as they are"),
         ((*AGAIN, "--objective", "peak", "--recompute-price", "1"), "does not say what running again costs"),
         ((*AGAIN, "--recompute-price", "1", "--method", "belady"), "it runs nothing again"),

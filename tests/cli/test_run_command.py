@@ -134,7 +134,7 @@ def test_other_bits_than_the_models_cannot_be_run(onchip: Program, tmp_path: Pat
 def test_a_network_without_model_has_no_weights_to_replace(onchip: Program, diamond: Path, planned: Path) -> None:
     ended = onchip("run", planned, diamond, "--random-weights", 1)
     assert ended.code == 2
-    assert "--random-weights: it has no weights to replace" in ended.err
+    assert "--random-weights: the network has no weights to replace" in ended.err
 
 
 def test_without_onnxruntime_one_line_names_the_extra(onchip: Program, squeezenet_plan: Path) -> None:

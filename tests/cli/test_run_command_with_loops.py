@@ -35,7 +35,7 @@ def test_a_loop_that_stays_is_planned_with_its_workspace_and_runs(onchip: Progra
 
 def test_a_loop_that_stays_is_scheduled_and_runs_in_its_runtime(onchip: Program, loop: Path, tmp_path: Path) -> None:
     schedule = tmp_path / "schedule.json"
-    asked = ("--accelerator", "simba", "--bits", "model", "--time-limit", "5", "-o", schedule)
+    asked = ("--accelerator", "simba", "--time-limit", "5", "-o", schedule)
     assert onchip("schedule", loop, *asked).code == 0
     ran = onchip("run", schedule, loop, "--json")
     assert ran.code == 0

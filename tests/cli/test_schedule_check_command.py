@@ -119,7 +119,7 @@ def test_a_plan_is_timed_on_an_accelerator(onchip: Program, diamond: Path, plann
 @pytest.fixture
 def strategy(onchip: Program, tmp_path: Path) -> Path:
     path = tmp_path / "strategy.json"
-    given = ("--stacks", "one", "--tile", "4x4", "--mode", "fully-cached", "--method", "loma")
+    given = ("--groups", "one", "--tile", "4x4", "--mode", "fully-cached", "--method", "loma")
     assert onchip("fuse", three(), "--accelerator", chip(), *given, "-o", path).code == 0
     return path
 
@@ -148,7 +148,7 @@ def test_of_an_older_strategy_without_mappings_only_the_structure_is_checked(onc
 
     assert ended.code == 0
     assert ended.json["recomputed"] == []
-    assert "what the strategy costs: the file has no mappings" in ended.json["not_checked"][0]
+    assert "the cost: the file has no mappings" in ended.json["not_checked"][0]
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_what_lacks_room_is_said_with_the_bytes_that_are_missing(
     """A map has 256 bytes and the buffer 200: 56 bytes are missing."""
     machine, schedule = tmp_path / "small.yaml", tmp_path / "schedule.json"
     machine.write_text(SMALL)
-    asked = ("schedule", network, "--accelerator", machine, "--stacks", "layers", "--no-cache", "-o", schedule)
+    asked = ("schedule", network, "--accelerator", machine, "--groups", "layers", "--no-cache", "-o", schedule)
     assert onchip(*asked).code == 0
 
     said = onchip("explain", schedule, network, "--json").json

@@ -7,7 +7,7 @@ import pytest
 from support.diamond import Program
 from support.reports import facts_of
 
-LAYERS = ("--stacks", "layers", "--no-cache")
+LAYERS = ("--groups", "layers", "--no-cache")
 
 
 @pytest.mark.slow

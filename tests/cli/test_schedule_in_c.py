@@ -127,7 +127,7 @@ def test_a_schedule_without_any_mapping_is_written(onchip: Program, tmp_path: Pa
     }
     network, schedule = tmp_path / "softmax.json", tmp_path / "made.json"
     network.write_text(json.dumps(fields))
-    asked = ("schedule", network, "--accelerator", chip, "--homes", "dram", "-o", schedule, "--no-cache")
+    asked = ("schedule", network, "--accelerator", chip, "--placements", "dram", "-o", schedule, "--no-cache")
     assert onchip(*asked).code == 0
 
     exported(onchip, tmp_path, schedule.read_text(), network)

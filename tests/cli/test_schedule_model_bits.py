@@ -1,4 +1,4 @@
-"""`onchip schedule --bits model`: every tensor, and every loop nest over it, has the bit width of the file."""
+"""`onchip schedule` without --bits: every tensor, and every loop nest over it, has the bit width of the file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from support.diamond import Program
 from support.fused_files import three_convolutions
 
 BITS = {"x": 8, "w0": 8, "m0": 16, "w1": 8, "m1": 16, "y": 32}
-LAYERS = ("--stacks", "layers")
-TILES = ("--stacks", "one", "--tile", "4x4", "--mode", "fully-cached")
+LAYERS = ("--groups", "layers")
+TILES = ("--groups", "one", "--tile", "4x4", "--mode", "fully-cached")
 Json = dict[str, Any]
 
 
@@ -40,7 +40,7 @@ def scheduled(onchip: Program, network: Path, chip: Path, *options: object) -> t
 def test_tensors_and_loop_nests_have_their_own_bits(
     onchip: Program, mixed: Path, chip: Path, options: tuple[str, ...]
 ) -> None:
-    schedule, answer = scheduled(onchip, mixed, chip, "--bits", "model", *options)
+    schedule, answer = scheduled(onchip, mixed, chip, *options)
 
     fields = json.loads(schedule.read_text())
     assert (fields["reading"]["bits"], fields["reading"]["partial_bits"]) == (None, 32)
@@ -58,7 +58,7 @@ def test_tensors_and_loop_nests_have_their_own_bits(
 def test_such_a_file_is_checked_run_timed_and_shown(
     onchip: Program, mixed: Path, chip: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    schedule, answer = scheduled(onchip, mixed, chip, "--bits", "model", *options)
+    schedule, answer = scheduled(onchip, mixed, chip, *options)
 
     assert onchip("check", schedule, mixed).code == 0
     ran = onchip("run", schedule, mixed, "--json")
@@ -71,7 +71,7 @@ def test_such_a_file_is_checked_run_timed_and_shown(
 @pytest.mark.slow
 def test_a_network_of_eight_bits_costs_the_same_either_way(onchip: Program, network: Path, chip: Path) -> None:
     about_the_run = dict.fromkeys(("seconds",))
-    _, own = scheduled(onchip, network, chip, "--bits", "model", "--partial-bits", 24, *LAYERS)
+    _, own = scheduled(onchip, network, chip, "--partial-bits", 24, *LAYERS)
     _, eight = scheduled(onchip, network, chip, "--bits", 8, "--partial-bits", 24, *LAYERS)
     assert {**own, **about_the_run} == {**eight, **about_the_run}
 
@@ -80,7 +80,7 @@ def test_a_network_of_eight_bits_costs_the_same_either_way(onchip: Program, netw
 def test_a_loop_nest_of_other_bits_than_its_tensors_is_not_the_operator_s(
     onchip: Program, mixed: Path, chip: Path
 ) -> None:
-    schedule, _ = scheduled(onchip, mixed, chip, "--bits", "model", *LAYERS)
+    schedule, _ = scheduled(onchip, mixed, chip, *LAYERS)
     fields = json.loads(schedule.read_text())
     fields["mappings"][0]["layer"]["bits"]["input"] = 16
     schedule.write_text(json.dumps(fields))
@@ -89,8 +89,9 @@ def test_a_loop_nest_of_other_bits_than_its_tensors_is_not_the_operator_s(
     assert "mapping-missing" in ended.out
 
 
-@pytest.mark.parametrize("bits", ["modell", "0", "65", "-1", "8.0", "²"])
+@pytest.mark.parametrize("bits", ["model", "0", "65", "-1", "8.5", "²"])
 def test_bits_that_are_none_are_one_line(onchip: Program, network: Path, chip: Path, bits: str) -> None:
     ended = onchip("schedule", network, "--accelerator", chip, f"--bits={bits}")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == f"onchip: --bits: it is {bits!r}; expected 1 to 64, or model\n"
+    assert "--bits" in ended.err
+    assert bits in ended.err

@@ -10,7 +10,7 @@ def test_a_report_is_written_beside_the_answer_and_says_what_json_says(
     onchip: Program, network: Path, chip: Path, tmp_path: Path
 ) -> None:
     page = tmp_path / "page.html"
-    asked = ("schedule", network, "--accelerator", chip, "--stacks", "layers", "--homes", "dram", "--no-cache")
+    asked = ("schedule", network, "--accelerator", chip, "--groups", "layers", "--placements", "dram", "--no-cache")
     ended = onchip(*asked, "--report", page, "--json")
 
     assert ended.code == 0

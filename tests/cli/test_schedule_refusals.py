@@ -163,7 +163,7 @@ def test_a_scheduled_accelerator_needs_a_level_for_each_operand(onchip: Program,
     for text, code in ((none, 2), (without_outputs, 0)):
         path = tmp_path / "other.yaml"
         path.write_text(text)
-        ended = onchip("schedule", three(), "--accelerator", path, "--stacks", "layers", "--homes", "dram")
+        ended = onchip("schedule", three(), "--accelerator", path, "--groups", "layers", "--placements", "dram")
         assert ended.code == code, ended.err
         assert len(ended.err.splitlines()) == (code == 2)
 

@@ -64,22 +64,30 @@ def test_an_fsrcnn_cut_small_runs_fused_and_tiled(onchip: Program, machine: Path
     small: Graph = replace(whole, tensors=tuple(map(cut_small, whole.tensors)))
     path = tmp_path / "small.json"
     path.write_text(graph_to_json(small))
-    given = ("--stacks", "one", "--tile", "16x9", "--mode", mode)
+    given = ("--groups", "one", "--tile", "16x9", "--mode", mode)
     kernels, compared = schedule_and_run(onchip, path, machine, *given)
     assert kernels == "integer arithmetic"
     assert compared > len(small.tensors)
 
 
-@pytest.mark.parametrize(("name", "bits"), series([("squeezenet", 32), ("shufflenet", "model")], 1))
+@pytest.mark.parametrize(("name", "bits"), series([("squeezenet", 32), ("shufflenet", None)], 1))
 def test_a_model_runs_on_its_own_nodes_where_elements_have_their_own_bits(
     onchip: Program, machine: Path, name: str, bits: object
 ) -> None:
     (model,) = (path for path in LIGHT_MODELS if path.name == f"light_{name}.onnx")
-    own = ("--bits", bits, "--partial-bits", 32, "--stacks", "layers", "--homes", "dram")
+    own = (
+        *(() if bits is None else ("--bits", bits)),
+        "--partial-bits",
+        32,
+        "--groups",
+        "layers",
+        "--placements",
+        "dram",
+    )
     assert schedule_and_run(onchip, model, machine, *own)[0] == "onnxruntime"
 
 
 @pytest.mark.slow
 def test_a_model_of_other_bits_runs_on_integers(onchip: Program, machine: Path) -> None:
     (model,) = (path for path in LIGHT_MODELS if path.name == "light_shufflenet.onnx")
-    assert schedule_and_run(onchip, model, machine, "--stacks", "layers")[0] == "integer arithmetic"
+    assert schedule_and_run(onchip, model, machine, "--bits", "8", "--groups", "layers")[0] == "integer arithmetic"

@@ -28,7 +28,7 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
 @pytest.fixture
 def start(onchip: Program, files: tuple[Path, Path, Path]) -> Path:
     network, chip, answer = files
-    ended = onchip("schedule", network, "--accelerator", chip, "--stacks", "layers", "--no-cache", "-o", answer)
+    ended = onchip("schedule", network, "--accelerator", chip, "--groups", "layers", "--no-cache", "-o", answer)
     assert ended.code == 0
     return answer
 
@@ -51,7 +51,7 @@ def test_a_start_changes_neither_space_nor_bound(
     onchip: Program, files: tuple[Path, Path, Path], start: Path, tmp_path: Path
 ) -> None:
     network, chip, _ = files
-    asked = ("schedule", network, "--accelerator", chip, "--stacks", "layers", "--no-cache", "--json")
+    asked = ("schedule", network, "--accelerator", chip, "--groups", "layers", "--no-cache", "--json")
     found = [onchip(*asked, *more).json for more in ((), ("--start", start, "-o", tmp_path / "second.json"))]
     for name in ("lower_bound", "space"):
         assert found[0][name] == found[1][name]
@@ -64,7 +64,7 @@ def test_a_start_of_another_network_or_of_an_illegal_schedule_is_refused(
     network, chip, _ = files
     other = tmp_path / "other.json"
     write_graph(skip_network(6, 4), other)
-    asked = ("--accelerator", chip, "--stacks", "layers", "--start", start)
+    asked = ("--accelerator", chip, "--groups", "layers", "--start", start)
     ended = onchip("schedule", other, *asked)
     assert ended.code == 2
     assert "first.json" in ended.err

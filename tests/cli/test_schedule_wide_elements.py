@@ -11,8 +11,8 @@ import pytest
 from support.diamond import Program
 from support.fused_files import three_convolutions
 
-LAYERS = ("--stacks", "layers")
-TILES = ("--stacks", "one", "--tile", "4x4", "--mode", "fully-cached")
+LAYERS = ("--groups", "layers")
+TILES = ("--groups", "one", "--tile", "4x4", "--mode", "fully-cached")
 Json = dict[str, Any]
 
 

@@ -181,7 +181,7 @@ costs:
         ("lanes <= 8", "lanes / 0 <= 8", "line 9: constraints[0]: 'lanes / 0 <= 8' has no value"),
         ("lanes <= 8", "lanes < 4", "line 8: constraints: no combination of its parameters is allowed"),
         ("{simba: 3.5}", "{eyeriss: 1}", "line 11: costs.price: it says nothing of accelerator 'simba'"),
-        ("gemm:m2n2k2", "nonsense", "nonsense: no such layer or network"),
+        ("gemm:m2n2k2", "nonsense", "nonsense: unknown layer or network"),
         ("[simba]", "[simbo]", "line 11: costs.price: it says nothing of accelerator 'simbo'"),
     ],
 )

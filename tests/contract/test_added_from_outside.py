@@ -77,7 +77,7 @@ def test_an_operator_kind_of_a_plugin_is_not_cut_into_tiles(
 ) -> None:
     installed(EVERYTHING)
     schedule = tmp_path / "schedule.json"
-    tiled = ("--stacks", "one", "--tile", "2x2")
+    tiled = ("--groups", "one", "--tile", "2x2")
     assert onchip("schedule", chain, "--accelerator", chip, *tiled, "--no-cache", "-o", schedule).code == 0
 
     stacks = json.loads(schedule.read_text())["stacks"]

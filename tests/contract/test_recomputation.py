@@ -182,5 +182,5 @@ def test_what_waits_may_have_left_with_its_last_use() -> None:
 def test_least_cycles_of_what_runs_again_are_not_asked_of_plans_that_run_everything_once() -> None:
     problem = replace(problem_of(0), objective=Objective.RECOMPUTATION, recomputation=None)
     assert not any(method.supports(problem) for method in METHODS.values())
-    with pytest.raises(UsageError, match="nothing may run again"):
+    with pytest.raises(UsageError, match="operators may not run again"):
         METHODS["exact"](problem, Run())

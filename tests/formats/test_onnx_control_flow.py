@@ -161,7 +161,7 @@ def test_a_branch_that_cannot_be_planned_is_named_with_its_if(tmp_path: Path) ->
     line = str(caught.value)
     assert "node 'choose y': its condition is not known before it runs, and a branch cannot be planned: node" in line
     assert "'square'" in line
-    assert "--value INPUT=N" in line
+    assert "`values` fixes the input" in line
 
 
 def a_loop(trips: str, condition: str, body: onnx.GraphProto, outputs: list[str]) -> onnx.NodeProto:

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto
 
 from onchip.answer.bindings import Bindings
-from onchip.commands.bindings import dims_of, shapes_of, values_of
+from onchip.commands.bindings import dims_of, options_of, shapes_of, values_of
 from onchip.errors import InputError, NetworkWarning, OpenDimension, OpenDimensionsError, UsageError
 from onchip.formats.networks import read_onnx
 from onchip.ir.graph import Graph
@@ -59,24 +59,24 @@ def test_one_error_names_every_open_dimension_of_every_input(tmp_path: Path) -> 
         OpenDimension("w", 1, None),
     )
     line = str(error)
-    assert "its inputs have 6 open dimensions: symbol 'batch' (axis 0 of 'x'), axis 2 of 'x'" in line
+    assert "inputs have 6 open dimensions: symbol 'batch' (axis 0 of 'x'), axis 2 of 'x'" in line
     assert "the shape of 'z'" in line
-    assert read_bound(network_of(*inputs), tmp_path, bound_by(error.options)).operators
+    assert read_bound(network_of(*inputs), tmp_path, bound_by(options_of(error.suggested))).operators
 
 
 def test_what_is_bound_already_is_no_question(tmp_path: Path) -> None:
     network = network_of(value("x", ["batch", "time"]), value("z", [None]))
     error = question(network, tmp_path, Bindings({"batch": 2}))
     assert [one.symbol for one in error.open_dimensions] == ["time", None]
-    assert "batch" not in error.options
+    assert "batch" not in options_of(error.suggested)
 
 
 def test_the_options_of_the_error_are_tried_before_they_are_shown(tmp_path: Path) -> None:
     """A matrix fits one length only."""
     network = model([make_node("MatMul", ["x", "w"], ["y"])], [value("x", ["n", "k"])], ["y"], [weight("w", [576, 2])])
     error = question(network, tmp_path, Bindings())
-    assert "k=576" in error.options
-    assert read_bound(network, tmp_path, bound_by(error.options)).tensor["y"].shape == (1, 2)
+    assert "k=576" in options_of(error.suggested)
+    assert read_bound(network, tmp_path, bound_by(options_of(error.suggested))).tensor["y"].shape == (1, 2)
 
 
 def test_a_shape_binds_the_symbols_in_it_everywhere(tmp_path: Path) -> None:
@@ -96,20 +96,20 @@ def test_a_question_mark_is_no_symbol(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bindings", "place", "what"),
     [
-        (Bindings(shapes={"ghost": (1,)}), "--shape ghost", "no such input"),
-        (Bindings(shapes={"x": (1, 2, 3)}), "--shape x", "it gives 3 dimensions"),
-        (Bindings(shapes={"x": (2, 4)}), "--shape x", "dimension 1 is 3 in the file"),
-        (Bindings(shapes={"x": (-1, 3)}), "--shape x", "its shape is [-1, 3]"),
-        (Bindings({"n": 1}, {"x": (2, 3)}), "--shape x", "symbol 'n' is 2 here and 1 by --dim n"),
-        (Bindings(shapes={"x": (2, 3), "z": (4,)}), "--shape z", "symbol 'n' is 4 here and 2 by --shape x"),
-        (Bindings({"m": 1}), "--dim m", "no tensor has this dimension"),
-        (Bindings(values={"ghost": (1,)}), "--value ghost", "no such input"),
-        (Bindings(values={"x": (1, 2)}), "--value x", "2 numbers for an input of shape [1, 3]"),
-        (Bindings({"n": 2000}, values={"x": (1,)}), "--value x", "1 numbers for an input of shape [2000, 3]"),
-        (Bindings(values={"i": (0.5,)}), "--value i", "0.5 is no INT64"),
-        (Bindings(values={"i": (2**70,)}), "--value i", "is no INT64"),
-        (Bindings(values={"x": (1e300,)}), "--value x", "is no FLOAT"),
-        (Bindings(values={"s": (1,)}), "--value s", "its elements are STRING"),
+        (Bindings(shapes={"ghost": (1,)}), "shapes ghost", "no such input"),
+        (Bindings(shapes={"x": (1, 2, 3)}), "shapes x", "it gives 3 dimensions"),
+        (Bindings(shapes={"x": (2, 4)}), "shapes x", "dimension 1 is 3 in the file"),
+        (Bindings(shapes={"x": (-1, 3)}), "shapes x", "its shape is [-1, 3]"),
+        (Bindings({"n": 1}, {"x": (2, 3)}), "shapes x", "symbol 'n' is 2 here and 1 by dims n"),
+        (Bindings(shapes={"x": (2, 3), "z": (4,)}), "shapes z", "symbol 'n' is 4 here and 2 by shapes x"),
+        (Bindings({"m": 1}), "dims m", "no tensor has this dimension"),
+        (Bindings(values={"ghost": (1,)}), "values ghost", "no such input"),
+        (Bindings(values={"x": (1, 2)}), "values x", "2 numbers for an input of shape [1, 3]"),
+        (Bindings({"n": 2000}, values={"x": (1,)}), "values x", "1 numbers for an input of shape [2000, 3]"),
+        (Bindings(values={"i": (0.5,)}), "values i", "0.5 is no INT64"),
+        (Bindings(values={"i": (2**70,)}), "values i", "is no INT64"),
+        (Bindings(values={"x": (1e300,)}), "values x", "is no FLOAT"),
+        (Bindings(values={"s": (1,)}), "values s", "its elements are STRING"),
     ],
 )
 def test_a_binding_that_cannot_be_is_refused(bindings: Bindings, place: str, what: str, tmp_path: Path) -> None:

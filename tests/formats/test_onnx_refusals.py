@@ -169,12 +169,12 @@ def test_any_node_with_a_graph_in_it_is_refused(tmp_path: Path) -> None:
 
 def test_a_binding_nobody_uses_is_refused(tmp_path: Path) -> None:
     network = model([RELU], [value("x", ["batch"])], ["y"])
-    assert refused(network, tmp_path, batch=1, bath=1).startswith("--dim bath: no tensor has this dimension")
+    assert refused(network, tmp_path, batch=1, bath=1).startswith("dims bath: no tensor has this dimension")
     assert "expected 'batch'" in refused(network, tmp_path, batch=1, bath=1)
 
 
 def test_a_negative_size_is_refused(tmp_path: Path) -> None:
-    assert refused(model([RELU], [value("x", ["n"])], ["y"]), tmp_path, n=-1).startswith("--dim n: the size is -1")
+    assert refused(model([RELU], [value("x", ["n"])], ["y"]), tmp_path, n=-1).startswith("dims n: the size is -1")
 
 
 def test_a_network_whose_outputs_have_no_elements_is_refused(tmp_path: Path) -> None:

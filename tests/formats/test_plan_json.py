@@ -145,7 +145,10 @@ def test_what_running_again_costs_is_read_and_written_where_it_is_allowed() -> N
     assert plan_from_json(json.dumps(fields), "plan.json").recomputation == Recomputation()
     for change, message in (
         ({"recomputation": {"costs": {"left": -1}}}, "recomputation (costs.left): it is -1"),
-        ({"recomputation": {"costs": {}}, "reading": {}}, "recomputation: it is there, and nothing may run again"),
+        (
+            {"recomputation": {"costs": {}}, "reading": {}},
+            "recomputation: it is there, and nothing may run again",
+        ),
     ):
         with pytest.raises(InputError) as raised:
             plan_from_json(json.dumps(fields | change), "bad.json")

@@ -235,7 +235,7 @@ def test_other_shapes_of_inputs_are_carried_through(tmp_path: Path) -> None:
     path = network(tensors, [TfliteOperator("CONV_2D", "xwb", "y", VALID)], "x", "y").write(tmp_path / "m.tflite")
     graph = read_tflite(path, {"x": (2, 9, 9, 3)})
     assert (graph.tensor["x"].shape, graph.tensor["y"].shape) == ((2, 3, 9, 9), (2, 5, 8, 6))
-    with pytest.raises(UsageError, match=r"--shape z: no network input has this name; expected 'x'"):
+    with pytest.raises(UsageError, match=r"shapes z: no network input has this name; expected 'x'"):
         read_tflite(path, {"z": (1,)})
 
 

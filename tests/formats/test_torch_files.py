@@ -67,13 +67,11 @@ def test_open_dimensions_are_asked_for_at_once_and_what_is_suggested_reads_it(tm
     with pytest.raises(OpenDimensionsError) as raised:
         read_torch(path)
     assert [(one.input, one.axis) for one in raised.value.open_dimensions] == [("x", 0), ("x", 2)]
-    words = raised.value.options.split()
-    dims = {word.partition("=")[0]: int(word.partition("=")[2]) for word in words if "=" in word}
-    graph = read_torch(path, Bindings(dims))
+    graph = read_torch(path, Bindings(raised.value.suggested.dims))
     shape = graph.tensor["x"].shape
     assert shape is not None
     assert (shape[0], shape[1], shape[3]) == (1, 3, 16)
-    assert shape[2] == 2 * dims[str(raised.value.open_dimensions[1].symbol)]
+    assert shape[2] == 2 * raised.value.suggested.dims[str(raised.value.open_dimensions[1].symbol)]
 
 
 def test_a_shape_closes_symbols_that_it_follows_from(tmp_path: Path) -> None:
@@ -86,12 +84,12 @@ def test_a_shape_closes_symbols_that_it_follows_from(tmp_path: Path) -> None:
     ("bindings", "line"),
     [
         (Bindings(shapes={"x": (3, 3, 17, 16)}), "axis 2 is .* 17 is not"),
-        (Bindings(shapes={"x": (3, 4, 16, 16)}), "--shape x: axis 1 is 3 in the file; expected 3, not 4"),
+        (Bindings(shapes={"x": (3, 4, 16, 16)}), "shapes x: axis 1 is 3 in the file; expected 3, not 4"),
         (Bindings(shapes={"x": (3, 3, 16)}), "expected 4 sizes of at least 1"),
         (Bindings(shapes={"x": (3, 3, 300, 16)}), "is 150; expected 2 to 64"),
         (Bindings(shapes={"y": (1,)}), "no network input has this name; expected 'x'"),
-        (Bindings({"q": 1}), "--dim q: no input has this symbol; expected 's"),
-        (Bindings(values={"x": (1,)}), "--value: an exported program has no inputs of one value"),
+        (Bindings({"q": 1}), "dims q: no input has this symbol; expected 's"),
+        (Bindings(values={"x": (1,)}), "values: an exported program has no inputs of one value"),
     ],
 )
 def test_sizes_that_cannot_be_are_refused(tmp_path: Path, bindings: Bindings, line: str) -> None:
@@ -106,7 +104,7 @@ def test_a_symbol_has_one_size_wherever_it_stands(tmp_path: Path) -> None:
     saved(
         tmp_path / "a.pt2", add, torch.zeros(4, 8), torch.zeros(4, 8), dynamic_shapes={"x": {0: batch}, "y": {0: batch}}
     )
-    with pytest.raises(UsageError, match=r"--shape y: axis 0 is 3 with s\d+ = 3; expected 3, not 2"):
+    with pytest.raises(UsageError, match=r"shapes y: axis 0 is 3 with s\d+ = 3; expected 3, not 2"):
         read_torch(tmp_path / "a.pt2", Bindings(shapes={"x": (3, 8), "y": (2, 8)}))
 
 

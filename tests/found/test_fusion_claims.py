@@ -13,7 +13,7 @@ from adversary.fusing import ODD_KINDS, graph_file, random_network
 from adversary.fusing_machines import random_machine
 from onchip.answer.document import Reading
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.fusion_options import FusionOptions, Placements
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.result import Result, Status
 from onchip.api.fuse import NONE_OF_THESE, FusionRequest, for_all_strategies, fuse_network
@@ -33,7 +33,7 @@ FREE_MEMORIES = re.sub(r"(read|write)_energy_pj: [0-9.]+", r"\1_energy_pj: 0", C
 """A chip on which only multiply-accumulates cost energy, each a fractional number of femtojoules."""
 MACHINES = (CHIP, FREE_MEMORIES.replace("mac_energy_pj: 0.5", "mac_energy_pj: 0.0127"))
 OBJECTIVES = (FusionObjective.ENERGY, FusionObjective.LATENCY, FusionObjective.EDP, FusionObjective.DRAM)
-SPACES = (FusionOptions(), FusionOptions(tile=(1, 1)), FusionOptions(stacks="layers", maps_stay=False))
+SPACES = (FusionOptions(), FusionOptions(tile=(1, 1)), FusionOptions(groups="layers", placements=Placements.DRAM))
 ACCOUNTINGS = (AccountingName.INTERPRETER, AccountingName.DEFINES)
 
 
@@ -117,7 +117,7 @@ def test_pixels_that_a_stride_skips_are_not_in_the_bound(
     network = {"format": "onchip-graph", "version": 1, "name": "skips", "tensors": tensors, "operators": operators}
     machine = FREE_MEMORIES.replace("mac_energy_pj: 0.5", "mac_energy_pj: 1000")
     files = files_in(tmp_path, network, machine)
-    in_pixels = fused(files, objective, FusionOptions(stacks="one", tile=(1, 1)), AccountingName.INTERPRETER)
+    in_pixels = fused(files, objective, FusionOptions(groups="one", tile=(1, 1)), AccountingName.INTERPRETER)
 
     bounds, values = values_reached(files, objective, AccountingName.INTERPRETER)
 

@@ -48,7 +48,7 @@ def network(random: Random) -> dict[str, Any]:
 @pytest.mark.parametrize("stacks", ["layers", "optimal"])
 def test_a_convolution_with_negative_padding_is_scheduled(stacks: str, onchip: Program, tmp_path: Path) -> None:
     path = FOLDER / "schedules" / "negative-pads.graph.json"
-    schedule_check_and_run(onchip, path, tmp_path, "simba", "--objective", "traffic", "--stacks", stacks)
+    schedule_check_and_run(onchip, path, tmp_path, "simba", "--objective", "traffic", "--groups", stacks)
 
 
 @pytest.mark.parametrize("seed", series(range(10), 1))

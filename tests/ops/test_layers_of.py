@@ -299,7 +299,7 @@ def test_a_layer_of_a_network() -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("pool:n1k2", "no such layer or network"),
+        ("pool:n1k2", "unknown layer or network"),
         ("conv:n1x2", "gives no sizes"),
         ("resnet50:nothing", "no layer 'nothing'"),
         ("cosa:nothing", "no layer table 'nothing'"),

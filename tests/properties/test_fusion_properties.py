@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.fusion_options import FusionOptions, Placements
 from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.result import Status
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
@@ -37,7 +37,7 @@ def least_energy_fj(capacities: dict[str, int]) -> int:
     accelerator = accelerator_from_yaml(text, "chip.yaml")
     network = FusableNetwork("pair", PAIR.inputs, PAIR.layers)
     costs = Costing(network, accelerator, FusionObjective.ENERGY, "exact", use_cache=False).costs(Run())
-    found = solve_fusion(network, accelerator, FusionOptions(sizes=TileSizes.ALL), costs, Run())
+    found = solve_fusion(network, accelerator, FusionOptions(tile_sizes=TileSizes.ALL), costs, Run())
     assert found.result.status is Status.OPTIMAL
     assert found.result.objective_value is not None
     return found.result.objective_value
@@ -73,7 +73,7 @@ def test_boxes_of_tilings_lead_to_the_best_of_all(stack: Stack, monkeypatch: pyt
     tilings = tilings_of(stack.output, TileSizes.ALL)
     every = [cost for cost in costs.costs([StackChoice(span, tiling) for tiling in tilings]) if cost is not None]
     monkeypatch.setattr("onchip.scheduling.candidates.spaces.FEW_TILINGS", 2)
-    options = FusionOptions(stacks="one", sizes=TileSizes.ALL, maps_stay=False)
+    options = FusionOptions(groups="one", tile_sizes=TileSizes.ALL, placements=Placements.DRAM)
     result = solve_fusion(network, accelerator, options, costs, Run()).result
     assert result.status is Status.OPTIMAL
     assert result.objective_value == min(every)[0]

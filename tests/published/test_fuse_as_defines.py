@@ -52,7 +52,7 @@ POINTS = (
 def test_the_command_gives_what_defines_gives(
     network: str, machine: str, columns: int, rows: int, mode: OverlapMode, millijoules: float, megacycles: float
 ) -> None:
-    options = FusionOptions(stacks="one", tile=(columns, rows), mode=mode)
+    options = FusionOptions(groups="one", tile=(columns, rows), mode=mode)
     asked = FusionRequest(
         f"{network}-defines", machine, options=options, mapper="loma", accounting=AccountingName.DEFINES
     )

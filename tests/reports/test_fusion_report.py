@@ -28,7 +28,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> FusionOutcome:
     folder = tmp_path_factory.mktemp("fused")
     (folder / "three.json").write_text(three_convolutions())
     (folder / "chip.yaml").write_text(CHIP)
-    options = FusionOptions("one", sizes=TileSizes.HALVES, mode=OverlapMode.FULLY_CACHED)
+    options = FusionOptions("one", tile_sizes=TileSizes.HALVES, mode=OverlapMode.FULLY_CACHED)
     files = str(folder / "three.json"), str(folder / "chip.yaml")
     return fuse_network(FusionRequest(*files, options=options, mapper="loma", use_cache=False))
 

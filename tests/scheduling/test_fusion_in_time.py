@@ -189,7 +189,7 @@ def test_where_stacks_cannot_even_be_listed_in_time_every_layer_runs_alone(
 
 def test_layers_alone_are_an_answer_whatever_the_time(network: FusableNetwork, machine: Accelerator) -> None:
     costing = Costing(network, machine, FusionObjective.ENERGY, "exact", use_cache=False)
-    options = FusionOptions(stacks=LAYERS)
+    options = FusionOptions(groups=LAYERS)
     late = solve_in_time(costing, options, Run(Limits(0.0))).found.result
     best = solve_in_time(costing, options, Run()).found.result
 

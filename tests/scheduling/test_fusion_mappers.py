@@ -53,7 +53,7 @@ def stopped() -> Run:
 
 def test_what_a_method_refuses_is_said_and_not_taken_for_impossible() -> None:
     mapper = LayerMapper(MappingMethod("picky", "", _refuse), ENERGY, Run())
-    with pytest.raises(UnmappableError, match="--method picky: it is too large; expected a smaller one"):
+    with pytest.raises(UnmappableError, match="method picky: it is too large; expected a smaller one"):
         mapper(LayerProblem(Layer(), load_accelerator("simba")))
 
 
@@ -69,7 +69,7 @@ def test_nothing_is_kept_at_or_above_where_it_lies_whole(method: str) -> None:
 
 def test_what_the_rule_refuses_is_said_and_not_taken_for_impossible() -> None:
     mapper = RuleMapper(TemporalMethod.UNEVEN, MappingObjective.LATENCY, Run())
-    with pytest.raises(UnmappableError, match="--method uneven: uneven does not know latency; expected energy"):
+    with pytest.raises(UnmappableError, match="method uneven: uneven does not know latency; expected energy"):
         mapper(LayerProblem(LAYER, MACHINE))
 
 
@@ -133,28 +133,28 @@ def test_a_mapper_without_a_name_proves_its_mappings(accounting: str, default: s
             "loma",
             "zigzag",
             "energy",
-            "--accounting: bounds of stacks are not proven for zigzag; expected interpreter or",
+            "accounting: bounds of stacks are not proven for zigzag; expected interpreter or",
         ),
-        ("uneven", "interpreter", "energy", "--method: 'uneven' counts as defines alone; expected one of exact, loma"),
+        ("uneven", "interpreter", "energy", "mapper: 'uneven' counts as defines alone; expected one of exact, loma"),
         (
             "exact",
             "defines",
             "energy",
-            "--method: 'exact' counts as interpreter alone; expected one of uneven, loma with",
+            "mapper: 'exact' counts as interpreter alone; expected one of uneven, loma with",
         ),
         (
             "cosa",
             "defines",
             "energy",
-            "--method: there is no mapper 'cosa' for tiles; expected one of uneven, loma with",
+            "mapper: there is no mapper 'cosa' for tiles; expected one of uneven, loma with",
         ),
         (
             "uneven",
             "defines",
             "edp",
-            "--method: 'uneven' does not map for least edp; expected loma, or objective energy",
+            "mapper: 'uneven' does not map for least edp; expected loma, or objective energy",
         ),
-        (None, "defines", "latency", "--method: 'uneven' does not map for least latency; expected loma, or objective"),
+        (None, "defines", "latency", "mapper: 'uneven' does not map for least latency; expected loma, or objective"),
     ],
 )
 def test_what_does_not_go_together_is_refused(name: str | None, accounting: str, objective: str, message: str) -> None:

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from onchip.answer.options.fusion_options import Combination, FusionOptions
+from onchip.answer.options.fusion_options import Combination, FusionOptions, Placements
 from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, Tiling
@@ -54,7 +54,7 @@ def test_single_is_what_of_best_runs_in_one_tiling_cut_to_each_map(
 ) -> None:
     """So it never leaves the space of `best`; tilings cut to a small map were once imposed on larger ones."""
     network = maps_shrink(shape)
-    options = FusionOptions(tile=tile, mode=mode, sizes=sizes, maps_stay=False)
+    options = FusionOptions(tile=tile, mode=mode, tile_sizes=sizes, placements=Placements.DRAM)
     space = space_of(network, CHIP, legal_spans(network), options)
 
     def ways(one: StackSpace) -> set[tuple[StackChoice, ...]]:

@@ -193,7 +193,7 @@ def test_lomas_front_is_that_of_all_its_orders(seed: int) -> None:
 
 def solved(objective: ScheduleObjective, *, weighs: bool, sizes: tuple[int, int]) -> int:
     question = ScheduleQuestion(skip_network(), skip_chip(*sizes), PRECISION, objective, uses_cache=False)
-    value = solve_schedule(question, ScheduleOptions(stacks="layers", weighs_mappings=weighs), Run()).objective_value
+    value = solve_schedule(question, ScheduleOptions(groups="layers", weighs_mappings=weighs), Run()).objective_value
     assert value is not None
     return value
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from onchip.answer.options.fusion_options import Placements
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.program import Compute
@@ -344,7 +345,7 @@ def test_an_answer_is_never_worse_than_everything_streamed_and_never_below_its_b
     question = ScheduleQuestion(skip_network(), skip_chip(40, 400), PRECISION, objective, uses_cache=False)
 
     best = solve_schedule(question, ScheduleOptions(), Run()).objective_value
-    streamed = solve_schedule(question, ScheduleOptions("layers", maps_stay=False), Run()).objective_value
+    streamed = solve_schedule(question, ScheduleOptions("layers", placements=Placements.DRAM), Run()).objective_value
     alone = solve_schedule(question, ScheduleOptions("layers"), Run()).objective_value
 
     assert best is not None

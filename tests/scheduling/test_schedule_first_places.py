@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.answer.options.fusion_options import LAYERS
+from onchip.answer.options.fusion_options import LAYERS, Placements
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.program import Compute
@@ -45,11 +45,11 @@ NETWORK = Graph(
 )
 
 
-@pytest.mark.parametrize("maps_stay", [False, True])
-def test_rows_that_have_no_room_together_do_not_leave_a_network_without_a_schedule(maps_stay: bool) -> None:
+@pytest.mark.parametrize("placements", [*Placements])
+def test_rows_that_have_no_room_together_do_not_leave_a_network_without_a_schedule(placements: Placements) -> None:
     """Two rows of six bytes are more than eight, and the memory that has room for a map lies nearer."""
     question = ScheduleQuestion(NETWORK, MACHINE, Precision(8, 8), ScheduleObjective.ENERGY, uses_cache=False)
-    found = solve_schedule(question, ScheduleOptions(LAYERS, maps_stay=maps_stay), Run())
+    found = solve_schedule(question, ScheduleOptions(LAYERS, placements=placements), Run())
     assert found.status is Status.FEASIBLE
     assert found.answer is not None
     instructions = found.answer.composition.schedule.program.instructions

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onchip.answer.options.fusion_options import LAYERS
+from onchip.answer.options.fusion_options import LAYERS, Placements
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack
@@ -85,7 +85,7 @@ def test_no_answer_for_one_objective_is_below_the_front(near_bytes: int) -> None
 def test_little_is_resident_where_peak_is_an_axis() -> None:
     asked = question()
     points = solve_front(asked, LAYER_BY_LAYER, (FrontAxis.ENERGY, FrontAxis.PEAK), least(asked), Run())
-    streamed = solve_schedule(asked, ScheduleOptions(LAYERS, maps_stay=False), Run()).answer
+    streamed = solve_schedule(asked, ScheduleOptions(LAYERS, placements=Placements.DRAM), Run()).answer
     assert streamed is not None
     assert min(point.values[1] for point in points) <= FrontAxis.PEAK.value_of(streamed.figures)
 

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from onchip.answer.document import Claim, Document, Reading, Source
+from onchip.answer.options.fusion_options import Placements
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.result import Result, Status
@@ -40,7 +41,9 @@ def three_in_tiles() -> ScheduleOutcome:
 def three_streamed() -> ScheduleOutcome:
     """Return three operators one after the other, with everything streamed from and to DRAM."""
     return schedule_network(
-        ScheduleRequest(three(), chip(), options=ScheduleOptions("layers", maps_stay=False), uses_cache=False)
+        ScheduleRequest(
+            three(), chip(), options=ScheduleOptions("layers", placements=Placements.DRAM), uses_cache=False
+        )
     )
 
 

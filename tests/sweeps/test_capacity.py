@@ -81,7 +81,7 @@ def test_without_time_what_is_known_is_said() -> None:
 
 def test_without_a_machine_nothing_says_what_a_transfer_takes() -> None:
     for objective in (Objective.DMA_CYCLES, Objective.DMA_ENERGY, Objective.LATENCY):
-        with pytest.raises(UsageError, match="expected --accelerator NAME, or traffic"):
+        with pytest.raises(UsageError, match="expected an accelerator, or traffic"):
             capacity_curve(CapacityRequest("lenet5", objective=objective))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from onchip import load_network, pareto
+from onchip.answer.options.fusion_options import Placements
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.errors import InputError
 from onchip.search.strategy.pool import DaskPool, dask_pool
@@ -127,7 +128,7 @@ def test_a_scheduler_that_is_not_there_is_said_in_a_line(
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["energy", "edp"])
 def test_schedule_finds_on_a_cluster_what_it_finds_here(address: str, onchip: Program, objective: str) -> None:
-    how = ("--objective", objective, "--stacks", "layers", "--no-cache", "--json")
+    how = ("--objective", objective, "--groups", "layers", "--no-cache", "--json")
     asked = ("schedule", three(), "--accelerator", chip(), *how)
     here, there = onchip(*asked), onchip(*asked, "--dask", address)
     assert here.code == there.code == 0
@@ -136,7 +137,7 @@ def test_schedule_finds_on_a_cluster_what_it_finds_here(address: str, onchip: Pr
 
 @pytest.mark.slow
 def test_a_front_of_schedules_found_on_a_cluster_is_that_found_here(address: str, onchip: Program) -> None:
-    how = ("--stacks", "layers", "--homes", "dram", "--pareto", "energy,latency", "--no-cache", "--json")
+    how = ("--groups", "layers", "--placements", "dram", "--pareto", "energy,latency", "--no-cache", "--json")
     asked = ("schedule", three(), "--accelerator", chip(), *how)
     here, there = onchip(*asked), onchip(*asked, "--dask", address)
     assert here.code == there.code == 0
@@ -147,7 +148,7 @@ def test_a_front_of_schedules_found_on_a_cluster_is_that_found_here(address: str
 def test_the_library_finds_a_front_on_a_cluster_or_says_that_none_is_there(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = ScheduleOptions(stacks="layers", maps_stay=False)
+    options = ScheduleOptions(groups="layers", placements=Placements.DRAM)
     here, there = (pareto(load_network(three(), bits=8), chip(), options=options, workers=one) for one in (1, address))
     assert [one.figures for one in there.points] == [one.figures for one in here.points]
     monkeypatch.setattr("onchip.search.strategy.pool.SECONDS_TO_CONNECT", 0.3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -21,14 +20,12 @@ class Bindings:
 
     @property
     def first_option(self) -> str | None:
-        """Return the command-line option of the first binding; None if nothing is bound."""
-        options = (("--dim", self.dims), ("--shape", self.shapes), ("--value", self.values))
+        """Return the argument of the first binding; None if nothing is bound."""
+        options = (("dims", self.dims), ("shapes", self.shapes), ("values", self.values))
         return next((option for option, bound in options if bound), None)
 
     @property
-    def options(self) -> str:
-        """Return the bindings as command-line options, quoted for a shell."""
-        dims = [("--dim", f"{symbol}={size}") for symbol, size in self.dims.items()]
-        shapes = [("--shape", f"{name}={'x'.join(map(str, shape))}") for name, shape in self.shapes.items()]
-        values = [("--value", f"{name}={','.join(map(str, numbers))}") for name, numbers in self.values.items()]
-        return shlex.join(word for option in (*dims, *shapes, *values) for word in option)
+    def words(self) -> str:
+        """Return the bindings as arguments of the API: `dims={'batch': 1}`."""
+        named = {"dims": self.dims, "shapes": self.shapes, "values": self.values}
+        return ", ".join(f"{name}={dict(bound)}" for name, bound in named.items() if bound)

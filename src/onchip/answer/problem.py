@@ -209,11 +209,11 @@ class Problem:
             return
         if self.objective in (Objective.PEAK, Objective.LATENCY):
             what = f"the objective {self.objective} does not say what running again costs"
-            expected = "--objective recomputation, traffic, dma-cycles or dma-energy"
-            raise UsageError(what, place="--recompute allowed", expected=expected)
+            expected = "`minimize='recomputation'`, traffic, dma-cycles or dma-energy"
+            raise UsageError(what, place="recompute allowed", expected=expected)
         if self.placement is Placement.STATIC:
             what = "a tensor that is computed again has several places"
-            raise UsageError(what, place="--recompute allowed, --placement static", expected="dynamic placement")
+            raise UsageError(what, place="recompute allowed, placement static", expected="dynamic placement")
 
     def may_run_again(self, operator: Operator) -> bool:
         """Return True if the operator may run more than once: it touches no state, and draws no random numbers."""

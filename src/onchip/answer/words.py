@@ -1,9 +1,13 @@
-"""Numbers as people read them."""
+"""Numbers as people read them: three significant digits and a unit, or all digits if these are requested."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
+
+_EXACT: Final = ContextVar("exact", default=False)
 
 SCALES: Final[Mapping[str, tuple[tuple[float, str], ...]]] = {
     "bytes": ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")),
@@ -14,6 +18,16 @@ SCALES: Final[Mapping[str, tuple[tuple[float, str], ...]]] = {
     "elements": ((1e9, "G"), (1e6, "M"), (1e3, "k")),
 }
 """Larger units of each unit, the largest first, with their sizes."""
+
+
+@contextmanager
+def exact_figures(is_requested: bool) -> Iterator[None]:
+    """Show sizes, energies and other figures with all digits within the block if this is requested."""
+    token = _EXACT.set(is_requested)
+    try:
+        yield
+    finally:
+        _EXACT.reset(token)
 
 
 def short_bytes(size_bytes: int) -> str:
@@ -52,6 +66,8 @@ def amount(value: int, unit: str) -> str:
 
 def short_amount(value: float, unit: str, digits: int = 3) -> str:
     """Format a value in few digits and the largest suitable unit: 3.75 MiB, 1.2 Mcycles, 3.4 nJ."""
+    if _EXACT.get():
+        return f"{value:,} {unit}"
     if unit == "fJ x cycles":
         return f"{value / 1000:.{digits}g} pJ x cycles"
     for size, name in SCALES.get(unit, ()):
@@ -71,13 +87,25 @@ def energy_per_mac(energy_pj: float | None, macs: int) -> str:
 
 
 def short_energy(energy_pj: float | None) -> str:
-    """Format an energy in four digits and a unit, 12.34 nJ, or return "-" if it is unknown."""
-    return "-" if energy_pj is None else short_amount(float(energy_pj), "pJ", 4)
+    """Format an energy in three digits and a unit, 12.3 nJ, or return "-" if it is unknown."""
+    return "-" if energy_pj is None else short_amount(float(energy_pj), "pJ")
 
 
 def exact_amount(value: float, unit: str) -> str:
     """Format a value for a hover text: energies in four digits, all others exactly."""
-    return short_energy(value / 1000 if unit == "fJ" else value) if unit.endswith("J") else f"{value:,.0f} {unit}"
+    energy_pj = value / 1000 if unit == "fJ" else value
+    return short_amount(float(energy_pj), "pJ", 4) if unit.endswith("J") else f"{value:,.0f} {unit}"
+
+
+def objective_amount(value: float, unit: str) -> str:
+    """Return an objective's value: all digits of bytes, bits and cycles, three digits of energies and products."""
+    if unit == "fJ":
+        return short_energy(value / 1000)
+    if unit == "fJ x cycles":
+        return short_amount(value, unit)
+    if value != round(value):
+        return f"{value:,} {unit}" if _EXACT.get() else f"{value:,.3f} {unit}"
+    return counted(round(value), unit.removesuffix("s"))
 
 
 def picked(value: object, *names: str) -> dict[str, object]:

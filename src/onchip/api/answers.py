@@ -15,7 +15,6 @@ from onchip.answer.problem import Objective
 from onchip.answer.result import Status
 from onchip.api.inputs import GivenNetwork, NetworkLike, TargetLike, machine_of, target_of
 from onchip.api.networks import Network
-from onchip.api.python_errors import errors_in_python
 from onchip.api.results import (
     AuditReport,
     CheckReport,
@@ -111,7 +110,6 @@ def _graph_of_answer(answer: Answer, network: NetworkLike | None) -> Network:
     return found
 
 
-@errors_in_python
 def load(path: str | Path, network: NetworkLike | None = None) -> Result[Any]:
     """Read an answer file of any kind.
 
@@ -191,11 +189,10 @@ def _loaded_mappings(document: MappingDocument, source: Network | None) -> Netwo
         answer=tuple(one.mapping for one in document.answer),
         document=document,
         source=source,
-        notes=("sums over distinct layers",) if is_whole else ("not every mapping states a value",),
+        notes=("sums over distinct layers",) if is_whole else ("some mappings state no value",),
     )
 
 
-@errors_in_python
 def check(
     answer: Answer, network: NetworkLike | Layer | None = None, *, target: TargetLike | None = None
 ) -> CheckReport:
@@ -260,7 +257,6 @@ def _check_report(checked: Checked) -> CheckReport:
     return CheckReport(headline=headline, view=view, violations=tuple(violations))
 
 
-@errors_in_python
 def audit(
     answer: Answer,
     network: NetworkLike | Layer | None = None,
@@ -317,7 +313,6 @@ def _text_of_audit(outcome: AuditOutcome) -> tuple[RenderableType, ...]:
     return (Text(outcome.words),)
 
 
-@errors_in_python
 def run(
     answer: Answer,
     network: NetworkLike | None = None,
@@ -377,10 +372,9 @@ def run(
 
 
 def _run_words(is_right: bool) -> str:
-    return "every tensor has the right value" if is_right else "the run differs from a run without the answer"
+    return "all tensors have the right values" if is_right else "the run differs from a run without the answer"
 
 
-@errors_in_python
 def time(
     answer: Answer, network: NetworkLike | None = None, *, target: TargetLike | None = None, cost: str | None = None
 ) -> TimeReport:
@@ -423,7 +417,11 @@ def time(
             return _time_report(of_schedule.figures.latency_cycles, of_schedule.milliseconds, view)
         machine = machine_of_answer(answer, target)
         if machine is None:
-            raise UsageError("it is not given", place="target", expected="the accelerator that the plan is timed on")
+            raise UsageError(
+                "a plan is timed on an accelerator",
+                place="target",
+                expected="the accelerator that the plan is timed on",
+            )
         found = time_network(path, source, machine, cost)
     if found.timeline is None:
         raise _illegal(_check_report(found.check))
@@ -440,7 +438,6 @@ def _illegal(checked: CheckReport) -> UsageError:
     return UsageError(f"{checked.headline}: {checked.violations[0]}", place="answer", expected="a legal answer")
 
 
-@errors_in_python
 def explain(
     answer: Answer, network: NetworkLike | None = None, *, target: TargetLike | None = None, tensor: str | None = None
 ) -> Report[Any]:

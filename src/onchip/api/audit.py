@@ -68,7 +68,11 @@ def audit(problem: Problem, lower_bound: int, *, seconds: float = SECONDS, worke
     The prover shares no code with the methods. Raises UsageError for Order.MIN_PEAK, which names no specific order.
     """
     if problem.order is Order.MIN_PEAK:
-        raise UsageError("it names no order", place="order", expected=f"{Order.FREE} or {Order.GIVEN}")
+        raise UsageError(
+            "the plan file does not record whether its bound is for any order or the given one",
+            place="order",
+            expected=f"{Order.FREE} or {Order.GIVEN}",
+        )
     from onchip.audits.planning import audit_plan
 
     return audit_plan(problem, lower_bound, seconds, workers)
@@ -92,7 +96,8 @@ def _is_a_plan(answer: Path) -> None:
 
     what = {AnswerFormat.SCHEDULE: "schedules", AnswerFormat.STRATEGY: "strategies"}.get(format_of_answer(answer))
     if what is not None:
-        raise UsageError(f"{what} are not audited yet", file=str(answer), expected="a plan, a packing or a mapping")
+        expected = "a plan, a packing or a mapping; `onchip check` verifies schedules and strategies"
+        raise UsageError(f"audit does not accept {what}", file=str(answer), expected=expected)
 
 
 # Plans
@@ -106,7 +111,7 @@ def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
     claim = document.claim
     if claim is None:
         expected = "a plan with `result`"
-        raise InputError("it claims nothing", file=str(request.answer), place="result", expected=expected)
+        raise InputError("the answer claims no bound", file=str(request.answer), place="result", expected=expected)
     if claim.objective == Objective.LATENCY:
         what = "plans of least latency are not audited yet"
         raise UsageError(what, file=str(request.answer), place="result", expected="another objective")
@@ -158,7 +163,7 @@ def _is_of_this_network(document: PlanDocument, problem: Problem, request: Audit
 
     if document.graph.sha256 not in (None, graph_sha256(problem.graph)):
         expected = f"the network {document.graph.name!r} that it was made for"
-        raise InputError("it is a plan for another graph", file=str(request.answer), expected=expected)
+        raise InputError("the plan is for another graph", file=str(request.answer), expected=expected)
 
 
 @phase("verifying")
@@ -168,7 +173,7 @@ def _value_of_a_legal_plan(problem: Problem, document: PlanDocument, claim: Clai
     about_bound = (Rule.BOUND_ABOVE_OBJECTIVE, Rule.OPTIMAL_UNPROVEN)
     violations = [one for one in verdict.violations if one.rule not in about_bound]
     if violations:
-        what = f"it has {len(violations)} violations, the first: {violations[0]}"
+        what = f"the answer has {len(violations)} violations, the first: {violations[0]}"
         raise InputError(what, file=str(answer), expected="an answer that `onchip check` passes")
     return verdict.figures.objective_value(problem.objective)
 
@@ -191,7 +196,7 @@ def _audit_packing(request: AuditRequest) -> AuditOutcome:
     from onchip.formats.minimalloc import read_buffers
 
     if request.overflow and request.capacity_bytes is None:
-        raise UsageError("there is no capacity", place="--capacity", expected="a size, with --overflow")
+        raise UsageError("there is no capacity", place="capacity", expected="a size, with `overflow`")
     file = Path(text_of(request.graph_source))
     table = read_buffers(file)
     alignment_bytes = request.alignment_bytes or table.alignment_bytes or 1
@@ -218,12 +223,12 @@ def _value_of_a_legal_packing(problem: PackingProblem, ids: tuple[str, ...], req
     if request.overflow:
         violations = verify_overflow(problem, Overflow(offsets), outside)
     elif len(kept) < len(offsets):
-        expected = "an offset for every buffer, or --overflow"
-        raise InputError("it leaves buffers outside", file=str(request.answer), expected=expected)
+        expected = "an offset for every buffer, or `overflow`"
+        raise InputError("the packing leaves buffers outside", file=str(request.answer), expected=expected)
     else:
         violations = verify_packing(problem, Packing(tuple(at for _, at in kept)))
     if violations:
-        what = f"it has {len(violations)} violations, the first: {violations[0]}"
+        what = f"the answer has {len(violations)} violations, the first: {violations[0]}"
         raise InputError(what, file=str(request.answer), expected="a legal packing of the buffers")
     return outside if request.overflow else max((at + buffer.size_bytes for buffer, at in kept), default=0)
 
@@ -248,7 +253,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
 
     document = read_mappings(request.answer)
     if request.accelerator is None:
-        raise UsageError("a mapping is for one", place="--accelerator", expected="the accelerator that was mapped onto")
+        raise UsageError("a mapping is for one", place="target", expected="the accelerator that was mapped onto")
     accelerator = load_any_accelerator(request.accelerator)
     with errors_in_file(accelerator_text(request.accelerator)):
         for one in document.answer:
@@ -256,17 +261,17 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
                 ensure_energies(accelerator, one.claim.objective)
     if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
         expected = f"the accelerator {document.accelerator.name!r} that it was made for"
-        raise InputError("it is for another accelerator", file=str(request.answer), expected=expected)
+        raise InputError("the mapping is for another accelerator", file=str(request.answer), expected=expected)
     accelerator = with_assumed_energies(accelerator)
     mapped = document.graph.name
     if mapped:
         layers, _ = layers_asked_for(MappingRequest(request.network, request.accelerator), accelerator)
         if layers.name != mapped:
             asked_for = layers.name or "a layer"
-            raise UsageError(f"it is {asked_for!r}", place="NETWORK", expected=f"{mapped!r}, which was mapped")
+            raise UsageError(f"NETWORK is {asked_for!r}", place="NETWORK", expected=f"{mapped!r}, which was mapped")
     claimed = [(one, one.claim) for one in document.answer if one.claim is not None]
     if not claimed:
-        raise InputError("it claims nothing", file=str(request.answer), expected="mappings with `result`")
+        raise InputError("the answer claims no bound", file=str(request.answer), expected="mappings with `result`")
     deadline, audited, better = Deadline.after(request.seconds), [], []
     for number, (one, claim) in enumerate(claimed):
         claim = claim if request.bound is None else replace(claim, lower_bound=request.bound)

@@ -52,7 +52,7 @@ class CheckRequest:
         """Return the accelerator of an answer other than a plan; raises UsageError for a scratchpad option."""
         if self.target.sram is not None or self.target.alignment_bytes is not None:
             what = "only a plan is checked in a scratchpad"
-            raise UsageError(what, place="--sram, --alignment", expected="--accelerator, or nothing")
+            raise UsageError(what, place="target, alignment_bytes", expected="`target`, or nothing")
         return self.target.accelerator
 
 
@@ -96,7 +96,7 @@ def check_file(request: CheckRequest) -> Checked:
 
 def _ensure_not_partial(request: CheckRequest) -> None:
     if request.may_be_partial:
-        raise UsageError("only a mapping file may lack layers", place="--partial", expected="a mapping file")
+        raise UsageError("only a mapping file may lack layers", place="partial", expected="a mapping file")
 
 
 def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
@@ -115,7 +115,7 @@ def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
         if found is not None:
             return found
     tools = ", ".join(checks.names)
-    raise InputError("no check knows this file", file=str(request.file), expected=f"a file of one of {tools}")
+    raise InputError("the file has an unknown format", file=str(request.file), expected=f"a file of one of {tools}")
 
 
 def _reading(said: Mapping[str, object]) -> Reading:

@@ -74,7 +74,9 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
         request = MappingRequest(file.network, name, bindings=reading.bindings, granularity=reading.granularity)
         layers, _ = layers_asked_for(request, accelerator)
         if document.graph.name != (layers.name or ""):
-            detail = f"it is for {document.graph.name or 'a layer'!r}, and this is {layers.name or 'a layer'!r}"
+            detail = (
+                f"the mapping is for {document.graph.name or 'a layer'!r}, and this is {layers.name or 'a layer'!r}"
+            )
             found.violations.append(Violation(Rule.NETWORK_DIFFERS, document.graph.name, detail))
         else:
             for one in document.answer:
@@ -110,14 +112,14 @@ def accelerator_named(given: str | Accelerator | None, said: str, file: Path) ->
     if given is not None:
         return given
     if said not in bundled_accelerators():
-        what = f"its accelerator, {said!r}, is not bundled"
-        raise UsageError(what, file=str(file), place="--accelerator", expected="the file that describes it")
+        what = f"the accelerator, {said!r}, is not bundled"
+        raise UsageError(what, file=str(file), place="target", expected="the file that describes it")
     return said
 
 
 def _made_for_others(document: MappingDocument, accelerator: Accelerator) -> Iterator[Violation]:
     if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
-        detail = f"it is for another than {accelerator.name!r} as it is given"
+        detail = f"the mapping is for another accelerator than the given {accelerator.name!r}"
         yield Violation(Rule.ACCELERATOR_DIFFERS, document.accelerator.name, detail)
 
 
@@ -153,7 +155,9 @@ def _note_missing(document: MappingDocument, layers: NetworkLayers, may_be_parti
     if may_be_partial:
         found.not_checked.append(f"{said}: {', '.join(missing)}")
     else:
-        found.violations += [Violation(Rule.LAYER_MISSING, name, f"it has no mapping; {said}") for name in missing]
+        found.violations += [
+            Violation(Rule.LAYER_MISSING, name, f"the layer has no mapping; {said}") for name in missing
+        ]
 
 
 def _layer_differs(one: NamedMapping, layers: NetworkLayers) -> Iterator[Violation]:
@@ -161,7 +165,7 @@ def _layer_differs(one: NamedMapping, layers: NetworkLayers) -> Iterator[Violati
     for name in one.names:
         layer = layers.layers.get(name)
         if layer is None:
-            yield Violation(Rule.UNKNOWN_LAYER, name, "what was mapped has no such layer")
+            yield Violation(Rule.UNKNOWN_LAYER, name, "the network has no such layer")
         elif not _may_stand_for(one.layer, layer):
             yield Violation(Rule.LAYER_DIFFERS, name, _differences(one.layer, layer))
 

@@ -65,7 +65,7 @@ def ensure_whole_model(
     refusals = (
         ("bits", reading.bits is not None, "a plan of the model's own bits"),
         ("shapes", own_shapes and bool(reading.shapes), "a plan of the model's own shapes"),
-        ("count", reading.count is not Count.ACTIVATIONS, "a plan of --count activations"),
+        ("count", reading.count is not Count.ACTIVATIONS, "a plan of `count='activations'`"),
         ("recompute", reading.recompute is Recompute.ALLOWED, "a plan in which operators run once"),
         ("cap_tensors", reading.cap_tensors, "a plan of whole operators"),
         ("tiles", not takes_tiles and any(one.tile for one in operators), "a plan of whole operators: --tiles never"),

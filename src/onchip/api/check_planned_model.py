@@ -18,7 +18,7 @@ def with_metadata_checked(file: Path, check: Check) -> Check:
         return check
     metadata = metadata_of(check.document, check.problem.graph)
     wrong = [
-        Violation(Rule.FIGURE_DIFFERS, place, f"its {key} is not what the plan in the model says")
+        Violation(Rule.FIGURE_DIFFERS, place, f"the {key} is not what the plan in the model says")
         for place, key in differing_places(file, metadata)
     ]
     return replace(check, verdict=replace(check.verdict, violations=(*check.verdict.violations, *wrong)))

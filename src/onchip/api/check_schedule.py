@@ -58,7 +58,7 @@ def check_schedule_file(file: ScheduleFile) -> ScheduleCheck:
     own, other = document.accelerator, file.accelerator
     if other is not None and accelerator_sha256(load_any_accelerator(other)) != accelerator_sha256(own):
         network = network_to_schedule(file.network, document.reading)
-        detail = f"it is for the accelerator {own.name!r} that it holds, not for {accelerator_text(other)!r}"
+        detail = f"the schedule is for the accelerator {own.name!r} that it holds, not for {accelerator_text(other)!r}"
         differs = Violation(Rule.ACCELERATOR_DIFFERS, document.accelerator.name, detail)
         return ScheduleCheck(document, network, graph_sha256(network), ScheduleVerdict((differs,), None, ()))
     try:
@@ -72,7 +72,8 @@ def check_schedule_document(document: ScheduleDocument, source: Network) -> Sche
     network = network_to_schedule(source, document.reading)
     sha256 = graph_sha256(network)
     if document.graph.sha256 not in (None, sha256):
-        detail = f"it is for {document.graph.name!r} {document.graph.sha256}, and this is {network.name!r} {sha256}"
+        planned = f"{document.graph.name!r} {document.graph.sha256}"
+        detail = f"the schedule is for {planned}, and this is {network.name!r} {sha256}"
         differs = Violation(Rule.NETWORK_DIFFERS, document.graph.name, detail)
         return ScheduleCheck(document, network, sha256, ScheduleVerdict((differs,), None, ()))
     ensure_usable(document.accelerator, document.claim.objective if document.claim else ScheduleObjective.LATENCY)

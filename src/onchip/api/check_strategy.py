@@ -35,12 +35,10 @@ from onchip.verify.stack.verifier import ObjectiveRange, StrategySetting, replay
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 MODEL_OF: Final = {AccountingName.INTERPRETER: CostModel.ONCHIP, AccountingName.DEFINES: CostModel.DEFINES}
-NO_MAPPINGS = (
-    "what the strategy costs: the file has no mappings; `onchip fuse --check FILE --map-again` maps its layers again"
-)
+NO_MAPPINGS = "the cost: the file has no mappings; `onchip fuse --check FILE --map-again` maps its layers again"
 PRICES = "energy, cycles and DRAM bits of {count} mappings are those of the cost model"
-LAYERS = "that layers and their windows are those of the network: they are as `fuse` reads them"
-BOUND = "that no strategy is below the lower bound, and none of the space below its own bound"
+LAYERS = "the layers and their windows: they are as `fuse` reads them"
+BOUND = "the lower bounds themselves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ def check_strategy_file(file: StrategyFile) -> AnswerCheck:
     claim = document.claim
     found = StrategyReplay(tuple(_made_for_others(document, graph, accelerator)))
     if not found.violations:
-        precision = Precision(reading.bits or 8, reading.partial_bits).on(accelerator)
+        precision = Precision(reading.bits, reading.partial_bits).on(accelerator)
         try:
             found = replayed(document, partly_fusable_of(graph, precision).network, accelerator)
         except InputError as error:
@@ -129,10 +127,10 @@ def _run_by_mappings(document: StrategyDocument, network: FusableNetwork, accele
 
 def _made_for_others(document: StrategyDocument, network: Graph, accelerator: Accelerator) -> Iterator[Violation]:
     if document.graph.sha256 not in (None, graph_sha256(network)):
-        detail = f"it is for {document.graph.name!r} {document.graph.sha256}, and this is {network.name!r}"
+        detail = f"the strategy is for {document.graph.name!r} {document.graph.sha256}, and this is {network.name!r}"
         yield Violation(Rule.NETWORK_DIFFERS, document.graph.name, detail)
     if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
-        detail = f"it is for another than {accelerator.name!r} as it is given"
+        detail = f"the strategy is for another accelerator than the given {accelerator.name!r}"
         yield Violation(Rule.ACCELERATOR_DIFFERS, document.accelerator.name, detail)
 
 

@@ -62,7 +62,7 @@ def cycles_by_mapping(graph: Graph, accelerator: Accelerator, run: Run) -> Mappi
     """
     if accelerator.array is None:
         raise AcceleratorError(
-            "it has no array, so nothing says how many cycles operators take",
+            "the accelerator has no array, so the cycles of operators are unknown",
             place=f"accelerator {accelerator.name!r}",
             expected="`array` in its file, or a network whose file states cycles",
         )
@@ -123,7 +123,9 @@ def _cycles_of_layer(layer: Layer, name: str, accelerator: Accelerator, run: Run
     mapping = best_mapping_at(problem, MappingObjective.LATENCY, run).answer
     if mapping is None:
         place = f"accelerator {accelerator.name!r}"
-        raise AcceleratorError(f"no mapping of operator {name!r} was found", place=place, expected="--cost macs")
+        raise AcceleratorError(
+            f"unmappable operator: no mapping of {name!r} was found", place=place, expected="`cost='macs'`"
+        )
     return max(1, nest_cost(problem, mapping).cycles)
 
 

@@ -62,7 +62,7 @@ from onchip.transform.groups.tile_graph import layers_in_network
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
-NONE_OF_THESE: Final = "no strategy of these stacks and tiles fits; another may"
+NONE_OF_THESE: Final = "these groups and tiles have no strategy that fits; others may"
 
 MAPPED_AGAIN = "the mappings of the file, if it has any: the layers were mapped again by {mapper!r}"
 
@@ -165,7 +165,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         return replace(outcome, why_not=": ".join(reasons) or None)
     figures = _figures(problem, [cost for _, cost in found.stacks])
     if figures.objective_value != found.result.objective_value:
-        what = f"its strategy costs {figures.objective_value}, and it claims {found.result.objective_value}"
+        what = f"the strategy costs {figures.objective_value}, and it claims {found.result.objective_value}"
         raise InternalError(what, place="fuse")
     document = _document(problem, found.result.answer, found, figures)
     _ensure_legal(problem, document)
@@ -208,7 +208,7 @@ def _asked_by(document: StrategyDocument, request: FusionRequest) -> FusionReque
         request,
         objective=FusionObjective(document.claim.objective) if document.claim else request.objective,
         mapper=document.mapper,
-        bits=request.bits if reading.bits is None else reading.bits,
+        bits=reading.bits,
         partial_bits=reading.partial_bits,
         bindings=reading.bindings,
         granularity=reading.granularity,
@@ -225,7 +225,7 @@ def _figures_mapped_again(document: StrategyDocument, problem: _Problem, start: 
             found = [costs.cost(one) for one in choices_of(problem.network, document.answer, spans)]
         except CostingStoppedError:
             error = StoppedError if run.interrupt.is_set() else NoAnswerError
-            raise error("its cost was not found in time") from None
+            raise error("the strategy's cost was not found in time") from None
     return _figures(problem, problem.costed(found))
 
 
@@ -267,7 +267,7 @@ def _ensure_same(document: StrategyDocument, problem: _Problem) -> None:
 def _ensure_legal(problem: _Problem, document: StrategyDocument) -> None:
     """Raise InternalError unless a replay by the strategy's own mappings is legal and confirms its claim."""
     if violations := replayed(document, problem.network, problem.accelerator).violations:
-        what = f"its strategy has {len(violations)} violations, the first: {violations[0]}"
+        what = f"the strategy has {len(violations)} violations, the first: {violations[0]}"
         raise InternalError(what, place="fuse")
 
 
@@ -290,7 +290,7 @@ def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
 def _space(described: str, problem: _Problem) -> str:
     """Return a description of the strategies covered by the proof, with accounting and accelerator restriction."""
     by_rule = problem.request.accounting is not AccountingName.INTERPRETER
-    rule = "each layer unrolled by DeFiNES's rule and counted as DeFiNES does" if by_rule else None
+    rule = "layers unrolled by DeFiNES's rule and counted as DeFiNES does" if by_rule else None
     restriction = problem.accelerator.restriction and f"accelerator: {problem.accelerator.restriction}"
     return "; ".join(filter(None, (described, rule, restriction)))
 

@@ -12,7 +12,6 @@ from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.options.choices import choice
 from onchip.api.networks import Network, Origin, load_graph
-from onchip.api.python_errors import errors_in_python
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
@@ -35,7 +34,6 @@ _NO_VALUES: Mapping[str, float | Sequence[float]] = MappingProxyType({})
 _NO_STATES: Mapping[str, str] = MappingProxyType({})
 
 
-@errors_in_python
 def load_network(
     source: str | Path,
     *,
@@ -83,7 +81,6 @@ def load_network(
     return load_graph(str(source), replace(reading, bits=bits, states=dict(states)))
 
 
-@errors_in_python
 def from_torch(
     module: torch.nn.Module | torch.export.ExportedProgram,
     inputs: Sequence[object] = (),
@@ -124,7 +121,6 @@ def from_torch(
     return graph_from_torch(module, inputs, name, expand_attention=expand_attention, bindings=bindings)
 
 
-@errors_in_python
 def load_accelerator(source: str | Path) -> Accelerator:
     """Read an accelerator by name or from a file.
 
@@ -152,7 +148,6 @@ def load_accelerator(source: str | Path) -> Accelerator:
     return load_any_accelerator(str(source))
 
 
-@errors_in_python
 def conv(
     *,
     k: int,
@@ -200,7 +195,6 @@ def conv(
     return Precision(bits).of(Layer.of_text(text))
 
 
-@errors_in_python
 def gemm(m: int, n: int, k: int, *, bits: int = 8) -> Layer:
     """Return the product of an `m` x `k` and a `k` x `n` matrix.
 
@@ -244,7 +238,7 @@ class GivenNetwork:
             return cls(network, network.origin.reading if isinstance(network.origin, Origin) else Reading())
         if isinstance(network, str | Path):
             return cls(str(network), Reading())
-        what = f"it is a {type(network).__name__}"
+        what = f"the argument is a {type(network).__name__}"
         raise UsageError(what, place="network", expected="a graph, a bundled name or a file")
 
 

@@ -27,7 +27,7 @@ def ensure_joined_as_stored(plan: Path, network: str, check: Check) -> None:
         if operator.kind in ALIASES and any(name in presented and _is_turned(presented[name]) for name in names):
             what = f"{pair.output!r} lies on {pair.input!r} channels first, and the model's kernels store channels last"
             place = f"operator {operator.name!r}"
-            raise InputError(what, file=str(plan), place=place, expected="a plan of --share in-place or none")
+            raise InputError(what, file=str(plan), place=place, expected="a plan of `share='in-place'` or none")
 
 
 def _shared(check: Check) -> Iterator[tuple[Operator, InPlace]]:

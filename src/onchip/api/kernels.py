@@ -45,7 +45,7 @@ def kernels_of(network: Network, reading: Reading, graph: Graph, values: RunValu
         return _program_kernels(network, reading, graph, values)
     if values.random_weights is not None:
         raise UsageError(
-            "it has no weights to replace", file=text_of(network), place="--random-weights", expected="--seed"
+            "the network has no weights to replace", file=text_of(network), place="random_weights", expected="`seed`"
         )
     untiled_network = untiled(whole) or (None if graph == whole else whole)
     if untiled_network is None:
@@ -60,14 +60,14 @@ def kernels_of(network: Network, reading: Reading, graph: Graph, values: RunValu
 def _model_kernels(network: Network, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
     if reading.cap_tensors:
         raise UsageError(
-            "the plan caps tensors", file=text_of(network), place="reading.cap_tensors", expected="--tiles auto"
+            "the plan caps tensors", file=text_of(network), place="reading.cap_tensors", expected="`tiles='auto'`"
         )
     if not _has_its_own_bits(network, reading, whole):
         raise UsageError(
             f"the plan counts elements at {reading.bits} bits",
             file=text_of(network),
             place="reading.bits",
-            expected="the model's own: plan without --bits to run it",
+            expected="the model's own: plan without `bits` to run it",
         )
     return KernelsWithWorkspaces(graph, _runtime_kernels(network, reading, graph, whole, values))
 
@@ -82,7 +82,7 @@ def _program_kernels(network: Network, reading: Reading, graph: Graph, values: R
 
     if values.random_weights is not None:
         what = "an exported program runs on its own weights"
-        raise UsageError(what, file=text_of(network), place="--random-weights", expected="--seed")
+        raise UsageError(what, file=text_of(network), place="random_weights", expected="`seed`")
     return TorchKernels(graph, Path(text_of(network)), reading.bindings, seed=values.seed)
 
 
@@ -96,7 +96,7 @@ def _runtime_kernels(
 
         if values.random_weights is not None:
             what = "a TFLite model runs on its own weights"
-            raise UsageError(what, file=text_of(network), place="--random-weights", expected="--seed")
+            raise UsageError(what, file=text_of(network), place="random_weights", expected="`seed`")
         own = TfliteKernels(whole, path, reading.bindings.shapes, seed=seed)
         return own if graph == whole else TfliteTileKernels(graph, whole, own)
     from onchip.simulate.kernels.onnx_kernels import OnnxKernels
@@ -118,8 +118,8 @@ def kernels_of_schedule(
     if is_model(network) and whole == read_network(network, replace(reading, bits=None)):
         return _runtime_kernels(network, reading, graph, whole, values)
     if values.random_weights is not None:
-        what = f"it runs at {reading.bits} bits an element, without the model's weights"
-        raise UsageError(what, file=text_of(network), place="--random-weights", expected="--seed")
+        what = f"the network runs at {reading.bits} bits an element, without the model's weights"
+        raise UsageError(what, file=text_of(network), place="random_weights", expected="`seed`")
     if is_model(network):
         _ensure_shapes_of_runtime(network, replace(reading, bits=None), values.seed)
     from onchip.simulate.arithmetic_kernels import ArithmeticKernels

@@ -67,10 +67,10 @@ class LayerSearch:
     def _accounted_solver(self) -> Solver:
         """Return a method with another accounting, without caching; raises UsageError for conflicting options."""
         if self.method not in (LOMA, UNEVEN):
-            expected = f"--method {LOMA} or {UNEVEN}"
-            raise UsageError(f"--method {self.method} has its own", place="--accounting", expected=expected)
+            expected = f"`method='{LOMA}'` or {UNEVEN}"
+            raise UsageError(f"`method='{self.method}'` has its own", place="accounting", expected=expected)
         if self.accounting is AccountingName.INTERPRETER:
-            raise UsageError(f"--method {UNEVEN} needs another", place="--accounting", expected="zigzag or defines")
+            raise UsageError(f"`method='{UNEVEN}'` needs another", place="accounting", expected="zigzag or defines")
         from onchip.mapping.baselines.loma import solve_as_loma
         from onchip.mapping.tile_search.uneven import solve_uneven
 

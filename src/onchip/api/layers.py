@@ -61,4 +61,4 @@ def _split(source: str) -> tuple[str, str | None]:
         if network in bundled_networks() or network.endswith(files):
             return network, ":".join(parts[count:]) or None
     expected = "conv:..., gemm:..., cosa:TABLE, a network, or NETWORK:LAYER"
-    raise InputError("no such layer or network", place=source, expected=expected)
+    raise InputError("unknown layer or network", place=source, expected=expected)

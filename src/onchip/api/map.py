@@ -169,7 +169,7 @@ def _mapped(
             refusal = f"CoSA's schedule breaks a true limit: {violations[0]}"
             return MappedLayer(names, layer, result, claim, None, None, refusal)
         raise InternalError(
-            f"its mapping of {names[0]!r} has {len(violations)} violations, the first: {violations[0]}",
+            f"the mapping of {names[0]!r} has {len(violations)} violations, the first: {violations[0]}",
             place=f"method {request.method}",
         )
     mapping = result.answer.without_loops_of_one()
@@ -199,7 +199,7 @@ def _ensure_it_costs_what_is_claimed(result: Result[LayerMapping], value: float,
     """Raise InternalError if a mapping's cost differs from its method's claim by more than floating-point rounding."""
     claimed = result.objective_value
     if claimed is None or abs(value - claimed) > 0.5 + RELATIVE_TOLERANCE * abs(value):
-        what = f"its mapping of {name!r} costs {value:.17g}, and it claims {claimed}"
+        what = f"the mapping of {name!r} costs {value:.17g}, and it claims {claimed}"
         raise InternalError(what, place=f"method {result.method}")
 
 
@@ -218,7 +218,7 @@ def _claim(result: Result[LayerMapping], request: MappingRequest) -> Claim | Non
 def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: MappingRequest) -> None:
     """Raise if no mapping of the layer can be legal and costed: no array, missing energies, an unreachable memory."""
     if layer.macs > GREATEST_MACS:
-        error = InputError(f"it has {layer.macs} multiply-accumulates", expected=f"at most {GREATEST_MACS}")
+        error = InputError(f"the layer has {layer.macs} multiply-accumulates", expected=f"at most {GREATEST_MACS}")
         raise _in_layer(error, name, request)
     one = Layer(
         input_bits=layer.input_bits,

@@ -76,7 +76,7 @@ def read_network(network: Network, reading: Reading = Reading()) -> Graph:  # no
     try:
         graph = _read_raw(network, reading.bindings)
         if not graph.operators:
-            raise GraphError("it has no operators", expected="at least one")
+            raise GraphError("the network has no operators", expected="at least one")
         stateful = with_states(graph, reading.states, _listed_outputs(source)) if reading.states else graph
         sized = stateful if reading.bits is None else stateful.with_bits(reading.bits)
         _total_is_in_range(sized)
@@ -163,7 +163,7 @@ def _listed_outputs(source: str) -> frozenset[str] | None:
 def _total_is_in_range(graph: Graph) -> None:
     total_bytes = sum(tensor.size_bytes for tensor in graph.tensors)
     if total_bytes > GREATEST_TOTAL_BYTES:
-        raise GraphError(f"its tensors take {total_bytes} bytes together", expected=f"at most {GREATEST_TOTAL_BYTES}")
+        raise GraphError(f"the tensors take {total_bytes} bytes together", expected=f"at most {GREATEST_TOTAL_BYTES}")
 
 
 def is_model(network: Network) -> bool:
@@ -175,7 +175,7 @@ def _read_raw(network: Network, bindings: Bindings) -> Graph:
     source = text_of(network)
     if isinstance(network, Graph):
         if bindings.first_option is not None:
-            what = "it leaves no dimensions or values open"
+            what = f"{source} leaves no dimensions or values open"
             raise UsageError(what, file=source, place=bindings.first_option, expected="no bindings")
         return network
     if source.endswith(".onnx"):
@@ -186,8 +186,8 @@ def _read_raw(network: Network, bindings: Bindings) -> Graph:
         from onchip.formats.networks import read_tflite
 
         if bindings.dims or bindings.values:
-            place = "--dim" if bindings.dims else "--value"
-            raise UsageError("a TFLite file leaves shapes open alone", file=source, place=place, expected="--shape")
+            place = "dims" if bindings.dims else "values"
+            raise UsageError("a TFLite file leaves shapes open alone", file=source, place=place, expected="`shapes`")
         return read_tflite(Path(source), bindings.shapes)
     if source.endswith(PROGRAM_SUFFIX):
         from onchip.formats.networks import read_torch
@@ -196,11 +196,13 @@ def _read_raw(network: Network, bindings: Bindings) -> Graph:
     is_graph_file = source.endswith((".json", ".json.gz"))
     if not is_graph_file and (read := NETWORK_READERS.find(Path(source).suffix[1:])) is not None:
         if bindings.shapes or bindings.values:
-            place = "--shape" if bindings.shapes else "--value"
-            raise UsageError("its plug-in takes --dim alone", file=source, place=place, expected="an .onnx file")
+            place = "shapes" if bindings.shapes else "values"
+            raise UsageError(
+                "the plug-in of this suffix takes `dims` alone", file=source, place=place, expected="an .onnx file"
+            )
         return read(Path(source), bindings.dims)
     if bindings.first_option is not None:
-        what = "it leaves no dimensions or values open"
+        what = f"{source} leaves no dimensions or values open"
         raise UsageError(what, file=source, place=bindings.first_option, expected="an .onnx file")
     if is_graph_file:
         return read_graph(Path(source))
@@ -209,6 +211,6 @@ def _read_raw(network: Network, bindings: Bindings) -> Graph:
 
         files = ", ".join((*NETWORK_SUFFIXES, *(f".{name}" for name in NETWORK_READERS.names)))
         expected = f"an {files} or .json file, or a name `onchip networks` lists"
-        what = "it lists layers at most, which `onchip map` takes" if layer_file(source) else "no such network"
+        what = "the file lists layers at most, which `onchip map` accepts" if layer_file(source) else "no such network"
         raise InputError(what, file=source, expected=expected)
     return load_network(source)

@@ -255,6 +255,6 @@ def packing_problem(
 def _no_violations(violations: Sequence[Violation], method: str) -> None:
     if violations:
         raise InternalError(
-            f"its packing has {len(violations)} violations, the first: {violations[0]}",
+            f"the packing has {len(violations)} violations, the first: {violations[0]}",
             place=f"method {method}",
         )

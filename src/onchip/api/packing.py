@@ -30,9 +30,9 @@ def smallest_arena(problem: PackingProblem) -> tuple[tuple[int, ...], int, int]:
     with silent_run(Limits(time_limit_seconds=PACKING_SECONDS), Deadline.after(PACKING_SECONDS)) as run:
         result = least_capacity(problem, run)
     if result.answer is None or result.objective_value is None:
-        raise InternalError("nothing packs in an arena of all buffers side by side", place="packing")
+        raise InternalError("the buffers do not pack in an arena of their total size", place="packing")
     if violations := verify_packing(problem, result.answer, result.objective_value):
-        raise InternalError(f"its packing is not legal: {violations[0]}", place="packing")
+        raise InternalError(f"the packing is not legal: {violations[0]}", place="packing")
     return result.answer.offsets_bytes, result.objective_value, result.lower_bound
 
 

@@ -209,7 +209,7 @@ class _Planner:
             if is_over or result.status is Status.OPTIMAL:
                 break
         if least is None:
-            raise InternalError("no tiling was tried", place="plan --tiles auto")
+            raise InternalError("the search tried no tiling", place="plan tiles auto")
         tiled, result = min(found, key=lambda one: inf if one[1].objective_value is None else one[1].objective_value)
         if tiled.order and result.status is not Status.OPTIMAL:
             with self.started(start, len(tiled.problem.graph.operators)) as run:
@@ -370,7 +370,7 @@ def _verified(problem: Problem, result: Result[Plan]) -> Figures | None:
     verdict = verify(problem, result.answer, claim)
     if verdict.violations:
         raise InternalError(
-            f"its plan has {len(verdict.violations)} violations, the first: {verdict.violations[0]}",
+            f"the plan has {len(verdict.violations)} violations, the first: {verdict.violations[0]}",
             place=f"method {result.method}",
         )
     return verdict.figures
@@ -423,10 +423,10 @@ class RunsAgain:
             cost = MACS if self.cost == MAPPING else self.cost
             return recomputation_on(accelerator, graph, self.objective, cost, self.price)
         if self.price is not None:
-            raise UsageError("nothing runs again", place="--recompute-price", expected="--recompute allowed")
+            raise UsageError("operators do not run again", place="recompute_price", expected="`recompute='allowed'`")
         if self.objective is Objective.RECOMPUTATION:
-            place = f"--objective {self.objective}"
-            raise UsageError("nothing may run again", place=place, expected="--recompute allowed")
+            place = f"minimize {self.objective}"
+            raise UsageError("operators may not run again", place=place, expected="`recompute='allowed'`")
         return None
 
 

@@ -26,7 +26,7 @@ from onchip.transform.slices.operators_in_tiles import counted_geometries
 
 WHOLE_OPERATORS: Final = "plans of whole operators"
 THIS_TILING: Final = "plans of this tiling"
-NO_PLAN: Final = "no plan of the tilings tried fits; another may"
+NO_PLAN: Final = "the tilings tried have no plan that fits; others may"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule
 from onchip.answer.strategy import FusionStrategy
-from onchip.answer.words import exact_bytes, percent, short_amount, short_bytes, short_energy
+from onchip.answer.words import objective_amount, percent, short_amount, short_bytes, short_energy
 from onchip.errors import OnchipError, UsageError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Result(Generic[AnswerT_co]):
         page = None if self.view is None else self.view.page(f"onchip.report(..., {str(path)!r})")
         if page is None:
             raise UsageError(
-                "it has no page", place="answer", expected="the answer of a verb, or a file and its network"
+                "the answer has no page", place="answer", expected="the answer of a verb, or a file and its network"
             )
         write_file(Path(path), page.encode())
 
@@ -158,9 +158,9 @@ class Result(Generic[AnswerT_co]):
     def __repr__(self) -> str:
         parts = [str(self.status)]
         if self.objective is not None:
-            parts.append(_value(self.objective, self.unit))
+            parts.append(objective_amount(self.objective, self.unit))
         if self.lower_bound is not None and self.status is not Status.INFEASIBLE:
-            parts.append(f"bound {_value(self.lower_bound, self.unit)}")
+            parts.append(f"bound {objective_amount(self.lower_bound, self.unit)}")
         if self.gap is not None:
             parts.append(f"gap {percent(self.gap)}")
         parts += [words for name, show in _SHOWN.items() if (words := self._shown(name, show)) is not None]
@@ -174,7 +174,9 @@ class Result(Generic[AnswerT_co]):
         from onchip.reports.shared.page import html_table
 
         gap = None if self.gap is None else percent(self.gap)
-        value, bound = (None if one is None else _value(one, self.unit) for one in (self.objective, self.lower_bound))
+        value, bound = (
+            None if one is None else objective_amount(one, self.unit) for one in (self.objective, self.lower_bound)
+        )
         rows = [("status", str(self.status)), (f"{self.minimize} (objective)", value), ("lower bound", bound)]
         rows += [("gap", gap), *((name, _figure(name, one)) for name, one in self.figures.items())]
         table = html_table(("figure", "value"), [row for row in rows if row[1] is not None])
@@ -189,18 +191,6 @@ class Result(Generic[AnswerT_co]):
     def _without_answer(self, what: str) -> UsageError:
         why = self.notes[0] if self.notes else str(self.status)
         return UsageError(f"there is no answer to {what} ({why})", place="answer", expected="a result with an answer")
-
-
-def _value(value: float, unit: str) -> str:
-    if unit == "bytes":
-        return exact_bytes(round(value))
-    if unit == "cycles":
-        return f"{value:,.0f} cycles"
-    if unit == "fJ":
-        return short_energy(value / 1000)
-    if unit == "fJ x cycles":
-        return f"{value / 1000:.4g} pJ x cycles"
-    return short_amount(round(value), unit)
 
 
 def _figure(name: str, value: float | None) -> str | None:

@@ -53,9 +53,7 @@ def _every_state_is_kept(check: Check, plan_file: str, network: Network) -> None
     for state in network_to_plan(network, check.document.reading).states:
         if state.old not in kept:
             what = f"state {state.old!r} is in other bands than {state.new!r}, which is its next value"
-            raise UsageError(
-                what, file=plan_file, place="--steps", expected="1, or a plan in whose tiles both fit alike"
-            )
+            raise UsageError(what, file=plan_file, place="steps", expected="1, or a plan in whose tiles both fit alike")
 
 
 @dataclass(slots=True)

@@ -78,7 +78,7 @@ CHECKING_TO_READING: Final = 2.5
 SECONDS_TO_CHECK: Final = 0.2
 """Maximum processor time for a check, to which SECONDS_TO_CHECK_AN_OPERATOR is added for each operator."""
 SECONDS_TO_CHECK_AN_OPERATOR: Final = 0.0012
-ALONE: Final = ScheduleOptions(stacks=LAYERS)
+ALONE: Final = ScheduleOptions(groups=LAYERS)
 """Options of the fallback if no stacks as requested were found."""
 
 
@@ -126,7 +126,10 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
         outcome = replace(outcome, space=ALONE.space, remark=f"{found.answer.why_alone}: every operator runs alone")
     elif found.answer.left_alone:
         among = ", ".join(f"{first!r} to {last!r}" for first, last in found.answer.left_alone)
-        outcome = replace(outcome, remark=f"no stacks as asked for found among {among}: each operator there runs alone")
+        outcome = replace(
+            outcome,
+            remark=f"unfused operators: no requested groups were found among {among}: each operator there runs alone",
+        )
     return with_verified_schedule(outcome, asked, found.answer)
 
 
@@ -181,7 +184,7 @@ def _verified(asked: ReadScheduleQuestion, document: ScheduleDocument, found: Fo
     verdict = verify_schedule(setting, document.answer, document.claim, nest_cost)
     if verdict.violations:
         count, first = len(verdict.violations), verdict.violations[0]
-        raise InternalError(f"its schedule has {count} violations, the first: {first}", place="schedule")
+        raise InternalError(f"the schedule has {count} violations, the first: {first}", place="schedule")
     return verdict.not_checked
 
 

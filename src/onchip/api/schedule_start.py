@@ -25,10 +25,10 @@ def start_from_file(path: Path, source: Network, network: Graph) -> Schedule:
     """
     check = check_schedule_file(ScheduleFile(path, source))
     if check.sha256 != graph_sha256(network):
-        what = f"it is of {check.network.name!r} read otherwise"
+        what = f"the schedule is for {check.network.name!r} read otherwise"
         raise InputError(what, file=str(path), place="graph", expected=SAME)
     if not check.is_legal:
         violations = check.verdict.violations
-        what = f"its schedule has {len(violations)} violations, the first: {violations[0]}"
+        what = f"the schedule has {len(violations)} violations, the first: {violations[0]}"
         raise InputError(what, file=str(path), expected=SAME)
     return check.document.answer

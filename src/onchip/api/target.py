@@ -32,7 +32,7 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.sram is not None and self.accelerator is not None:
-            raise UsageError("both are given", place="--sram, --accelerator", expected="one of them")
+            raise UsageError("a memory size and an accelerator are both given", place="target", expected="one of them")
 
     @classmethod
     def of_text(cls, sram: str | None, accelerator: str | None, alignment_bytes: int | None) -> Self:
@@ -42,10 +42,12 @@ class Target:
         from onchip.arch.sizes import parse_size
 
         try:
-            return cls(parse_size(sram), accelerator, alignment_bytes)
+            size = parse_size(sram)
         except InputError as error:
-            error.place = error.place or "--sram"
-            raise
+            what = f"{sram!r} is neither a size nor a budget"
+            expected = f"{error.expected}; or a budget ({', '.join(CapacityBudget)})"
+            raise UsageError(what, place="target", expected=expected) from None
+        return cls(size, accelerator, alignment_bytes)
 
     @property
     def is_open(self) -> bool:
@@ -59,8 +61,8 @@ class Target:
         information.
         """
         if self.accelerator is None and objective in TIMED_OR_POWERED:
-            what = f"a size of --sram does not say what {objective} is of a transfer"
-            raise UsageError(what, place=f"--objective {objective}", expected="--accelerator NAME, or traffic")
+            what = f"{objective} needs transfer rates, which a memory size does not have"
+            raise UsageError(what, place=f"minimize {objective}", expected="an accelerator, or traffic")
         with self.named_in_errors():
             return transfers_of(accelerator, objective)
 
@@ -129,7 +131,7 @@ class TargetFinder:
         if target.sram is None:
             return self.accelerator(target, Objective.TRAFFIC)[0].scratchpads
         if len(own) != 1:
-            raise UsageError(f"the plan has {len(own)} memories", place="--sram", expected="a plan with one")
+            raise UsageError(f"the plan has {len(own)} memories", place="target", expected="a plan with one")
         sized = replace(target, alignment_bytes=own[0].alignment_bytes)
         capacity_bytes = self.accelerator(sized, Objective.TRAFFIC)[0].scratchpads[0].capacity_bytes
         return (replace(own[0], capacity_bytes=capacity_bytes),)
@@ -149,10 +151,10 @@ class TargetFinder:
         budgets = budgets_of(problem, replace(self.limits, node_limit=STATES_TO_ADVISE), self.start, self.deadline)
         required = f"M_R is {_in_both(budgets.required_bytes)}, set by operator {budgets.required.operator.name!r}"
         error = UsageError(
-            f"no scratchpad is given; {required}; {_least_peak_in_words(budgets)}",
-            expected="--sram SIZE or --accelerator NAME",
+            f"a scratchpad is required; {required}; {_least_peak_in_words(budgets)}",
+            expected="a memory size or an accelerator as `target`",
         )
-        error.try_next = ("--sram m_r", "--sram m_p", "--accelerator simba")
+        error.try_next = ("m_r", "m_p", "simba")
         return error
 
 
@@ -174,7 +176,7 @@ def _no_budget(budget: CapacityBudget, budgets: Budgets) -> OnchipError:
     kind = StoppedError if stopped_by is Stop.INTERRUPTED else NoAnswerError
     return kind(
         f"{budgets.min_peak_in_words}; not proven: {stopped_by}",
-        place=f"--sram {budget}",
+        place=f"target {budget}",
         expected="more time, or a size in bytes",
     )
 

@@ -20,11 +20,11 @@ WIDTHS_THAT_RUN = (8, 16, 32, 64)
 def network_to_tile(source: str, reading: Reading) -> Graph:
     """Return the network for tiling; raises UsageError if no tile graph of it could be planned and run."""
     if reading.bits not in WIDTHS_THAT_RUN:
-        expected = f"one of {', '.join(map(str, WIDTHS_THAT_RUN))} to emit a graph"
-        raise UsageError(f"elements of {reading.bits} bits are not cut into bands", place="--bits", expected=expected)
+        expected = f"some of {', '.join(map(str, WIDTHS_THAT_RUN))} to emit a graph"
+        raise UsageError(f"elements of {reading.bits} bits are not cut into bands", place="bits", expected=expected)
     if reading.granularity is not Granularity.FUSED:
-        what = "who reads the graph of tiles would fuse the nodes"
-        raise UsageError(what, place="--granularity", expected=f"{Granularity.FUSED} to emit a graph")
+        what = "a reader of the graph of tiles would fuse the nodes"
+        raise UsageError(what, place="granularity", expected=f"{Granularity.FUSED} to emit a graph")
     return read_network(source, reading)
 
 

@@ -17,7 +17,6 @@ from onchip.answer.packing import Buffer, Overflow, Packing
 from onchip.answer.result import Result as Found
 from onchip.answer.result import Status
 from onchip.api.inputs import GivenNetwork, NetworkLike, TargetLike, machine_of, target_of
-from onchip.api.python_errors import errors_in_python
 from onchip.api.requests import fusion_request, map_request, plan_request, schedule_request
 from onchip.api.results import (
     FrontResult,
@@ -65,9 +64,15 @@ class Search:
     def of(cls, time_limit: float | None, workers: int | str, seed: int, progress: Listener | None = None) -> Search:
         """Return the search of a verb's arguments; raises UsageError for a time or a number below its minimum."""
         if time_limit is not None and not time_limit > 0:
-            raise UsageError(f"it is {time_limit}", place="time_limit", expected="a number of seconds above 0, or None")
+            raise UsageError(
+                f"{time_limit} is no time limit", place="time_limit", expected="a number of seconds above 0, or None"
+            )
         if isinstance(workers, int) and workers < 1:
-            raise UsageError(f"it is {workers}", place="workers", expected="at least 1, or the address of a scheduler")
+            raise UsageError(
+                f"{workers} is no number of workers",
+                place="workers",
+                expected="at least 1, or the address of a scheduler",
+            )
         dask = workers if isinstance(workers, str) else None
         limits = Limits(time_limit, workers=1 if isinstance(workers, str) else workers, seed=seed)
         return cls(limits, silent_run if progress is None else _told_to(progress), dask)
@@ -82,7 +87,6 @@ def _told_to(listener: Listener) -> RunStarter:
     return start
 
 
-@errors_in_python
 def plan(
     network: NetworkLike,
     target: TargetLike | None = None,
@@ -210,7 +214,6 @@ def _width_words(graph: Graph) -> list[str]:
     return [f"elements have {words} bits, as in the model; load_network(..., bits=8) gives its 8-bit version"]
 
 
-@errors_in_python
 def map_layer(
     layer: Layer | str,
     target: TargetLike,
@@ -256,11 +259,10 @@ def map_layer(
     """
     request, outcome = _mapped(layer, target, minimize, options, Search.of(time_limit, workers, seed, progress))
     if not outcome.is_one_layer:
-        raise UsageError("it is a network", place="layer", expected="one layer; `map_network` maps a network")
+        raise UsageError("a network is given", place="layer", expected="one layer; `map_network` maps a network")
     return _of_layer(outcome.mapped[0], outcome, request)
 
 
-@errors_in_python
 def map_network(
     network: NetworkLike,
     target: TargetLike,
@@ -389,7 +391,6 @@ def _of_layer(one: MappedLayer, outcome: MappingOutcome, request: MappingRequest
     )
 
 
-@errors_in_python
 def fuse(
     network: NetworkLike,
     target: TargetLike,
@@ -470,7 +471,6 @@ def fuse(
     )
 
 
-@errors_in_python
 def schedule(
     network: NetworkLike,
     target: TargetLike,
@@ -553,7 +553,6 @@ def schedule_result(outcome: ScheduleOutcome, source: Graph | str) -> ScheduleRe
     )
 
 
-@errors_in_python
 def pareto(
     network: NetworkLike,
     target: TargetLike,
@@ -615,7 +614,6 @@ def pareto(
     )
 
 
-@errors_in_python
 def pack(
     buffers: Mapping[str, Buffer] | Sequence[Buffer] | str | Path,
     capacity: int | str | None = None,
@@ -750,7 +748,6 @@ def _pack_result(outcome: PackingOutcome | OverflowOutcome) -> PackResult:
     )
 
 
-@errors_in_python
 def info(network: NetworkLike, *, time_limit: float | None = 10.0) -> InfoReport:
     """Describe a network: its size, its largest tensors, and its capacity budgets.
 

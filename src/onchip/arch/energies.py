@@ -45,11 +45,21 @@ def ensure_energies(accelerator: Accelerator, objective: str) -> None:
     missing = unstated_energies(accelerator)
     if missing and objective in NEED_ENERGY:
         raise AcceleratorError(
-            f"it does not state {'; '.join(missing)}",
+            f"{accelerator.name} does not state {'; '.join(missing)}",
             place=f"accelerator {accelerator.name!r}",
-            expected="these energies in its file, 0 where they do not matter, or an objective without energy, "
-            "such as latency",
+            expected="these energies in its file (0 where they do not matter), or a question without energy; "
+            f"{accelerator.name} works with {', '.join(working_verbs(accelerator))}",
         )
+
+
+def working_verbs(accelerator: Accelerator) -> tuple[str, ...]:
+    """Return the verbs that the accelerator can be used with, each with a condition if it has one."""
+    has_energies, has_dram = states_energies(accelerator), accelerator.dram is not None and accelerator.dram.ports
+    timed = " (not latency)" if accelerator.array is None or not has_dram else ""
+    verbs = [f"plan{timed}"] if accelerator.scratchpads else []
+    if accelerator.array is not None and has_dram:
+        verbs += [verb if has_energies else f"{verb} (not energy, edp)" for verb in ("map", "fuse", "schedule")]
+    return tuple(verbs)
 
 
 def with_assumed_energies(accelerator: Accelerator) -> Accelerator:

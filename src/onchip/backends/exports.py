@@ -12,7 +12,6 @@ from onchip.api.inputs import NetworkLike, TargetLike
 from onchip.api.kernels import RunValues
 from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase
-from onchip.api.python_errors import errors_in_python
 from onchip.errors import UsageError
 from onchip.formats.files import AnswerFormat, ensure_writable, format_of_answer
 from onchip.formats.foreign_files import accelerator_text
@@ -61,7 +60,6 @@ class Exported:
     lines: tuple[str, ...] = ()
 
 
-@errors_in_python
 def export(
     answer: Answer,
     output: str | Path,

@@ -6,10 +6,13 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import typer
 
 from onchip.api.phases import phase
+from onchip.errors import UsageError
+from onchip.formats.files import AnswerFormat, format_of_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,28 @@ class AnswerFiles:
         if self.report is not None:
             with phase("drawing"):
                 write_file(self.report, page().encode())
+
+
+_KINDS: Final = {
+    AnswerFormat.PLAN: "plans",
+    AnswerFormat.SCHEDULE: "schedules",
+    AnswerFormat.STRATEGY: "fusion strategies",
+    AnswerFormat.MAPPING: "mappings",
+}
+_OTHER_COMMANDS: Final = {
+    AnswerFormat.STRATEGY: "`onchip check` recomputes the figures of a strategy, `onchip fuse --report` draws them",
+    AnswerFormat.MAPPING: "`onchip check` recomputes the figures of mappings, `onchip map --report` draws them",
+}
+"""Commands that show what a verb does not."""
+
+
+def format_accepted_by(verb: str, path: Path) -> AnswerFormat:
+    """Return the format of a plan or a schedule; raises UsageError for other answers, with the command to use."""
+    found = format_of_answer(path)
+    if found in _OTHER_COMMANDS:
+        what = f"`onchip {verb}` accepts plans and schedules, not {_KINDS[found]}"
+        raise UsageError(what, file=str(path), expected=f"a plan or a schedule; {_OTHER_COMMANDS[found]}")
+    return found
 
 
 def command_line(context: typer.Context) -> str:

@@ -15,21 +15,18 @@ import typer
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
-from onchip.answer.problem import Count
-from onchip.answer.stacks import OverlapMode, tile_of_text
+from onchip.answer.options.choices import GREATEST_ALIGNMENT, GREATEST_BITS
 from onchip.commands.bindings import dims_of, shapes_of, values_of
 from onchip.commands.completion import accelerator_names, network_names
 from onchip.commands.progress import show_limit
 from onchip.commands.started import seconds_since_start
-from onchip.errors import InputError, UsageError
+from onchip.errors import UsageError
 from onchip.search.budget.limits import Limits, MipSolver
 
 if TYPE_CHECKING:
     from onchip.api.target import Target
 
 GREATEST_SEED = 2**31 - 1
-GREATEST_ALIGNMENT = 2**30
-GREATEST_BITS = 64
 
 Network: TypeAlias = Annotated[
     str,
@@ -44,13 +41,13 @@ CostOfPlan: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Of a plan: what times operators; macs, or a plug-in.",
-        show_default="as the plan says, else macs",
+        help="Cycle model of a plan's operators: macs or a plug-in.",
+        show_default="the plan's cycle model, else macs",
     ),
 ]
 Sram: TypeAlias = Annotated[
     str | None,
-    typer.Option(metavar="SIZE|m_r|m_h|m_p", help="One scratchpad of this size (512KiB, 1.5MB, 1048576) or budget."),
+    typer.Option(metavar="SIZE|m_r|m_h|m_p", help="Size of the only scratchpad (512KiB, 1.5MB, 1048576), or a budget."),
 ]
 AcceleratorName: TypeAlias = Annotated[
     str | None,
@@ -62,18 +59,29 @@ AcceleratorName: TypeAlias = Annotated[
     ),
 ]
 Alignment: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, max=GREATEST_ALIGNMENT, metavar="N", help="Every offset is a multiple of N bytes.")
+    int | None, typer.Option(min=1, max=GREATEST_ALIGNMENT, metavar="N", help="Alignment of every offset in bytes.")
 ]
-CycleCost: TypeAlias = Annotated[
-    str, typer.Option(metavar="NAME", help="What says cycles where files do not: mapping, macs or a plug-in.")
+Bits: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=GREATEST_BITS,
+        metavar="N",
+        help="Bits of every element.",
+        show_default="the data types of the model",
+    ),
 ]
-Bits: TypeAlias = Annotated[int | None, typer.Option(min=1, metavar="N", help="Bits per element; else the model's.")]
-TimeLimit: TypeAlias = Annotated[float | None, typer.Option(metavar="S", help="Seconds; else until proven.")]
+TimeLimit: TypeAlias = Annotated[
+    float | None,
+    typer.Option(metavar="S", help="Seconds for the whole command; by default until the answer is proven."),
+]
 Workers: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="Parallel workers.")]
 Dask: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Let a scheduler of Dask compute instead of --workers.")
+    str | None, typer.Option(metavar="ADDRESS", help="Address of a Dask scheduler that computes instead of --workers.")
 ]
-Seed: TypeAlias = Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all choices.")]
+Seed: TypeAlias = Annotated[
+    int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all random choices.")
+]
 RequiredAccelerator: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -83,18 +91,11 @@ RequiredAccelerator: TypeAlias = Annotated[
         help="A bundled name (NAME@64KiB resizes it) or a file.",
     ),
 ]
-UsesCache: TypeAlias = Annotated[
-    bool, typer.Option(" /--no-cache", help="Map anew what was proven in an earlier run.", show_default=False)
-]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-ElementBits: TypeAlias = Annotated[
-    int, typer.Option("--bits", min=1, max=GREATEST_BITS, metavar="N", help="Bits of an element of every operand.")
+Detail: TypeAlias = Annotated[
+    Granularity,
+    typer.Option(help="fused: merge normalisations and activations into the operator before; raw: keep every node."),
 ]
-PartialBits: TypeAlias = Annotated[
-    int | None,
-    typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of a sum in the making; else as many as fit."),
-]
-Detail: TypeAlias = Annotated[Granularity, typer.Option(help="Fuse operators, or leave the nodes.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +124,6 @@ class BindingOptions:
 class ReadingOptions:
     """Options for the conversion of a network to a graph."""
 
-    count: Annotated[
-        Count | None, typer.Option(help="Count all tensors, or all but parameters.", show_default="activations")
-    ] = None
     bits: Bits = None
     granularity: Detail = Granularity.FUSED
     open_sizes: BindingOptions = BindingOptions()
@@ -133,50 +131,7 @@ class ReadingOptions:
     @property
     def reading(self) -> Reading:
         """Return the requested reading; raises UsageError if a name has no value, or two values."""
-        reading = Reading.of(self.open_sizes.bindings, self.granularity)
-        return replace(reading, bits=self.bits, count=self.count or Count.ACTIVATIONS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerReadingOptions:
-    """Options for the conversion of a network to layers: bits of operand elements and of partial sums."""
-
-    bits: ElementBits = 8
-    partial_bits: PartialBits = None
-    granularity: Detail = Granularity.FUSED
-    open_sizes: BindingOptions = BindingOptions()
-
-    @property
-    def reading(self) -> Reading:
-        """Return the requested reading; raises UsageError if a name has no value, or two values."""
         return replace(Reading.of(self.open_sizes.bindings, self.granularity), bits=self.bits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduledElementOptions:
-    """Options for the layers of a schedule: as LayerReadingOptions, but elements may keep their own bits."""
-
-    bits: Annotated[
-        str, typer.Option(metavar="N|model", help="Bits of an element of every operand; model: each tensor's own.")
-    ] = "8"
-    partial_bits: PartialBits = None
-    granularity: Detail = Granularity.FUSED
-    open_sizes: BindingOptions = BindingOptions()
-
-    @property
-    def reading(self) -> Reading:
-        """Return the requested reading; raises UsageError for an invalid number of bits, or two values of a name."""
-        return replace(Reading.of(self.open_sizes.bindings, self.granularity), bits=self.element_bits)
-
-    @property
-    def element_bits(self) -> int | None:
-        """Return the bits of an element, None for each tensor's own; raises UsageError for an invalid number."""
-        if self.bits == "model":
-            return None
-        if not self.bits.isdecimal() or len(self.bits) > 9 or not 1 <= int(self.bits) <= GREATEST_BITS:
-            expected = f"1 to {GREATEST_BITS}, or model"
-            raise UsageError(f"it is {self.bits!r}", place="--bits", expected=expected)
-        return int(self.bits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +147,11 @@ class MemoryOptions:
         """Return the target; raises InputError for an invalid size, UsageError if both are given."""
         from onchip.api.target import Target
 
-        return Target.of_text(self.sram, self.accelerator, self.alignment)
+        try:
+            return Target.of_text(self.sram, self.accelerator, self.alignment)
+        except UsageError as error:
+            error.place = "--sram" if self.accelerator is None else error.place
+            raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,40 +168,14 @@ class LimitOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StackOptions:
-    """Options for fused layers, tiles and overlap; choices that are not given are searched."""
-
-    tile: Annotated[
-        str | None, typer.Option(metavar="4x72", help="Columns x rows of a stack's last feature map; else searched.")
-    ] = None
-    mode: Annotated[
-        OverlapMode | None, typer.Option(help="What tiles share instead of computing it again; else searched.")
-    ] = None
-    stacks: Annotated[
-        str,
-        typer.Option(
-            metavar="one|greedy|optimal|layers|0-3,4-7", help="Layers that run together, by number or by name."
-        ),
-    ] = "optimal"
-
-    @property
-    def tile_size(self) -> tuple[int, int] | None:
-        """Return the columns and rows of a tile, None if they are searched; raises UsageError for invalid text."""
-        try:
-            return None if self.tile is None else tile_of_text(self.tile)
-        except InputError as error:
-            raise UsageError(error.what, place="--tile", expected=error.expected) from None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PackingOptions:
     """Options for the capacity and the objective of a packing; raises UsageError for two objectives."""
 
     capacity: Annotated[str | None, typer.Option(metavar="SIZE", help="Bytes to pack into (1048576, 1MiB).")] = None
     alignment: Alignment = None
-    minimize: Annotated[bool, typer.Option("--minimize", help="Find the least capacity.")] = False
+    minimize: Annotated[bool, typer.Option("--minimize", help="Find the minimum capacity.")] = False
     overflow: Annotated[
-        bool, typer.Option("--overflow", help="Keep what can be kept: the least bytes outside the capacity.")
+        bool, typer.Option("--overflow", help="If not everything fits, minimise the bytes outside the capacity.")
     ] = False
     split: Annotated[
         bool, typer.Option("--split", help="Split over the fewest allocations, none larger than the capacity.")

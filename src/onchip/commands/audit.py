@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class PackedAsOptions(PackingOptions):
     """Options for the claim of an audited packing."""
 
-    capacity: Annotated[str | None, typer.Option(metavar="SIZE", help="Of a packing, as `pack` had it.")] = None
-    minimize: Annotated[bool, typer.Option("--minimize", help="The packing claims the least capacity.")] = False
-    overflow: Annotated[bool, typer.Option("--overflow", help="The packing claims the least bytes outside.")] = False
+    capacity: Annotated[str | None, typer.Option(metavar="SIZE", help="Capacity of a packing.")] = None
+    minimize: Annotated[bool, typer.Option("--minimize", help="The packing claims the minimum capacity.")] = False
+    overflow: Annotated[bool, typer.Option("--overflow", help="The packing claims the minimum bytes outside.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +33,17 @@ class AuditOptions:
 
     answer: Annotated[Path, typer.Argument(metavar="ANSWER", help="PLAN.json, OUT.csv of `pack`, or MAPPING.yaml.")]
     network: Annotated[
-        str, typer.Argument(metavar="NETWORK", help="What it answers, as `plan`, `pack` or `map` had it.")
+        str, typer.Argument(metavar="NETWORK", help="The network, buffer file or layer that ANSWER is for.")
     ]
     bound: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Ask about this bound, not the claimed one.")
+        int | None, typer.Option(min=0, metavar="N", help="Check this bound instead of the claimed one.")
     ] = None
-    order: Annotated[Order | None, typer.Option(help="Of a plan file that says nothing of it.", show_default=False)] = (
-        None
-    )
+    order: Annotated[
+        Order | None, typer.Option(help="Order to assume if the plan file does not record it.", show_default=False)
+    ] = None
     packed_as: PackedAsOptions
-    accelerator: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="Of a mapping, as `map` had it.")] = None
-    time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds; then it is undecided.")] = 60.0
+    accelerator: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="Accelerator of a mapping.")] = None
+    time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds until a claim is undecided.")] = 60.0
     workers: Workers = 1
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="BETTER", help="Write the better answer, if there is one.")

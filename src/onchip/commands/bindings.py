@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Final, TypeVar
 
-from onchip.errors import UsageError
+from onchip.errors import SuggestedBindings, UsageError
 
 BoundT = TypeVar("BoundT")
 
@@ -42,6 +43,14 @@ def states_of(bindings: Sequence[str] | None) -> dict[str, str]:
 def bands_of(bindings: Sequence[str] | None) -> dict[str, int]:
     """Return a map from operator to number of tiles; raises UsageError for less than 1, or for two numbers."""
     return _bound(bindings, "--bands", "OPERATOR=N with N at least 1", lambda text: _size(text) or None)
+
+
+def options_of(bindings: SuggestedBindings) -> str:
+    """Return the options that state the bindings, quoted for a shell."""
+    dims = [("--dim", f"{symbol}={size}") for symbol, size in bindings.dims.items()]
+    shapes = [("--shape", f"{name}={'x'.join(map(str, shape))}") for name, shape in bindings.shapes.items()]
+    values = [("--value", f"{name}={','.join(map(str, numbers))}") for name, numbers in bindings.values.items()]
+    return shlex.join(word for option in (*dims, *shapes, *values) for word in option)
 
 
 def _bound(

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.capacity_options import CapacityOptions
-from onchip.answer.problem import Objective, Order
-from onchip.arch.sharing import Share
-from onchip.commands.arguments import Alignment, AsJson, CycleCost, LimitOptions, Network, ReadingOptions
+from onchip.answer.problem import Objective
+from onchip.commands.arguments import LimitOptions, Network, ReadingOptions
 from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import watched_run
-from onchip.commands.show import show_tables
+from onchip.commands.show import ShownOptions, show_solved
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,42 +27,28 @@ class CapacityArguments:
     """Arguments and options of `onchip capacity`."""
 
     network: Network
-    objective: Annotated[Objective, typer.Option(help="What is least; all but traffic and peak need a machine.")] = (
-        Objective.TRAFFIC
-    )
+    objective: Annotated[
+        Objective, typer.Option(help="Minimised cost; all but traffic and peak need an accelerator.")
+    ] = Objective.TRAFFIC
     accelerator: Annotated[
         str | None,
         typer.Option(
             metavar="NAME|FILE",
-            help="The machine whose only scratchpad takes all sizes.",
+            help="Accelerator whose only scratchpad takes all sizes.",
             autocompletion=accelerator_names,
         ),
     ] = None
-    cost: CycleCost = "mapping"
-    order: Annotated[Order, typer.Option(help="Any order, the network's own, or one of least peak.")] = Order.FREE
+    options: CapacityOptions
     read_as: ReadingOptions
-    alignment: Alignment = None
-    tiles: Annotated[TilesOption, typer.Option(help="Search tilings for each capacity, or keep operators whole.")] = (
-        TilesOption.NEVER
-    )
-    share: Annotated[Share, typer.Option(help="Which outputs share bytes with inputs.")] = Share.NONE
     search: LimitOptions
-    as_json: AsJson = False
+    shown: ShownOptions
 
     @property
     def request(self) -> CapacityRequest:
         """Return the request; raises InputError for an invalid time or dimension."""
         from onchip.sweeps.capacity import capacity_request
 
-        options = CapacityOptions(
-            order=self.order,
-            count=self.read_as.count,
-            share=self.share,
-            cost=self.cost,
-            alignment_bytes=self.alignment,
-            tiles=self.tiles,
-        )
-        asked = self.network, self.read_as.reading, self.accelerator, self.objective, options
+        asked = self.network, self.read_as.reading, self.accelerator, self.objective, self.options
         return capacity_request(*asked, self.search.limits())
 
 
@@ -79,7 +63,7 @@ def capacity_command(options: CapacityArguments) -> int:
     from onchip.sweeps.capacity import capacity_curve, capacity_object
 
     outcome = capacity_curve(options.request, watched_run)
-    show_tables(outcome, capacity_object, _tables, as_json=options.as_json)
+    show_solved(outcome, capacity_object, _tables, options.shown)
     return ExitCode.ANSWER if outcome.unfit is None else ExitCode.INFEASIBLE
 
 

@@ -41,12 +41,12 @@ class CheckOptions:
     ]
     network: Network
     memories: MemoryOptions
-    count: Annotated[Count | None, typer.Option(help="Must be what the file says.")] = None
+    count: Annotated[Count | None, typer.Option(help="Value that the file must state.")] = None
     bits: Bits = None
-    granularity: Annotated[Granularity | None, typer.Option(help="Must be what the file says.")] = None
+    granularity: Annotated[Granularity | None, typer.Option(help="Value that the file must state.")] = None
     open_sizes: BindingOptions
     against: Annotated[
-        Path | None, typer.Option(metavar="BASELINE", help="Also exit 1 where FILE differs from this answer.")
+        Path | None, typer.Option(metavar="BASELINE", help="Exit 1 if FILE differs from this answer.")
     ] = None
     fail_if: FailIf = None
     partial: Annotated[
@@ -83,7 +83,7 @@ def check_command(options: CheckOptions) -> int:
 
     limits = growth_limits(options.fail_if)
     if limits and options.against is None:
-        raise UsageError("there is nothing to compare with", place="--fail-if", expected="--against BASELINE")
+        raise UsageError("--fail-if needs a baseline", place="--fail-if", expected="--against BASELINE")
     request = CheckRequest(
         options.file, options.network, options.memories.target, options.insisted, may_be_partial=options.partial
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FailIf = Annotated[
     list[str] | None,
-    typer.Option(metavar="'FIGURE > N %'", help="Exit 1 only where a figure grows by more; repeatable."),
+    typer.Option(metavar="'FIGURE > N %'", help="Exit 1 only if a figure grows by more; repeatable."),
 ]
 
 
@@ -36,7 +36,7 @@ class DiffOptions:
         str | None,
         typer.Argument(
             metavar="[NETWORK]",
-            help="Of both: verifies them, recomputes their figures, says why tensors spill.",
+            help="Network of both files; enables verification and spill explanations.",
             autocompletion=network_names,
         ),
     ] = None

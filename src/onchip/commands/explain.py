@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onchip.api.phases import phase
+from onchip.commands.answer_files import format_accepted_by
 from onchip.commands.arguments import AsJson, CostOfPlan, Network, PlanOrScheduleFile, seconds_of
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
 from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
-from onchip.formats.files import AnswerFormat, format_of_answer
+from onchip.formats.files import AnswerFormat
 
 if TYPE_CHECKING:
     from onchip.answer.result import Result
@@ -30,19 +31,20 @@ class ExplainOptions:
     file: PlanOrScheduleFile
     network: Network
     tensor: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a schedule: where this tensor lies, and why it moves.")
+        str | None,
+        typer.Option(metavar="NAME", help="Explain the placement and the moves of this tensor of a schedule."),
     ] = None
     accelerator: Annotated[
         str | None,
         typer.Option(
             metavar="NAME|FILE",
-            help="Of a plan: also when it waits, on this machine; one of least latency says how long all lasts.",
+            help="Accelerator on which a plan is timed; plans of minimum latency state their own times.",
             autocompletion=accelerator_names,
         ),
     ] = None
     cost: CostOfPlan = None
     time_limit: Annotated[
-        float | None, typer.Option(metavar="S", help="Of a plan: seconds to look for M_P, if it matters.")
+        float | None, typer.Option(metavar="S", help="Seconds to compute M_P of a plan that spills.")
     ] = None
     as_json: AsJson = False
 
@@ -55,14 +57,14 @@ def explain_command(options: ExplainOptions) -> int:
     to stay. For a timed answer: where the time goes, why the array waits, and which larger resources would help the
     same program most.
     """
-    if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
+    if format_accepted_by("explain", options.file) is AnswerFormat.SCHEDULE:
         return _explain_schedule(options)
     from onchip.api.results import View
     from onchip.api.retiming import time_of_plan
     from onchip.formats.foreign_files import load_any_accelerator
 
     if options.tensor is not None:
-        raise UsageError("a plan is explained as a whole", place="--tensor", expected="a schedule")
+        raise UsageError("only schedules are explained by tensor", place="--tensor", expected="a schedule")
     from onchip.reports.explain.history import History
     from onchip.reports.program.explanation import Explanation, explanation_lines, explanation_object
 
@@ -91,7 +93,7 @@ def _explain_schedule(options: ExplainOptions) -> int:
     if outcome is None:
         return ExitCode.WRONG
     if options.accelerator is not None:
-        raise UsageError("a schedule has its own", place="--accelerator", expected="a plan")
+        raise UsageError("a schedule contains its accelerator", place="--accelerator", expected="a plan")
     with phase("explaining"):
         explanation = ScheduleExplanation.of(outcome, options.tensor)
     time = None if options.tensor is not None else time_of_schedule(outcome)

@@ -41,29 +41,31 @@ class ExportOptions:
             "graph, or a plug-in's; a mapping's c, cuda or opencl.",
         ),
     ]
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write this; see below for c and csv.")]
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Output file; see below for c and csv.")
+    ]
     accelerator: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME|FILE", help="Of a trace: time in cycles of this accelerator. Of a mapping: it is for this."
-        ),
+        typer.Option(metavar="NAME|FILE", help="Accelerator of a mapping, or whose cycles a trace counts."),
     ] = None
     random_weights: Annotated[
         int | None,
         typer.Option(
-            min=0, max=GREATEST_SEED, metavar="SEED", help="Of a c-project: random parameters, not the model's."
+            min=0, max=GREATEST_SEED, metavar="SEED", help="Random parameters of a c-project, instead of the model's."
         ),
     ] = None
     given: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="[NAME=]x.npy", help="Of a c-project: an input's value that main begins with."),
+        typer.Option("--input", metavar="[NAME=]x.npy", help="Initial value of an input of a c-project; repeatable."),
     ] = None
     seed: Annotated[
-        int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Of a c-project: seed of its other inputs.")
+        int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of the other inputs of a c-project.")
     ] = 0
     replan: Annotated[
         bool,
-        typer.Option("--replan", help="Of a tflite: write other offsets or another order where the arena is smaller."),
+        typer.Option(
+            "--replan", help="Write other offsets or another order to a .tflite file if its arena becomes smaller."
+        ),
     ] = False
     as_json: AsJson = False
 

@@ -11,25 +11,20 @@ import typer
 
 from onchip.answer.document import Reading, StrategyDocument
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import Combination, FusionOptions
-from onchip.answer.options.tile_sizes import TileSizes
+from onchip.answer.options.fusion_options import FusionOptions
 from onchip.api.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (
-    AsJson,
     Dask,
-    LayerReadingOptions,
     LimitOptions,
     Network,
+    ReadingOptions,
     RequiredAccelerator,
-    StackOptions,
-    UsesCache,
 )
 from onchip.commands.exit_code import ExitCode, code_of_check, code_of_result
 from onchip.commands.progress import watched_run
-from onchip.commands.show import show_tables
+from onchip.commands.show import ShownOptions, show_solved
 from onchip.errors import GraphError, UsageError
-from onchip.model.accounting.accounting import AccountingName
 
 if TYPE_CHECKING:
     from onchip.api.fuse import FusionRequest
@@ -40,31 +35,13 @@ GRAPH_SUFFIXES = (".json", ".json.gz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FuseSpaceOptions(StackOptions):
-    """Options for the space of strategies that is searched."""
-
-    tile_sizes: Annotated[TileSizes, typer.Option(help="The sizes that are tried along columns and rows.")] = (
-        TileSizes.SWEEP
-    )
-    combination: Annotated[
-        Combination, typer.Option(help="Each stack its own tile and mode, or a single one for all.")
-    ] = Combination.BEST
-    maps_in_dram: Annotated[
-        bool, typer.Option("--maps-in-dram", help="Maps between stacks always go through DRAM.")
-    ] = False
-
-    @property
-    def options(self) -> FusionOptions:
-        """Return the space as fusion options; raises UsageError for an invalid tile."""
-        chosen = self.stacks, self.tile_size, self.mode, self.tile_sizes, self.combination
-        return FusionOptions(*chosen, not self.maps_in_dram)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FuseLimitOptions(LimitOptions):
     """Options for the limits of the whole search."""
 
-    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds in all; else until proven.")] = None
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Seconds for the whole command; by default until the answer is proven."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,28 +52,12 @@ class FuseOptions:
     network: Network
     accelerator: RequiredAccelerator
     objective: Annotated[
-        FusionObjective, typer.Option(help="Least energy, latency, product of both, or DRAM traffic.")
+        FusionObjective, typer.Option(help="Minimised cost: energy, latency, the product of both, or DRAM traffic.")
     ] = FusionObjective.ENERGY
-    space: FuseSpaceOptions
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Who maps the layers of a tile: exact (the default), dive or loma; as DeFiNES counts "
-            "uneven (the default) or loma.",
-        ),
-    ] = None
-    accounting: Annotated[
-        AccountingName,
-        typer.Option(
-            metavar="interpreter|defines",
-            help="Count a layer as the interpreter does, or unroll it by DeFiNES's rule and count as DeFiNES.",
-        ),
-    ] = AccountingName.INTERPRETER
-    read_as: LayerReadingOptions
+    options: FusionOptions
+    read_as: ReadingOptions
     search: FuseLimitOptions
     dask: Dask = None
-    cache: UsesCache = True
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="STRATEGY.json", help="Write the strategy.")
     ] = None
@@ -105,7 +66,7 @@ class FuseOptions:
         typer.Option(metavar="GRAPH.json", help="Write the network in tiles, to be planned, checked and run (or .gz)."),
     ] = None
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Draw heat maps, stacks, memory levels and energy.")
+        Path | None, typer.Option(metavar="FILE.html", help="Draw heat maps, fused groups, memory levels and energy.")
     ] = None
     check: Annotated[
         Path | None,
@@ -115,25 +76,17 @@ class FuseOptions:
         bool,
         typer.Option(
             "--map-again",
-            help="With --check: map every layer anew, as for a file without mappings, and cost these. It may take "
-            "as long as a search.",
+            help="Re-optimise every layer mapping before costing, with --check. This is as slow as a search.",
         ),
     ] = False
-    as_json: AsJson = False
+    shown: ShownOptions
 
     @property
     def request(self) -> FusionRequest:
         """Return the request; raises InputError for an invalid tile, time or dimension."""
         from onchip.api.requests import fusion_request
 
-        options = replace(
-            self.space.options,
-            mapper=self.method,
-            partial_bits=self.read_as.partial_bits,
-            accounting=self.accounting,
-            uses_cache=self.cache,
-        )
-        asked = self.network, self.read_as.reading, self.accelerator, self.objective, options
+        asked = self.network, self.read_as.reading, self.accelerator, self.objective, self.options
         return fusion_request(*asked, self.search.limits(), self.dask)
 
     @property
@@ -153,7 +106,7 @@ def fuse_command(options: FuseOptions) -> int:
 
     request, files = options.request, options.files
     if options.map_again and options.check is None:
-        raise UsageError("there is no strategy to map again", place="--map-again", expected="--check with it")
+        raise UsageError("--map-again needs a strategy to check", place="--map-again", expected="--check with it")
     if options.check is not None:
         return _check(options.check, request, options)
     files.ensure_they_can_be_written()
@@ -165,7 +118,7 @@ def fuse_command(options: FuseOptions) -> int:
         files.write_report(partial(_page, outcome, command_line(options.context)))
         if emitted is not None:
             emitted.write(outcome.document)
-    show_tables(outcome, fusion_object, fusion_tables, as_json=options.as_json)
+    show_solved(outcome, fusion_object, fusion_tables, options.shown)
     return code_of_result(outcome.result)
 
 
@@ -185,7 +138,7 @@ def _check(strategy: Path, request: FusionRequest, options: FuseOptions) -> Exit
         checked = check_strategy_file(StrategyFile(strategy, options.network, options.accelerator))
     if emitted is not None and checked.is_legal:
         emitted.write(document)
-    show_answer_check(checked, as_json=options.as_json)
+    show_answer_check(checked, as_json=options.shown.as_json)
     return code_of_check(checked.is_legal)
 
 
@@ -222,7 +175,9 @@ class EmittedGraph:
             return None
         if not path.name.endswith(GRAPH_SUFFIXES):
             expected = " or ".join(GRAPH_SUFFIXES)
-            raise UsageError("it has another suffix", file=str(path), place="--emit-graph", expected=expected)
+            raise UsageError(
+                "the file name has another suffix", file=str(path), place="--emit-graph", expected=expected
+            )
         ensure_writable(path, inputs=(source, *others))
         return cls(path, source, network_to_tile(source, reading))
 

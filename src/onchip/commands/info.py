@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.answer.problem import Count
 from onchip.commands.arguments import AsJson, Network, ReadingOptions, seconds_of
+from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables, show_words
+from onchip.errors import UsageError
+from onchip.reports.shared.output import write
 from onchip.search.budget.limits import Limits
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from onchip.arch.accelerator import Accelerator
     from onchip.reports.program.outcome import Description
 
 
@@ -26,6 +28,7 @@ class InfoOptions:
     """Arguments and options of `onchip info`."""
 
     network: Network
+    count: Annotated[Count, typer.Option(help="Count all tensors, or all but parameters.")] = Count.ACTIVATIONS
     read_as: ReadingOptions
     time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds to look for M_P.")] = 10.0
     as_json: AsJson = False
@@ -36,7 +39,8 @@ def info_command(options: InfoOptions) -> int:
     from onchip.api.plan import describe_network
     from onchip.reports.program.outcome import description_object
 
-    reading, limits = options.read_as.reading, Limits(seconds_of(options.time_limit))
+    reading = replace(options.read_as.reading, count=options.count)
+    limits = Limits(seconds_of(options.time_limit))
     description = describe_network(options.network, reading, limits, watched_run)
     show_tables(description, description_object, _description_tables, as_json=options.as_json)
     return ExitCode.ANSWER
@@ -64,22 +68,42 @@ def networks_command(options: ListOptions) -> int:
     return ExitCode.ANSWER
 
 
-def accelerators_command(options: ListOptions) -> int:
-    """List the bundled accelerators and their scratchpads."""
-    from onchip.formats.own.accelerator_yaml import bundled_accelerators, load_accelerator
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceleratorsOptions:
+    """Arguments and options of `onchip accelerators`."""
 
-    accelerators = [load_accelerator(name) for name in bundled_accelerators()]
-    show_tables(accelerators, _accelerators_object, _accelerators_tables, as_json=options.as_json)
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME|FILE]", help="Accelerator to describe in detail.", autocompletion=accelerator_names
+        ),
+    ] = None
+    as_yaml: Annotated[bool, typer.Option("--yaml", help="Print the accelerator file of NAME.")] = False
+    as_json: AsJson = False
+
+    def __post_init__(self) -> None:
+        if self.as_yaml and self.name is None:
+            raise UsageError("--yaml prints one accelerator", place="--yaml", expected="NAME --yaml")
+
+
+def accelerators_command(options: AcceleratorsOptions) -> int:
+    """List the bundled accelerators: compute array, memories, energies, and the verbs that work on each."""
+    from onchip.formats.foreign_files import load_any_accelerator
+    from onchip.formats.own.accelerator_yaml import accelerator_to_yaml, bundled_accelerators, load_accelerator
+    from onchip.reports.program.outcome import accelerator_object, accelerator_tables, accelerators_table
+
+    if options.name is None:
+        accelerators = [load_accelerator(name) for name in bundled_accelerators()]
+        show_tables(
+            accelerators,
+            lambda found: {"accelerators": [accelerator_object(one) for one in found]},
+            lambda found: (accelerators_table(found),),
+            as_json=options.as_json,
+        )
+        return ExitCode.ANSWER
+    accelerator = load_any_accelerator(options.name)
+    if options.as_yaml and not options.as_json:
+        write(accelerator_to_yaml(accelerator).rstrip())
+        return ExitCode.ANSWER
+    show_tables(accelerator, accelerator_object, accelerator_tables, as_json=options.as_json)
     return ExitCode.ANSWER
-
-
-def _accelerators_object(accelerators: Sequence[Accelerator]) -> dict[str, object]:
-    from onchip.reports.program.outcome import accelerator_object
-
-    return {"accelerators": [accelerator_object(accelerator) for accelerator in accelerators]}
-
-
-def _accelerators_tables(accelerators: Sequence[Accelerator]) -> tuple[RenderableType, ...]:
-    from onchip.reports.program.outcome import accelerators_table
-
-    return (accelerators_table(accelerators),)

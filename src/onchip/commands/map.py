@@ -12,12 +12,11 @@ import typer
 from onchip.answer.options.map_options import MapOptions
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import AsJson, Dask, LayerReadingOptions, Seed, UsesCache, Workers, seconds_of
+from onchip.commands.arguments import Dask, ReadingOptions, Seed, Workers, seconds_of
 from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
-from onchip.commands.show import show_tables
-from onchip.model.accounting.accounting import AccountingName
+from onchip.commands.show import ShownOptions, show_solved
 from onchip.reports.shared.output import write
 from onchip.search.budget.limits import Limits, MipSolver
 
@@ -47,25 +46,19 @@ class MapArguments:
             help="A bundled name (NAME@64KiB resizes it) or a file, also of Timeloop or ZigZag.",
         ),
     ]
-    mapspace: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Which memory of a Timeloop file keeps what: its mapspace file.")
+    objective: Annotated[
+        MappingObjective, typer.Option(help="Minimised cost: energy, latency, or the product of both.")
+    ] = MappingObjective.ENERGY
+    options: MapOptions
+    read_as: ReadingOptions
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Seconds for the whole command; by default until the answer is proven."),
     ] = None
-    objective: Annotated[MappingObjective, typer.Option(help="Least energy, latency, or product of both.")] = (
-        MappingObjective.ENERGY
-    )
-    method: Annotated[
-        str, typer.Option(metavar="NAME", help="exact, exact-even, dive, cosa, random, hybrid, loma or uneven.")
-    ] = "exact"
-    read_as: LayerReadingOptions
-    accounting: Annotated[
-        AccountingName, typer.Option(help="Count as the interpreter does, as ZigZag or as DeFiNES.")
-    ] = AccountingName.INTERPRETER
-    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds in all; else until proven.")] = None
     workers: Workers = 1
     dask: Dask = None
     seed: Seed = 0
-    solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method cosa.")] = MipSolver.CP_SAT
-    cache: UsesCache = True
+    solver: Annotated[MipSolver, typer.Option(help="Solver of the program of --method cosa.")] = MipSolver.CP_SAT
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="MAPPING.yaml", help="Write the mappings.")
     ] = None
@@ -73,29 +66,22 @@ class MapArguments:
         None
     )
     show: Annotated[bool, typer.Option("--show", help="Print the loop nests.")] = False
-    as_json: AsJson = False
+    shown: ShownOptions
 
     @property
     def request(self) -> MappingRequest:
         """Return the request; raises InputError for an invalid time or dimension."""
         from onchip.api.requests import map_request
 
-        options = MapOptions(
-            method=self.method,
-            partial_bits=self.read_as.partial_bits,
-            accounting=self.accounting,
-            mapspace=self.mapspace,
-            uses_cache=self.cache,
-        )
         limits = Limits(seconds_of(self.time_limit), workers=self.workers, seed=self.seed, solver=self.solver)
-        asked = self.source, self.read_as.reading, self.accelerator, self.objective, options
+        asked = self.source, self.read_as.reading, self.accelerator, self.objective, self.options
         return map_request(*asked, limits, self.dask)
 
     @property
     def files(self) -> AnswerFiles:
         """Return the input and output files."""
         return AnswerFiles(
-            tuple(filter(None, (self.source, self.accelerator, self.mapspace))), self.output, self.report
+            tuple(filter(None, (self.source, self.accelerator, self.options.mapspace))), self.output, self.report
         )
 
 
@@ -116,8 +102,8 @@ def map_command(options: MapArguments) -> int:
         files.write_answer(partial(_write_mappings, outcome))
     if outcome.document.answer:
         files.write_report(partial(_page, outcome, command_line(options.context)))
-    show_tables(outcome, mapping_object, mapping_table, as_json=options.as_json)
-    if options.show and outcome.document.answer and not options.as_json:
+    show_solved(outcome, mapping_object, mapping_table, options.shown)
+    if options.show and outcome.document.answer and not options.shown.as_json:
         write(f"\n{loop_nests(outcome)}")
     return _code_of(outcome)
 

@@ -23,12 +23,15 @@ class MeasureOptions:
         str | None,
         typer.Option(
             metavar="NAME|FILE",
-            help="What the mappings are for, unless the file names a bundled one or the host.",
+            help="Accelerator of the mappings, unless the file names a bundled one or the host.",
             autocompletion=accelerator_names,
         ),
     ] = None
     seconds: Annotated[
-        float, typer.Option(min=0.0, max=60.0, metavar="S", help="How long each mapping and its peer are run in turn.")
+        float,
+        typer.Option(
+            min=0.0, max=60.0, metavar="S", help="Seconds for which each mapping and its baseline run in turn."
+        ),
     ] = 1.0
     as_json: AsJson = False
 

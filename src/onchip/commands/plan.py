@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.answer.document import PlanDocument
-from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.plan_options import PlanOptions
-from onchip.answer.problem import Count, Objective, Order, Placement, Recompute
+from onchip.answer.problem import Objective
 from onchip.api.phases import phase
-from onchip.arch.sharing import Share
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import AsJson, CycleCost, LimitOptions, MemoryOptions, Network, ReadingOptions
+from onchip.commands.arguments import LimitOptions, MemoryOptions, Network, ReadingOptions
 from onchip.commands.bindings import bands_of, states_of
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.progress import watched_run
-from onchip.commands.show import show_tables
+from onchip.commands.show import ShownOptions, show_solved
 from onchip.errors import UsageError
 from onchip.search.budget.limits import MipSolver
 
@@ -33,32 +31,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReadingOptions(ReadingOptions):
-    """Options for the conversion of a network to a graph whose operators fit."""
-
-    count: Annotated[
-        Count | None,
-        typer.Option(
-            help="Plan all tensors, or all but parameters.",
-            show_default="activations; all for latency where a scratchpad holds weights",
-        ),
-    ] = None
-    cap_tensors: Annotated[
-        bool, typer.Option("--cap-tensors", help="Count larger tensors as large as the largest scratchpad.")
-    ] = False
+    """Options for the conversion of a network to a graph that is planned."""
 
     state: Annotated[
         list[str] | None,
-        typer.Option(metavar="INPUT=OUTPUT", help="An input that is an output of the inference before; repeatable."),
+        typer.Option(
+            metavar="INPUT=OUTPUT", help="Network input that is an output of the previous inference; repeatable."
+        ),
     ] = None
-
     bands: Annotated[
         list[str] | None,
-        typer.Option(metavar="OPERATOR=N", help="An operator in N bands, where its file states splits; repeatable."),
+        typer.Option(
+            metavar="OPERATOR=N", help="Split operator into N channel tiles (graph files that list splits); repeatable."
+        ),
     ] = None
-
-    recompute: Annotated[
-        Recompute, typer.Option(help="Whether operators may run again instead of keeping or reloading what they write.")
-    ] = Recompute.NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,48 +56,16 @@ class PlanArguments:
     memories: MemoryOptions
     objective: Annotated[
         Objective,
-        typer.Option(help="Least traffic, DMA cycles or DMA energy; arena; latency; or cycles of what runs again."),
+        typer.Option(help="Minimised cost: traffic, DMA cycles or energy, peak, latency, or recomputed cycles."),
     ] = Objective.TRAFFIC
-    order: Annotated[
-        Order | None, typer.Option(help="Any order, the network's own, or one of least peak.", show_default="as METHOD")
-    ] = None
-    method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="How to search.", show_default="exact; timed for latency")
-    ] = None
+    options: PlanOptions
     read_as: PlanReadingOptions
-    tiles: Annotated[
-        TilesOption | None,
-        typer.Option(
-            help="Search fused groups of operators in tiles, and single operators in tiles, or keep operators whole.",
-            show_default="auto where an operator does not fit whole in the only scratchpad",
-        ),
-    ] = None
-    placement: Annotated[Placement, typer.Option(help="Tensors come and go, or have one place for life, or none.")] = (
-        Placement.DYNAMIC
-    )
-    share: Annotated[
-        Share | None,
-        typer.Option(
-            help="Which outputs share bytes with inputs: computed in place, or parts of a whole.",
-            show_default="as the accelerator says, else none",
-        ),
-    ] = None
-    cost: CycleCost = "mapping"
-    recompute_price: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="What a million cycles of running again cost, in the objective's unit.",
-            show_default="as the accelerator says",
-        ),
-    ] = None
     search: LimitOptions
-    solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method paper.")] = MipSolver.CP_SAT
+    solver: Annotated[MipSolver, typer.Option(help="Solver of the program of --method paper.")] = MipSolver.CP_SAT
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PLAN.json", help="Write the plan.")] = None
     report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Draw the plan, as `report` does.")] = None
     figure: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw its memory map.")] = None
-    as_json: AsJson = False
+    shown: ShownOptions
 
     @property
     def request(self) -> Request:
@@ -119,19 +73,7 @@ class PlanArguments:
         from onchip.api.requests import plan_request
 
         read_as = self.read_as
-        options = PlanOptions(
-            order=self.order,
-            method=self.method,
-            placement=self.placement,
-            count=read_as.count,
-            cap_tensors=read_as.cap_tensors,
-            share=self.share,
-            bands=bands_of(read_as.bands),
-            recompute=read_as.recompute,
-            recompute_price=self.recompute_price,
-            cost=self.cost,
-            tiles=self.tiles,
-        )
+        options = replace(self.options, bands=bands_of(read_as.bands))
         reading, limits = replace(read_as.reading, states=states_of(read_as.state)), self.search.limits(self.solver)
         return plan_request(self.network, reading, self.memories.target, self.objective, options, limits)
 
@@ -163,7 +105,7 @@ def plan_command(options: PlanArguments) -> int:
         files.write_answer(partial(_write_plan, outcome.document))
         draw_figure(options.figure, outcome)
         files.write_report(partial(page_of_plan, outcome, options.memories.accelerator, typed))
-    show_tables(outcome, outcome_object, _tables, as_json=options.as_json)
+    show_solved(outcome, outcome_object, _tables, options.shown)
     return code_of_result(outcome.result)
 
 

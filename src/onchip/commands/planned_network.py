@@ -17,5 +17,5 @@ def bundled_network_of(answer: Path) -> str:
     is_schedule = format_of_answer(answer) is AnswerFormat.SCHEDULE
     name = (read_schedule(answer) if is_schedule else read_plan(answer)).graph.name
     if name not in bundled_networks():
-        raise UsageError(f"its network, {name!r}, is not bundled", file=str(answer), expected="NETWORK beside the plan")
+        raise UsageError(f"the network, {name!r}, is not bundled", file=str(answer), expected="NETWORK beside the plan")
     return name

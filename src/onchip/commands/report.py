@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.api.phases import phase
-from onchip.commands.answer_files import AnswerFiles, command_line
+from onchip.commands.answer_files import AnswerFiles, command_line, format_accepted_by
 from onchip.commands.arguments import AsJson
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
 from onchip.commands.completion import network_names
@@ -17,7 +17,7 @@ from onchip.commands.exit_code import ExitCode
 from onchip.commands.planned_network import bundled_network_of
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
-from onchip.formats.files import AnswerFormat, format_of_answer
+from onchip.formats.files import AnswerFormat
 
 if TYPE_CHECKING:
     from onchip.answer.problem import Problem
@@ -39,16 +39,20 @@ class ReportOptions:
         str | None,
         typer.Argument(
             metavar="[NETWORK]",
-            help="Of a plan or a schedule; may be left out if bundled.",
+            help="Network of a plan or a schedule; may be omitted if bundled.",
             autocompletion=network_names,
         ),
     ] = None
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Write this.")]
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Output file.")]
     accelerator: Annotated[
         str | None,
-        typer.Option(metavar="NAME|FILE", help="Of a plan: adds a timeline, in cycles of it; a schedule has its own."),
+        typer.Option(
+            metavar="NAME|FILE", help="Add a timeline of a plan on this accelerator; schedules contain theirs."
+        ),
     ] = None
-    compare: Annotated[bool, typer.Option("--compare", help="Of a plan: beside those of the baseline methods.")] = False
+    compare: Annotated[bool, typer.Option("--compare", help="Compare a plan with those of the baseline methods.")] = (
+        False
+    )
     time_limit: Annotated[
         float, typer.Option(min=0.001, max=1e9, metavar="S", help="Seconds for each baseline method.")
     ] = 10.0
@@ -65,10 +69,11 @@ def report_command(options: ReportOptions) -> int:
 
     if is_store(options.file):
         return _report_store(options)
+    form = format_accepted_by("report", options.file)
     network = options.network or bundled_network_of(options.file)
     files = AnswerFiles((str(options.file), network), None, options.output)
     files.ensure_they_can_be_written()
-    if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
+    if form is AnswerFormat.SCHEDULE:
         return _report_schedule(options, network, files)
     from onchip.api.show_plan import findings_of
     from onchip.formats.foreign_files import load_any_accelerator
@@ -90,8 +95,8 @@ def _report_store(options: ReportOptions) -> int:
     from onchip.sweeps.stored_row import sweep_html
 
     if options.network is not None or options.compare or options.accelerator is not None:
-        what = "a store is shown as it is"
-        raise UsageError(what, place="NETWORK, --accelerator, --compare", expected="none of them")
+        what = "a store has no network, accelerator or baselines"
+        raise UsageError(what, place="NETWORK, --accelerator, --compare", expected="only FILE and -o")
     files = AnswerFiles((str(options.file),), None, options.output)
     files.ensure_they_can_be_written()
     with phase("drawing"):
@@ -101,7 +106,7 @@ def _report_store(options: ReportOptions) -> int:
 
 def _report_schedule(options: ReportOptions, network: str, files: AnswerFiles) -> int:
     if options.compare:
-        raise UsageError("a schedule is compared with no baselines", place="--compare", expected="a plan")
+        raise UsageError("only plans are compared with baselines", place="--compare", expected="a plan")
     from onchip.reports.schedule.html import schedule_html
 
     outcome = outcome_of_legal_schedule(options.file, network, options.accelerator, as_json=options.as_json)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.commands.answer_files import format_accepted_by
 from onchip.commands.arguments import GREATEST_SEED, AsJson, CostOfPlan, Network, PlanOrScheduleFile
 from onchip.commands.exit_code import ExitCode, code_of_check
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
-from onchip.formats.files import AnswerFormat, format_of_answer
+from onchip.formats.files import AnswerFormat
 
 if TYPE_CHECKING:
     from onchip.api.kernels import RunValues
@@ -29,12 +30,18 @@ class RunOptions:
     ] = None
     given: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="[NAME=]x.npy", help="A network input's value, else random; repeatable."),
+        typer.Option(
+            "--input", metavar="[NAME=]x.npy", help="Value of a network input, by default random; repeatable."
+        ),
     ] = None
     seed: Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of random inputs.")] = 0
     steps: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="Inferences of a plan, one after another: state stays as it was left."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Number of inferences of a plan; each continues with the state of the previous one.",
+        ),
     ] = 1
     as_json: AsJson = False
 
@@ -51,9 +58,9 @@ def run_command(options: RunOptions) -> int:
     from onchip.api.kernels import RunValues
 
     values = RunValues(options.seed, options.random_weights, tuple(options.given or ()))
-    if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
+    if format_accepted_by("run", options.file) is AnswerFormat.SCHEDULE:
         if options.steps > 1:
-            raise UsageError("a schedule keeps no state", place="--steps", expected="1, or a plan")
+            raise UsageError("more than one inference works for plans only", place="--steps", expected="1, or a plan")
         return _run_schedule(options, values)
     from onchip.api.run_plan import run_plan
     from onchip.reports.execution import execution_object, execution_report
@@ -83,14 +90,14 @@ class TimeOptions:
         str | None,
         typer.Option(
             metavar="NAME|FILE",
-            help="Of a plan: a bundled name or a file, with array and DRAM; a schedule has it.",
+            help="Accelerator of a plan, with array and DRAM: a bundled name or a file. Schedules contain theirs.",
         ),
     ] = None
     cost: CostOfPlan = None
     network_on_chip: Annotated[
         bool,
         typer.Option(
-            "--network-on-chip", help="FILE has mappings: simulate each on CoSA's mesh of 16 elements, cycle by cycle."
+            "--network-on-chip", help="Simulate the mappings in FILE on CoSA's mesh of 16 elements, cycle by cycle."
         ),
     ] = False
     as_json: AsJson = False
@@ -105,13 +112,13 @@ def time_command(options: TimeOptions) -> int:
     """
     if options.network_on_chip:
         return _time_on_network(options)
-    if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
+    if format_accepted_by("time", options.file) is AnswerFormat.SCHEDULE:
         return _time_schedule(options)
     from onchip.api.time_plan import time_network
     from onchip.reports.execution import timing_object, timing_report
 
     if options.accelerator is None:
-        raise UsageError("a plan is timed on one", place="--accelerator", expected="a name or a file")
+        raise UsageError("time needs an accelerator for a plan", place="--accelerator", expected="a name or a file")
     timing = time_network(options.file, options.network, options.accelerator, options.cost)
     show_tables(timing, timing_object, timing_report, as_json=options.as_json)
     return code_of_check(timing.check.is_legal)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,30 +15,20 @@ from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.result import Stop
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (
-    AsJson,
     Dask,
     LimitOptions,
     Network,
+    ReadingOptions,
     RequiredAccelerator,
-    ScheduledElementOptions,
-    StackOptions,
-    UsesCache,
 )
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
-from onchip.commands.show import show_tables
+from onchip.commands.show import ShownOptions, show_solved
 from onchip.errors import UsageError
 
 if TYPE_CHECKING:
     from onchip.api.schedule import ScheduleRequest
     from onchip.reports.schedule.outcome import FrontOutcome, ScheduleOutcome
-
-
-class HomesOption(StrEnum):
-    """The allowed homes of maps and parameters while their operators run."""
-
-    SEARCH = "search"
-    DRAM = "dram"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,39 +39,36 @@ class ScheduleVerbOptions:
     network: Network
     accelerator: RequiredAccelerator
     objective: Annotated[
-        ScheduleObjective, typer.Option(help="Least energy, latency, product of both, or DRAM traffic.")
+        ScheduleObjective, typer.Option(help="Minimised cost: energy, latency, the product of both, or DRAM traffic.")
     ] = ScheduleObjective.ENERGY
-    stacks: StackOptions
-    homes: Annotated[
-        HomesOption, typer.Option(help="Maps stay on the chip where that is best, or all is streamed from DRAM.")
-    ] = HomesOption.SEARCH
-    read_as: ScheduledElementOptions
+    options: ScheduleOptions
+    read_as: ReadingOptions
     search: LimitOptions
     start: Annotated[
         Path | None,
         typer.Option(
             metavar="SCHEDULE.json[.gz]",
-            help="Hand an earlier schedule of the network, also of another machine, to the search as its start.",
+            help="Earlier schedule of the network, also for another accelerator, to start the search from.",
         ),
     ] = None
     dask: Dask = None
-    cache: UsesCache = True
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="SCHEDULE.json[.gz]", help="Write the schedule.")
     ] = None
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Draw stacks, energy, timeline, memory maps and mappings.")
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Draw fused groups, energy, timeline, memory maps and mappings."),
     ] = None
     pareto: Annotated[
         str | None,
         typer.Option(
             metavar="AXES",
-            help="Instead of the best by the objective schedules that no other beats in all of these: energy, latency,"
-            " traffic, peak, as in energy,latency. `-o` is a folder then.",
+            help="Compute the Pareto front over two or more of energy, latency, traffic and peak; -o names a"
+            " directory.",
         ),
     ] = None
-    points: Annotated[int, typer.Option(min=2, metavar="N", help="With --pareto, at most so many schedules.")] = 12
-    as_json: AsJson = False
+    points: Annotated[int, typer.Option(min=2, metavar="N", help="Maximum number of schedules of --pareto.")] = 12
+    shown: ShownOptions
 
     def was_said(self, option: str) -> bool:
         """Return True if the user gave an option, even with its default value."""
@@ -94,16 +80,7 @@ class ScheduleVerbOptions:
         """Return the request; raises InputError for an invalid tile, time, number of bits or dimension."""
         from onchip.api.requests import schedule_request
 
-        stacks, read_as = self.stacks, self.read_as
-        options = ScheduleOptions(
-            stacks.stacks,
-            stacks.tile_size,
-            stacks.mode,
-            self.homes is HomesOption.SEARCH,
-            partial_bits=read_as.partial_bits,
-            uses_cache=self.cache,
-        )
-        asked = self.network, read_as.reading, self.accelerator, self.objective, options
+        asked = self.network, self.read_as.reading, self.accelerator, self.objective, self.options
         return replace(schedule_request(*asked, self.search.limits(), self.dask), start_file=self.start)
 
     @property
@@ -125,14 +102,14 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
     if options.pareto is not None:
         return _front_command(options, options.pareto)
     if options.was_said("points"):
-        raise UsageError("there is one schedule", place="--points", expected="--pareto AXES")
+        raise UsageError("--points is used with --pareto only", place="--points", expected="--pareto AXES")
     request, files = options.request, options.files
     files.ensure_they_can_be_written()
     outcome = schedule_network(request, watched_run)
     if outcome.document is not None:
         files.write_answer(partial(_write, outcome.document))
         files.write_report(partial(_page, outcome, command_line(options.context)))
-    show_tables(outcome, schedule_object, schedule_tables, as_json=options.as_json)
+    show_solved(outcome, schedule_object, schedule_tables, options.shown)
     return code_of_result(outcome.result)
 
 
@@ -141,7 +118,11 @@ def _front_command(options: ScheduleVerbOptions, axes: str) -> int:
     from onchip.reports.schedule.outcome import front_html, front_object, front_tables
 
     if options.was_said("objective"):
-        raise UsageError("it contradicts --pareto", place="--objective", expected="one of the two")
+        raise UsageError(
+            "--objective and --pareto contradict each other",
+            place="--objective",
+            expected="only --pareto or --objective",
+        )
     request = FrontRequest(options.request, axes_of(axes), options.points)
     files = options.files
     files.ensure_they_can_be_written(is_folder=True)
@@ -149,7 +130,7 @@ def _front_command(options: ScheduleVerbOptions, axes: str) -> int:
     if front.points:
         files.write_answer(partial(_write_front, front))
         files.write_report(partial(front_html, front, command_line(options.context)))
-    show_tables(front, front_object, front_tables, as_json=options.as_json)
+    show_solved(front, front_object, front_tables, options.shown)
     if front.points:
         return ExitCode.ANSWER
     return ExitCode.INTERRUPTED if front.stopped_by is Stop.INTERRUPTED else ExitCode.NO_ANSWER

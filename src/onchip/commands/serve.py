@@ -21,9 +21,9 @@ class ServeOptions:
     context: typer.Context
     store: Annotated[Path, typer.Argument(metavar="STORE", help="A store of a sweep, which may still run.")]
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port; 0 is any that is free.")] = 8765
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; else for this machine alone.")] = (
-        "127.0.0.1"
-    )
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on; by default only this machine can connect.")
+    ] = "127.0.0.1"
 
 
 def serve_command(options: ServeOptions) -> int:

@@ -30,29 +30,33 @@ class StudyFlags:
     steps: Annotated[int | None, typer.Option(min=1, metavar="N", help="Values of each range.", show_default="20")] = (
         None
     )
-    doubling: Annotated[bool, typer.Option("--doubling", help="Each value of a range is twice the one before.")] = False
+    doubling: Annotated[bool, typer.Option("--doubling", help="Double the value from point to point of a range.")] = (
+        False
+    )
     accelerator: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME|FILE", help="A machine; repeatable.", autocompletion=accelerator_names),
+        typer.Option(metavar="NAME|FILE", help="Accelerator; repeatable.", autocompletion=accelerator_names),
     ] = None
     parameter: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PATH=VALUES", help="A field of the machines: memories.x.capacity=1MiB..2MiB; repeatable."
+            metavar="PATH=VALUES", help="Field of the accelerators: memories.x.capacity=1MiB..2MiB; repeatable."
         ),
     ] = None
-    objective: Annotated[list[str] | None, typer.Option(metavar="NAME", help="As the verb has it; repeatable.")] = None
-    verb: Annotated[SweptVerb | None, typer.Option(help="Which verb answers.", show_default="plan")] = None
+    objective: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Objective of the verb; repeatable.")] = (
+        None
+    )
+    verb: Annotated[SweptVerb | None, typer.Option(help="Verb that computes the points.", show_default="plan")] = None
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="An option of the verb, as in a study: bits=8; repeatable."),
+        typer.Option(metavar="NAME=VALUE", help="Option of the verb, as in a study: bits=8; repeatable."),
     ] = None
 
     def ensure_none_is_given(self, expected: str) -> None:
         """Raise UsageError if a study option is given for a study that comes from elsewhere."""
         for one in fields(self):
             if getattr(self, one.name):
-                raise UsageError("it is part of a study", place=f"--{one.name}", expected=expected)
+                raise UsageError("the option defines a study", place=f"--{one.name}", expected=expected)
 
     def study(self, networks: tuple[str, ...]) -> Study:
         """Return the study that the options define; raises UsageError that names an invalid option."""
@@ -94,7 +98,7 @@ def _named(texts: Sequence[str] | None, option: str, expected: str) -> list[tupl
         if not (name and equals and value):
             raise UsageError(f"{text!r} says nothing", place=option, expected=expected)
         if name in found:
-            raise UsageError(f"{name!r} is given twice", place=option, expected="each name once")
+            raise UsageError(f"{name!r} is given twice", place=option, expected="every name only once")
         found[name] = value
     return [*found.items()]
 

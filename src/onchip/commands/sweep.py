@@ -37,31 +37,33 @@ class SweepOptions:
         list[str] | None,
         typer.Argument(
             metavar="STUDY.yaml|NETWORK...",
-            help="A study file, or networks; neither to look at a store.",
+            help="Study file, or networks; neither to inspect a store.",
             autocompletion=network_names,
         ),
     ] = None
-    store: Annotated[Path, typer.Option(metavar="FILE", help="Keep every point in this file, and go on from it.")]
+    store: Annotated[Path, typer.Option(metavar="FILE", help="Store of all points; a sweep continues from it.")]
     flags: StudyFlags
     workers: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="Processes that compute points.")] = 1
     dask: Dask = None
-    point_memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="A point that takes more memory has failed.")
-    ] = None
+    point_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory limit of a point.")] = None
     point_seconds: Annotated[
-        float | None, typer.Option(min=0.001, metavar="S", help="A point that takes longer has failed.")
+        float | None, typer.Option(min=0.001, metavar="S", help="Time limit of a point in seconds.")
     ] = None
     prune: Annotated[
-        bool, typer.Option(" /--no-prune", help="Compute points, too, that others settle.", show_default=False)
+        bool,
+        typer.Option(
+            " /--no-prune", help="Also compute points that are implied by neighbouring results.", show_default=False
+        ),
     ] = True
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Compute points again that failed.")] = False
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Compute failed points again.")] = False
     query: Annotated[
-        str | None, typer.Option(metavar="EXPRESSION", help="Show rows for which this holds: status == 'OPTIMAL'.")
+        str | None, typer.Option(metavar="EXPRESSION", help="Show only rows for which this holds: status == 'OPTIMAL'.")
     ] = None
     pareto: Annotated[
         str | None,
         typer.Option(
-            metavar="COST,COLUMN", help="Show the front alone; with objective_value spend points on it alone."
+            metavar="COST,COLUMN",
+            help="Show only Pareto points; with objective_value compute only points that may be on the front.",
         ),
     ] = None
     export: Annotated[RowFormat | None, typer.Option(help="Write the rows to --output.")] = None
@@ -69,7 +71,7 @@ class SweepOptions:
         str | None, typer.Option(metavar="KEY", help="Write the answer's file of the point with this key to --output.")
     ] = None
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where --export or --answer writes.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Output file of --export or --answer.")
     ] = None
     as_json: AsJson = False
 
@@ -86,7 +88,7 @@ class SweepOptions:
             return None
         if sources[0].endswith(STUDY_SUFFIXES):
             if len(sources) > 1:
-                raise UsageError("there is more than one study", place=sources[1], expected="one file, or networks")
+                raise UsageError("sweep reads one study file", place=sources[1], expected="one file, or networks")
             self.flags.ensure_none_is_given("networks instead of a study file")
             study = read_study(Path(sources[0]))
         else:
@@ -102,9 +104,17 @@ class SweepOptions:
         wanted = [one for one in (self.export, self.answer) if one is not None]
         if len(wanted) != (self.output is not None):
             place = "--export, --answer, --output"
-            raise UsageError("one is given without the other", place=place, expected="what to write, and where")
+            raise UsageError(
+                "--export and --answer need --output, and --output needs one of them",
+                place=place,
+                expected="--export FORMAT --output FILE, or --answer KEY --output FILE",
+            )
         if self.answer is not None and self.sources:
-            raise UsageError("a study is asked for, too", place="--answer", expected="a store alone")
+            raise UsageError(
+                "--answer reads a store and cannot be combined with networks or a study file",
+                place="--answer",
+                expected="a store alone",
+            )
         if self.export is not None:
             ensure_exportable(self.export)
         if self.output is not None:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from inspect import Parameter, Signature
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
 
+from onchip.answer.options.choices import Described, described_options
 from onchip.commands.progress import progress_of_verb
+from onchip.errors import InputError, UsageError
 
 Options = TypeVar("Options")
 
@@ -28,7 +30,8 @@ def add_verb(
 
     A field of `options` corresponds to a parameter of a Typer command: its type determines how it is parsed, and a
     field of type typer.Context gets the context. A field whose type is a dataclass is a group, replaced by its own
-    fields. Raises ValueError if a command would have two fields of one name.
+    fields; of an options dataclass of the API, by those that have a description. Raises ValueError if a command would
+    have two fields of one name.
     """
 
     def call(**given: object) -> int:  # Typer passes every parameter by name
@@ -42,22 +45,59 @@ def add_verb(
 
 def _parameters(options: type) -> Iterator[Parameter]:
     """Yield a parameter for each field, including those of groups."""
+    described = {field.name: one for field, one in described_options(options)}
     for field, kind in _kinds(options):
         if isinstance(kind, type) and is_dataclass(kind):
             yield from _parameters(kind)
-        else:
+        elif field.name in described:
+            yield _described_parameter(field, kind, described[field.name])
+        elif not described:
             default = Parameter.empty if field.default is MISSING else field.default
             yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _described_parameter(field: Field[Any], kind: Any, one: Described) -> Parameter:  # noqa: ANN401 (a type)
+    """Return the parameter of a field of an options dataclass; a flag negates a truth value that is true by default."""
+    is_negated = field.default is True
+    declared = one.flag or f"--{field.name.replace('_', '-')}"
+    as_typer = typer.Option(
+        declared,
+        metavar=one.metavar,
+        help=one.help,
+        show_default=one.default if one.default is not None else not isinstance(field.default, bool),
+        min=one.least,
+        max=one.most,
+    )
+    annotation: object = Annotated[str | None if one.parse else kind, as_typer]
+    default = False if is_negated else field.default
+    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _made(options: type[Options], given: Mapping[str, object]) -> Options:
     """Return options, including their groups, from the values of their fields by name."""
     hashable: type = options
-    values = {
-        field.name: _made(kind, given) if isinstance(kind, type) and is_dataclass(kind) else given[field.name]
-        for field, kind in _kinds(hashable)
-    }
+    described = {field.name: one for field, one in described_options(hashable)}
+    values: dict[str, object] = {}
+    for field, kind in _kinds(hashable):
+        if isinstance(kind, type) and is_dataclass(kind):
+            values[field.name] = _made(kind, given)
+        elif field.name in described:
+            values[field.name] = _value(field, described[field.name], given[field.name])
+        elif not described:
+            values[field.name] = given[field.name]
     return options(**values)
+
+
+def _value(field: Field[Any], one: Described, given: object) -> object:
+    """Return the value of a described option; raises UsageError for text that cannot be parsed."""
+    if field.default is True:
+        return not given
+    if one.parse is None or not isinstance(given, str):
+        return given
+    try:
+        return one.parse(given)
+    except InputError as error:
+        raise UsageError(error.what, place=field.name, expected=error.expected) from None
 
 
 @cache

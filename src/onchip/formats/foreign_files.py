@@ -46,8 +46,8 @@ def load_any_accelerator(name_or_path: str | Accelerator, mapspace: str | None =
         keeps = None if mapspace is None else timeloop_bypass(read_file(Path(mapspace)), str(Path(mapspace)))
         return timeloop_architecture(read_file(path), str(path), keeps)
     if mapspace is not None:
-        expected = "a Timeloop architecture (`architecture` or `arch`) as --accelerator"
-        raise UsageError("it is given for no Timeloop file", place="--mapspace", expected=expected)
+        expected = "a Timeloop architecture (`architecture` or `arch`) as `target`"
+        raise UsageError("it is given for no Timeloop file", place="mapspace", expected=expected)
     if "cores" in fields:
         expected = "a file of one core whose outermost memory is DRAM, as ZigZag's hardware"
         raise AcceleratorError("it lists cores of Stream", file=name_or_path, place="cores", expected=expected)

@@ -69,7 +69,7 @@ def read_arrays(given: Sequence[str], graph: Graph) -> Mapping[str, npt.NDArray[
             name = names[0]
         if name not in names or name in files:
             what = f"{one!r} is for no network input, or for one that has a value"
-            raise UsageError(what, place="--input", expected=f"NAME=FILE.npy, each once, with {', '.join(names)}")
+            raise UsageError(what, place="inputs", expected=f"NAME=FILE.npy, each once, with {', '.join(names)}")
         files[name] = file
     return {name: _read_array(file) for name, file in files.items()}
 
@@ -123,7 +123,7 @@ def _graph_of(model: onnx.ModelProto, name: str, *unrolled_nodes: int) -> tuple[
     unfolded = unfold(model, *unrolled_nodes)
     graph = build_graph(unfolded.graph, unfolded.types, model.graph.name or name)
     if not graph.operators:
-        raise GraphError("its outputs have no elements", expected="an output to compute, with --shape or --dim")
+        raise GraphError("its outputs have no elements", expected="an output to compute, with `shapes` or `dims`")
     return graph, unfolded.remarks
 
 

@@ -65,7 +65,7 @@ def _write_mlir(packing: Packing | Overflow, path: Path, source: Path | None) ->
 
     offsets = [offset for offset in packing.offsets_bytes if offset is not None]
     if source is None or source.suffix != ".mlir" or len(offsets) < len(packing.offsets_bytes):
-        raise UsageError("offsets are written into the text that was read", place="--output", expected="an .mlir file")
+        raise UsageError("offsets are written into the text that was read", place="output", expected="an .mlir file")
     parts, begin = [], 0
     for one in read_mlir(source):
         parts.append(offsets[begin : begin + len(one.ids)])

@@ -62,50 +62,48 @@ class Method:
 
     def _refusals(self, problem: Problem) -> Iterator[UsageError]:
         for asked, supported, option in (
-            (problem.objective, self.objectives, "--objective"),
-            (problem.order, self.orders, "--order"),
-            (problem.placement, self.placements, "--placement"),
+            (problem.objective, self.objectives, "minimize"),
+            (problem.order, self.orders, "order"),
+            (problem.placement, self.placements, "placement"),
         ):
             if asked not in supported:
                 names = ", ".join(sorted(supported))
-                yield UsageError(
-                    f"it does not support {asked}", place=f"--method {self.name}, {option}", expected=names
-                )
+                yield UsageError(f"it does not support {asked}", place=f"method {self.name}, {option}", expected=names)
         if problem.recomputation is not None:
             yield from self._refusals_of_recomputation(problem)
         elif problem.objective is Objective.RECOMPUTATION:
-            place = f"--objective {problem.objective}"
-            yield UsageError("nothing may run again", place=place, expected="--recompute allowed")
+            place = f"minimize {problem.objective}"
+            yield UsageError("operators may not run again", place=place, expected="`recompute='allowed'`")
         if problem.objective is Objective.LATENCY and problem.graph.states:
-            what, place = "it does not know state yet", f"--method {self.name}, --objective {problem.objective}"
+            what, place = "it does not know state yet", f"method {self.name}, minimize {problem.objective}"
             yield UsageError(what, place=place, expected="a network without state, or another objective")
         is_sharing = problem.graph.shares_bytes
         if is_sharing and not self.shares_bytes:
-            place, able = f"--method {self.name}, --share", ", ".join(_names_of_those_that_share())
-            yield UsageError("it lets nothing share bytes", place=place, expected=f"--share none, or {able}")
+            place, able = f"method {self.name}, share", ", ".join(_names_of_those_that_share())
+            yield UsageError("it lets nothing share bytes", place=place, expected=f"`share='none'`, or {able}")
         elif is_sharing and problem.placement is Placement.STATIC:
             what = "what has a place for life shares no bytes"
-            yield UsageError(what, place="--share, --placement static", expected="--share none, or dynamic placement")
+            yield UsageError(what, place="share, placement static", expected="`share='none'`, or dynamic placement")
         elif is_sharing and len(problem.memories) > 1:
             what = "bytes are shared within one scratchpad alone"
-            yield UsageError(what, place="--share", expected="--share none, or one scratchpad")
+            yield UsageError(what, place="share", expected="`share='none'`, or one scratchpad")
         if self.scratchpads is not None and len(problem.memories) > self.scratchpads:
             names = ", ".join(memory.name for memory in problem.memories)
             yield UsageError(
                 f"there are {len(problem.memories)} scratchpads: {names}",
-                place=f"--method {self.name}",
+                place=f"method {self.name}",
                 expected=f"at most {self.scratchpads}",
             )
 
     def _refusals_of_recomputation(self, problem: Problem) -> Iterator[UsageError]:
-        place = f"--method {self.name}, --recompute {Recompute.ALLOWED}"
+        place = f"method {self.name}, recompute {Recompute.ALLOWED}"
         if self.solve_again is None:
-            able = ", ".join(f"--method {name}" for name, method in METHODS.items() if method.solve_again)
-            yield UsageError("it runs nothing again", place=place, expected=f"--recompute never, or {able}")
+            able = ", ".join(f"`method='{name}'`" for name, method in METHODS.items() if method.solve_again)
+            yield UsageError("it runs nothing again", place=place, expected=f"`recompute='never'`, or {able}")
         if problem.graph.states:
             yield UsageError("it does not know state yet", place=place, expected="a network without state")
         if problem.graph.shares_bytes:
-            yield UsageError("nothing shares bytes where operators run again", place=place, expected="--share none")
+            yield UsageError("nothing shares bytes where operators run again", place=place, expected="`share='none'`")
         if len(problem.memories) > 1:
             names = ", ".join(memory.name for memory in problem.memories)
             yield UsageError(f"there are {len(problem.memories)} scratchpads: {names}", place=place, expected="one")
@@ -128,7 +126,7 @@ METHODS: Mapping[str, Method] = {
         ),
         Method(
             "paper",
-            "the formulation of COSMA as one mixed-integer program, for small graphs; --solver says who solves it",
+            "the formulation of COSMA as one mixed-integer program, for small graphs; `solver` chooses the solver",
             solve_as_paper,
             COSTS_OF_TRANSFERS | {Objective.PEAK},
             tuple(Order),
@@ -164,7 +162,7 @@ METHODS: Mapping[str, Method] = {
         ),
         Method(
             "pinning",
-            "the thesis's program of what is pinned in which scratchpad, then addresses; --solver says who solves it",
+            "the thesis's program of what is pinned in which scratchpad, then addresses; `solver` chooses the solver",
             solve_as_thesis,
             COSTS_OF_TRANSFERS,
             (Order.GIVEN, Order.MIN_PEAK),
@@ -202,7 +200,7 @@ METHODS: Mapping[str, Method] = {
 
 
 def _names_of_those_that_share() -> tuple[str, ...]:
-    return tuple(f"--method {name}" for name, method in METHODS.items() if method.shares_bytes)
+    return tuple(f"`method='{name}'`" for name, method in METHODS.items() if method.shares_bytes)
 
 
 METHOD_PLUGINS: Final = PluginGroup[[], Method]("onchip.methods", Method)
@@ -216,6 +214,6 @@ def method_named(name: str) -> Method:
     plugin = METHOD_PLUGINS.find(name)
     if plugin is None:
         expected = ", ".join((*METHODS, *METHOD_PLUGINS.names))
-        raise UsageError(f"no method is called {name!r}", place="--method", expected=expected)
+        raise UsageError(f"no method is called {name!r}", place="method", expected=expected)
     method = plugin()
     return replace(method, name=name, solve=guarded(method.solve, Result, f"method {name!r} of {METHOD_PLUGINS.name}"))

@@ -430,7 +430,7 @@ def _outside_export(form: str) -> Callable[[PlanDocument, Problem], bytes]:
     export = OUTSIDE_EXPORTS.find(form)
     if export is None:
         expected = ", ".join((*ExportFormat, *OUTSIDE_EXPORTS.names))
-        raise UsageError(f"there is no export format {form!r}", place="--to", expected=expected)
+        raise UsageError(f"there is no export format {form!r}", place="to", expected=expected)
     return export
 
 

@@ -112,10 +112,10 @@ def _as_usage_error(error: Exception, solver: MipSolver) -> Exception:
     """Convert an error: a missing Gurobi is a RuntimeError, an unknown option is an AttributeError of MathOpt."""
     if isinstance(error, RuntimeError):
         others = ", ".join(other for other in MipSolver if other is not solver)
-        return UsageError(f"{solver} is not installed: {error}", place=f"--solver {solver}", expected=others)
+        return UsageError(f"{solver} is not installed: {error}", place=f"solver {solver}", expected=others)
     if isinstance(error, AttributeError):
         return UsageError(
-            f"{solver} refuses an option (threads, seed or gap)", place=f"--solver {solver}", expected="another solver"
+            f"{solver} refuses an option (threads, seed or gap)", place=f"solver {solver}", expected="another solver"
         )
     return error
 

@@ -377,9 +377,11 @@ def capacity_curve(request: CapacityRequest, start: RunStarter = silent_run) -> 
     """
     watch, deadline = Stopwatch(), Deadline.after(request.limits.time_limit_seconds)
     if request.reading.cap_tensors:
-        raise UsageError("what is planned depends on the capacity", place="--cap-tensors", expected="no such option")
+        raise UsageError(
+            "what is planned depends on the capacity", place="cap_tensors", expected="a curve of whole tensors"
+        )
     if request.tiles is TilesOption.AUTO and request.accelerator is not None:
-        raise UsageError("tilings are searched without a machine", place="--accelerator", expected="none of them")
+        raise UsageError("tilings are searched without an accelerator", place="target", expected="a memory")
     machine = _machine(request)
     reading = replace(request.reading, sharing=SharedKinds.of(request.share))
     roomy = _roomy(request, network_to_plan(request.network, reading), machine, start, deadline)
@@ -400,14 +402,14 @@ def _machine(request: CapacityRequest) -> Accelerator | None:
     """Return the machine whose scratchpad takes all sizes; None if none is needed or given."""
     if request.accelerator is None:
         if request.objective not in WITHOUT_A_MACHINE:
-            what = f"nothing says what {request.objective} is of a transfer"
-            raise UsageError(what, place="--objective", expected="--accelerator NAME, or traffic")
+            what = f"{request.objective} needs transfer rates, which a memory size does not have"
+            raise UsageError(what, place="minimize", expected="an accelerator, or traffic")
         return None
     machine = load_any_accelerator(request.accelerator)
     if len(machine.scratchpads) > 1:
         names = ", ".join(memory.name for memory in machine.scratchpads)
         raise UsageError(
-            f"it has several scratchpads: {names}", place="--accelerator", expected="one with a single one"
+            f"{machine.name} has several scratchpads: {names}", place="target", expected="an accelerator with one"
         )
     return machine
 

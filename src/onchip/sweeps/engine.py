@@ -190,7 +190,7 @@ def names_of_front(text: str) -> tuple[str, ...]:
     """Return the columns of a text such as `AREA,LATENCY`; raises UsageError for fewer than two."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if len(names) < 2:
-        raise UsageError(f"it is {text!r}", place="--pareto", expected="two columns or more: area,objective_value")
+        raise UsageError(f"it is {text!r}", place="pareto", expected="two columns or more: area,objective_value")
     return names
 
 
@@ -198,7 +198,7 @@ def ensure_columns(names: Sequence[str], known: Sequence[str]) -> None:
     """Raise UsageError for a column of a front that no row has."""
     for name in names:
         if name not in known:
-            raise UsageError(f"there is no column {name!r}", place="--pareto", expected=f"some of {', '.join(known)}")
+            raise UsageError(f"there is no column {name!r}", place="pareto", expected=f"some of {', '.join(known)}")
 
 
 @dataclass(slots=True)

@@ -15,7 +15,6 @@ from onchip.answer.result import Status
 from onchip.api.answers import Answer, answer_file, page_of_answer
 from onchip.api.inputs import GivenNetwork, NetworkLike, TargetLike, machine_of
 from onchip.api.networks import text_of
-from onchip.api.python_errors import errors_in_python
 from onchip.api.results import Report, Result, View
 from onchip.api.verbs import Listener, Search
 from onchip.arch.accelerator import Accelerator
@@ -70,7 +69,6 @@ class DiffReport(Report[Any]):
         return found
 
 
-@errors_in_python
 def capacity(
     network: NetworkLike,
     target: TargetLike | None = None,
@@ -138,7 +136,6 @@ def capacity(
     )
 
 
-@errors_in_python
 def diff(before: Answer, after: Answer, network: NetworkLike | None = None) -> DiffReport:
     """Compare two answers of one kind, or two stores.
 
@@ -179,7 +176,6 @@ def diff(before: Answer, after: Answer, network: NetworkLike | None = None) -> D
     return DiffReport(headline="equal" if found.is_equal else "different", view=view)
 
 
-@errors_in_python
 def report(
     answer: Answer, output: str | Path, network: NetworkLike | None = None, *, target: TargetLike | None = None
 ) -> None:
@@ -214,7 +210,6 @@ def report(
     write_file(Path(output), page.encode())
 
 
-@errors_in_python
 def sweep(
     networks: Sequence[NetworkLike] | str | Path,
     targets: Sequence[Accelerator | str | Path] = (),

@@ -7,21 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Final, TypeAlias, TypeVar
+from types import NoneType
+from typing import Final, TypeAlias, TypeVar, get_args, get_type_hints
 
 from onchip.answer.document import Granularity
 from onchip.answer.operator_tiles import TilesOption
+from onchip.answer.options.choices import GREATEST_ALIGNMENT, GREATEST_BITS, Described, described_options
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import Combination, FusionOptions
+from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.map_options import MapOptions
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.plan_options import PlanOptions
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
-from onchip.answer.problem import Count, Objective, Order, Placement, Recompute
+from onchip.answer.problem import Count, Objective
 from onchip.answer.result import Status
-from onchip.answer.stacks import OverlapMode, tile_of_text
-from onchip.arch.sharing import Share
 from onchip.arch.sizes import parse_size
 from onchip.errors import InputError, UsageError
 from onchip.model.accounting.accounting import AccountingName
@@ -124,7 +124,6 @@ def distinct(values: Sequence[ValueT]) -> tuple[ValueT, ...]:
 
 OptionValue = object
 GREATEST_WHOLE: Final = 2**31 - 1
-GREATEST_BITS: Final = 64
 
 
 class SweptVerb(StrEnum):
@@ -223,11 +222,6 @@ def _truth(value: object) -> OptionValue:
     return value
 
 
-def _tile(value: object) -> OptionValue:
-    tile_of_text(str(_text(value)))
-    return value
-
-
 def _sizes(value: object) -> OptionValue:
     """Return sizes by symbol, as for `--dim`."""
     if not isinstance(value, Mapping) or not value:
@@ -248,10 +242,38 @@ def _shapes(value: object) -> OptionValue:
 
 
 def _options(defaults: object, **parsers: Callable[[object], OptionValue]) -> dict[str, Option]:
-    """Return the options with these parsers; the defaults are those of the verb's options."""
-    values = {name: getattr(defaults, name) for name in parsers}
-    plain = {name: str(value) if isinstance(value, StrEnum) else value for name, value in values.items()}
-    return {name: Option(plain[name], parse) for name, parse in parsers.items()}
+    """Return the described options of a verb with the values of `defaults`; `parsers` replaces those of some."""
+    kind = type(defaults)
+    types = get_type_hints(kind)
+    found = {}
+    for one, described in described_options(kind):
+        if described.is_swept:
+            value = getattr(defaults, one.name)
+            plain = str(value) if isinstance(value, StrEnum) else value
+            found[one.name] = Option(plain, parsers.get(one.name) or _parser(types[one.name], described))
+    return found
+
+
+def _parser(kind: object, described: Described) -> Callable[[object], OptionValue]:
+    """Return the parser of a described option, by its type."""
+    if described.parse is not None:
+        return _parsed_by(described.parse)
+    (own,) = (one for one in (get_args(kind) or (kind,)) if one is not NoneType)
+    if issubclass(own, StrEnum):
+        return choice(own)
+    if own is int:
+        return _whole(described.least or 0, described.most or GREATEST_WHOLE)
+    return {bool: _truth, float: _price, str: _text}[own]
+
+
+def _parsed_by(parse: Callable[[str], object]) -> Callable[[object], OptionValue]:
+    """Return a parser of texts that `parse` accepts; the value stays the text."""
+
+    def parsed(value: object) -> OptionValue:
+        parse(str(_text(value)))
+        return value
+
+    return parsed
 
 
 _BITS: Final = _whole(most=GREATEST_BITS)
@@ -263,7 +285,7 @@ _COMMON: Final = {
     "seed": Option(0, _whole(least=0)),
 }
 _ACCOUNTING: Final = choice(AccountingName)
-_TILED: Final = {"stacks": _text, "tile": _tile, "mode": choice(OverlapMode), "partial_bits": _BITS}
+_MODEL_BITS: Final = {"bits": Option(None, _BITS)}
 VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
     SweptVerb.PLAN: VerbOptions(
         Objective,
@@ -271,21 +293,9 @@ VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
         False,
         {
             **_COMMON,
-            **_options(
-                PlanOptions(method="exact", count=Count.ACTIVATIONS, tiles=TilesOption.NEVER),
-                method=_text,
-                order=choice(Order),
-                count=choice(Count),
-                placement=choice(Placement),
-                share=choice(Share),
-                tiles=choice(TilesOption),
-                cap_tensors=_truth,
-                cost=_text,
-                recompute=choice(Recompute),
-                recompute_price=_price,
-            ),
-            "bits": Option(None, _BITS),
-            "alignment": Option(None, _whole(most=2**30)),
+            **_options(PlanOptions(method="exact", count=Count.ACTIVATIONS, tiles=TilesOption.NEVER)),
+            **_MODEL_BITS,
+            "alignment": Option(None, _whole(most=GREATEST_ALIGNMENT)),
         },
         {Objective.LATENCY: {"method": "timed", "count": Count.ALL.value}},
     ),
@@ -293,29 +303,19 @@ VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
         MappingObjective,
         MappingObjective.ENERGY,
         True,
-        {
-            **_COMMON,
-            **_options(MapOptions(), method=_text, partial_bits=_BITS, accounting=_ACCOUNTING),
-            "bits": Option(8, _BITS),
-        },
+        {**_COMMON, **_options(MapOptions(), accounting=_ACCOUNTING), **_MODEL_BITS},
     ),
     SweptVerb.FUSE: VerbOptions(
         FusionObjective,
         FusionObjective.ENERGY,
         True,
-        {
-            **_COMMON,
-            **_options(
-                FusionOptions(), **_TILED, combination=choice(Combination), mapper=_text, accounting=_ACCOUNTING
-            ),
-            "bits": Option(8, _BITS),
-        },
+        {**_COMMON, **_options(FusionOptions(), accounting=_ACCOUNTING), **_MODEL_BITS},
     ),
     SweptVerb.SCHEDULE: VerbOptions(
         ScheduleObjective,
         ScheduleObjective.ENERGY,
         True,
-        {**_COMMON, **_options(ScheduleOptions(), **_TILED), "bits": Option(8, _bits_or_model)},
+        {**_COMMON, **_options(ScheduleOptions()), **_MODEL_BITS},
     ),
 }
 

@@ -294,8 +294,7 @@ def _limits(options: Options) -> Limits:
 def _read(options: Options) -> Reading:
     """Return the reading in the options of a point."""
     bindings = Bindings(options["dims"] or {}, shapes_of(options), {})
-    bits = None if options["bits"] == "model" else options["bits"]
-    return replace(Reading.of(bindings, Granularity(options["granularity"])), bits=bits)
+    return replace(Reading.of(bindings, Granularity(options["granularity"])), bits=options["bits"])
 
 
 def _chosen(kind: type[OptionsT], options: Options, **more: object) -> OptionsT:

@@ -382,7 +382,7 @@ class DaskCluster:
         deadline = Deadline.after(seconds)
         if self.client.status in ("closed", "closing"):
             what = "the scheduler of Dask is gone; what was answered is in the store"
-            raise NoAnswerError(what, place="--dask", expected="the same command, once there is a scheduler")
+            raise NoAnswerError(what, place="`dask`", expected="the same command, once there is a scheduler")
         while True:
             try:
                 point, future = self._ended.get(timeout=max(0.0, deadline.seconds_left))

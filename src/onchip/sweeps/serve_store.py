@@ -95,7 +95,7 @@ class StoreServer(ThreadingHTTPServer):
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError, ValueError) as error:
             what = f"{host}:{port} cannot be listened at ({getattr(error, 'strerror', None) or error})"
-            raise UsageError(what, place="--host, --port", expected="an address of this machine that is free") from None
+            raise UsageError(what, place="host, port", expected="an address of this machine that is free") from None
 
     @property
     def url(self) -> str:

@@ -511,7 +511,7 @@ def rows_of_store(store: Path, query: str | None = None) -> tuple[StoredRow, ...
         missing = dict.fromkeys(columns)
         return tuple(row for row, record in zip(rows, records, strict=True) if asked.holds({**missing, **record}))
     except InputError as error:
-        error.place = "--query"
+        error.place = "`query`"
         raise
 
 
@@ -527,10 +527,10 @@ def answer_file(store: Path, key: str) -> bytes:
         keys = sorted({row.key for row in opened.rows() if row.key.startswith(key)})
         if len(keys) != 1:
             what = f"{len(keys)} points have a key that begins with {key!r}"
-            raise InputError(what, file=str(store), place="--answer", expected="one, from the column `key`")
+            raise InputError(what, file=str(store), place="`answer`", expected="one, from the column `key`")
         document = opened.document(keys[0])
     if document is None:
-        raise InputError(f"point {key!r} has no answer", file=str(store), place="--answer", expected="one that has")
+        raise InputError(f"point {key!r} has no answer", file=str(store), place="`answer`", expected="one that has")
     return document
 
 
@@ -539,7 +539,7 @@ def query_of(text: str) -> Expression:
     try:
         return Expression(text)
     except InputError as error:
-        error.place = "--query"
+        error.place = "`query`"
         raise
 
 

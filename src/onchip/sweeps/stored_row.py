@@ -113,7 +113,7 @@ def ensure_exportable(file_format: RowFormat) -> None:
             import pyarrow
         except ImportError:
             expected = "the extra `parquet`: pip install 'onchip[parquet]'"
-            raise UsageError("pyarrow is not installed", place="--export parquet", expected=expected) from None
+            raise UsageError("pyarrow is not installed", place="export parquet", expected=expected) from None
         del pyarrow
 
 

@@ -29,6 +29,9 @@ METHODS: Final = ("loma",) * 60 + ("exact",) * 40
 MOST_STACKS: Final = {"loma": 80, "exact": 30, "uneven": 50}
 """Most stacks in tiles that are costed per case. The level `baselines` covers mappers that draw at random."""
 
+FLAGS = {"stacks": ("--groups",), "maps-in-dram": ("--placements", "dram")}
+"""Options of `fuse` that have another name in stored cases."""
+
 
 @dataclass(frozen=True, slots=True)
 class FuseLevel:
@@ -151,12 +154,15 @@ class _Case:
         facts = facts or self.facts
         graph = self.program.write("graph.json", graph_file(facts))
         machine = self.program.write("machine.yaml", facts["machine"])
-        arguments: list[object] = ["fuse", graph, "--accelerator", machine, "--no-cache", "--json"]
+        arguments: list[object] = ["fuse", graph, "--accelerator", machine, "--bits", 8, "--no-cache", "--json"]
         for name, value in options.items():
             if value is True:
-                arguments.append(f"--{name}")
+                arguments += FLAGS.get(name, (f"--{name}",))
             else:
-                arguments += [f"--{name}", "x".join(map(str, value)) if isinstance(value, list) else value]
+                arguments += [
+                    *FLAGS.get(name, (f"--{name}",)),
+                    "x".join(map(str, value)) if isinstance(value, list) else value,
+                ]
         return self.program.ask(*arguments, *more)
 
     def least(self, options: Facts, method: str | None = None) -> int | None:

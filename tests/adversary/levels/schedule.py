@@ -30,7 +30,7 @@ from oracles.schedule_programs import recounted, schedule_of
 OBJECTIVES: Final = ("energy", "energy", "energy", "traffic", "traffic", "latency", "edp")
 COUNTED: Final = ("energy", "traffic")
 """Objectives that add up over instructions, so that the oracle knows their least value."""
-LAYERS: Final = ("--stacks", "layers")
+LAYERS: Final = ("--groups", "layers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class ScheduleCase:
         path = self.program.folder / "schedule.json"
         path.unlink(missing_ok=True)
         partial = () if facts["partial_bits"] is None else ("--partial-bits", facts["partial_bits"])
-        options = ("--objective", facts["objective"], "--no-cache", "--json", "-o", path)
+        options = ("--objective", facts["objective"], "--bits", 8, "--no-cache", "--json", "-o", path)
         self._told.clear()
         with patch.object(ProgressLine, "hear", lambda _, progress: self._hear(progress)):
             ended = self.program.ask("schedule", graph, "--accelerator", machine, *options, *partial, *more)
@@ -224,7 +224,7 @@ def _in_tiles(case: ScheduleCase, layers: Ended) -> str | None:
 def _given_tiles(case: ScheduleCase, layers: Ended) -> str | None:
     """Check that given stacks, tiles and modes lead to legal schedules, with the bound of all schedules."""
     options = [
-        ("--stacks", "one"),
+        ("--groups", "one"),
         ("--tile", "1x1"),
         ("--mode", "fully-cached"),
         ("--tile", "2x1", "--mode", "recompute"),
@@ -242,8 +242,8 @@ def _given_tiles(case: ScheduleCase, layers: Ended) -> str | None:
 
 
 def _from_dram(case: ScheduleCase, layers: Ended) -> str | None:
-    """Check that `--homes dram` finds the best streamed schedule, and none better than with maps on chip."""
-    ended, streamed = case.ask(*LAYERS, "--homes", "dram")
+    """Check that `--placements dram` finds the best streamed schedule, and none better than with maps on chip."""
+    ended, streamed = case.ask(*LAYERS, "--placements", "dram")
     fault = case.wrong_claims(ended)
     value, free = _value(ended), _value(layers)
     if fault is None and value is not None and (free is None or free > value):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onchip.answer.operator_tiles import TilesOption
-from onchip.answer.options.choices import as_choices
+from onchip.answer.options.choices import ALIGNMENT, COST, as_choices, described
 from onchip.answer.problem import Count, Order
 from onchip.arch.sharing import Share
 
@@ -31,12 +31,28 @@ class CapacityOptions:
 
     """
 
-    order: Order = Order.FREE
-    count: Count | None = None
-    share: Share = Share.NONE
-    cost: str = "mapping"
-    alignment_bytes: int | None = None
-    tiles: TilesOption = TilesOption.NEVER
+    order: Order = field(
+        default=Order.FREE, metadata=described("Operator orders: any, the order of the file, or one of minimum peak.")
+    )
+    count: Count | None = field(
+        default=None,
+        metadata=described(
+            "Planned tensors: all, or all but parameters.",
+            default="activations; all for latency if the scratchpad holds weights",
+        ),
+    )
+    share: Share = field(
+        default=Share.NONE,
+        metadata=described(
+            "Outputs that may share bytes with inputs: computed in place, parts of a whole (alias), or both."
+        ),
+    )
+    cost: str = field(default="mapping", metadata=COST)
+    alignment_bytes: int | None = field(default=None, metadata=ALIGNMENT)
+    tiles: TilesOption = field(
+        default=TilesOption.NEVER,
+        metadata=described("Search tiles of operators and of fused groups (auto), or run operators whole."),
+    )
 
     def __post_init__(self) -> None:
         as_choices(self, order=Order, count=Count, share=Share, tiles=TilesOption)

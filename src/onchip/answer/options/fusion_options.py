@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from onchip.answer.options.choices import as_choices
+from onchip.answer.options.choices import CACHE, PARTIAL_BITS, as_choices, described
 from onchip.answer.options.tile_sizes import TileSizes
-from onchip.answer.stacks import OverlapMode
+from onchip.answer.stacks import OverlapMode, tile_of_text
 
 OPTIMAL: Final = "optimal"
-"""Value of `stacks`: any legal stacks."""
+"""Value of `groups`: any legal fused groups."""
 LAYERS: Final = "layers"
-"""Value of `stacks`: each layer alone."""
+"""Value of `groups`: each layer alone."""
+
+
+class Placements(StrEnum):
+    """The allowed placements of feature maps: on chip where that is best, or always in DRAM."""
+
+    SEARCH = "search"
+    DRAM = "dram"
+
+
+GROUPS: Final = described(
+    "Layers that run together, tile by tile: a search, or runs of layers by number or by name.",
+    "one|greedy|optimal|layers|0-3,4-7",
+)
+TILE: Final = described(
+    "Tile size, columns x rows of a group's last feature map.", "4x72", "searched", parse=tile_of_text
+)
+MODE: Final = described("Overlap mode: data that tiles share instead of recomputing it.", default="searched")
+PLACEMENTS: Final = described("Keep feature maps on chip where that is best, or always in DRAM.")
 
 
 class Combination(StrEnum):
-    """The combination of tilings: one per stack, or the same for all fused stacks, clipped to their last maps.
-
-    SINGLE is the subset of BEST with one tiling for all stacks.
-    """
+    """The combination of tilings: one per fused group, or the same for all, clipped to their last feature maps."""
 
     BEST = "best"
     SINGLE = "single"
@@ -32,18 +47,18 @@ class FusionOptions:
 
     Attributes
     ----------
-    stacks
+    groups
         Fused groups: `one`, `greedy`, `optimal`, `layers`, or a list such as `0-3,4-7`.
     tile
         Columns and rows of a group's last feature map, clipped to smaller maps.
     mode
         Data that tiles share instead of computing it again.
-    sizes
+    tile_sizes
         Tile sizes that are tried along columns and rows.
     combination
         One tiling per group, or the same tiling for all groups.
-    maps_stay
-        Whether maps between groups may stay on chip.
+    placements
+        Placements of the feature maps between groups: on chip where that is best, or in DRAM.
     ahead
         Number of groups that are costed ahead by several workers.
     mapper
@@ -57,20 +72,40 @@ class FusionOptions:
 
     """
 
-    stacks: str = OPTIMAL
-    tile: tuple[int, int] | None = None
-    mode: OverlapMode | None = None
-    sizes: TileSizes = TileSizes.SWEEP
-    combination: Combination = Combination.BEST
-    maps_stay: bool = True
+    groups: str = field(default=OPTIMAL, metadata=GROUPS)
+    tile: tuple[int, int] | None = field(default=None, metadata=TILE)
+    mode: OverlapMode | None = field(default=None, metadata=MODE)
+    tile_sizes: TileSizes = field(
+        default=TileSizes.SWEEP, metadata=described("Tile sizes that are tried along columns and rows.")
+    )
+    combination: Combination = field(
+        default=Combination.BEST, metadata=described("Tile and mode: the best of each group, or a single one for all.")
+    )
+    placements: Placements = field(default=Placements.SEARCH, metadata=PLACEMENTS)
     ahead: int = 1
-    mapper: str | None = None
-    partial_bits: int | None = None
-    accounting: str = "interpreter"
-    uses_cache: bool = True
+    mapper: str | None = field(
+        default=None,
+        metadata=described(
+            "Search for the loop nests of a tile: exact, dive, loma or uneven.",
+            "NAME",
+            "exact; uneven as DeFiNES counts",
+            flag="--method",
+        ),
+    )
+    partial_bits: int | None = field(default=None, metadata=PARTIAL_BITS)
+    accounting: str = field(
+        default="interpreter",
+        metadata=described("Cost model: onchip's interpreter, or that of DeFiNES.", "interpreter|defines"),
+    )
+    uses_cache: bool = field(default=True, metadata=CACHE)
 
     def __post_init__(self) -> None:
-        as_choices(self, mode=OverlapMode, sizes=TileSizes, combination=Combination)
+        as_choices(self, mode=OverlapMode, tile_sizes=TileSizes, combination=Combination, placements=Placements)
+
+    @property
+    def maps_stay(self) -> bool:
+        """True if feature maps may stay on chip."""
+        return self.placements is Placements.SEARCH
 
     @property
     def modes(self) -> tuple[OverlapMode, ...]:

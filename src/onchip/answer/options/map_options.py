@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from onchip.answer.options.choices import CACHE, PARTIAL_BITS, described
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +26,21 @@ class MapOptions:
 
     """
 
-    method: str = "exact"
-    partial_bits: int | None = None
-    accounting: str = "interpreter"
-    mapspace: str | None = None
-    uses_cache: bool = True
+    method: str = field(
+        default="exact",
+        metadata=described("Search: exact, exact-even, dive, cosa, random, hybrid, loma or uneven.", "NAME"),
+    )
+    partial_bits: int | None = field(default=None, metadata=PARTIAL_BITS)
+    accounting: str = field(
+        default="interpreter",
+        metadata=described(
+            "Cost model: onchip's interpreter, or that of ZigZag or DeFiNES.", "interpreter|zigzag|defines"
+        ),
+    )
+    mapspace: str | None = field(
+        default=None,
+        metadata=described(
+            "Mapspace file of a Timeloop architecture: the operands of each memory.", "FILE", is_swept=False
+        ),
+    )
+    uses_cache: bool = field(default=True, metadata=CACHE)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onchip.answer.operator_tiles import TilesOption
-from onchip.answer.options.choices import as_choices
+from onchip.answer.options.choices import COST, as_choices, described
 from onchip.answer.problem import Count, Order, Placement, Recompute
 from onchip.arch.sharing import Share
 from onchip.errors import UsageError
@@ -43,17 +43,61 @@ class PlanOptions:
 
     """
 
-    order: Order | None = None
-    method: str | None = None
-    placement: Placement = Placement.DYNAMIC
-    count: Count | None = None
-    tiles: TilesOption | None = None
-    cap_tensors: bool = False
-    share: Share | None = None
+    order: Order | None = field(
+        default=None,
+        metadata=described(
+            "Operator orders: any, the order of the file, or one of minimum peak.", default="as the method"
+        ),
+    )
+    method: str | None = field(
+        default=None, metadata=described("Name of the search.", "NAME", "exact; timed for latency")
+    )
+    placement: Placement = field(
+        default=Placement.DYNAMIC,
+        metadata=described(
+            "dynamic: tensors may be evicted and reloaded. static: one address per tensor, or DRAM only."
+        ),
+    )
+    count: Count | None = field(
+        default=None,
+        metadata=described(
+            "Planned tensors: all, or all but parameters.",
+            default="activations; all for latency if a scratchpad holds weights",
+        ),
+    )
+    tiles: TilesOption | None = field(
+        default=None,
+        metadata=described(
+            "Search tiles of operators and of fused groups (auto), or run operators whole.",
+            default="auto if an operator does not fit whole in the only scratchpad",
+        ),
+    )
+    cap_tensors: bool = field(
+        default=False,
+        metadata=described("Clamp larger tensors to the size of the largest scratchpad, for analysis only."),
+    )
+    share: Share | None = field(
+        default=None,
+        metadata=described(
+            "Outputs that may share bytes with inputs: computed in place, parts of a whole (alias), or both.",
+            default="as the accelerator states, else none",
+        ),
+    )
     bands: Mapping[str, int] = field(default_factory=dict, hash=False)
-    recompute: Recompute = Recompute.NEVER
-    recompute_price: float | None = None
-    cost: str = "mapping"
+    recompute: Recompute = field(
+        default=Recompute.NEVER,
+        metadata=described("Allow operators to run again instead of keeping or reloading their outputs."),
+    )
+    recompute_price: float | None = field(
+        default=None,
+        metadata=described(
+            "Cost of a million recomputation cycles, in units of the objective.",
+            "N",
+            "as the accelerator states",
+            least=0,
+        ),
+    )
+    cost: str = field(default="mapping", metadata=COST)
     alignment_bytes: int | None = None
 
     def __post_init__(self) -> None:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from onchip.answer.options.choices import as_choices
-from onchip.answer.options.fusion_options import LAYERS, OPTIMAL, FusionOptions
+from onchip.answer.options.choices import CACHE, PARTIAL_BITS, as_choices
+from onchip.answer.options.fusion_options import (
+    GROUPS,
+    LAYERS,
+    MODE,
+    OPTIMAL,
+    PLACEMENTS,
+    TILE,
+    FusionOptions,
+    Placements,
+)
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import Schedule
 from onchip.answer.stacks import OverlapMode
@@ -25,14 +34,14 @@ class ScheduleOptions:
 
     Attributes
     ----------
-    stacks
+    groups
         Fused groups: `optimal`, `layers`, `one`, `greedy`, or a list such as `0-3,4-7`.
     tile
         Columns and rows of a group's last feature map.
     mode
         Data that tiles share instead of computing it again.
-    maps_stay
-        Whether operands may stay on chip; if not, every operand is streamed from and to DRAM.
+    placements
+        Operand placements: on chip where that is best, or every operand is streamed from and to DRAM.
     weighs_mappings
         Whether mappings are selected jointly; if not, each loop nest has the mapping that is best for it alone.
     start
@@ -44,32 +53,37 @@ class ScheduleOptions:
 
     """
 
-    stacks: str = OPTIMAL
-    tile: tuple[int, int] | None = None
-    mode: OverlapMode | None = None
-    maps_stay: bool = True
+    groups: str = field(default=OPTIMAL, metadata=GROUPS)
+    tile: tuple[int, int] | None = field(default=None, metadata=TILE)
+    mode: OverlapMode | None = field(default=None, metadata=MODE)
+    placements: Placements = field(default=Placements.SEARCH, metadata=PLACEMENTS)
     weighs_mappings: bool = True
     start: Schedule | None = None
-    partial_bits: int | None = None
-    uses_cache: bool = True
+    partial_bits: int | None = field(default=None, metadata=PARTIAL_BITS)
+    uses_cache: bool = field(default=True, metadata=CACHE)
 
     def __post_init__(self) -> None:
-        as_choices(self, mode=OverlapMode)
+        as_choices(self, mode=OverlapMode, placements=Placements)
+
+    @property
+    def maps_stay(self) -> bool:
+        """True if operands may stay on chip."""
+        return self.placements is Placements.SEARCH
 
     @property
     def leaves_stacks_open(self) -> bool:
-        """Return True if neither stacks nor tiles are given."""
-        return self.stacks == OPTIMAL and self.tile is None and self.mode is None
+        """Return True if neither groups nor tiles are given."""
+        return self.groups == OPTIMAL and self.tile is None and self.mode is None
 
     @property
     def runs_layers_whole(self) -> bool:
         """Return True if every operator is to run alone and no tile is given."""
-        return self.stacks == LAYERS and self.tile is None and self.mode is None
+        return self.groups == LAYERS and self.tile is None and self.mode is None
 
     @property
     def of_fusion(self) -> FusionOptions:
         """Return the corresponding options of the search for fused stacks."""
-        return FusionOptions(self.stacks, self.tile, self.mode, maps_stay=self.maps_stay)
+        return FusionOptions(self.groups, self.tile, self.mode, placements=self.placements)
 
     @property
     def space(self) -> Mapping[str, str]:
@@ -79,10 +93,10 @@ class ScheduleOptions:
         """
         return {
             "order": "any",
-            "stacks": "any" if self.stacks == OPTIMAL else self.stacks,
+            "stacks": "any" if self.groups == OPTIMAL else self.groups,
             "tilings": "any" if self.tile is None else f"{self.tile[0]}x{self.tile[1]}",
             "homes": "any" if self.maps_stay else "DRAM",
-            "mappings": "every memory keeps what it holds",
+            "mappings": "no memory bypass",
             "residencies": "any",
             "prefetch": "any",
         }

@@ -91,7 +91,8 @@ def export_project(plan: Path, network: str, folder: Path, values: RunValues) ->
     is_tiled = any(one.tile for one in check.problem.graph.operators)
     graph = network_to_plan(network, reading) if is_tiled else check.problem.graph
     if is_tiled and graph.states:
-        raise InputError("it has state and tiles", file=str(plan), place="reading: tiles", expected="--tiles never")
+        what = "the plan has state and tiles"
+        raise InputError(what, file=str(plan), place="reading: tiles", expected="`tiles='never'`")
     given = read_arrays(values.given, graph)
     calls, orders, stored = _in_c(network, reading, graph, values, given)
     try:
@@ -139,7 +140,7 @@ def _tflite_in_c(
 
     if values.random_weights is not None:
         what = "a TFLite model runs on its own weights"
-        raise UsageError(what, file=network, place="--random-weights", expected="--seed")
+        raise UsageError(what, file=network, place="random_weights", expected="`seed`")
     model = LiteModel.of_file(Path(network), reading.bindings.shapes)
     calls = tflite_calls(graph, model, Path(network))
     inputs = model.inputs(graph, values.seed, given)
@@ -163,7 +164,7 @@ def export_schedule(file: ScheduleFile, form: str, files: tuple[Path, ...]) -> S
     read, UsageError for a form that schedules lack.
     """
     if form in (ExportFormat.ONNX, ExportFormat.TFLITE):
-        raise UsageError(f"a schedule has no {form} yet", place="--to", expected="trace, c or csv")
+        raise UsageError(f"a schedule has no {form} yet", place="to", expected="trace, c or csv")
     check = check_schedule_file(file)
     if check.tiles is None or not check.is_legal:
         return check

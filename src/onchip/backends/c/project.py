@@ -429,7 +429,7 @@ class _Lines:
                 )
                 if read.offset_bytes < ends[1] and written.offset_bytes < ends[0]:
                     what = f"its output lies on {one!r}, and its kernel cannot compute in place"
-                    raise PlanError(what, place=f"operator {operator.name!r}", expected="a plan of --share none")
+                    raise PlanError(what, place=f"operator {operator.name!r}", expected="a plan of `share='none'`")
 
     def _is_there_already(self, operator: Operator, call: KernelCall) -> bool:
         """Return True if a move changes no byte; raises PlanError if the output would overwrite an unread input."""
@@ -442,7 +442,7 @@ class _Lines:
             if call.function == "move" and read[1] == written[1] and _goes_straight(call):
                 return True
             what = f"its output lies on {operand.tensor!r}, and its kernel cannot compute in place"
-            raise PlanError(what, place=f"operator {operator.name!r}", expected="a plan of --share none")
+            raise PlanError(what, place=f"operator {operator.name!r}", expected="a plan of `share='none'`")
         return False
 
     def _range(self, operand: TensorOperand) -> tuple[str, int, int]:
@@ -460,7 +460,7 @@ class _Lines:
         unit = _ELEMENT_BYTES.get(operand.element, 1)
         if offset_bytes % unit:
             what = f"it lies at {offset_bytes}, where no {operand.element} can be read"
-            raise PlanError(what, place=f"tensor {operand.tensor!r}", expected=f"a plan of --alignment {unit}")
+            raise PlanError(what, place=f"tensor {operand.tensor!r}", expected=f"a plan of `alignment_bytes={unit}`")
         return f"({operand.element} *)({here})"
 
 

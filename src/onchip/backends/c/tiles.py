@@ -380,4 +380,4 @@ def ensure_aligned(parts: TensorParts, tensor: str, element: str) -> None:
     for _, _, offset in parts.parts:
         if offset % unit:
             what = f"it lies at {offset}, where no {element} can be read"
-            raise PlanError(what, place=f"tensor {tensor!r}", expected=f"a plan of --alignment {unit}")
+            raise PlanError(what, place=f"tensor {tensor!r}", expected=f"a plan of `alignment_bytes={unit}`")

@@ -30,7 +30,7 @@ def check_arena_plan(file: Path, network: str, target: Target) -> AnswerCheck | 
         raise UsageError(what, place="NETWORK", expected=str(file))
     if target.accelerator is not None or isinstance(target.sram, CapacityBudget):
         what = "an arena is one memory of a size"
-        raise UsageError(what, place="--sram, --accelerator", expected="--sram SIZE, or nothing")
+        raise UsageError(what, place="target", expected="a memory size, or nothing")
     plan = read_arena_plan(file)
     placed = PlacedBuffers(plan.network, plan.buffers, plan.offsets_bytes, plan.names)
     capacity = placed.end_bytes if target.sram is None else target.sram

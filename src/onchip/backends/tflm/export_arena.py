@@ -191,7 +191,7 @@ def _lowest_gap(wanted: Buffer, placed: Sequence[tuple[int, Buffer]]) -> int:
 SEARCH_SECONDS: Final = 10.0
 _GIVEN, _KEPT, _END = "@inputs", "@outputs", "@end"
 
-_ONE_PLACE: Final = "a plan of --objective peak in one scratchpad"
+_ONE_PLACE: Final = "a plan of `minimize='peak'` in one scratchpad"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,9 @@ def _as_planned(read: ReadNetwork, check: Check, placed: Mapping[str, int], plan
     contents = arena_contents(read, order := places_in_order(read, _run(check)))
     own, why = own_places(read, contents, placed)
     if own is None:
-        expected = f"a plan of --alignment {ALIGNMENT_BYTES} for the runtime's lives, or --replan for other offsets"
+        expected = (
+            f"a plan of `alignment_bytes={ALIGNMENT_BYTES}` to keep the offsets, or `replan=True` to compute others"
+        )
         raise InputError(f"TFLite Micro cannot use its offsets: {why}", file=str(plan), expected=expected)
     bound = least_places(contents).lower_bound_bytes
     return _Choice(order, contents, replace(own, lower_bound_bytes=bound))

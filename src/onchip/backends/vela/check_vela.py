@@ -44,7 +44,7 @@ def check_vela_allocation(file: Path, network: str, target: Target) -> AnswerChe
         return None
     if target != Target():
         what = "Vela's allocation says its own memories"
-        raise UsageError(what, place="--sram, --accelerator, --alignment", expected="nothing")
+        raise UsageError(what, place="target, alignment_bytes", expected="nothing")
     areas = read_vela_allocation(file)
     read = read_tflite_network(Path(network))
     sizes = _sizes(areas)

@@ -61,7 +61,7 @@ def check_buffer_assignment(file: Path, ranges_file: str, target: Target) -> Ans
         return None
     if target != Target():
         what = "XLA's buffer assignment says its own memory"
-        raise UsageError(what, place="--sram, --accelerator, --alignment", expected="nothing")
+        raise UsageError(what, place="target, alignment_bytes", expected="nothing")
     allocations = read_buffer_assignment(file)
     ranges = read_live_ranges(Path(ranges_file))
     violations = [one for allocation in allocations for one in _violations(allocation, ranges)]

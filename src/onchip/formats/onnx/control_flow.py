@@ -295,7 +295,7 @@ def _read(name: str, own: Mapping[str, str], outer: Mapping[str, str], captured:
     return found
 
 
-CONSTANT_CONDITION: Final = "a condition that is constant: --value INPUT=N says the input that decides it"
+CONSTANT_CONDITION: Final = "a constant condition: `values` fixes the input that decides it"
 _FIRST_OPSET_OF_WHERE = 9
 
 
@@ -567,7 +567,7 @@ def _part(unfolding: Unfolding, source: str, axis: int, index: int, name: str) -
 def _number(unfolding: Unfolding, tensor: str, name: str, what: str) -> int:
     number = _known(unfolding, tensor, name)
     if number is None:
-        expected = "one that follows from shapes, constants and --value"
+        expected = "one that follows from shapes, constants and `values`"
         raise NotUnrolledError(f"{what} is known only when it runs", place=f"node {name!r}", expected=expected)
     return number
 

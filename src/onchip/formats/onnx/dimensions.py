@@ -43,7 +43,7 @@ def bind(graph: onnx.GraphProto, bindings: Bindings) -> tuple[OpenDimension, ...
     for name, shape in bindings.shapes.items():
         _give_shape(inputs[name], shape)
     for name, numbers in bindings.values.items():
-        _make_constant(graph, _named(inputs, name, "--value"), numbers)
+        _make_constant(graph, _named(inputs, name, "values"), numbers)
     return tuple(_open_dimensions(graph))
 
 
@@ -74,14 +74,14 @@ def _sizes_of_symbols(
     sizes: dict[str, tuple[int, str]] = {}
     for symbol, size in bindings.dims.items():
         if size < 0:
-            raise UsageError(f"the size is {size}", place=f"--dim {symbol}", expected="at least 0")
+            raise UsageError(f"the size is {size}", place=f"dims {symbol}", expected="at least 0")
         if symbol not in known:
             listed = ", ".join(repr(each) for each in sorted(known)) or "none: no dimension has a symbol"
-            raise UsageError("no tensor has this dimension", place=f"--dim {symbol}", expected=listed)
-        sizes[symbol] = size, f"--dim {symbol}"
+            raise UsageError("no tensor has this dimension", place=f"dims {symbol}", expected=listed)
+        sizes[symbol] = size, f"dims {symbol}"
     for name, shape in bindings.shapes.items():
-        option = f"--shape {name}"
-        declared = _named(inputs, name, "--shape").type.tensor_type
+        option = f"shapes {name}"
+        declared = _named(inputs, name, "shapes").type.tensor_type
         if not all(size >= 0 for size in shape):
             raise UsageError(f"its shape is {list(shape)}", place=option, expected="sizes of at least 0")
         if declared.HasField("shape") and len(declared.shape.dim) != len(shape):
@@ -114,7 +114,7 @@ def _give_shape(value: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
 
 def _make_constant(graph: onnx.GraphProto, value: onnx.ValueInfoProto, numbers: tuple[float, ...]) -> None:
     """Make an input an initializer, filled with one number or with all its elements."""
-    place, tensor = f"--value {value.name}", value.type.tensor_type
+    place, tensor = f"values {value.name}", value.type.tensor_type
     shape = _shape_of_value(tensor, len(numbers), place)
     dtype = np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type)) if tensor.elem_type in BITS else None
     if dtype is None or dtype.kind not in "biuf":
@@ -187,8 +187,8 @@ def open_dimensions_error(
             read(closed)
         except InputError:
             continue
-        return OpenDimensionsError(tuple(still_open), bindings.options)
-    return OpenDimensionsError(tuple(still_open), Bindings(candidates[0].dims, candidates[0].shapes, values).options)
+        return OpenDimensionsError(tuple(still_open), bindings)
+    return OpenDimensionsError(tuple(still_open), Bindings(candidates[0].dims, candidates[0].shapes, values))
 
 
 @dataclass(slots=True)

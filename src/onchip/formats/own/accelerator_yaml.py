@@ -189,7 +189,7 @@ def load_accelerator(name_or_path: str) -> Accelerator:
     name, _, size = name_or_path.partition("@")
     if size and name in bundled_accelerators():
         preset = load_accelerator(name)
-        capacity_bytes = _size(size, f"--accelerator {preset.name}@")
+        capacity_bytes = _size(size, f"{preset.name}@")
         resized = preset.resized({memory.name: capacity_bytes for memory in preset.scratchpads})
         return replace(resized, name=f"{preset.name}@{size}")
     if name_or_path in bundled_accelerators():

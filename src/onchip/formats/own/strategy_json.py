@@ -46,10 +46,13 @@ STRATEGIES: Final = "strategies"
 
 
 class StrategyReadingFields(BindingFields):
-    """Options with which the network is read, and the mapper of tiles; defaults are 8 bits, `exact` and `onchip`."""
+    """Options with which the network is read, and the mapper of tiles; defaults are 8 bits, `exact` and `onchip`.
 
-    bits: NotRequired[int]
-    """Bits per element."""
+    With `bits` null, elements have the data types of the model.
+    """
+
+    bits: NotRequired[int | None]
+    """Bits per element; null: the data types of the model."""
     partial_bits: NotRequired[int]
     """Accumulator width in bits."""
     granularity: NotRequired[Granularity]

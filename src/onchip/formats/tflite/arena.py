@@ -306,7 +306,7 @@ def _ensure_it_can_move(file: ModelFile, *, is_reordered: bool) -> None:
         raise InputError(what, place=f"metadata {_COMPRESSED!r}", expected="a model that is not")
     if is_reordered and _CONTROL in names:
         what = "it orders operators by their places, which the plan changes"
-        raise InputError(what, place=f"metadata {_CONTROL!r}", expected="a plan of --order given")
+        raise InputError(what, place=f"metadata {_CONTROL!r}", expected="a plan of `order='given'`")
     _ensure_known(file.table, _MODEL_FIELDS, "Model")
     if is_reordered:
         _ensure_known(file.table.Subgraphs(0), _SUBGRAPH_FIELDS, "SubGraph")

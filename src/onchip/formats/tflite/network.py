@@ -316,15 +316,15 @@ def resized(file: ModelFile, network: FlatNetwork, shapes: Mapping[str, tuple[in
     for name, shape in shapes.items():
         if name not in index:
             known = ", ".join(map(repr, index)) or "none: it has no inputs"
-            raise UsageError("no network input has this name", place=f"--shape {name}", expected=known)
+            raise UsageError("no network input has this name", place=f"shapes {name}", expected=known)
         if min(shape, default=1) < 1:
-            raise UsageError(f"its shape is {list(shape)}", place=f"--shape {name}", expected="sizes of at least 1")
+            raise UsageError(f"its shape is {list(shape)}", place=f"shapes {name}", expected="sizes of at least 1")
     changed = {index[name]: shape for name, shape in shapes.items() if shape != network.tensors[index[name]].shape}
     if not changed:
         return network
     if len(file.subgraphs) > 1:
         what = "the file has several subgraphs, whose shapes do not follow from another one"
-        raise GraphError(what, place="--shape", expected="the file's own shapes")
+        raise GraphError(what, place="`shapes`", expected="the file's own shapes")
     from onchip.formats.tflite.file import mended
 
     found = Interpreter(mended(file)).shapes_with(changed)

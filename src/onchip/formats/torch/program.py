@@ -96,7 +96,7 @@ def replayed_program(
     if still_open:
         suggested = _sizes_that_do(program, shapes, sizes, options)
         dims = {symbol: suggested[symbol] for symbol in shapes.symbols if symbol not in sizes}
-        raise OpenDimensionsError(still_open, replace(bindings, dims={**bindings.dims, **dims}).options)
+        raise OpenDimensionsError(still_open, replace(bindings, dims={**bindings.dims, **dims}))
     return _replayed(name, _recorded(program, replace(options, sizes=sizes)))
 
 

@@ -308,12 +308,12 @@ class OpenShapes:
     def sizes(self, bindings: Bindings) -> dict[str, int]:
         """Return the sizes of bound symbols; raises UsageError for unknown names and impossible sizes."""
         if bindings.values:
-            raise UsageError("an exported program has no inputs of one value", place="--value", expected="--shape")
+            raise UsageError("an exported program has no inputs of one value", place="values", expected="`shapes`")
         sizes = dict(bindings.dims)
         for symbol in bindings.dims:
             if symbol not in self.symbols:
                 known = ", ".join(map(repr, self.symbols)) or "none: all its shapes are fixed"
-                raise UsageError("no input has this symbol", place=f"--dim {symbol}", expected=known)
+                raise UsageError("no input has this symbol", place=f"dims {symbol}", expected=known)
         for name, shape in bindings.shapes.items():
             self._add_sizes(name, shape, sizes)
         for name, shape in bindings.shapes.items():
@@ -322,7 +322,7 @@ class OpenShapes:
             least, greatest = self.ranges.get(symbol, (0, None))
             if size < max(least, 1) or (greatest is not None and size > greatest):
                 expected = f"at least {max(least, 1)}" if greatest is None else f"{max(least, 1)} to {greatest}"
-                raise UsageError(f"symbol {symbol!r} is {size}", place=f"--dim {symbol}", expected=expected)
+                raise UsageError(f"symbol {symbol!r} is {size}", place=f"dims {symbol}", expected=expected)
         return sizes
 
     def candidates(self, sizes: Sizes) -> Iterator[dict[str, int]]:
@@ -343,7 +343,7 @@ class OpenShapes:
 
     def _add_sizes(self, name: str, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
         """Add the sizes of symbols that follow from the shape of an input; raises UsageError."""
-        place = f"--shape {name}"
+        place = f"shapes {name}"
         if name not in self.shapes:
             known = ", ".join(map(repr, self.shapes)) or "none: it has no inputs"
             raise UsageError("no network input has this name", place=place, expected=known)
@@ -361,12 +361,12 @@ class OpenShapes:
         for axis, (size, said) in enumerate(zip(self.shapes[name], shape, strict=True)):
             if not isinstance(size, int) and any(one not in sizes for one in _names(size)):
                 what = f"axis {axis} is {size.node.expr}, which {said} is not"
-                raise UsageError(what, place=f"--shape {name}", expected="a size that can be")
+                raise UsageError(what, place=f"shapes {name}", expected="a size that can be")
             if (found := fixed(size, sizes, name)) != said:
                 sizes_used = "" if isinstance(size, int) else ", ".join(f"{one} = {sizes[one]}" for one in _names(size))
                 known = f"with {sizes_used}" if sizes_used else "in the file"
                 what = f"axis {axis} is {found} {known}"
-                raise UsageError(what, place=f"--shape {name}", expected=f"{found}, not {said}")
+                raise UsageError(what, place=f"shapes {name}", expected=f"{found}, not {said}")
 
 
 def _number(bound: Size) -> int | None:

@@ -235,10 +235,10 @@ def _answered(model: CosaModel, outcome: MipOutcome, run: Run, tie_break: TieBre
         return Result(status, None, None, floor(bound * VALUE_PER_BIT), run.seconds, METHOD, outcome.stopped_by)
     placement = model.placement(outcome)
     if not fits(machine, placement):
-        raise InternalError("the solver's schedule does not fit", place=f"--solver {run.limits.solver}")
+        raise InternalError("the solver's schedule does not fit", place=f"solver {run.limits.solver}")
     value = round(objective_of(machine, placement).total * VALUE_PER_BIT)
     if bound * VALUE_PER_BIT > value + 1:
-        raise InternalError("the solver's bound is above its schedule", place=f"--solver {run.limits.solver}")
+        raise InternalError("the solver's bound is above its schedule", place=f"solver {run.limits.solver}")
     is_proven = value - bound * VALUE_PER_BIT <= 1
     if tie_break is not None:
         placement = best_of_equals(machine, placement, tie_break)

@@ -307,7 +307,7 @@ def mappings_of_front_at(problem: LayerProblem, run: Run) -> tuple[LayerMapping,
     found = front_of_loma(problem, run)
     for mapping in found:
         for violation in verify_mapping(problem, mapping):
-            raise InternalError(f"a mapping of its front is not legal: {violation}", place="--method loma")
+            raise InternalError(f"a mapping of its front is not legal: {violation}", place="method loma")
     return found
 
 

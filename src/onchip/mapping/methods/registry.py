@@ -80,7 +80,7 @@ class MappingMethod:
         result = self.solve(problem, objective, run)
         violations = verify_mapping(problem, result.answer) if result.answer is not None else ()
         if violations:
-            raise InternalError(f"its mapping is not legal: {violations[0]}", place=f"--method {self.name}")
+            raise InternalError(f"its mapping is not legal: {violations[0]}", place=f"method {self.name}")
         return result
 
 
@@ -160,7 +160,7 @@ def method_named(name: str) -> MappingMethod:
     plugin = MAPPING_METHOD_PLUGINS.find(name)
     if plugin is None:
         expected = f"one of {', '.join((*METHODS, *MAPPING_METHOD_PLUGINS.names))}"
-        raise UsageError(f"there is no method {name!r}", place="--method", expected=expected)
+        raise UsageError(f"there is no method {name!r}", place="method", expected=expected)
     method, place = plugin(), f"method {name!r} of {MAPPING_METHOD_PLUGINS.name}"
     return replace(method, name=name, is_proof=False, keeps_feasible=False, solve=guarded(method.solve, Result, place))
 

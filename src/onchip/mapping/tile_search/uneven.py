@@ -225,7 +225,7 @@ def solve_uneven(
     Raises UsageError for an objective other than energy, InputError for an accounting other than ZIGZAG or DEFINES.
     """
     if objective is not MappingObjective.ENERGY:
-        raise UsageError(f"{METHOD} does not know {objective}", place="--objective", expected="energy")
+        raise UsageError(f"{METHOD} does not know {objective}", place="minimize", expected="energy")
     if accounting == INTERPRETER:
         detail = "sums that come back depend on more than one cut"
         raise InputError(f"{METHOD} does not know it: {detail}", place="accounting", expected="ZIGZAG or DEFINES")
@@ -276,7 +276,7 @@ class _Search:
         self._best.offer(self._row(actions))
         if not abs(self._best.value / FEMTO_PER_PICO - expected_pj) <= CLOSE * expected_pj:
             detail = f"its mapping costs {self._best.value / FEMTO_PER_PICO} pJ, not {expected_pj}"
-            raise InternalError(detail, place=f"--method {METHOD}")
+            raise InternalError(detail, place=f"method {METHOD}")
 
     def _row(self, actions: list[int]) -> Chosen:
         kinds = self._tiles.kinds

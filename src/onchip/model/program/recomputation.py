@@ -106,7 +106,7 @@ def _costs(graph: Graph, cost: Callable[[Operator], int]) -> Recomputation:
 
 def _checked(price: float, objective: Objective) -> Fraction:
     """Return the price of one cycle; raises UsageError for an invalid one."""
-    place = "--recompute-price"
+    place = "recompute_price"
     if not 0 <= price < float("inf"):
         raise UsageError(f"it is {price}", place=place, expected="a number of at least 0")
     if objective is Objective.RECOMPUTATION:
@@ -126,8 +126,8 @@ def _dram_bits_per_cycle(accelerator: Accelerator) -> int:
     except AcceleratorError as error:
         raise UsageError(
             "nothing says how many bytes DRAM moves while an operator runs again",
-            place="--recompute allowed",
-            expected="--recompute-price BYTES for a million cycles, or an accelerator with DRAM's ports",
+            place="recompute allowed",
+            expected="`recompute_price`, the cost of a million cycles, or an accelerator with DRAM's ports",
         ) from error
 
 
@@ -143,7 +143,7 @@ def _femtojoules(accelerator: Accelerator, graph: Graph) -> Callable[[Operator],
                 raise AcceleratorError(
                     f"nothing says what energy operator {operator.name!r} takes",
                     place=f"accelerator {accelerator.name!r}",
-                    expected="`mac_energy_pj` of its array, energy stated in the network's file, or --recompute-price",
+                    expected="`mac_energy_pj` of its array, energy stated in the network's file, or `recompute_price`",
                 )
             energy_pj = work.cycles(operator) * mac_pj
         return ceil(energy_pj * FEMTOJOULES_PER_PICOJOULE)

@@ -304,7 +304,7 @@ def _by_model(name: str, graph: Graph, accelerator: Accelerator) -> Callable[[Op
     model = OPERATOR_COSTS.find(name)
     if model is None:
         expected = ", ".join((MACS, *OPERATOR_COSTS.names))
-        raise UsageError(f"no cost model is called {name!r}", place="--cost", expected=expected)
+        raise UsageError(f"no cost model is called {name!r}", place="cost", expected=expected)
     cycles = model(graph, accelerator)
     for operator in graph.operators:
         said = cycles.get(operator.name)

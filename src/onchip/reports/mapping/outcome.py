@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, TypeAlias
@@ -18,6 +18,7 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.answer.words import (
     counted,
     energy_per_mac,
+    objective_amount,
     percent,
     picked,
     printable,
@@ -35,7 +36,7 @@ from onchip.model.layer.limits import needed_bits
 from onchip.model.layer.ragged import boundaries
 from onchip.model.timeline.mac_count import UncostedOperator
 from onchip.ops.layers_of import NetworkLayers
-from onchip.reports.program.outcome import columns_table
+from onchip.reports.program.outcome import columns_table, facts
 from onchip.reports.shared.coverage import CoveredShare, shares, warning_of_macs
 from onchip.reports.shared.figures import (
     MAC_PAINT,
@@ -49,6 +50,7 @@ from onchip.reports.shared.figures import (
     trace,
 )
 from onchip.reports.shared.page import Card, Page
+from onchip.reports.shared.proof import Proof, breakdown, element_words, figures_by_size
 
 Number: TypeAlias = "int | float"
 
@@ -247,13 +249,30 @@ def _body(layer: Layer) -> str:
 
 
 def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
-    """Yield a row for each distinct layer, the totals, and remarks."""
-    totals = outcome.totals
-    has_footer = totals is not None and len(outcome.layers.layers) > 1
-    table = columns_table(_columns(outcome, totals), show_footer=has_footer)
-    for one in outcome.mapped:
-        table.add_row(*_cells(one, outcome))
-    yield table
+    """Yield the facts and the proof, a row for each distinct layer of a network, and remarks."""
+    totals, proof = outcome.totals, mapping_proof(outcome)
+    source = outcome.source if outcome.is_one_layer else outcome.layers.name or outcome.source
+    rows = [("layer" if outcome.is_one_layer else "network", printable(source))]
+    rows += [("accelerator", outcome.accelerator.name), ("method", outcome.method)]
+    rows += element_words(bits for layer in outcome.layers.layers.values() for bits in element_bits(layer))
+    rows += proof.rows
+    if totals is not None:
+        energies = _energies_by_name(outcome)
+        parts = breakdown((printable(name), pj, short_energy(pj)) for name, pj in figures_by_size(energies))
+        rows += [
+            ("energy", f"{short_energy(totals.energy_pj)}: {parts}"),
+            ("latency", f"{totals.latency_cycles:,} cycles"),
+            ("MAC utilisation", f"{totals.utilisation:.1%} of {counted(totals.units, 'unit')}"),
+        ]
+    if not outcome.is_one_layer:
+        rows.append(("coverage", "; ".join(covered_words(one) for one in outcome.coverage)))
+    yield facts([*rows, proof.time])
+    if not outcome.is_one_layer:
+        has_footer = totals is not None and len(outcome.layers.layers) > 1
+        table = columns_table(_columns(outcome, totals), show_footer=has_footer)
+        for one in outcome.mapped:
+            table.add_row(*_cells(one, outcome))
+        yield table
     if any(one.cost is not None and one.cost.stated_energy_pj is None for one in outcome.mapped):
         yield Text(unknown_energy(outcome.accelerator))
     for one in outcome.mapped:
@@ -261,14 +280,62 @@ def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
             yield Text(f"{printable(one.names[0])}: {one.why_not}")
         elif one.mapping is None:
             yield Text(f"{printable(one.names[0])}: {_why_not(one)}")
-    for words, layers in Counter(filter(None, (claim_words(one, outcome) for one in outcome.mapped))).items():
-        yield Text(words if outcome.is_one_layer else f"{words}: {counted(layers, 'distinct layer')}")
     yield from (Text(printable(note)) for note in outcome.accelerator.notes)
     if outcome.moved:
         yield _moved_table(outcome.moved)
     if not outcome.is_one_layer:
-        yield Text("; ".join(covered_words(one) for one in outcome.coverage))
         yield from map(Text, warning_of_macs(outcome.moved))
+
+
+def _energies_by_name(outcome: MappingOutcome) -> dict[str, float]:
+    """Return the energy of the MACs and of each memory over all layers, in pJ."""
+    energies: dict[str, float] = defaultdict(float)
+    for name, one, _ in outcome.of_each():
+        if one.cost is not None:
+            energies["MACs"] += (one.cost.mac_energy_pj or 0.0) * outcome.times(name)
+            for (memory, _operand), energy_pj in one.cost.memory_energy_pj.items():
+                energies[memory] += (energy_pj or 0.0) * outcome.times(name)
+    return energies
+
+
+def mapping_proof(outcome: MappingOutcome) -> Proof:
+    """Return the claim of the mappings: of a network, that of the sums over its layers."""
+    totals, space = outcome.totals, outcome.mapspace
+    statuses = {one.result.status for one in outcome.mapped}
+    value = None if totals is None else totals.objective_value
+    bound = None if totals is None else totals.lower_bound
+    among = {one.result.optimal_among for one in outcome.mapped} - {None}
+    if outcome.is_one_layer:
+        (one,) = outcome.mapped
+        value, bound = one.claim.objective_value if one.claim else None, one.lower_bound
+    elif totals is not None and value is None and totals.energy_delay_pj_cycles is not None:
+        value = totals.energy_delay_pj_cycles * 1000
+    gap = None if value is None or bound is None else (value - bound) / value if value else 0.0
+    covers = "no mapping: the method proves nothing" if space is None else space.name
+    status = next((one for one in _WORST_FIRST if one in statuses), Status.OPTIMAL)
+    return Proof(
+        status,
+        outcome.objective,
+        outcome.unit,
+        value,
+        None if space is None else bound,
+        gap,
+        covers + (f"; optimal among {' or '.join(sorted(map(str, among)))}" if among else ""),
+        () if space is None else (space.definition,),
+        next(
+            (one.result.stopped_by for one in outcome.mapped if one.result.stopped_by is not Stop.COMPLETED),
+            Stop.COMPLETED,
+        ),
+        {"solve": outcome.seconds},
+    )
+
+
+_WORST_FIRST: Final = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
+
+
+def element_bits(layer: Layer) -> Iterator[int]:
+    """Yield the width of an element of each operand of a layer."""
+    return (layer.bits(operand) for operand in RELEVANT if operand in layer.operands)
 
 
 def claim_words(one: MappedLayer, outcome: MappingOutcome) -> str | None:
@@ -454,10 +521,8 @@ def _why_not(one: MappedLayer) -> str:
 
 
 def objective_words(value: Number, unit: str) -> str:
-    """Format an objective's value in few digits, with an energy unit if it is an energy."""
-    if unit == "fJ":
-        return short_energy(value / 1000)
-    return f"{value:,.4f}" if unit == "bits" else f"{value:.4g}" if unit != "cycles" else f"{value:,}"
+    """Return an objective's value: three digits of energies and products, all of cycles."""
+    return f"{value:,.4f}" if unit == "bits" else objective_amount(value, unit)
 
 
 LATENCY_PAINTS: Final = {

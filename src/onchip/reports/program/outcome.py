@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rich.box import SIMPLE
 from rich.console import Console, RenderableType
@@ -12,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from onchip.answer.document import Claim, PlanDocument
-from onchip.answer.problem import Count, Objective, Placement, Problem
+from onchip.answer.problem import Count, Objective, Order, Placement, Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import Result, Status
 from onchip.answer.words import amount, counted, exact_bytes, picked, printable, short_bytes
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Memory, Operand
+from onchip.arch.energies import unstated_energies, working_verbs
+from onchip.arch.memory import Access, Memory, Operand
 from onchip.arch.sharing import Share
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
@@ -26,6 +27,7 @@ from onchip.model.capacity.infeasible_operator import InfeasibleOperator, Oversi
 from onchip.model.timeline.activity import LatencyParts
 from onchip.model.timeline.plan_timeline import Timeline, stated_timeline
 from onchip.reports.explain.history import History, ReloadCause, reload_causes
+from onchip.reports.shared.proof import Proof, Rows, element_words, picked_seconds
 from onchip.reports.shared.words import latency_words
 from onchip.verify.figures import Figures
 from onchip.verify.rules import Violation
@@ -195,7 +197,7 @@ class Findings:
     facts: tuple[tuple[str, str], ...] = ()
     baselines: tuple[BaselinePlan, ...] = ()
     timeline: Timeline | None = None
-    no_timeline: str = "the accelerator is not known: --accelerator adds the timeline"
+    no_timeline: str = "no accelerator was named"
     history: History = field(init=False)
     reload_causes: tuple[ReloadCause, ...] = field(init=False)
 
@@ -246,7 +248,7 @@ def arenas_words(figures: Figures) -> str:
     return ": " + ", ".join(f"{name} {arena_bytes:,}" for name, arena_bytes in figures.arenas)
 
 
-TILES = "--tiles auto"
+TILES = "`tiles='auto'`"
 MOST_OPERANDS = 10
 
 
@@ -257,7 +259,7 @@ def infeasible_object(outcome: Outcome) -> Mapping[str, object]:
     largest = None if oversize is None else oversize.largest
     return {
         "error": infeasible_words(outcome, infeasible),
-        "expected": expected_instead(infeasible) if infeasible else f"--objective {Objective.TRAFFIC}",
+        "expected": expected_instead(infeasible) if infeasible else f"`minimize='{Objective.TRAFFIC}'`",
         "operator": (infeasible or required).operator.name,
         "need_bytes": (infeasible or outcome).need_bytes,
         "excess_bytes": infeasible.excess_bytes if infeasible else max(0, outcome.need_bytes - outcome.capacity_bytes),
@@ -465,8 +467,22 @@ def links_object(problem: Problem) -> list[Json]:
 
 
 def accelerator_object(accelerator: Accelerator) -> Json:
-    """Say which scratchpads an accelerator has."""
-    return {"name": accelerator.name, "memories": [memory_object(memory) for memory in accelerator.scratchpads]}
+    """Return the array, the memories, the missing energies and the working verbs of an accelerator."""
+    array = accelerator.array
+    return {
+        "name": accelerator.name,
+        "memories": [memory_object(memory) for memory in accelerator.scratchpads],
+        "array": array and {"dimensions": dict(array.dimensions), "macs": array.macs},
+        "levels": [
+            {**memory_object(one.memory), "access": one.access and picked(one.access, *_ACCESS)}
+            for one in accelerator.levels
+        ],
+        "unstated_energies": list(unstated_energies(accelerator)),
+        "verbs": list(working_verbs(accelerator)),
+    }
+
+
+_ACCESS: Final = ("access_bits", "read_energy_pj", "write_energy_pj")
 
 
 WIDTH_OF_A_FILE = 120
@@ -494,40 +510,59 @@ def outcome_table(outcome: Outcome) -> RenderableType:
         is_streamed = not any(Operand.WEIGHT in memory.holds for memory in problem.memories)
         streamed = ": no scratchpad holds weights, so operators stream them" if is_streamed else ""
         rows.append(("not planned", f"parameters{streamed}"))
-    rows.append(("status", _status(outcome)))
-    rows += _objective(problem.objective)
-    rows += _transfers(outcome)
-    rows += _value_beyond_traffic(outcome)
-    if result.bound is not None:
-        rows.append(("lower bound", f"{amount(result.bound, problem.objective.unit)}{_gap(result.gap)}"))
-    if result.space is not None:
-        rows.append(("proven of", result.space))
-    if result.optimal_among is not None:
-        rows.append(("optimal among", result.optimal_among))
+    if outcome.document is not None and outcome.document.reading.bits is None:
+        rows += element_words(tensor.bits for tensor in problem.graph.tensors)
+    proof = plan_proof(outcome)
+    rows += proof.rows
+    if result.status is Status.INFEASIBLE:
+        rows += _infeasible_rows(outcome)
     if result.why_not is not None:
         rows.append(("reason", result.why_not))
+    rows += _transfers(outcome)
     if figures is not None:
-        arena = f"{_bytes(figures.arena_bytes)}{arenas_words(figures)}"
-        rows += [("peak", _bytes(figures.peak_bytes)), ("arena", arena)]
+        arena = f"{exact_bytes(figures.arena_bytes)}{arenas_words(figures)}"
+        rows += [("peak", exact_bytes(figures.peak_bytes)), ("arena", arena)]
     rows += _places_for_life(outcome)
     rows.append(("M_R", least_need_words(outcome.required, printable(outcome.required.operator.name))))
     if outcome.min_peak_bytes is not None:
-        rows.append(("M_P", _bytes(outcome.min_peak_bytes)))
-    seconds = outcome.seconds
-    budget = f", M_P {seconds.budget:.3f}" if outcome.min_peak_bytes is not None else ""
-    spent = f"read {seconds.read:.3f}{budget}, solve {seconds.solve:.3f}, verify {seconds.verify:.3f}"
-    return facts([*rows, ("seconds", spent)])
+        rows.append(("M_P", exact_bytes(outcome.min_peak_bytes)))
+    return facts([*rows, proof.time])
 
 
-def _objective(objective: Objective) -> list[tuple[str, str]]:
-    least = {
-        Objective.PEAK: "least peak, no spills",
-        Objective.DMA_CYCLES: "least cycles of DMA",
-        Objective.DMA_ENERGY: "least energy of DMA",
-        Objective.LATENCY: "least latency",
-        Objective.RECOMPUTATION: "minimum cycles of recomputation, no spills",
-    }
-    return [("objective", least[objective])] if objective in least else []
+_MEASURES: Final[Mapping[Objective, str]] = {
+    Objective.TRAFFIC: "non-compulsory traffic",
+    Objective.PEAK: "peak without spills",
+    Objective.DMA_CYCLES: "non-compulsory DMA time",
+    Objective.DMA_ENERGY: "non-compulsory DMA energy",
+    Objective.LATENCY: "latency",
+    Objective.RECOMPUTATION: "recomputation without spills",
+}
+_ORDERS: Final[Mapping[Order, str]] = {
+    Order.FREE: "any operator order",
+    Order.GIVEN: "the operator order of the file",
+    Order.MIN_PEAK: "one operator order of minimum peak",
+}
+
+
+def plan_proof(outcome: Outcome) -> Proof:
+    """Return the claim of a plan."""
+    problem, result, seconds = outcome.problem, outcome.result, outcome.seconds
+    placement = "any residencies" if problem.placement is Placement.DYNAMIC else "static placements"
+    covered = result.space or f"{_ORDERS[problem.order]}, {placement} and addresses"
+    beyond = "" if outcome.figures is None else beyond_traffic(outcome.figures)
+    moves = problem.objective is Objective.TRAFFIC and outcome.figures is not None and outcome.figures.moved
+    measure = "non-compulsory cost" if moves else _MEASURES[problem.objective]
+    return Proof(
+        result.status,
+        f"{measure} and {beyond}:" if beyond and problem.objective.counts_transfers else measure,
+        problem.objective.unit,
+        result.objective_value,
+        result.bound,
+        result.gap,
+        covered + (f"; optimal among {result.optimal_among}" if result.optimal_among else ""),
+        stopped_by=result.stopped_by,
+        seconds=picked_seconds(seconds.read, seconds.solve, seconds.verify, seconds.budget),
+    )
 
 
 def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
@@ -535,27 +570,16 @@ def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
     if figures is None:
         return []
     rows = []
-    if figures.latency_cycles is not None:
-        rows.append(("latency", amount(figures.latency_cycles, objective.unit)))
-        if outcome.latency_parts is not None:
-            rows.append(("cycles of", latency_words(outcome.latency_parts)))
-    elif not objective.forbids_spills and (objective is not Objective.TRAFFIC or figures.moved):
-        rows.append(("non-compulsory cost", amount(figures.non_compulsory_cost, objective.unit)))
+    if figures.latency_cycles is not None and outcome.latency_parts is not None:
+        rows.append(("cycle breakdown", latency_words(outcome.latency_parts)))
     if outcome.problem.recomputation is not None:
         rows.append(("run again", _runs_again(figures, objective)))
-    rows.append(("non-compulsory traffic", _bytes(figures.non_compulsory)))
-    rows.append(("compulsory traffic", _bytes(figures.compulsory)))
+    if objective is not Objective.TRAFFIC or figures.moved or beyond_traffic(figures):
+        rows.append(("non-compulsory traffic", exact_bytes(figures.non_compulsory)))
+    rows.append(("compulsory traffic", exact_bytes(figures.compulsory)))
     if figures.moved:
-        rows.append(("between scratchpads", _bytes(figures.moved)))
+        rows.append(("between scratchpads", exact_bytes(figures.moved)))
     return [*rows, *_states(outcome.problem.graph, figures)]
-
-
-def _value_beyond_traffic(outcome: Outcome) -> list[tuple[str, str]]:
-    figures, objective = outcome.figures, outcome.problem.objective
-    if figures is None or not beyond_traffic(figures) or not objective.counts_transfers:
-        return []
-    value = amount(figures.objective_value(objective), objective.unit)
-    return [("objective value", f"{value}, with {beyond_traffic(figures)}")]
 
 
 def _runs_again(figures: Figures, objective: Objective) -> str:
@@ -566,7 +590,7 @@ def _states(graph: Graph, figures: Figures) -> list[tuple[str, str]]:
     rows = []
     for what, names in (("on chip throughout", figures.states_on_chip), ("loaded and written", figures.states_loaded)):
         if names:
-            size = _bytes(sum(graph.tensor[name].size_bytes for name in names))
+            size = exact_bytes(sum(graph.tensor[name].size_bytes for name in names))
             rows.append((f"state {what}", f"{counted(len(names), 'tensor')}, {size}"))
     return rows
 
@@ -576,21 +600,18 @@ def _places_for_life(outcome: Outcome) -> list[tuple[str, str]]:
     if history is None or outcome.problem.placement is Placement.DYNAMIC:
         return []
     tensors = history.with_place_for_life
-    size = _bytes(sum(tensor.size_bytes for tensor in tensors))
+    size = exact_bytes(sum(tensor.size_bytes for tensor in tensors))
     return [("static placement", f"{counted(len(tensors), 'tensor')} ({size}) have a static offset")]
 
 
-def _status(outcome: Outcome) -> str:
-    result = outcome.result
-    why = "" if result.stopped_by is Stop.COMPLETED else f" ({result.stopped_by})"
-    if result.status is not Status.INFEASIBLE:
-        return f"{result.status}{why}"
+def _infeasible_rows(outcome: Outcome) -> Rows:
+    """Return the operator that does not fit, and the remedy."""
     infeasible = infeasible_operator(outcome.problem)
+    rows = [("infeasible", infeasible_words(outcome, infeasible))]
     if infeasible is None:
-        return f"INFEASIBLE {infeasible_words(outcome, infeasible)}"
+        return rows
     expected = expected_instead(infeasible)
-    advice = f"{TILES} cuts operators into tiles" if expected == TILES else f"expected {expected}"
-    return f"INFEASIBLE: {infeasible_words(outcome, infeasible)}; {advice}"
+    return [*rows, ("remedy", f"{TILES} cuts operators into tiles" if expected == TILES else expected)]
 
 
 def check_report(check: Check) -> tuple[RenderableType, ...]:
@@ -624,7 +645,7 @@ def _figures_table(check: Check) -> Table:
         ("arena", figures.arena_bytes),
         *([(f"arena of {name}", size) for name, size in figures.arenas] if len(figures.arenas) > 1 else []),
     ):
-        table.add_row(name, _bytes(value), "-")
+        table.add_row(name, exact_bytes(value), "-")
     if check.problem.recomputation is not None:
         table.add_row("run again", _runs_again(figures, check.problem.objective), "-")
     for name, words in _states(check.problem.graph, figures):
@@ -641,17 +662,17 @@ def description_report(description: Description) -> tuple[RenderableType, ...]:
     for role in Role:
         tensors = graph.with_role(role)
         size_bytes = sum(tensor.size_bytes for tensor in tensors)
-        rows.append((f"{role} tensors", f"{len(tensors):,}, {_bytes(size_bytes)}"))
+        rows.append((f"{role} tensors", f"{len(tensors):,}, {exact_bytes(size_bytes)}"))
     rows += [
         ("M_R", least_need_words(required, printable(required.operator.name))),
         ("M_P", _min_peak(description)),
         *_rows_in_tiles(description.in_tiles),
-        ("compulsory traffic", _bytes(description.compulsory_bytes)),
+        ("compulsory traffic", exact_bytes(description.compulsory_bytes)),
     ]
     if graph.states:
         size_bytes = sum(graph.tensor[state.old].size_bytes for state in graph.states)
-        rows.append(("state", f"{counted(len(graph.states), 'tensor')}, {_bytes(size_bytes)}"))
-    rows += [(f"--share {one.share}", _shared(one)) for one in description.needs if one.share is not Share.NONE]
+        rows.append(("state", f"{counted(len(graph.states), 'tensor')}, {exact_bytes(size_bytes)}"))
+    rows += [(f"`share='{one.share}'`", _shared(one)) for one in description.needs if one.share is not Share.NONE]
     table = Table("largest tensors", "role", "shape", box=SIMPLE)
     table.add_column("bytes", justify="right")
     for tensor in largest_tensors(description):
@@ -664,32 +685,85 @@ def _rows_in_tiles(need: NeedInTiles | None) -> Iterator[tuple[str, str]]:
     """Yield the rows of M_R and M_P in tiles."""
     if need is None:
         return
-    peak = _bytes(need.min_peak_bytes)
+    peak = exact_bytes(need.min_peak_bytes)
     if need.lower_bound_bytes < need.min_peak_bytes:
-        peak = f"at least {_bytes(need.lower_bound_bytes)} and at most {peak}"
-    yield "M_R in tiles", f"{_bytes(need.required_bytes)}, set by {printable(need.required_by)}"
+        peak = f"at least {exact_bytes(need.lower_bound_bytes)} and at most {peak}"
+    yield "M_R in tiles", f"{exact_bytes(need.required_bytes)}, set by {printable(need.required_by)}"
     yield "M_P in tiles", f"{peak}, 0 MACs recomputed"
 
 
 def _shared(need: SharedNeed) -> str:
-    peak = "not proven" if need.min_peak_bytes is None else _bytes(need.min_peak_bytes)
-    return f"M_R {_bytes(need.required_bytes)}, M_P {peak}"
+    peak = "not proven" if need.min_peak_bytes is None else exact_bytes(need.min_peak_bytes)
+    return f"M_R {exact_bytes(need.required_bytes)}, M_P {peak}"
 
 
 def _min_peak(description: Description) -> str:
     peak = description.least_peak
     if description.min_peak_bytes is not None:
-        return _bytes(description.min_peak_bytes)
-    most = "" if peak.objective_value is None else f" and at most {_bytes(peak.objective_value)}"
-    return f"at least {_bytes(peak.lower_bound)}{most} ({peak.stopped_by})"
+        return exact_bytes(description.min_peak_bytes)
+    most = "" if peak.objective_value is None else f" and at most {exact_bytes(peak.objective_value)}"
+    return f"at least {exact_bytes(peak.lower_bound)}{most} ({peak.stopped_by})"
 
 
 def accelerators_table(accelerators: Iterable[Accelerator]) -> Table:
-    """List accelerators and their scratchpads."""
-    table = Table("accelerator", "scratchpads", box=SIMPLE)
-    for accelerator in accelerators:
-        table.add_row(Text(accelerator.name), Text(", ".join(map(_memory, accelerator.scratchpads))))
+    """Return a row for each accelerator: array, memories, energies and working verbs."""
+    table = Table("accelerator", "array", "memories", "energies", "works with", box=SIMPLE)
+    for one in accelerators:
+        others = len(_memories_of(one)) - len(one.scratchpads)
+        sizes = ", ".join(f"{memory.name} {short_bytes(memory.capacity_bytes)}" for memory in one.scratchpads)
+        memories = f"{sizes} + {counted(others, 'level')}" if others else sizes
+        energies = "unstated" if unstated_energies(one) else "stated"
+        verbs = ", ".join(working_verbs(one))
+        table.add_row(Text(one.name, overflow="fold"), _array_words(one), Text(memories), energies, verbs)
     return table
+
+
+def accelerator_tables(accelerator: Accelerator) -> Iterator[RenderableType]:
+    """Yield the facts of an accelerator, and a row for each memory from the MACs outwards."""
+    array = accelerator.array
+    mac_energy = None if array is None else array.mac_energy_pj
+    clock = () if accelerator.clock_mhz is None else (("clock", f"{accelerator.clock_mhz:g} MHz"),)
+    yield facts(
+        [
+            ("accelerator", accelerator.name),
+            ("array", _array_words(accelerator)),
+            ("energy of a MAC", "unstated" if mac_energy is None else f"{mac_energy:.3g} pJ"),
+            *clock,
+            ("works with", ", ".join(working_verbs(accelerator))),
+        ]
+    )
+    columns = ("capacity", "read", "write")
+    table = columns_table([("memory", "", False), *((name, "", True) for name in columns), ("holds", "", False)])
+    levels = {level.memory.name: level.access for level in accelerator.levels}
+    for memory in _memories_of(accelerator):
+        energies = _access_words(levels.get(memory.name))
+        table.add_row(memory.name, short_bytes(memory.capacity_bytes), *energies, operand_words(memory))
+    if accelerator.dram is not None:
+        table.add_row("dram", "", *_access_words(accelerator.dram.access), "")
+    yield table
+    yield from (Text(printable(note)) for note in accelerator.notes)
+
+
+def _memories_of(accelerator: Accelerator) -> tuple[Memory, ...]:
+    """Return the memories from the MACs outwards; the scratchpads if no levels are stated."""
+    return tuple(level.memory for level in accelerator.levels) or accelerator.scratchpads
+
+
+def _array_words(accelerator: Accelerator) -> str:
+    array = accelerator.array
+    if array is None:
+        return "none"
+    dimensions = " x ".join(f"{name} {size}" for name, size in array.dimensions.items())
+    return dimensions or counted(array.macs, "MAC unit")
+
+
+def _access_words(access: Access | None) -> tuple[str, str]:
+    """Return the energies of a read and of a write of a bit."""
+    if access is None:
+        return "unstated", "unstated"
+    energies = access.read_energy_pj, access.write_energy_pj
+    read, write = (f"{energy / access.access_bits:.3g} pJ/bit" for energy in energies)
+    return read, write
 
 
 def columns_table(columns: Iterable[tuple[str, str, bool]], *, show_footer: bool = False) -> Table:
@@ -711,14 +785,4 @@ def facts(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def _memory(memory: Memory) -> str:
-    return memory_words(memory, _bytes(memory.capacity_bytes))
-
-
-def _bytes(size_bytes: int) -> str:
-    return f"{size_bytes:,} bytes"
-
-
-def _gap(gap: float | None) -> str:
-    if gap is None:
-        return ""
-    return " (gap below 0.1 %)" if 0 < gap < 0.001 else f" (gap {gap:.1%})"
+    return memory_words(memory, exact_bytes(memory.capacity_bytes))

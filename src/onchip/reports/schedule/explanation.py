@@ -276,7 +276,7 @@ class ScheduleExplanation:
             if tensor not in bands and tensor not in bands.values():
                 some = ", ".join(list(dict.fromkeys(bands.values()))[:5])
                 raise UsageError(
-                    f"{tensor!r} is no tensor of it", place="--tensor", expected=f"a tensor, for example {some}"
+                    f"{tensor!r} is no tensor of it", place="tensor", expected=f"a tensor, for example {some}"
                 )
             tensor = bands.get(tensor, tensor)
         history = ScheduleHistory(document.answer, tiles, outcome.accelerator, outcome.compute_costs)

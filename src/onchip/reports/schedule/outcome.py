@@ -13,20 +13,21 @@ from rich.table import Table
 from rich.text import Text
 
 from onchip.answer.document import Claim, ScheduleDocument
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import Result, Stop
 from onchip.answer.schedule import Schedule, ScheduledStack
-from onchip.answer.words import amount, counted, percent, picked, printable, short_amount, short_bytes
+from onchip.answer.words import amount, counted, percent, picked, printable, short_amount, short_bytes, short_energy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import unknown_energy
 from onchip.bounds.network.relaxation import Relaxation
 from onchip.ir.graph import Graph
-from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, ComputeCost
+from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.program.figures import ScheduleFigures, TrafficParts
 from onchip.model.timeline.mac_count import UncostedOperator, uncosted_operators
-from onchip.reports.program.outcome import columns_table, violation_object
+from onchip.reports.program.outcome import columns_table, facts, violation_object
 from onchip.reports.shared.coverage import CoveredShare, kinds_counted, shares, warning_of_macs
 from onchip.reports.shared.figures import Json, ticks, trace
 from onchip.reports.shared.page import Card, Page
+from onchip.reports.shared.proof import Proof, Rows, breakdown, element_words, picked_seconds, seconds_words
 from onchip.reports.shared.words import latency_words
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.verify.schedule.machine import ScheduleVerdict, VerifiedFigures
@@ -209,29 +210,47 @@ def _verified_table(figures: VerifiedFigures, claim: Claim | None) -> Table:
 
 
 def schedule_tables(outcome: ScheduleOutcome) -> Iterator[RenderableType]:
-    """Yield the figures, the memories and the proven space, or the reason for a missing schedule."""
-    result, figures = outcome.result, outcome.figures
+    """Yield the facts of a schedule and of its proof, or the reason for a missing schedule."""
+    figures, network = outcome.figures, outcome.network
     if figures is None:
         yield Text(f"search ended without a schedule: {outcome.why_not or 'the time was over'}")
-    else:
-        yield _figures_table(outcome, figures)
-        if figures.stated_energy_fj is None:
-            yield Text(unknown_energy(outcome.accelerator))
-        yield _memories_table(outcome, figures)
+    rows = [
+        ("network", f"{printable(network.name)}, {counted(len(network.operators), 'operator')}"),
+        ("accelerator", outcome.accelerator.name),
+    ]
+    if outcome.document is not None and outcome.document.reading.bits is None:
+        rows += element_words(tensor.bits for tensor in network.tensors)
+    proof = schedule_proof(outcome)
+    rows += proof.rows
+    if figures is not None:
+        rows += _figure_rows(outcome, figures)
+    yield facts([*rows, proof.time])
+    if figures is not None and figures.stated_energy_fj is None:
+        yield Text(unknown_energy(outcome.accelerator))
+    if figures is not None:
         yield from map(Text, uncosted_lines(outcome))
-    gap = "" if result.gap is None else f", gap {percent(result.gap)}"
-    restricted = {what: how for what, how in outcome.proven_space.items() if how != "any"}
-    covered = " for the schedules named below" if restricted and result.status is Status.OPTIMAL else ""
-    yield Text(f"{result.status}{covered}: lower bound {amount(result.lower_bound, outcome.unit)}{gap}")
-    if restricted:
-        yield Text("among " + "; ".join(f"{what}: {how}" for what, how in restricted.items()))
     yield from (Text(printable(note)) for note in outcome.accelerator.notes)
     if outcome.remark is not None:
         yield Text(outcome.remark)
-    for what in outcome.not_checked:
-        yield Text(f"not checked: {what}")
-    seconds = outcome.seconds
-    yield Text(f"{seconds.read:.3f} seconds reading, {seconds.solve:.3f} solving, {seconds.verify:.3f} verifying")
+
+
+def schedule_proof(outcome: ScheduleOutcome) -> Proof:
+    """Return the claim of a schedule; the bound covers every schedule but for the restrictions of its space."""
+    result, seconds = outcome.result, outcome.seconds
+    restricted = [f"{what}: {how}" for what, how in outcome.proven_space.items() if how != "any"]
+    free = [what for what, how in outcome.proven_space.items() if how == "any"]
+    return Proof(
+        result.status,
+        outcome.objective,
+        outcome.unit,
+        result.objective_value,
+        result.lower_bound,
+        result.gap,
+        "; ".join(restricted) or "every schedule",
+        (f"any {', '.join(free)}", *(f"not verified: {what}" for what in outcome.not_checked)),
+        Stop.COMPLETED if outcome.is_from_file else result.stopped_by,
+        picked_seconds(seconds.read, seconds.solve, seconds.verify),
+    )
 
 
 def uncosted_lines(outcome: ScheduleOutcome) -> Iterator[str]:
@@ -293,40 +312,35 @@ def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
     }
 
 
-def _figures_table(outcome: ScheduleOutcome, figures: ScheduleFigures) -> RenderableType:
-    table = Table(box=SIMPLE, show_header=False, collapse_padding=True, pad_edge=False)
-    table.add_column()
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column()
+def _figure_rows(outcome: ScheduleOutcome, figures: ScheduleFigures) -> Rows:
+    """Return the figures of a schedule with their parts, without those that are zero."""
     energy, traffic, latency = figures.energy, figures.traffic, figures.latency
-    memories = energy.by_memory_pj
-    parts = [("MACs", energy.mac_pj), *sorted(memories.items(), key=lambda one: -one[1])]
-    words = ", ".join(f"{printable(name)} {_short_energy(part)}" for name, part in parts)
-    table.add_row("energy", _short_energy(figures.energy_pj), words)
-    table.add_row("latency", f"{figures.latency_cycles:,} cycles", latency_words(latency))
-    table.add_row(
-        "traffic",
-        short_bytes(figures.traffic_bytes),
-        f"loads {short_bytes(traffic.loads)}, write-backs {short_bytes(traffic.write_backs)}, streamed "
-        f"{short_bytes(traffic.streamed_reads)} in and {short_bytes(traffic.streamed_writes)} out",
-    )
+    memories = sorted(energy.by_memory_pj.items(), key=lambda one: -one[1])
+    energies = [("MACs", energy.mac_pj), *memories]
+    bytes_by_mover = [
+        ("loads", traffic.loads),
+        ("write-backs", traffic.write_backs),
+        ("streamed in", traffic.streamed_reads),
+        ("streamed out", traffic.streamed_writes),
+    ]
+    stacks = () if outcome.document is None else outcome.document.answer.stacks
     tiles = 0 if outcome.tiles is None else len(outcome.tiles.operators)
-    stacks = 0 if outcome.document is None else len(outcome.document.answer.stacks)
-    without = outcome.operators_without_nest
-    table.add_row(
-        "runs",
-        counted(tiles, "operator"),
-        f"in {counted(stacks, 'stack')}, {counted(outcome.macs, 'MAC')}, {without:,} without a loop nest",
-    )
-    return table
-
-
-def _memories_table(outcome: ScheduleOutcome, figures: ScheduleFigures) -> RenderableType:
-    table = columns_table([("memory", "", False), ("capacity", "", True), ("peak", "", True)])
+    without, macs = outcome.operators_without_nest, counted(outcome.macs, "MAC")
+    moved = f", {counted(without, 'tile operator')} without a loop nest" if without else ""
     capacities = {level.memory.name: level.memory.capacity_bytes for level in outcome.accelerator.levels}
-    for name, one in figures.memories.items():
-        table.add_row(printable(name), short_bytes(capacities[name]), short_bytes(one.peak_bytes))
-    return table
+    parts = breakdown((printable(name), pj, short_energy(pj)) for name, pj in energies if pj)
+    cycles = f"{figures.latency_cycles:,} cycles: {latency_words(latency)}"
+    moves = breakdown((name, size, short_bytes(size)) for name, size in bytes_by_mover)
+    return [
+        ("energy", f"{short_energy(figures.energy_pj)}: {parts}"),
+        ("latency", cycles),
+        ("traffic", f"{short_bytes(figures.traffic_bytes)}" + (f": {moves}" if moves else "")),
+        *(
+            (f"peak of {printable(name)}", f"{short_bytes(one.peak_bytes)} of {short_bytes(capacities[name])}")
+            for name, one in figures.memories.items()
+        ),
+        ("program", f"{counted(len(stacks), 'fused group')}, {counted(tiles, 'tile operator')}, {macs}{moved}"),
+    ]
 
 
 def energies_object(figures: ScheduleFigures) -> Mapping[str, object]:
@@ -347,10 +361,6 @@ def _stack_object(stack: ScheduledStack) -> Mapping[str, object]:
     tiling = stack.tiling
     tile = None if tiling is None else {"columns": tiling.columns, "rows": tiling.rows}
     return {"operators": list(stack.operators), "tile": tile, "mode": None if tiling is None else tiling.mode}
-
-
-def _short_energy(energy_pj: float | None) -> str:
-    return "-" if energy_pj is None else short_amount(round(energy_pj * FEMTOJOULES_PER_PICOJOULE), "fJ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +403,7 @@ def front_tables(front: FrontOutcome) -> Iterator[RenderableType]:
     """Yield a line for each point, and the lower bounds."""
     if not front.points:
         yield Text("search ended without a schedule")
-    headings = ("point", *(f"{axis}, {axis.unit}" for axis in front.axes), "stacks", "gap")
+    headings = ("point", *(f"{axis}, {axis.unit}" for axis in front.axes), "groups", "gap")
     table = columns_table((heading, "", True) for heading in headings)
     for number, point in enumerate(front.points, 1):
         stacks = point.outcome.document.answer.stacks if point.outcome.document else ()
@@ -404,8 +414,8 @@ def front_tables(front: FrontOutcome) -> Iterator[RenderableType]:
     yield Text(f"lower bounds: {', '.join(bounds)}; the gap of a point bounds the improvement along all axes at once")
     hidden = front.found - len(front.points)
     if hidden:
-        yield Text(f"{counted(hidden, 'schedule')} between these are left out")
-    yield Text(f"{front.seconds:.3f} seconds")
+        yield Text(f"{counted(hidden, 'further Pareto point')} omitted (`points`)")
+    yield Text(f"time {seconds_words({'solve': front.seconds})}")
 
 
 def front_object(front: FrontOutcome) -> dict[str, object]:

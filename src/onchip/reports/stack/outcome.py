@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
@@ -12,7 +13,7 @@ from onchip.answer.document import StrategyDocument
 from onchip.answer.result import Result, Stop
 from onchip.answer.stacks import StackStrategy, Tiling
 from onchip.answer.strategy import EnergyCause, FusionStrategy, StrategyFigures
-from onchip.answer.words import counted, percent, picked, printable, short_amount, short_energy
+from onchip.answer.words import counted, percent, picked, printable, short_amount, short_bytes, short_energy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import unknown_energy
 from onchip.arch.memory import DRAM
@@ -20,9 +21,10 @@ from onchip.model.group.cost import StackCost, TileTypeCost
 from onchip.model.group.sums import FusedSums, total
 from onchip.ops.fusable import FusableNetwork, Stack
 from onchip.ops.layers_of import LeftOut
-from onchip.reports.mapping.outcome import objective_words
-from onchip.reports.program.outcome import columns_table
+from onchip.reports.mapping.outcome import element_bits, objective_words
+from onchip.reports.program.outcome import columns_table, facts
 from onchip.reports.shared.coverage import CoveredShare, kinds_counted
+from onchip.reports.shared.proof import Proof, breakdown, element_words, figures_by_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,28 @@ LATENCY_PARTS = ("ideal", "unused", "stall", "drain", "preload_and_offload", "co
 
 
 def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
-    """Yield a row for each stack, the totals and the proof, or the reason for a missing strategy."""
-    result = outcome.result
+    """Yield the facts and the proof, and a row for each fused group, or the reason for a missing strategy."""
+    result, figures = outcome.result, outcome.figures
+    proof = fusion_proof(outcome)
+    rows = [
+        ("network", f"{printable(outcome.network.name)}, {counted(outcome.operators, 'operator')}"),
+        ("accelerator", outcome.accelerator.name),
+    ]
+    if outcome.document is not None and outcome.document.reading.bits is None:
+        rows += element_words(bits for layer in outcome.network.layers for bits in element_bits(layer.layer))
+    rows += proof.rows
+    if among := proof_words(outcome, "that were searched"):
+        rows.append(("searched", among))
+    if figures is not None:
+        energies = figures_by_size(_energies_by_memory(outcome.sums))
+        parts = breakdown((name, pj, short_energy(pj)) for name, pj in energies)
+        rows += [
+            ("energy", f"{short_energy(outcome.sums.stated_energy_pj)}: {parts}"),
+            ("latency", f"{round(outcome.sums.cycles):,} cycles"),
+            ("traffic", short_bytes(figures.dram_bits // 8)),
+            ("coverage", coverage_words(outcome)),
+        ]
+    yield facts([*rows, proof.time])
     if outcome.answer is not None:
         table = columns_table(_columns(outcome), show_footer=len(outcome.bars) > 1)
         for one in outcome.stacks:
@@ -150,26 +172,44 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
             else "time ended without a strategy"
         )
         yield Text(f"{what}{reason}")
-    gap = "" if result.gap is None else f", gap {percent(result.gap)}"
-    bound = value_words(result.lower_bound, outcome.unit)
-    yield Text(f"{result.status}: lower bound {bound}{gap}; {counted(outcome.costed, 'stack')} costed")
-    if among := proof_words(outcome):
-        yield Text(among)
-    yield Text(f"among {outcome.space}")
     yield from (Text(printable(note)) for note in outcome.accelerator.notes)
-    yield Text("the bound excludes other tiles, placements and mappings; `schedule` also searches these")
-    if outcome.answer is not None:
-        yield Text(coverage_words(outcome))
     if outcome.outside:
         kinds = kinds_counted(one.left_out.kind for one in outcome.outside)
         moved = short_amount(sum(one.sums.moved_bits[DRAM] for one in outcome.outside) // 8, "bytes")
-        yield Text(f"outside of all stacks, {moved} moved from and to DRAM: {kinds}")
+        yield Text(f"unfused data-movement operators, {moved} from and to DRAM: {kinds}")
     if several := [one.left_out.kind for one in outcome.outside if one.macs_not_costed]:
         macs = sum(one.macs_not_costed for one in outcome.outside)
         yield Text(
             f"warning: {macs:,} multiply-accumulates outside of all groups have no cost: {kinds_counted(several)}"
         )
-    yield Text(f"{result.seconds:.3f} seconds")
+
+
+def _energies_by_memory(sums: FusedSums) -> dict[str, float]:
+    """Return the energy of the MACs and of each memory, in pJ."""
+    energies: dict[str, float] = defaultdict(float)
+    for (memory, _cause), energy_pj in sums.energies_pj.items():
+        energies[memory] += energy_pj
+    return energies
+
+
+def fusion_proof(outcome: FusionOutcome) -> Proof:
+    """Return the claim of a strategy: the bound covers all strategies and schedules."""
+    result = outcome.result
+    restriction = outcome.accelerator.restriction
+    searched = f"{counted(outcome.costed, 'fused group')} costed, among {outcome.space}"
+    return Proof(
+        result.status,
+        outcome.objective,
+        outcome.unit,
+        result.objective_value,
+        result.lower_bound,
+        result.gap,
+        "any fused groups, tiles and placements, mappings without memory bypass"
+        + (f"; accelerator: {restriction}" if restriction else ""),
+        (searched, "`schedule` may find cheaper tiles, placements and mappings"),
+        result.stopped_by,
+        {"solve": result.seconds},
+    )
 
 
 def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
@@ -208,7 +248,7 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
 
 def proof_words(outcome: FusionOutcome, where: str = "named below") -> str | None:
     """Return the proof over the searched stacks and tiles, or None."""
-    result, these = outcome.result, f"for the stacks and tiles {where}"
+    result, these = outcome.result, f"for the groups and tiles {where}"
     if result.optimal_among is not None:
         return f"optimal {these}"
     if result.bound_among is None:
@@ -279,15 +319,15 @@ def _columns(outcome: FusionOutcome) -> list[tuple[str, str, bool]]:
     dram = short_amount(figures.dram_bits // 8, "bytes") if figures else ""
     layers = sum(len(one.strategy.layers) for one in outcome.stacks)
     return [
-        ("stack", f"{counted(layers, 'layer')} in all", False),
+        ("group", f"{counted(layers, 'layer')} in all", False),
         ("tile", "", True),
         ("mode", "", False),
         ("tiles", f"{outcome.tiles:,}", True),
-        ("types", f"{outcome.tile_types:,}", True),
+        ("tile shapes", f"{outcome.tile_types:,}", True),
         ("MACs", f"{sums.macs:,}", True),
         ("energy", short_energy(sums.stated_energy_pj), True),
         ("cycles", f"{round(sums.cycles):,}", True),
-        ("copies", short_energy(sums.energy_of(EnergyCause.COPY)), True),
+        ("copy energy", short_energy(sums.energy_of(EnergyCause.COPY)), True),
         ("output", f"DRAM {dram}", False),
     ]
 
@@ -316,7 +356,7 @@ def _outside_cells(outcome: FusionOutcome) -> list[str]:
         f"{round(sums.cycles):,}",
         short_energy(sums.energy_of(EnergyCause.COPY)),
     )
-    return [f"outside: {counted(len(outcome.outside), 'operator')}", "", "", "", "", "0", *cost, DRAM]
+    return [f"unfused: {counted(len(outcome.outside), 'operator')}", "", "", "", "", "0", *cost, DRAM]
 
 
 def coverage(outcome: FusionOutcome) -> tuple[CoveredShare, ...]:

@@ -231,8 +231,8 @@ def _before_cutting(options: FusionOptions, outputs: Sequence[FeatureMap]) -> It
     if options.tile is not None:
         yield from (Tiling(*options.tile, mode) for mode in options.modes)
         return
-    columns = sorted({size for one in outputs for size in options.sizes.along_columns(one.columns)})
-    rows = sorted({size for one in outputs for size in options.sizes.along_rows(one.rows)})
+    columns = sorted({size for one in outputs for size in options.tile_sizes.along_columns(one.columns)})
+    rows = sorted({size for one in outputs for size in options.tile_sizes.along_rows(one.rows)})
     yield from (Tiling(*size, mode) for mode in options.modes for size in product(columns, rows))
 
 
@@ -262,7 +262,7 @@ class _Tilings:
             given = [Tiling(*options.tile, mode).within(output.columns, output.rows) for mode in options.modes]
             alone = [whole(output)] if span.length == 1 else []
             return tuple(dict.fromkeys([*alone, *given]))
-        return (whole(output),) if span.length == 1 else boxes_of(output, options.sizes, options.modes)
+        return (whole(output),) if span.length == 1 else boxes_of(output, options.tile_sizes, options.modes)
 
 
 def few_stacks(space: StackSpace) -> StackSpace:
@@ -312,7 +312,7 @@ def ensure_a_tile_fits(network: FusableNetwork, spans: Sequence[LayerSpan], opti
     raise UsageError(
         f"a tile of {columns} x {rows} is larger than every stack's last feature map",
         file=network.name,
-        place="--tile",
+        place="tile",
         expected=f"at most {largest.columns}x{largest.rows}, the size of {largest.name!r}",
     )
 
@@ -323,14 +323,14 @@ def space_described(space: StackSpace, options: FusionOptions, count: int | None
     if not spans:
         return "the one strategy without stacks: every operator runs outside of them"
     stacks = f"{count or len(spans)} stack{'' if (count or len(spans)) == 1 else 's'}"
-    cuts = f"{stacks} that no branch leaves, cut anywhere" if options.stacks == OPTIMAL else f"{stacks} as given"
+    cuts = f"{stacks} that no branch leaves, cut anywhere" if options.groups == OPTIMAL else f"{stacks} as given"
     if options.tile is not None:
         tiles = f"tiles of {options.tile[0]} x {options.tile[1]}"
     else:
         largest = max((network.layers[span.stop - 1].output for span in spans), key=lambda one: one.columns * one.rows)
-        columns = _listed(options.sizes.along_columns(largest.columns))
-        rows = _listed(options.sizes.along_rows(largest.rows))
-        tiles = f"tiles of the list {options.sizes} (of the largest map: columns {columns}; rows {rows})"
+        columns = _listed(options.tile_sizes.along_columns(largest.columns))
+        rows = _listed(options.tile_sizes.along_rows(largest.rows))
+        tiles = f"tiles of the list {options.tile_sizes} (of the largest map: columns {columns}; rows {rows})"
     shared = "" if options.combination is Combination.BEST else ", the same in all stacks, cut to each one's map"
     homes = "on the chip or in DRAM" if options.maps_stay else "in DRAM"
     waiting = f", {len(space.in_dram)} that wait longest in DRAM" if space.in_dram else ""
@@ -377,15 +377,15 @@ def given_of(network: Graph, precision: Precision, options: FusionOptions) -> Gi
 
     Raises UsageError for layers or groups that the network lacks, and for a tile that is larger than every map.
     """
-    if options.stacks in SEARCHED and options.tile is None:
+    if options.groups in SEARCHED and options.tile is None:
         return None
     whole = partly_fusable_of(network, precision).network
-    if options.stacks in SEARCHED:
+    if options.groups in SEARCHED:
         ensure_a_tile_fits(whole, single_layers(whole), options)
         return None
     if not whole.layers:
-        raise UsageError(f"{options.stacks!r} are no stacks: no operator is a layer", file=network.name, place=PLACE)
-    spans = given_stacks(whole, options.stacks)
+        raise UsageError(f"{options.groups!r} are no stacks: no operator is a layer", file=network.name, place=PLACE)
+    spans = given_stacks(whole, options.groups)
     ensure_a_tile_fits(whole, spans, options)
     stacks = [[layer.name for layer in whole.layers[span.start : span.stop]] for span in spans]
     return GivenStacks(network.name, stacks)

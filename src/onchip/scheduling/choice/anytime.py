@@ -70,7 +70,7 @@ def _quick_start(costing: Costing, options: FusionOptions, run: Run) -> tuple[Qu
     costs.floor()
     ledger, watch = Ledger[StackChoice](costs), Stopwatch()
     try:
-        way = _alone(ledger, costs) if options.stacks in (OPTIMAL, LAYERS) else None
+        way = _alone(ledger, costs) if options.groups in (OPTIMAL, LAYERS) else None
     except UnmappableError:
         return None, 0.0
     seconds = watch.seconds

@@ -96,9 +96,9 @@ def solve_fusion(
     If the run stops early, the bound is at least the lower bound over all layers, and the strategy may be a quick one.
     """
     start = None if quick is None else quick.way
-    count = stack_count(network) if start is not None and options.stacks == OPTIMAL else 0
+    count = stack_count(network) if start is not None and options.groups == OPTIMAL else 0
     is_listed = count * SECONDS_OF_A_STACK <= run.seconds_left
-    spans = spans_of_option(network, accelerator, options.stacks) if is_listed else single_layers(network)
+    spans = spans_of_option(network, accelerator, options.groups) if is_listed else single_layers(network)
     ensure_a_tile_fits(network, spans, options)
     begun = cost_of_moved(network, accelerator, costs.objective)
     least = least_value(costs)

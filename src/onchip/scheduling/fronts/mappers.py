@@ -47,7 +47,7 @@ def mapper_named(name: str | None, accounting: AccountingName, objective: Mappin
     """Return the method, by default the accounting's first; raises UsageError for an incompatible combination."""
     if accounting not in MAPPERS:
         what = f"bounds of stacks are not proven for {accounting}"
-        raise UsageError(what, place="--accounting", expected=" or ".join(MAPPERS))
+        raise UsageError(what, place="accounting", expected=" or ".join(MAPPERS))
     own = MAPPERS[accounting]
     if name is None:
         name = own[0]
@@ -55,10 +55,10 @@ def mapper_named(name: str | None, accounting: AccountingName, objective: Mappin
         others = [other for other, methods in MAPPERS.items() if name in methods]
         what = f"{name!r} counts as {others[0]} alone" if others else f"there is no mapper {name!r} for tiles"
         expected = f"one of {', '.join(own)} with accounting {accounting}"
-        raise UsageError(what, place="--method", expected=expected)
+        raise UsageError(what, place="mapper", expected=expected)
     if name == UNEVEN and objective is not MappingObjective.ENERGY:
         what = f"{UNEVEN!r} does not map for least {objective}"
-        raise UsageError(what, place="--method", expected=f"{LOMA}, or objective energy or dram")
+        raise UsageError(what, place="mapper", expected=f"{LOMA}, or objective energy or dram")
     return name
 
 
@@ -131,7 +131,7 @@ class RuleMapper:
         """Raise InternalError for an illegal mapping; capacity is excluded: whole units need more than fractions."""
         for violation in verify_mapping(problem, mapping, may_pad=True):
             if violation.rule is not Rule.CAPACITY_EXCEEDED:
-                raise InternalError(f"its mapping is not legal: {violation}", place=f"--method {self.method}")
+                raise InternalError(f"its mapping is not legal: {violation}", place=f"method {self.method}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _makeshift(problem: LayerProblem) -> LayerMapping | None:
 
 
 def _unmappable(error: InputError, method: str) -> UnmappableError:
-    return UnmappableError(error.what, place=f"--method {method}", expected=error.expected)
+    return UnmappableError(error.what, place=f"method {method}", expected=error.expected)
 
 
 def _completed(result: Result[LayerMapping], run: Run) -> LayerMapping | None:

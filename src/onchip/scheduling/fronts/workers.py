@@ -10,7 +10,7 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.fusion_objective import Criteria, FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.fusion_options import FusionOptions, Placements
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.bounds.group.bounds import StackBounds
@@ -74,7 +74,7 @@ class Costing:
     def within(self, options: FusionOptions) -> FusionOptions:
         """Return the options that the conventions allow: DeFiNES keeps maps between groups in DRAM."""
         always_dram = conventions_of(self.accounting).maps_between_stacks_are_in_dram
-        return replace(options, maps_stay=options.maps_stay and not always_dram)
+        return replace(options, placements=Placements.DRAM) if always_dram else options
 
     @property
     def quick(self) -> Costing:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from math import dist, log
 from typing import Final, TypeAlias
 
+from onchip.answer.options.fusion_options import Placements
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.result import Stop
@@ -159,7 +160,7 @@ def _searches(
     """
     wanted = [axis.objective for axis in axes if axis.objective is not None]
     if FrontAxis.PEAK in axes:
-        yield wanted[0], replace(options, maps_stay=False)
+        yield wanted[0], replace(options, placements=Placements.DRAM)
     for objective in wanted:
         yield objective, options
     if {ScheduleObjective.ENERGY, ScheduleObjective.LATENCY} <= set(wanted):

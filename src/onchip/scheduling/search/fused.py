@@ -109,9 +109,9 @@ class FusionSearch:
 
     def _strategy(self, network: FusableNetwork, run: Run) -> _Strategy:
         costing = Costing(network, self.accelerator, FUSION_OBJECTIVES[self.objective], EXACT, self.uses_cache)
-        stacks = self.options.stacks if self.given is None else self.given.of_run(network)
+        stacks = self.options.groups if self.given is None else self.given.of_run(network)
         try:
-            return solve_in_time(costing, replace(self.options, stacks=stacks), run, self.pool).found.stacks
+            return solve_in_time(costing, replace(self.options, groups=stacks), run, self.pool).found.stacks
         except (InputError, UnmappableError):
             return ()
 

@@ -105,7 +105,7 @@ class _PendingTask(Generic[AnswerT]):
         Raises NoAnswerError if the scheduler has ended and does not come back.
         """
         if self.client.status in GONE:
-            raise NoAnswerError("the scheduler of Dask is gone", place="--dask", expected="one that stays")
+            raise NoAnswerError("the scheduler of Dask is gone", place="`dask`", expected="one that stays")
         if self.future.status in LOST:
             self.future = self.ask()
         return bool(self.future.done())
@@ -167,7 +167,7 @@ def connected(address: str) -> Client:
         from distributed.comm.addressing import get_address_host_port
     except ImportError:
         expected = "the extra `dask`: pip install 'onchip[dask]'"
-        raise UsageError("dask.distributed is not installed", place="--dask", expected=expected) from None
+        raise UsageError("dask.distributed is not installed", place="`dask`", expected=expected) from None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # lost connections are reported in our own messages
     try:
         if not address.startswith(WITHIN_A_PROCESS):
@@ -176,4 +176,4 @@ def connected(address: str) -> Client:
     except (OSError, ValueError, ImportError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         what = f"no scheduler of Dask answers at {address!r} ({reason})"
-        raise InputError(what, place="--dask", expected="an address such as tcp://10.0.0.1:8786") from None
+        raise InputError(what, place="`dask`", expected="an address such as tcp://10.0.0.1:8786") from None

@@ -17,7 +17,7 @@ from onchip.arch.memory import DRAM, Operand
 from onchip.errors import UsageError
 from onchip.ops.fusable import FeatureMap, FusableNetwork, Stack
 
-PLACE = "--stacks"
+PLACE = "groups"
 
 
 @dataclass(frozen=True, slots=True, order=True)

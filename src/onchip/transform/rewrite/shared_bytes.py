@@ -175,7 +175,7 @@ def with_states(graph: Graph, declared: Mapping[str, str], listed: Container[str
         new = shown.get(said, said)
         if new not in graph.producer:
             what = f"no operator writes {said!r}, its next value"
-            raise GraphError(what, place=f"state {old!r}", expected="a network output, as --state INPUT=OUTPUT")
+            raise GraphError(what, place=f"state {old!r}", expected="a network output, as in `states`")
         state = state_written_by(graph.producer[new], old, new)
         states.append(state if new == said or listed is None or new in listed else replace(state, alias=said))
     known = {(state.old, state.new) for state in graph.states}
