@@ -23,7 +23,7 @@ UNSANITIZED_TESTS := time_limit or runs_in_bands or the_first_floor or byte_for_
 .PHONY: demo test test-long test-quarter test-minimum check develop wheel sdist sanitize adversary planted mutate extras micro opencl format bench bench-all frozen corpus figures docs docs-tools release clean
 
 demo: $(VENV)/.installed
-	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
+	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --bits 8 --accelerator simba \
 		--time-limit 10 -o squeezenet.schedule.json.gz --report squeezenet.html
 	@echo "the page is squeezenet.html, the schedule squeezenet.schedule.json.gz"
 

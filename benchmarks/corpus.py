@@ -118,9 +118,9 @@ def _plan(row: CorpusRow, network: Sequence[str], seconds: float, folder: Path) 
 
 LEVELS: Final[Mapping[str, tuple[str, ...]]] = {
     "split": ("plan", "--sram", SPLIT_AT, "--tiles", "auto"),
-    "map": ("map", "--accelerator", SCHEDULED_ON[0]),
-    "fuse": ("fuse", "--accelerator", FUSED_ON),
-    **{f"schedule {each}": ("schedule", "--accelerator", each) for each in SCHEDULED_ON},
+    "map": ("map", "--bits", "8", "--accelerator", SCHEDULED_ON[0]),
+    "fuse": ("fuse", "--bits", "8", "--accelerator", FUSED_ON),
+    **{f"schedule {each}": ("schedule", "--bits", "8", "--accelerator", each) for each in SCHEDULED_ON},
 }
 
 

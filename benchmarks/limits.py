@@ -61,7 +61,7 @@ def commands(folder: Path) -> dict[str, tuple[str, ...]]:
         write_graph(graph, folder / f"{name}.json")
     _write_buffers(folder / "many.csv")
     small = ("--sram", "400")
-    fused = ("--accelerator", "meta-prototype-df")
+    fused = ("--bits", "8", "--accelerator", "meta-prototype-df")
     return {
         "plan u-net-1950": ("plan", str(folder / "u-net-1950.json"), "--sram", "m_r"),
         "plan random-1000": ("plan", str(folder / "random-1000.json"), *small),
@@ -80,7 +80,7 @@ def commands(folder: Path) -> dict[str, tuple[str, ...]]:
         ),
         "fuse mobilenetv1": ("fuse", "mobilenetv1", *fused),
         "fuse resnet18": ("fuse", "resnet18", *fused),
-        "schedule densenet121": ("schedule", "densenet121", "--accelerator", "simba"),
+        "schedule densenet121": ("schedule", "densenet121", "--bits", "8", "--accelerator", "simba"),
     }
 
 

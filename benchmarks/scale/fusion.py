@@ -56,7 +56,7 @@ def _row(machine: str, network: str, source: str, seconds: int, of_processor: bo
     limit = ["--time-limit", str(seconds), "--workers", "1" if of_processor else "2", "--no-cache", "--json"]
     began, used = time.perf_counter(), os.times()
     program = ["-c", OF_PROCESSOR] if of_processor else ["-m", "onchip"]
-    command = [sys.executable, *program, "fuse", source, "--accelerator", machine, *limit]
+    command = [sys.executable, *program, "fuse", source, "--bits", "8", "--accelerator", machine, *limit]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     took, now = time.perf_counter() - began, os.times()
     cpu = now.children_user + now.children_system - used.children_user - used.children_system

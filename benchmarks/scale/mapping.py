@@ -85,7 +85,7 @@ def rows(machines: list[str], networks: list[str], seconds: int) -> Iterator[Map
 
 
 def _row(graph: Graph, path: Path, machine: str, objective: str, method: str, seconds: int) -> MappingRow:
-    asked = ["--accelerator", machine, "--objective", objective, "--method", method]
+    asked = ["--bits", "8", "--accelerator", machine, "--objective", objective, "--method", method]
     limits = ["--time-limit", str(seconds), "--workers", "2", "--no-cache", "--json"]
     began, used = time.perf_counter(), os.times()
     done = subprocess.run([sys.executable, "-m", "onchip", "map", str(path), *asked, *limits], stdout=subprocess.PIPE)

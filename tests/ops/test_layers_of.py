@@ -296,6 +296,13 @@ def test_a_layer_of_a_network() -> None:
     assert named == "_outputs_input.2"
 
 
+def test_elements_of_a_network_have_its_widths_without_a_number_of_bits() -> None:
+    (layer,) = layers_named("resnet50:layer1.0.conv2", Reading(), Precision(None))[0].layers.values()
+    assert (layer.input_bits, layer.weight_bits, layer.output_bits, layer.partial_bits) == (32, 32, 32, 32)
+    (step, *_) = layers_named("lstm", Reading(), Precision(None))[0].layers.values()
+    assert (step.input_bits, step.weight_bits, step.output_bits) == (16, 16, 16)
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [

@@ -41,7 +41,7 @@ def layers_named(source: Network | Layer, reading: Reading, precision: Precision
 
 
 def _layers_of(network: Network, reading: Reading, precision: Precision) -> NetworkLayers:
-    return _precise(layers_of(with_elements_of(read_network(network, reading), precision.bits)), precision)
+    return layers_of(with_elements_of(read_network(network, reading), precision.bits), precision)
 
 
 def _precise(found: NetworkLayers, precision: Precision) -> NetworkLayers:

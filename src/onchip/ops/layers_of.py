@@ -17,7 +17,7 @@ from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.tensor import Tensor, size_in_bytes
 from onchip.ir.tile import whole_region
 from onchip.ir.window import Shape, shapes_as_read, shapes_computed, stated_factors
-from onchip.ops.contractions import ATTENTION, MATRIX_KINDS, attention, nests_of, present_keys
+from onchip.ops.contractions import ATTENTION, MATRIX_KINDS, PACKED_PRODUCT, attention, nests_of, present_keys
 from onchip.ops.entries import ENTRIES
 from onchip.ops.fusable import OF_ROWS
 from onchip.ops.sequences import RECURRENT, recurrence
@@ -178,13 +178,13 @@ class Precision:
         return _WIDEST_SUM if self.bits is None else max(self.bits, min(self.bits + 16, _WIDEST_SUM))
 
 
-def layers_of(graph: Graph) -> NetworkLayers:
-    """Return the layers of every operator that is a loop nest, at 8 bits per element.
+def layers_of(graph: Graph, precision: Precision | None = None) -> NetworkLayers:
+    """Return the layers of every operator that is a loop nest, at 8 bits per element without a precision.
 
     An operator of several layers gives each a name, like `up (0, 1)`. Operators that no loop nest describes exactly are
     left out. Fused activations cost nothing.
     """
-    layers, left_out = layers_and_left_out(graph)
+    layers, left_out = layers_and_left_out(graph, precision)
     without = {one.operator for one in left_out}
     recurrent = [one for one in graph.operators if one.kind in RECURRENT and one.name not in without]
     times = {
@@ -195,13 +195,17 @@ def layers_of(graph: Graph) -> NetworkLayers:
     return NetworkLayers(graph.name, layers, left_out, times, graph)
 
 
-def layers_and_left_out(graph: Graph) -> tuple[Mapping[str, Layer], tuple[LeftOut, ...]]:
+def layers_and_left_out(
+    graph: Graph, precision: Precision | None = None
+) -> tuple[Mapping[str, Layer], tuple[LeftOut, ...]]:
     """Return the layers by name, and the operators that are not layers."""
     layers: dict[str, Layer] = {}
     left_out: list[LeftOut] = []
     for operator in graph.operators:
         try:
             parts = layers_of_operator(graph, operator)
+            if precision is not None:
+                parts = {part: precise_nest(graph, operator, one, precision) for part, one in parts.items()}
         except (NoLayerError, InputError) as error:
             left_out.append(LeftOut(operator.name, operator.kind, str(error)))
         else:
@@ -280,6 +284,18 @@ def precise(graph: Graph, operator: Operator, layer: Layer, precision: Precision
     tensor, operands = graph.tensor, nest_operands(graph, operator)
     weight = None if operands.weight is None else tensor[operands.weight]
     return precision.of_tensors(layer, tensor[operands.input], weight, tensor[operator.outputs[0]])
+
+
+_OF_OTHER_TENSORS: Final = RECURRENT | ATTENTION | {PACKED_PRODUCT}
+"""Kinds whose nests read more than the network's tensors: elements are as wide as those of the first tensor read."""
+
+
+def precise_nest(graph: Graph, operator: Operator, layer: Layer, precision: Precision) -> Layer:
+    """Return one of all nests of the operator, as `precise` does."""
+    if operator.kind not in _OF_OTHER_TENSORS:
+        return precise(graph, operator, layer, precision)
+    source = graph.tensor[operator.reads[0]]
+    return precision.of_tensors(layer, source, None, graph.tensor[operator.outputs[0]])
 
 
 def largest_first(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:

@@ -217,27 +217,15 @@ def _whole(number: Fraction) -> int:
     return int(number)
 
 
-_OF_OTHER_TENSORS: Final = RECURRENT | ATTENTION | {PACKED_PRODUCT}
-"""Kinds whose nests read more than the network's tensors: elements are as wide as those of the first tensor read."""
-
-
 def nests_of_operator(graph: Graph, operator: Operator, precision: Precision) -> Iterator[tuple[Layer, int]]:
     """Yield the loop nests of an operator, of a tile those of the whole operator, with their number of executions.
 
     Yields nothing if no loop nest describes the operator.
     """
     alone = whole_operator(graph, operator)
-    (whole,) = alone.operators
-    found = layers_of(alone)
-    if not found.layers:
-        return
+    found = layers_of(alone, precision)
     for name, layer in found.layers.items():
-        if whole.kind in _OF_OTHER_TENSORS:
-            source = alone.tensor[whole.reads[0]]
-            own = precision.of_tensors(layer, source, None, alone.tensor[whole.outputs[0]])
-        else:
-            own = precise(alone, whole, layer, precision)
-        yield own, found.times.get(name, 1)
+        yield layer, found.times.get(name, 1)
 
 
 def whole_operator(graph: Graph, operator: Operator) -> Graph:
