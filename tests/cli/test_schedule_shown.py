@@ -79,7 +79,7 @@ def test_a_schedule_is_compared_with_no_baselines(onchip: Program, tmp_path: Pat
     ended = onchip("report", schedule, three(), "-o", tmp_path / "page.html", "--compare")
 
     assert ended.code == 2
-    assert "--compare: a schedule is compared with no baselines; expected a plan" in ended.err
+    assert "--compare: " in ended.err
 
 
 def test_a_schedule_is_for_the_accelerator_that_it_holds(onchip: Program, tmp_path: Path) -> None:
@@ -97,4 +97,5 @@ def test_schedules_are_not_audited(onchip: Program, tmp_path: Path) -> None:
     ended = onchip("audit", schedule, three())
 
     assert ended.code == 2
-    assert ended.err == f"onchip: {schedule}: schedules are not audited yet; expected a plan, a packing or a mapping\n"
+    assert f"{schedule}: " in ended.err
+    assert "`onchip check`" in ended.err

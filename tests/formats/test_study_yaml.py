@@ -23,7 +23,7 @@ parameters:
   memories.global_buffer.capacity: 64KiB..256KiB
   memories.a.capacity: {range: 1KiB..3KiB, steps: 3}
 objectives: [energy, edp]
-options: {bits: [8, model], time_limit: 10}
+options: {bits: [8, 16], time_limit: 10}
 constraints: ["K * C <= 128", "memories.a.capacity < 3KiB"]
 costs:
   area: 0.5 * K * C
@@ -49,7 +49,7 @@ def test_a_study_says_what_its_file_says(tmp_path: Path) -> None:
     assert len(combinations) == 2 * 2 * 2 * 20 * 2 * 6
     arrays = {(one.parameters["K"], one.parameters["C"]) for one in combinations}
     assert arrays == {(8, 4), (8, 8), (8, 16), (16, 4), (16, 8), (32, 4)}
-    assert {one.options["bits"] for one in combinations} == {8, "model"}
+    assert {one.options["bits"] for one in combinations} == {8, 16}
     costs: dict[str, Number] = {"area": 16.0, "price": 3.5}
     assert combinations[0].costs == costs
 
@@ -71,7 +71,7 @@ def test_a_study_says_what_its_file_says(tmp_path: Path) -> None:
         ("  K: {path: array.dimensions.K,", "  K: {", "line 8: parameters.K"),
         ("steps: 3", "steps: three", "line 11: parameters.memories.a.capacity.steps"),
         ("objectives: [energy, edp]", "objectives: [energy, beauty]", "line 12: objectives[1]"),
-        ("bits: [8, model]", "bits: [8, 99]", "line 13: options"),
+        ("bits: [8, 16]", "bits: [8, 99]", "line 13: options"),
         ("time_limit: 10", "time: 10", "line 13: options"),
         ("K * C <= 128", "K * L <= 128", "line 14: constraints[0]"),
         ("K * C <= 128", "K * C <=", "line 14: constraints[0]"),

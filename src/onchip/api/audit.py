@@ -268,7 +268,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
         layers, _ = layers_asked_for(MappingRequest(request.network, request.accelerator), accelerator)
         if layers.name != mapped:
             asked_for = layers.name or "a layer"
-            raise UsageError(f"NETWORK is {asked_for!r}", place="NETWORK", expected=f"{mapped!r}, which was mapped")
+            raise UsageError(f"the network is {asked_for!r}", place="NETWORK", expected=f"{mapped!r}, which was mapped")
     claimed = [(one, one.claim) for one in document.answer if one.claim is not None]
     if not claimed:
         raise InputError("the answer claims no bound", file=str(request.answer), expected="mappings with `result`")

@@ -432,7 +432,7 @@ def fuse(
     Examples
     --------
     >>> import onchip as oc
-    >>> groups = oc.fuse("lenet5", "simba", options=oc.FusionOptions(stacks="layers"), time_limit=2)
+    >>> groups = oc.fuse("lenet5", "simba", options=oc.FusionOptions(groups="layers"), time_limit=2)
     >>> groups.objective >= groups.lower_bound
     True
 
@@ -509,7 +509,7 @@ def schedule(
     --------
     >>> import onchip as oc
     >>> net = oc.load_network("lenet5", bits=8)
-    >>> schedule = oc.schedule(net, "simba", options=oc.ScheduleOptions(stacks="layers"), time_limit=2)
+    >>> schedule = oc.schedule(net, "simba", options=oc.ScheduleOptions(groups="layers"), time_limit=2)
     >>> oc.check(schedule).is_legal
     True
 
