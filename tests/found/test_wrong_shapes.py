@@ -33,7 +33,7 @@ def test_plan_and_schedule_have_the_size_that_the_runtime_writes(
     assert program.ask("check", plan, network).code == 0
     assert program.ask("run", plan, network).code == 0
 
-    asked = ("--accelerator", "ascend-like", "--bits", "model", "--time-limit", 5)
+    asked = ("--accelerator", "ascend-like", "--time-limit", 5)
     assert program.ask("schedule", network, *asked, "-o", schedule).code == 0
     assert program.ask("check", schedule, network).code == 0
     assert program.ask("run", schedule, network).code == 0
@@ -83,16 +83,16 @@ def test_run_refuses_a_tensor_that_is_not_as_declared(tmp_path: Path, written: l
     assert f"tensor 'y': onnxruntime writes the shape {written}; expected [4, 3], as planned" in ended.err
 
 
-@pytest.mark.parametrize("bits", ["model", "8"])
+@pytest.mark.parametrize("bits", [(), ("--bits", "8")])
 def test_run_refuses_what_was_read_with_a_wrong_shape(
-    bits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bits: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A schedule at other bits than the model's, with made-up values, is refused too."""
     monkeypatch.setattr("onchip.formats.onnx.shapes.specified_types", lambda *_: {})
     network, plan, schedule = FILES / "pool-ceil-pad.onnx", tmp_path / "plan.json", tmp_path / "schedule.json"
     program = Program(tmp_path)
     assert program.ask("plan", network, "--sram", "1MiB", "-o", plan).code == 0
-    asked = ("--accelerator", "ascend-like", "--bits", bits, "--time-limit", 5)
+    asked = ("--accelerator", "ascend-like", *bits, "--time-limit", 5)
     assert program.ask("schedule", network, *asked, "-o", schedule).code == 0
     for answer in (plan, schedule):
         ended = program.ask("run", answer, network)

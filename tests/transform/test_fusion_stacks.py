@@ -164,7 +164,7 @@ def test_names_may_have_dashes() -> None:
     ("text", "message"),
     [
         ("0-1,2-4", "is over a branch: 'a'"),
-        ("0", "net: --groups: its last layer is 0; expected 4"),
+        ("0", "its last layer is 0; expected 4"),
         ("1-4", "'1-4' begins with layer 1; expected layer 0"),
         ("0,0-4", "'0-4' begins with layer 0; expected layer 1"),
         ("0-9", "'0-9' is no stack; expected one, greedy, optimal, or stacks like 0-3,4-4 of layers 0 to 4"),
