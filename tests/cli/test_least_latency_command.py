@@ -252,15 +252,15 @@ def test_tiles_of_what_does_not_fit_are_timed_run_and_explained_as_the_plan_says
 ) -> None:
     """Only mappings give the time of a tile on an array whose dimensions are no loops of a layer."""
     plan = tmp_path / "plan.json"
-    asked = ("--accelerator", "simba@4KiB", "--count", "activations", "--bits", 8, "--tiles", "auto", "-o", plan)
+    asked = ("--accelerator", "simba@4640", "--count", "activations", "--bits", 8, "--tiles", "auto", "-o", plan)
     found = onchip("plan", "lenet5", *asked, "--objective", "latency", "--time-limit", 20, "--json")
     assert found.code == 0, found.err
     assert any("#" in name for name in json.loads(plan.read_text())["durations"]["cycles"])
     assert onchip("check", plan, "lenet5").code == 0
     assert onchip("run", plan, "lenet5").code == 0
-    timed = onchip("time", plan, "lenet5", "--accelerator", "simba@4KiB", "--json")
+    timed = onchip("time", plan, "lenet5", "--accelerator", "simba@4640", "--json")
     assert timed.json["total_cycles"] == found.json["objective_value"]
-    assert onchip("explain", plan, "lenet5", "--accelerator", "simba@4KiB").code == 0
+    assert onchip("explain", plan, "lenet5", "--accelerator", "simba@4640").code == 0
 
 
 def test_an_array_whose_dimensions_are_named_for_no_loop_is_timed_too(

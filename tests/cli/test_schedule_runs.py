@@ -64,7 +64,7 @@ def test_an_fsrcnn_cut_small_runs_fused_and_tiled(onchip: Program, machine: Path
     small: Graph = replace(whole, tensors=tuple(map(cut_small, whole.tensors)))
     path = tmp_path / "small.json"
     path.write_text(graph_to_json(small))
-    given = ("--groups", "one", "--tile", "16x9", "--mode", mode)
+    given = ("--bits", 8, "--groups", "one", "--tile", "16x9", "--mode", mode)
     kernels, compared = schedule_and_run(onchip, path, machine, *given)
     assert kernels == "integer arithmetic"
     assert compared > len(small.tensors)

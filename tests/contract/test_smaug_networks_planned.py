@@ -64,7 +64,7 @@ def test_the_least_of_resnet_is_what_the_thesis_s_own_model_finds() -> None:
     assert plan_problem(problem, "pinning").objective_value == RESNET_AT_32_KIB
 
 
-@pytest.mark.parametrize("network", with_slow([*SMALL, "vgg_cifar"], {"smaug_cnn", "vgg_cifar"}.__contains__))
+@pytest.mark.parametrize("network", with_slow(SMALL, {"smaug_cnn"}.__contains__))
 def test_tiles_at_32_kib_give_the_right_values(network: str) -> None:
     problem = problem_of(network, TILED, 32)
     whole = read_network(network, TILED)
