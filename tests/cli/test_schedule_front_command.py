@@ -32,7 +32,8 @@ def test_each_point_of_a_front_is_a_schedule_that_check_believes(
         bounds = front["lower_bounds"]
         least = min(1 - bounds[axis] / point[axis] for axis in ("energy", "latency"))
         assert point["gap"] == pytest.approx(least)
-    assert facts_of(page.read_text())["points"] == [[one["energy"], one["latency"]] for one in front["points"]]
+    (shown, *_) = facts_of(page.read_text())["figures"]["front-0"]["traces"]
+    assert [*zip(shown["x"], shown["y"], strict=True)] == [(one["energy"], one["latency"]) for one in front["points"]]
 
 
 @pytest.mark.slow
