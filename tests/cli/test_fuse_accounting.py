@@ -84,7 +84,7 @@ def test_json_and_tables_say_who_maps_and_how_that_is_counted(fuse: Program) -> 
     assert answer["objective_value"] == answer["bound_among"] > answer["lower_bound"] > 0
     assert answer["optimal_among"] == answer["space"]
     assert answer["space"].endswith(RULE)
-    assert RULE in " ".join(fuse(*BY_DEFINES, "--method", "loma").out.split())
+    assert RULE in " ".join(fuse(*BY_DEFINES, "--method", "loma", "--explain-bound").out.split())
     plain = fuse("--json", "--method", "loma").json
     assert (plain["accounting"], plain["method"]) == ("interpreter", "loma")
     assert "DeFiNES" not in plain["space"]
