@@ -54,6 +54,7 @@ NetworkTaskKind = _core.NetworkTaskKind
 OrderBeam = _core.OrderBeam
 PackingBuffer = _core.PackingBuffer
 PackingOutcome = _core.PackingOutcome
+PackingRequest = _core.PackingRequest
 PackingSearch = _core.PackingSearch
 PeakOperator = _core.PeakOperator
 PeakOutcome = _core.PeakOutcome
@@ -71,6 +72,8 @@ fill_within = _core.fill_within
 highest_mean = _core.highest_mean
 least_chain = _core.least_chain
 least_chain_below = _core.least_chain_below
+pack_buffers = _core.pack_buffers
+packing_conflict = _core.packing_conflict
 peak_needs = _core.peak_needs
 sweep_within = _core.sweep_within
 
@@ -123,6 +126,7 @@ __all__ = [
     "OrderBeam",
     "PackingBuffer",
     "PackingOutcome",
+    "PackingRequest",
     "PackingSearch",
     "PeakOperator",
     "PeakOutcome",
@@ -140,6 +144,8 @@ __all__ = [
     "highest_mean",
     "least_chain",
     "least_chain_below",
+    "pack_buffers",
+    "packing_conflict",
     "peak_needs",
     "sweep_within",
 ]

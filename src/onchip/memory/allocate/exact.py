@@ -58,7 +58,7 @@ class Knowledge(Enum):
 
 
 class BranchingSearch:
-    """One packing problem with at least one buffer; goes on where it stopped, for ever more nodes at a time.
+    """Branch and bound for a packing problem with at least one buffer; each call continues with more nodes.
 
     Each worker of the run searches for itself, with other restarts: the first to know ends the others.
     """
@@ -292,7 +292,7 @@ def _buffers_do_not_overlap(
 
 
 class Attempt:
-    """One problem, tried harder and harder.
+    """Attempt at one packing problem, with growing effort at each call.
 
     `offsets_bytes` once it packs; `stretch` once a stretch of steps is proven not to.
     """

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.memory.allocate.sections import NOT_FIXED
 from onchip.memory.effort import STEP
-from onchip.native import StopToken, _core
+from onchip.native import PackingRequest, StopToken, pack_buffers, packing_conflict
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched
 
 METHOD: Final = "native packing"
 NO_NODE_LIMIT: Final = 1 << 62
 NO_ARENA: Final = -1
-
-_NATIVE: Any = _core
-"""Its functions are looked up when they are called: a module built earlier lacks them, and plans do not need them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ def solve_general(
     requests = _requests(problem, problem.buffers)
 
     def work() -> Result[Packing]:
-        found = _NATIVE.pack_buffers(
+        found = pack_buffers(
             requests,
             problem.capacity_bytes,
             minimize=minimize,
@@ -71,7 +68,7 @@ def conflict_of(problem: PackingProblem, run: Run, most_nodes: int = STEP.plan_n
     """Shrink the buffers of a problem that is proven infeasible; each test takes at most `most_nodes`."""
     token, requests = StopToken(), _requests(problem, problem.buffers)
     buffers, is_irreducible = run_watched(
-        lambda: _NATIVE.packing_conflict(
+        lambda: packing_conflict(
             requests, problem.capacity_bytes, most_nodes=most_nodes, seed=run.limits.seed, stop=token
         ),
         token.ask,
@@ -80,9 +77,9 @@ def conflict_of(problem: PackingProblem, run: Run, most_nodes: int = STEP.plan_n
     return PackingConflict(tuple(buffers), is_irreducible)
 
 
-def _requests(problem: PackingProblem, buffers: Sequence[Buffer]) -> list[object]:
+def _requests(problem: PackingProblem, buffers: Sequence[Buffer]) -> list[PackingRequest]:
     return [
-        _NATIVE.PackingRequest(
+        PackingRequest(
             start=one.start,
             stop=one.stop,
             size=one.size_bytes,
