@@ -15,7 +15,7 @@ from typing import NamedTuple
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import layer_table
@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
     name: str
     layer: Layer
-    result: Result[LayerMapping]
+    result: SearchResult[LayerMapping]
 
 
 def proven_layers(table: str, accelerator: Accelerator, objective: MappingObjective, seconds: float) -> Iterator[Row]:

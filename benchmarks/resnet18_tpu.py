@@ -20,7 +20,7 @@ from zigzag_peer import Peer, peer_inputs
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import FEMTO_PER_PICO, MappingObjective
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.formats.zigzag import ZigzagHardware, read_zigzag_hardware
 from onchip.ir.layer import Layer
 from onchip.mapping.baselines.loma import solve_as_loma
@@ -71,8 +71,8 @@ class Found:
 
     row: Row
     layer: Layer
-    loma: Result[LayerMapping]
-    proven: Result[LayerMapping]
+    loma: SearchResult[LayerMapping]
+    proven: SearchResult[LayerMapping]
     cycles: float
 
     @property
@@ -96,7 +96,7 @@ def found(row: Row, hardware: ZigzagHardware, limit: int) -> Found:
     return Found(row, layer, loma, proven, cycles)
 
 
-def _pj(result: Result[LayerMapping]) -> float:
+def _pj(result: SearchResult[LayerMapping]) -> float:
     return float("inf") if result.objective_value is None else result.objective_value / FEMTO_PER_PICO
 
 

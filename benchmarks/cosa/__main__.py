@@ -35,7 +35,7 @@ from shared.results import write_results
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -166,7 +166,7 @@ def ties() -> None:
     print(f"both at objective {as_found.objective_value} / {VALUE_PER_BIT}; {perf_counter() - start:.1f} s")
 
 
-def answer(result: Result[LayerMapping]) -> LayerMapping | None:
+def answer(result: SearchResult[LayerMapping]) -> LayerMapping | None:
     """Return the mapping."""
     return result.answer
 

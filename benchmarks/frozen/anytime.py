@@ -38,7 +38,7 @@ from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.problem import Count, Objective, Order
-from onchip.answer.result import Result
+from onchip.answer.result import SearchResult
 from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.api.map import MappingRequest, map_layers
 from onchip.api.plan import Request, plan_network
@@ -175,7 +175,7 @@ def _leave_cp_sat_to_its_watcher() -> None:
     CpSolver.solve = unlimited  # type: ignore[assignment, method-assign]
 
 
-def _plan(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> Result[object]:
+def _plan(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> SearchResult[object]:
     """A size is that of one scratchpad; `-given` after the objective asks for the network's own order."""
     order = Order.GIVEN if objective.endswith("-given") else None
     wanted = Objective(objective.removesuffix("-given"))
@@ -186,18 +186,18 @@ def _plan(source: str, machine: str, objective: str, limits: Limits, recorder: R
     return plan_network(request, recorder.start).result
 
 
-def _map(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> Result[object]:
+def _map(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> SearchResult[object]:
     request = MappingRequest(source, machine, MappingObjective(objective), limits=limits, use_cache=False)
     (layer,) = map_layers(request, recorder.start).mapped
     return layer.result
 
 
-def _fuse(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> Result[object]:
+def _fuse(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> SearchResult[object]:
     request = FusionRequest(source, machine, FusionObjective(objective), limits=limits, use_cache=False)
     return fuse_network(request, recorder.start).result
 
 
-def _schedule(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> Result[object]:
+def _schedule(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> SearchResult[object]:
     request = ScheduleRequest(source, machine, ScheduleObjective(objective), limits=limits, uses_cache=False)
     return schedule_network(request, recorder.start).result
 

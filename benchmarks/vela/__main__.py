@@ -25,7 +25,7 @@ from shared.results import ROOT, write_results
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Objective
 from onchip.answer.program import Plan
-from onchip.answer.result import Result
+from onchip.answer.result import SearchResult
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
 from onchip.errors import UntiledError
@@ -63,7 +63,7 @@ def vela_bytes(model: Path) -> int | None:
         return int(float(row["sram_memory_used"]) * 1024) or None
 
 
-def planned(model: Path, sram: int | None, objective: Objective, seconds: float) -> Result[Plan]:
+def planned(model: Path, sram: int | None, objective: Objective, seconds: float) -> SearchResult[Plan]:
     """Return the plan in tiles within a time limit."""
     limits = Limits(time_limit_seconds=seconds)
     asked = Request(str(model), target=Target(sram), objective=objective, limits=limits, tiles=TilesOption.AUTO)

@@ -16,7 +16,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.packing import Packing, PackingProblem
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.errors import InternalError
 from onchip.mapping.methods.registry import method_named
 from onchip.memory.allocate.pack import pack
@@ -36,14 +36,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def plant(monkeypatch: pytest.MonkeyPatch, changed: Callable[[Result[Any]], Result[Any]]) -> None:
+def plant(monkeypatch: pytest.MonkeyPatch, changed: Callable[[SearchResult[Any]], SearchResult[Any]]) -> None:
     """Replace the exact method of `plan`."""
     exact = METHODS["exact"]
     planted = replace(exact, solve=lambda problem, run: changed(exact.solve(problem, run)))
     monkeypatch.setitem(cast("dict[str, Method]", METHODS), "exact", planted)
 
 
-def bound_above(result: Result[Any]) -> Result[Any]:
+def bound_above(result: SearchResult[Any]) -> SearchResult[Any]:
     return replace(result, status=Status.FEASIBLE, lower_bound=(result.objective_value or 0) + 1)
 
 
@@ -112,7 +112,7 @@ def test_files_that_are_written_are_not_saved(
 def test_whatever_is_raised_is_a_defect_in_one_line(
     onchip: Program, diamond: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def raising(result: Result[Any]) -> Result[Any]:
+    def raising(result: SearchResult[Any]) -> SearchResult[Any]:
         raise IndexError("list index\nout of range")
 
     plant(monkeypatch, raising)
@@ -162,7 +162,7 @@ def test_a_mapping_that_costs_something_else_is_a_contradiction(
 ) -> None:
     random = method_named("random")
 
-    def dearer(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    def dearer(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
         result = random.solve(problem, objective, run)
         return replace(result, objective_value=(result.objective_value or 0) + 1, status=Status.FEASIBLE)
 
@@ -212,7 +212,7 @@ def test_an_arena_of_another_size_is_a_contradiction(
     buffers = tmp_path / "buffers.csv"
     buffers.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,3\n")
 
-    def larger(problem: PackingProblem, run: Run) -> Result[Packing]:
+    def larger(problem: PackingProblem, run: Run) -> SearchResult[Packing]:
         return replace(pack(problem, run), status=Status.FEASIBLE, objective_value=8)
 
     monkeypatch.setattr("onchip.api.pack.pack", larger)
@@ -253,4 +253,4 @@ def test_a_result_that_contradicts_itself_is_none(
     status: Status, answer: str | None, value: int | None, bound: int
 ) -> None:
     with pytest.raises(InternalError, match="method planted: "):
-        Result(status, answer, value, bound, 0.0, "planted")
+        SearchResult(status, answer, value, bound, 0.0, "planted")

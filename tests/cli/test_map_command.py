@@ -10,7 +10,7 @@ import pytest
 from onchip.answer.document import Document, Reading, Source
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.api.map import MappingRequest, map_layers
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
@@ -126,7 +126,7 @@ def test_the_best_even_mapping_is_shown_as_such() -> None:
     machine = load_accelerator("simba")
     problem = LayerProblem(Layer(k=8), machine)
     mapping = solve_exactly(problem, MappingObjective.ENERGY, Run()).answer
-    result = Result(Status.FEASIBLE, mapping, 10, 5, 0.0, "exact", optimal_among=EVEN_MAPPINGS.name)
+    result = SearchResult(Status.FEASIBLE, mapping, 10, 5, 0.0, "exact", optimal_among=EVEN_MAPPINGS.name)
     one = MappedLayer(("layer",), problem.layer, result, None, mapping, None)
     layers = NetworkLayers(None, {"layer": problem.layer})
     document = Document(Source(""), Source("simba"), Reading(), ())

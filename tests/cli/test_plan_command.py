@@ -13,7 +13,7 @@ import pytest
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.methods import METHODS, Method
 from onchip.search.budget.limits import Run
 from support.diamond import Program
@@ -41,7 +41,7 @@ PROMISED_FIELDS = {
     "seconds",
 }
 
-Solve: TypeAlias = Callable[[Problem, Run], Result[Plan]]
+Solve: TypeAlias = Callable[[Problem, Run], SearchResult[Plan]]
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, change: Callable[[Solve], Solve]) -> None:
@@ -51,7 +51,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, change: Callable[[Solve], Solve]) -
 
 
 def nothing_found(stopped_by: Stop) -> Solve:
-    return lambda problem, run: Result(Status.UNKNOWN, None, None, 7, run.seconds, "exact", stopped_by)
+    return lambda problem, run: SearchResult(Status.UNKNOWN, None, None, 7, run.seconds, "exact", stopped_by)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_an_illegal_plan_of_our_own_is_never_handed_out(
     onchip: Program, diamond: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def forgetful(exact: Solve) -> Solve:
-        def solve(problem: Problem, run: Run) -> Result[Plan]:
+        def solve(problem: Problem, run: Run) -> SearchResult[Plan]:
             result = exact(problem, run)
             assert result.answer is not None
             return replace(result, answer=replace(result.answer, instructions=result.answer.instructions[1:]))
@@ -199,7 +199,7 @@ def test_a_wrong_claim_of_our_own_is_never_handed_out(
 
 def test_ctrl_c_ends_with_the_best_plan_so_far(onchip: Program, diamond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(exact: Solve) -> Solve:
-        def solve(problem: Problem, run: Run) -> Result[Plan]:
+        def solve(problem: Problem, run: Run) -> SearchResult[Plan]:
             result = exact(problem, Run())
             signal.raise_signal(signal.SIGINT)
             assert run.stop is Stop.INTERRUPTED
@@ -223,7 +223,7 @@ def test_ctrl_c_without_a_plan_has_its_own_exit_code(
 
 
 def test_a_second_ctrl_c_ends_the_program(onchip: Program, diamond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def deaf(problem: Problem, run: Run) -> Result[Plan]:
+    def deaf(problem: Problem, run: Run) -> SearchResult[Plan]:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
         raise AssertionError
@@ -241,7 +241,7 @@ def test_progress_stays_off_a_stream_that_is_no_terminal(
     onchip: Program, diamond: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def chatty(exact: Solve) -> Solve:
-        def solve(problem: Problem, run: Run) -> Result[Plan]:
+        def solve(problem: Problem, run: Run) -> SearchResult[Plan]:
             run.report(None, 0, "search")
             return exact(problem, run)
 

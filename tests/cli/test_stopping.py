@@ -17,7 +17,7 @@ import pytest
 from onchip.__main__ import _as_ctrl_c
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.methods import METHODS, Method
 from onchip.search.budget.limits import Run
 from support.diamond import Program
@@ -33,7 +33,7 @@ def handler() -> Iterator[None]:
 def stopped_while_solving(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     exact = METHODS["exact"]
 
-    def solve(problem: Problem, run: Run) -> Result[Plan]:
+    def solve(problem: Problem, run: Run) -> SearchResult[Plan]:
         result = exact.solve(problem, Run())
         for _ in range(times):
             signal.raise_signal(signal.SIGTERM)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Overflow, PackingProblem
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.formats.minimalloc import read_buffers
 from onchip.memory.allocate import exact, overflow, sections
 from onchip.memory.allocate.construct import Filling
@@ -79,13 +79,13 @@ def oracle_outside_bytes(problem: PackingProblem) -> int:
     )
 
 
-def is_legal(problem: PackingProblem, result: Result[Overflow]) -> bool:
+def is_legal(problem: PackingProblem, result: SearchResult[Overflow]) -> bool:
     if result.answer is None or result.objective_value is None:
         return False
     return verify_overflow(problem, result.answer, result.objective_value) == ()
 
 
-def is_optimal(problem: PackingProblem, result: Result[Overflow]) -> bool:
+def is_optimal(problem: PackingProblem, result: SearchResult[Overflow]) -> bool:
     least = oracle_outside_bytes(problem)
     known = (result.status, result.objective_value, result.lower_bound)
     return is_legal(problem, result) and known == (Status.OPTIMAL, least, least)

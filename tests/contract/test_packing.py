@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.formats.minimalloc import read_buffers
 from onchip.memory.allocate.exact import (
     BranchingSearch,
@@ -222,7 +222,7 @@ def test_nothing_to_pack_is_packed() -> None:
     assert (result.status, result.answer, result.objective_value) == (Status.OPTIMAL, Packing(()), 0)
 
 
-def _without_end() -> Result[Packing]:
+def _without_end() -> SearchResult[Packing]:
     """Return the result after 1.5 s on an instance whose minimum arena stays unproven for long."""
     problem = instance("J")
     return least_capacity(problem, Run(Limits(time_limit_seconds=1.5)))

@@ -9,7 +9,7 @@ import pytest
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count, Objective, Order, Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
@@ -38,7 +38,7 @@ def tight_problem(seed: int, order: Order = Order.FREE, operators: int = 5) -> P
     return replace(roomy, memories=(Memory("sram", capacity, alignment),))
 
 
-def solve(problem: Problem, solver: MipSolver = MipSolver.CP_SAT) -> Result[Plan]:
+def solve(problem: Problem, solver: MipSolver = MipSolver.CP_SAT) -> SearchResult[Plan]:
     result = solve_as_paper(problem, Run(Limits(time_limit_seconds=60, solver=solver)))
     assert result.answer is not None
     assert verify(problem, result.answer).violations == ()

@@ -11,7 +11,7 @@ import pytest
 from onchip.answer.document import Claim
 from onchip.answer.problem import Count, Objective, Order, Problem, Rate, Transfers
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.formats.own.graph_json import load_network
 from onchip.ir.graph import Graph
@@ -105,7 +105,7 @@ def _transition(indexed: IndexedProblem, before: Mapping, after: Mapping) -> int
     )
 
 
-def held_against_the_verifier(problem: Problem, result: Result[Plan]) -> int:
+def held_against_the_verifier(problem: Problem, result: SearchResult[Plan]) -> int:
     assert result.answer is not None
     assert result.objective_value is not None
     claim = Claim("pinning", result.status, problem.objective, result.objective_value, result.lower_bound)

@@ -9,7 +9,7 @@ import pytest
 from onchip.answer.document import Claim
 from onchip.answer.problem import Count, Objective, Order, Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.arch.memory import Memory
 from onchip.memory.spill.exact import solve_exactly
 from onchip.memory.spill.min_peak import min_peak_bytes
@@ -55,7 +55,7 @@ def traffic_problem(seed: int) -> Problem:
     return replace(problem, memories=(replace(problem.memories[0], capacity_bytes=capacity_bytes),))
 
 
-def proven(problem: Problem) -> Result[Plan]:
+def proven(problem: Problem) -> SearchResult[Plan]:
     """Return the result of `exact`, after a check by the verifier."""
     result = solve_exactly(problem, Run())
     assert result.status is Status.OPTIMAL

@@ -12,7 +12,7 @@ import pytest
 from onchip.answer.document import Claim
 from onchip.answer.problem import Count, Objective, Order, Placement, Problem, Rate, Transfers
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.bounds.retention.sure_gaps import pooled
 from onchip.memory.retention.kept_gaps import KeptGaps
@@ -98,7 +98,7 @@ def tiny_problems() -> Iterator[Problem]:
             yield found
 
 
-def verified(problem: Problem) -> Result[Plan]:
+def verified(problem: Problem) -> SearchResult[Plan]:
     """Return the result of `exact`, after a check by the verifier."""
     result = solve_exactly(problem, Run())
     assert result.answer is not None

@@ -15,7 +15,7 @@ from onchip.answer.document import Reading
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import FusionOptions, Placements
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.api.fuse import NONE_OF_THESE, FusionRequest, for_all_strategies, fuse_network
 from onchip.api.networks import read_network
 from onchip.api.schedule import ScheduleRequest, schedule_network
@@ -167,7 +167,7 @@ def test_a_bound_among_strategies_below_the_bound_or_above_the_value_is_found(
 
 
 def test_no_strategy_in_the_space_is_not_infeasible() -> None:
-    result = for_all_strategies(Result(Status.INFEASIBLE, None, None, 0, 0.0, "optimal"), 7, "2 stacks")
+    result = for_all_strategies(SearchResult(Status.INFEASIBLE, None, None, 0, 0.0, "optimal"), 7, "2 stacks")
 
     assert (result.status, result.lower_bound, result.why_not) == (Status.UNKNOWN, 7, NONE_OF_THESE)
     assert (result.optimal_among, result.bound_among) == (None, None)
@@ -176,4 +176,4 @@ def test_no_strategy_in_the_space_is_not_infeasible() -> None:
 @pytest.mark.parametrize("bound_among", [4, 8])
 def test_a_bound_among_some_answers_is_between_the_bound_and_the_value(bound_among: int) -> None:
     with pytest.raises(InternalError, match=f"its bound among some answers, {bound_among}, is not between"):
-        Result(Status.FEASIBLE, "answer", 7, 5, 0.0, "optimal", bound_among=bound_among)
+        SearchResult(Status.FEASIBLE, "answer", 7, 5, 0.0, "optimal", bound_among=bound_among)

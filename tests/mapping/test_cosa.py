@@ -15,7 +15,7 @@ from cosa.reading import cosa_objective
 
 from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError, even
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
@@ -36,7 +36,7 @@ SIMBA = load_accelerator("simba-cosa")
 SMALL = Layer.of_text("conv:n1k64c32p14q14r3s3:stride2")
 
 
-def answer_of(result: Result[LayerMapping]) -> LayerMapping:
+def answer_of(result: SearchResult[LayerMapping]) -> LayerMapping:
     assert result.answer is not None
     return result.answer
 

@@ -11,7 +11,7 @@ import pytest
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
 from onchip.errors import UsageError
@@ -92,7 +92,7 @@ def test_what_is_kept_between_runs_is_kept_by_homes_and_room(tmp_path: Path) -> 
         LayerProblem(layer, machine, room_bytes={"activation_local_buffer": 48}),
     ]
 
-    def found() -> list[Result[object]]:
+    def found() -> list[SearchResult[object]]:
         return [replace(map_layer_at(one, ENERGY, Run(), cache=cache), seconds=0) for one in problems]
 
     first = found()

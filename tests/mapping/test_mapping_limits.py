@@ -17,7 +17,7 @@ import pytest
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.mapping.methods import cache as cache_module
@@ -133,13 +133,13 @@ def test_a_cached_result_is_searched_again_if_there_is_more_time(tmp_path: Path)
     assert best.objective_value is not None
     cut = replace(best, status=Status.FEASIBLE, lower_bound=1, stopped_by=Stop.TIME_LIMIT)
 
-    def noted(_problem: LayerProblem, _objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    def noted(_problem: LayerProblem, _objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
         asked.append(run.limits.time_limit_seconds)
         return cut if run.deadline.is_set else replace(best, status=Status.FEASIBLE, lower_bound=2)
 
     method = replace(EXACT, solve=noted)
 
-    def answers(limits: Sequence[float | None]) -> list[Result[LayerMapping]]:
+    def answers(limits: Sequence[float | None]) -> list[SearchResult[LayerMapping]]:
         return [cache.solve(method, problem, MappingObjective.ENERGY, Run(Limits(one))) for one in limits]
 
     answers([5.0, 2.0, 5.0, 50.0, 20.0])
@@ -178,10 +178,10 @@ def test_a_kept_value_may_differ_from_the_sum_of_its_energies_by_rounding(
 
 def test_two_results_of_a_question_are_combined() -> None:
     mapping = LayerMapping(())
-    even = Result(Status.FEASIBLE, mapping, 10, 5, 0.0, "exact", optimal_among=EVEN_MAPPINGS.name)
+    even = SearchResult(Status.FEASIBLE, mapping, 10, 5, 0.0, "exact", optimal_among=EVEN_MAPPINGS.name)
     worse = replace(even, objective_value=12, lower_bound=7, optimal_among=None)
     better = replace(even, objective_value=9, lower_bound=4, optimal_among=None)
-    nothing: Result[LayerMapping] = Result(Status.UNKNOWN, None, None, 10, 0.0, "exact", Stop.TIME_LIMIT)
+    nothing: SearchResult[LayerMapping] = SearchResult(Status.UNKNOWN, None, None, 10, 0.0, "exact", Stop.TIME_LIMIT)
     for one, other, expected in (
         (even, worse, (Status.FEASIBLE, 10, 7, EVEN_MAPPINGS.name)),
         (worse, even, (Status.FEASIBLE, 10, 7, EVEN_MAPPINGS.name)),

@@ -13,7 +13,7 @@ from memory.test_latency_in_several_scratchpads import odd_problem
 from memory.test_least_latency import PLACED, latency_of_legal_program
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.arch.memory import Memory, Operand
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.errors import UsageError
@@ -45,7 +45,7 @@ def roomy_problem(seed: int, operators: int, order: Order = Order.FREE) -> Probl
     return problem_of_several(graph, capacities, random, order)
 
 
-def answer(problem: Problem, seconds: float | None = None) -> Result[Plan] | None:
+def answer(problem: Problem, seconds: float | None = None) -> SearchResult[Plan] | None:
     """Return the result, or None if bands of an operand would have to lie apart."""
     try:
         return solve_for_latency(problem, Run(Limits(seconds)))
@@ -120,7 +120,7 @@ def test_operators_that_read_nothing_have_a_bound_where_no_scratchpad_holds_inpu
     assert solve_for_latency(problem, Run(Limits(0.1))).status is Status.OPTIMAL
 
 
-def is_right(problem: Problem, result: Result[Plan], most_states: int) -> bool | None:
+def is_right(problem: Problem, result: SearchResult[Plan], most_states: int) -> bool | None:
     """Return True if no program ends sooner (or exists, without a value), or None if the enumeration is too large."""
     cycles = 10**6 if result.objective_value is None else result.objective_value
     try:

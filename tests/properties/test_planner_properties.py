@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import graph_sha256
@@ -42,7 +42,7 @@ def with_capacity(problem: Problem, capacity_bytes: int) -> Problem:
     return replace(problem, memories=(replace(problem.memories[0], capacity_bytes=capacity_bytes),))
 
 
-def document(problem: Problem, result: Result[Plan]) -> PlanDocument:
+def document(problem: Problem, result: SearchResult[Plan]) -> PlanDocument:
     assert result.answer is not None
     assert result.objective_value is not None
     claim = Claim(result.method, result.status, problem.objective, result.objective_value, result.lower_bound)

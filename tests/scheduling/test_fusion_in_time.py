@@ -11,7 +11,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import LAYERS, FusionOptions
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -65,10 +65,10 @@ def exact_that(monkeypatch: pytest.MonkeyPatch, solve: Solve) -> None:
     monkeypatch.setattr("onchip.mapping.methods.registry.EVEN", MappingMethod("exact-even", "", solve))
 
 
-def _interrupted(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _interrupted(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     """Run until Ctrl-C interrupts."""
     run.interrupt.set()
-    return Result(Status.UNKNOWN, None, None, 0, run.seconds, "exact", Stop.INTERRUPTED)
+    return SearchResult(Status.UNKNOWN, None, None, 0, run.seconds, "exact", Stop.INTERRUPTED)
 
 
 def test_where_exact_has_no_mapping_the_strategy_is_that_of_the_quick_mapper(
@@ -148,7 +148,7 @@ def _until(layers: int, solve: Solve) -> Solve:
     """Interrupted with so many layers mapped."""
     mapped = [0]
 
-    def counting(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    def counting(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
         mapped[0] += 1
         result = solve(problem, objective, run)
         if mapped[0] >= layers:
@@ -158,7 +158,7 @@ def _until(layers: int, solve: Solve) -> Solve:
     return counting
 
 
-def _one_element_at_a_time(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _one_element_at_a_time(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     """In every memory, if that fits."""
     layer = problem.layer
     kept = (
@@ -167,8 +167,8 @@ def _one_element_at_a_time(problem: LayerProblem, objective: MappingObjective, r
     )
     mapping = LayerMapping(tuple(Loop(name, size) for name, size in layer.bounds.items() if size > 1), *kept)
     if verify_mapping(problem, mapping):
-        return Result(Status.UNKNOWN, None, None, 0, run.seconds, "exact")
-    return Result(Status.FEASIBLE, mapping, 1, 0, run.seconds, "exact")
+        return SearchResult(Status.UNKNOWN, None, None, 0, run.seconds, "exact")
+    return SearchResult(Status.FEASIBLE, mapping, 1, 0, run.seconds, "exact")
 
 
 def test_where_stacks_cannot_even_be_listed_in_time_every_layer_runs_alone(

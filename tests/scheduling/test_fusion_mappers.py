@@ -10,7 +10,7 @@ import pytest
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
@@ -41,7 +41,7 @@ LAYER = Layer(k=33, c=12, p=9, q=14, r=3, s=3, partial_bits=16)
 ENERGY = MappingObjective.ENERGY
 
 
-def _refuse(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _refuse(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     raise InputError("it is too large", place="layer", expected="a smaller one")
 
 
@@ -94,8 +94,8 @@ def test_room_is_counted_in_parts_as_units_are(method: TemporalMethod) -> None:
 
 
 def test_a_mapping_that_is_not_legal_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(mapper: FixedUnrolling, problem: LayerProblem) -> Result[LayerMapping]:
-        return Result(Status.OPTIMAL, LayerMapping((Loop("K", 64, "OX"),)), 1, 1, 0.0, "wrong")
+    def wrong(mapper: FixedUnrolling, problem: LayerProblem) -> SearchResult[LayerMapping]:
+        return SearchResult(Status.OPTIMAL, LayerMapping((Loop("K", 64, "OX"),)), 1, 1, 0.0, "wrong")
 
     monkeypatch.setattr(FixedUnrolling, "result", wrong)
     with pytest.raises(InternalError, match="its mapping is not legal: too-few-iterations"):
@@ -183,8 +183,8 @@ def test_an_array_with_a_loop_s_name_is_taken_unless_it_unrolls_another() -> Non
 def test_of_which_a_method_finds_none_a_layer_runs_one_product_after_the_other(
     status: Status, *, is_mapped: bool
 ) -> None:
-    def nothing(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
-        return Result(status, None, None, 0, 0.0, "nothing", Stop.COMPLETED)
+    def nothing(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
+        return SearchResult(status, None, None, 0, 0.0, "nothing", Stop.COMPLETED)
 
     found = LayerMapper(MappingMethod("nothing", "", nothing), ENERGY, Run())(LayerProblem(LAYER, MACHINE))
     assert (found is not None) is is_mapped

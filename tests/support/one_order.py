@@ -6,7 +6,7 @@ import random
 
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -20,7 +20,7 @@ def tight(graph: Graph, alignment: int = 1, beyond: int = 0) -> Problem:
     return Problem(graph, (Memory("sram", need + beyond, alignment),), order=Order.GIVEN)
 
 
-def assert_true(problem: Problem, result: Result[Plan], least_bytes: int | None) -> None:
+def assert_true(problem: Problem, result: SearchResult[Plan], least_bytes: int | None) -> None:
     """Assert that a plan is legal and its claim holds; `least_bytes` is the least cost over all choices."""
     assert result.answer is not None
     assert result.objective_value is not None

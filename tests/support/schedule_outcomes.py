@@ -9,7 +9,7 @@ from onchip.answer.document import Claim, Document, Reading, Source
 from onchip.answer.options.fusion_options import Placements
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.schedule import ScheduleRequest, schedule_network
@@ -71,7 +71,7 @@ def long_outcome(folder: Path, count: int) -> ScheduleOutcome:
         accelerator,
         "energy",
         "fJ",
-        Result(Status.FEASIBLE, schedule, figures.energy_fj, 0, 0.0, "by hand"),
+        SearchResult(Status.FEASIBLE, schedule, figures.energy_fj, 0, 0.0, "by hand"),
         _no_relaxation(),
         {},
         ScheduleSeconds(0.0, 0.0, 0.0),

@@ -7,12 +7,12 @@ from random import Random
 from onchip.answer.document import Claim
 from onchip.answer.problem import Objective
 from onchip.answer.program import Plan
-from onchip.answer.result import Result
+from onchip.answer.result import SearchResult
 from onchip.verify.verifier import verify
 from oracles.least_latency_states import TimedStates
 
 
-def assert_ends_as_claimed(result: Result[Plan]) -> None:
+def assert_ends_as_claimed(result: SearchResult[Plan]) -> None:
     """Assert that the plan is legal, and its status, latency and bound right."""
     assert result.answer is not None
     assert result.objective_value is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 from onchip.answer.document import PlanDocument
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
-from onchip.answer.result import Result
+from onchip.answer.result import SearchResult
 from onchip.answer.schedule import Schedule
 from onchip.api.answer_check import AnswerCheck
 from onchip.api.target import Target
@@ -91,7 +91,7 @@ def fails(*given: object) -> object:
     raise ValueError("this never works\nin two lines")
 
 
-def _never(problem: Problem, run: Run) -> Result[Plan]:
+def _never(problem: Problem, run: Run) -> SearchResult[Plan]:
     raise ValueError("never")
 
 

@@ -32,7 +32,7 @@ class Stop(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result(Generic[AnswerT_co]):
+class SearchResult(Generic[AnswerT_co]):
     """The result of a method; `answer` and `objective_value` are None if the status is INFEASIBLE or UNKNOWN.
 
     `space` names the set of answers for which status and bound hold, if that is not the set of all answers.

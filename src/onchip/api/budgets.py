@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from onchip.answer.problem import Count, Problem
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.memory.spill.min_peak import min_peak_bytes
@@ -38,7 +38,7 @@ class Budgets:
     """The capacity budgets of a network: `required` is M_R; `least_peak` is the search result for M_P."""
 
     required: OperatorNeed
-    least_peak: Result[tuple[int, ...]]
+    least_peak: SearchResult[tuple[int, ...]]
 
     @property
     def required_bytes(self) -> int:

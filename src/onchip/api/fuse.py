@@ -11,7 +11,7 @@ from onchip.answer.bindings import Bindings
 from onchip.answer.document import Claim, Granularity, Reading, Source, StrategyDocument
 from onchip.answer.options.fusion_objective import FusionObjective, sum_of, value_of
 from onchip.answer.options.fusion_options import FusionOptions
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.strategy import FusionStrategy, StrategyFigures
 from onchip.api.answer_check import AnswerCheck
@@ -372,7 +372,7 @@ def _bound_of_schedules(
     return bounds.get(objective, least.edp)
 
 
-def for_all_strategies(result: Result[FusionStrategy], bound: int, space: str) -> Result[FusionStrategy]:
+def for_all_strategies(result: SearchResult[FusionStrategy], bound: int, space: str) -> SearchResult[FusionStrategy]:
     """Convert a result for the strategies in `space` to a status and a bound that hold for all strategies.
 
     `optimal_among` and `bound_among` keep the proof for `space`.

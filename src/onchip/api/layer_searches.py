@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.errors import InputError, UsageError
 from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.registry import method_named
@@ -25,8 +25,8 @@ EXACT, EVEN = "exact", "exact-even"
 SECONDS_BETWEEN_LOOKS: Final = 0.05
 SECONDS_ON_THE_WAY: Final = 0.3
 """Part of a time limit reserved for sending tasks to workers and answers back."""
-Solver = Callable[[LayerProblem, MappingObjective, Run], Result[LayerMapping]]
-SearchedLayer: TypeAlias = Result[LayerMapping] | InputError
+Solver = Callable[[LayerProblem, MappingObjective, Run], SearchResult[LayerMapping]]
+SearchedLayer: TypeAlias = SearchResult[LayerMapping] | InputError
 """The result of a search, or the reason why the layer cannot be mapped."""
 
 
@@ -95,14 +95,14 @@ class LayerSearches:
         """Search the layers in order, each with an equal share of the time left."""
         for place, (name, problem) in enumerate(self.problems.items()):
             found = self.searched(problem, self.progress.run_of_next(name))
-            if isinstance(found, Result):
+            if isinstance(found, SearchResult):
                 self.progress.take(place, found)
             yield found
 
     def searched(self, problem: LayerProblem, run: Run) -> SearchedLayer:
         """Search one layer in this process, unless the run was interrupted."""
         if run.interrupt.is_set():
-            return Result(Status.UNKNOWN, None, None, 0, 0.0, self.search.method, Stop.INTERRUPTED)
+            return SearchResult(Status.UNKNOWN, None, None, 0, 0.0, self.search.method, Stop.INTERRUPTED)
         return self.search((problem, run))
 
 
@@ -158,7 +158,7 @@ class _Together:
         """Collect the available answers, waiting a moment for one."""
         for place in [place for place, one in self.pending.items() if one.ready()]:
             answer = self.answers[place] = self.pending.pop(place).get()
-            if isinstance(answer, Result):
+            if isinstance(answer, SearchResult):
                 self.asked.progress.take(place, answer)
         for one in [*self.pending.values()][:1]:
             self._tell(one)
@@ -201,7 +201,7 @@ class LayerProgress:
         phase = f"{self._done} of {len(self.times)} layers, {how}"
         self.run.listener(Progress(self.run.seconds, value, self._lower_bound if self.adds_up else 0, phase))
 
-    def take(self, place: int, result: Result[LayerMapping]) -> None:
+    def take(self, place: int, result: SearchResult[LayerMapping]) -> None:
         """Add the result of the layer at index `place`.
 
         A layer without a mapping leaves the network without an answer.

@@ -10,7 +10,7 @@ from onchip.answer.document import Claim, Document, Granularity, NamedMapping, R
 from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result
+from onchip.answer.result import SearchResult
 from onchip.api.layer_searches import COSA, EVEN, EXACT, LayerProgress, LayerSearch, LayerSearches, SearchedLayer
 from onchip.api.layers import TABLE, TEXTS, layers_named
 from onchip.api.networks import Network, text_of
@@ -195,7 +195,7 @@ def _floor(problem: LayerProblem, request: MappingRequest) -> int | None:
     return floor_with_bypass(problem, request.objective)
 
 
-def _ensure_it_costs_what_is_claimed(result: Result[LayerMapping], value: float, name: str) -> None:
+def _ensure_it_costs_what_is_claimed(result: SearchResult[LayerMapping], value: float, name: str) -> None:
     """Raise InternalError if a mapping's cost differs from its method's claim by more than floating-point rounding."""
     claimed = result.objective_value
     if claimed is None or abs(value - claimed) > 0.5 + RELATIVE_TOLERANCE * abs(value):
@@ -203,7 +203,7 @@ def _ensure_it_costs_what_is_claimed(result: Result[LayerMapping], value: float,
         raise InternalError(what, place=f"method {result.method}")
 
 
-def _claim(result: Result[LayerMapping], request: MappingRequest) -> Claim | None:
+def _claim(result: SearchResult[LayerMapping], request: MappingRequest) -> Claim | None:
     """Return the claim of a result; CoSA's objective is converted to its own unit, bits."""
     if result.objective_value is None:
         return None

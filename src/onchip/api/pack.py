@@ -15,7 +15,7 @@ from onchip.answer.packing import (
     StaticMemory,
     StaticPackingProblem,
 )
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.api.phases import phase
 from onchip.arch.memory import Memory
 from onchip.errors import InputError, InternalError, UsageError
@@ -68,7 +68,7 @@ def pack_file(
     return PackingOutcome(table.ids, problem, result, capacity_bytes, seconds, conflict, is_irreducible)
 
 
-def _packed(problem: PackingProblem, parts: Sequence[range], run: Run, *, minimize: bool) -> Result[Packing]:
+def _packed(problem: PackingProblem, parts: Sequence[range], run: Run, *, minimize: bool) -> SearchResult[Packing]:
     """Pack; parts that have a memory of their own are packed one by one, each as low as it can be."""
     engine = least_capacity if minimize else pack
     if not parts:
@@ -202,13 +202,13 @@ def overflow_file(
     return OverflowOutcome(table.ids, problem, result, seconds)
 
 
-def _overflow_of_memories(problem: PackingProblem, run: Run) -> Result[Overflow]:
+def _overflow_of_memories(problem: PackingProblem, run: Run) -> SearchResult[Overflow]:
     """Minimise the bytes outside one memory, for buffers with gaps, fixed offsets or an alignment of their own."""
     memories = (StaticMemory(problem.capacity_bytes, problem.alignment_bytes), StaticMemory())
     found = least_cost(StaticPackingProblem(problem.buffers, memories, ({0: 0, 1: 1},) * len(problem.buffers)), run)
     places = found.answer.places if found.answer else ()
     overflow = Overflow(tuple(None if place.memory else place.offset_bytes for place in places))
-    return Result(
+    return SearchResult(
         found.status,
         overflow if found.answer else None,
         found.objective_value,

@@ -13,7 +13,7 @@ from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Durations, Objective, Order, Placement, Problem, Recomputation, Recompute
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.api.budgets import budgets_of, roomy_problem
 from onchip.api.durations import MAPPING, durations_of
 from onchip.api.networks import Network, fitted_to_scratchpads, is_model, network_to_plan
@@ -178,25 +178,25 @@ class _Planner:
         to_finish = self.deadline.seconds_for(PROCESSOR_SECONDS_TO_FINISH * operators)
         return start(self.request.limits, self.deadline.within(self.deadline.seconds_left - to_finish))
 
-    def solve(self, problem: Problem, run: Run) -> Result[Plan]:
+    def solve(self, problem: Problem, run: Run) -> SearchResult[Plan]:
         """Plan one problem, with what is known of it."""
         return method_named(self.request.method)(problem, replace(run, warm_start=self.known(problem)))
 
-    def among_whole_operators(self, result: Result[Plan]) -> Result[Plan]:
+    def among_whole_operators(self, result: SearchResult[Plan]) -> SearchResult[Plan]:
         """Return the result, with its space unless its status holds for all tilings as well."""
         if result.space or result.answer is None or not can_be_tiled(self.whole, is_model=self.is_model):
             return result
         is_least = self.whole.objective.counts_transfers and result.objective_value == 0
         return result if is_least else replace(result, space=WHOLE_OPERATORS)
 
-    def in_tiles(self, start: RunStarter) -> tuple[Reading, Problem, Result[Plan]]:
+    def in_tiles(self, start: RunStarter) -> tuple[Reading, Problem, SearchResult[Plan]]:
         """Plan one tiling after another; return the best plan, with its problem and the reading that reproduces it.
 
         Each tiling is planned in its own order first, in half of the time left; then the best in any order. The search
         ends with a plan that no tiling can improve.
         """
         whole = self.whole
-        found: list[tuple[TiledProblem, Result[Plan]]] = []
+        found: list[tuple[TiledProblem, SearchResult[Plan]]] = []
         least = self._least_peak() if whole.objective is Objective.PEAK else None
         for one in self._tilings(found):
             tiled = replace(one, problem=self.priced(one.problem))
@@ -217,7 +217,7 @@ class _Planner:
             result = other if _is_better(other, result) or other.optimal_among else result
         return tiled.reading, tiled.problem, result
 
-    def _tilings(self, found: Sequence[tuple[TiledProblem, Result[Plan]]]) -> Iterator[TiledProblem]:
+    def _tilings(self, found: Sequence[tuple[TiledProblem, SearchResult[Plan]]]) -> Iterator[TiledProblem]:
         """Yield tilings, found in half of the time; raises UntiledError if none is left and none has a plan."""
         half = self.deadline.within(self.deadline.seconds_left / 2)
         try:
@@ -226,7 +226,7 @@ class _Planner:
             if all(result.answer is None for _, result in found):
                 raise
 
-    def _of_tiling(self, tiled: TiledProblem, least: int, run: Run, order: Order) -> Result[Plan]:
+    def _of_tiling(self, tiled: TiledProblem, least: int, run: Run, order: Order) -> SearchResult[Plan]:
         """Plan a tiling in its own order or in any; status and bound of the result hold for all tilings.
 
         A proof for one tiling does not answer the question, so the work for it is limited even without limits.
@@ -257,7 +257,7 @@ class _Planner:
         return least_peak_of_tilings(self.whole, is_model=self.is_model, is_late=lambda: quarter.is_past)
 
 
-def _is_better(result: Result[Plan], best: Result[Plan]) -> bool:
+def _is_better(result: SearchResult[Plan], best: SearchResult[Plan]) -> bool:
     if result.objective_value is None or best.objective_value is None:
         return best.objective_value is None and result.objective_value is not None
     return result.objective_value < best.objective_value
@@ -300,7 +300,7 @@ def plan_problem(
     start: RunStarter = silent_run,
     deadline: Deadline | None = None,
     warm_start: WarmStart | None = None,
-) -> Result[Plan]:
+) -> SearchResult[Plan]:
     """Solve and verify a problem, until the deadline if there is one; raises InternalError if the plan is not legal."""
     limits = limits or Limits()
     with start(limits, deadline or Deadline.after(limits.time_limit_seconds)) as run:
@@ -342,13 +342,13 @@ def _sharing(whole: Graph, share: Share) -> Graph:
     return SharedBytes(SharedKinds.of(share), declared_in(whole, whole))(whole)
 
 
-def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:
+def _with_problem(result: SearchResult[Plan], problem: Problem) -> SearchResult[Plan]:
     """Attach the problem to the plan, for pictures, unless the method attached its own."""
     answer = result.answer
     return replace(result, answer=answer and replace(answer, problem=answer.problem or problem))
 
 
-def _as_planned(problem: Problem, result: Result[Plan]) -> Problem:
+def _as_planned(problem: Problem, result: SearchResult[Plan]) -> Problem:
     """Return the problem that a plan answers; without a plan, the given problem."""
     return problem if result.answer is None else result.answer.problem or problem
 
@@ -362,7 +362,7 @@ def _with_bands(reading: Reading, asked: Graph, planned: Graph) -> Reading:
 
 @phase("verifying")
 @without_collecting()
-def _verified(problem: Problem, result: Result[Plan]) -> Figures | None:
+def _verified(problem: Problem, result: SearchResult[Plan]) -> Figures | None:
     """Return the figures of the plan as the verifier computes them; raises InternalError for an illegal plan."""
     if result.answer is None or result.objective_value is None:
         return None
@@ -377,7 +377,7 @@ def _verified(problem: Problem, result: Result[Plan]) -> Figures | None:
 
 
 def _document(
-    reading: Reading, accelerator: Accelerator, problem: Problem, result: Result[Plan]
+    reading: Reading, accelerator: Accelerator, problem: Problem, result: SearchResult[Plan]
 ) -> PlanDocument | None:
     if result.answer is None or result.objective_value is None:
         return None

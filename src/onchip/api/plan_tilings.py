@@ -10,7 +10,7 @@ from onchip.answer.document import Reading
 from onchip.answer.operator_tiles import OperatorTiles, TilesOption
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.api.networks import Network, fitted_to_scratchpads, is_model, text_of
 from onchip.errors import UntiledError
 from onchip.ir.graph import Graph
@@ -45,7 +45,7 @@ class TiledProblem:
         graph = self.problem.graph
         return replace(self.problem, graph=replace(graph, operators=tuple(map(graph.operator.__getitem__, self.order))))
 
-    def of_this(self, result: Result[Plan]) -> Result[Plan]:
+    def of_this(self, result: SearchResult[Plan]) -> SearchResult[Plan]:
         """Return a result for the ordered problem as one for the problem."""
         answer = result.answer
         if answer is None or not self.order:
@@ -156,7 +156,7 @@ def _in_fused_groups(
             yield TiledProblem(tiled, fitted_to_scratchpads(whole, network, tiled), tiling.order)
 
 
-def for_all_tilings(result: Result[Plan], least: int) -> Result[Plan]:
+def for_all_tilings(result: SearchResult[Plan], least: int) -> SearchResult[Plan]:
     """Convert a result for one tiling to a status and a bound that hold for all tilings.
 
     `least` is a lower bound for all tilings. `optimal_among` keeps the proof for this tiling.

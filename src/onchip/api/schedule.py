@@ -20,7 +20,7 @@ from onchip.answer.options.fusion_options import LAYERS
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.problem import Count
-from onchip.answer.result import Result, Stop
+from onchip.answer.result import SearchResult, Stop
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.api.networks import Network, network_to_schedule, text_of
 from onchip.api.phases import phase
@@ -137,7 +137,7 @@ def outcome_of(
     request: ScheduleRequest,
     asked: ReadScheduleQuestion,
     objective: ScheduleObjective,
-    found: Result[FoundSchedule],
+    found: SearchResult[FoundSchedule],
 ) -> ScheduleOutcome:
     """Return the outcome of a search before verification."""
     return ScheduleOutcome(
@@ -218,9 +218,9 @@ def seconds_to_check(reading: Deadline, operators: int) -> float:
     return min(CHECKING_TO_READING * reading.seconds, by_operators)
 
 
-def _of_schedule(found: Result[FoundSchedule]) -> Result[Schedule]:
+def _of_schedule(found: SearchResult[FoundSchedule]) -> SearchResult[Schedule]:
     schedule = None if found.answer is None else found.answer.composition.schedule
-    return Result(
+    return SearchResult(
         found.status,
         schedule,
         found.objective_value,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.api.phases import phase
 from onchip.api.schedule import (
     ReadScheduleQuestion,
@@ -100,6 +100,6 @@ def _shown(request: FrontRequest, asked: ReadScheduleQuestion, point: FrontPoint
     found, bound = point.found(asked.accelerator), point.objective.value_of(asked.relaxation)
     value = point.objective.value_of(found.figures)
     status = Status.OPTIMAL if value == bound else Status.FEASIBLE
-    result = Result(status, found, value, bound, 0.0, METHOD)
+    result = SearchResult(status, found, value, bound, 0.0, METHOD)
     outcome = outcome_of(request.of_schedules, asked, point.objective, result)
     return ShownPoint(point.values, with_verified_schedule(outcome, asked, found))

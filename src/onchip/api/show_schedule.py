@@ -9,7 +9,7 @@ from typing import Final
 
 from onchip.answer.document import Claim
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.api.check_schedule import ScheduleFile, check_schedule_file, precision_of
 from onchip.api.networks import text_of
@@ -82,15 +82,15 @@ def _outcome(
     )
 
 
-def _result(schedule: Schedule, claim: Claim | None, value: int, least: int) -> Result[Schedule]:
+def _result(schedule: Schedule, claim: Claim | None, value: int, least: int) -> SearchResult[Schedule]:
     """Return the claimed result.
 
     A stored bound of more than 64 bits is a rounded double, so it is clipped to the value.
     """
     if claim is None:
-        return Result(Status.FEASIBLE, schedule, value, min(least, value), 0.0, NOT_SAID)
+        return SearchResult(Status.FEASIBLE, schedule, value, min(least, value), 0.0, NOT_SAID)
     bound = value if claim.status is Status.OPTIMAL else min(ceil(claim.lower_bound), value)
-    return Result(claim.status, schedule, value, bound, 0.0, claim.method)
+    return SearchResult(claim.status, schedule, value, bound, 0.0, claim.method)
 
 
 def _relaxation(check: ScheduleCheck) -> Relaxation:

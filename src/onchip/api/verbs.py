@@ -14,8 +14,7 @@ from onchip.answer.options.pack_options import PackOptions
 from onchip.answer.options.plan_options import PlanOptions
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.packing import Buffer, Overflow, Packing
-from onchip.answer.result import Result as Found
-from onchip.answer.result import Status
+from onchip.answer.result import SearchResult, Status
 from onchip.api.inputs import GivenNetwork, NetworkLike, TargetLike, machine_of, target_of
 from onchip.api.requests import fusion_request, map_request, plan_request, schedule_request
 from onchip.api.results import (
@@ -724,7 +723,7 @@ def _pack_result(outcome: PackingOutcome | OverflowOutcome) -> PackResult:
     from onchip.reports import pictures
     from onchip.reports.packing import OverflowOutcome, overflow_object, packing_object
 
-    result: Found[Packing] | Found[Overflow] = outcome.result
+    result: SearchResult[Packing] | SearchResult[Overflow] = outcome.result
     is_overflow = isinstance(outcome, OverflowOutcome)
     offsets = () if result.answer is None else result.answer.offsets_bytes
     return PackResult(

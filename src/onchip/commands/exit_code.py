@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TypeVar
 
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.errors import InputError, OnchipError, OutputError, UntiledError
 from onchip.plugins import PluginError
 from onchip.search.strategy.start import NoAnswerError, StoppedError
@@ -31,7 +31,7 @@ def code_of_check(is_right: bool) -> ExitCode:
     return ExitCode.ANSWER if is_right else ExitCode.WRONG
 
 
-def code_of_result(result: Result[Answer]) -> ExitCode:
+def code_of_result(result: SearchResult[Answer]) -> ExitCode:
     """Return the exit code of a search: an answer, no answer, or a proof that there is none."""
     if result.answer is not None:
         return ExitCode.ANSWER

@@ -18,7 +18,7 @@ from onchip.errors import UsageError
 from onchip.formats.files import AnswerFormat
 
 if TYPE_CHECKING:
-    from onchip.answer.result import Result
+    from onchip.answer.result import SearchResult
     from onchip.api.results import View
     from onchip.reports.execution import TimeExplanation
     from onchip.reports.explain.history import History
@@ -110,7 +110,7 @@ def _show(view: View[Any], time: TimeExplanation | None, *, as_json: bool) -> No
     show_tables(shown.details, shown.as_object, shown.as_tables, as_json=as_json)
 
 
-def _least_peak(history: History, seconds: float | None) -> Result[tuple[int, ...]] | None:
+def _least_peak(history: History, seconds: float | None) -> SearchResult[tuple[int, ...]] | None:
     """Return M_P; None if the plan's own order needs no spill, so that M_P is irrelevant."""
     from onchip.api.budgets import STATES_TO_ADVISE, budgets_of, roomy_problem
     from onchip.search.budget.limits import Limits

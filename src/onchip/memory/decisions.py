@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.answer.result import Result
+from onchip.answer.result import SearchResult
 from onchip.arch.memory import DRAM
 from onchip.ir.tensor import Role
 from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable
@@ -267,7 +267,7 @@ class PlanIncumbent(incumbent.Incumbent[Plan]):
         if self.keep(None, value, phase):
             self.schedule, self._offsets_bytes = schedule, tuple(offsets_bytes)
 
-    def result(self, method: str) -> Result[Plan]:
+    def result(self, method: str) -> SearchResult[Plan]:
         """Return the state of the search as a result."""
         if self.answer is None and self.schedule is not None:
             self.answer = compose(self.indexed, self.schedule, self._offsets_bytes)

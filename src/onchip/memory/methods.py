@@ -8,7 +8,7 @@ from typing import Final
 
 from onchip.answer.problem import Objective, Order, Placement, Problem, Recompute
 from onchip.answer.program import Plan
-from onchip.answer.result import Result
+from onchip.answer.result import SearchResult
 from onchip.errors import UsageError
 from onchip.memory.baselines.belady import solve_by_belady, solve_greedily
 from onchip.memory.baselines.colouring import solve_by_colouring
@@ -37,16 +37,16 @@ class Method:
 
     name: str
     summary: str
-    solve: Callable[[Problem, Run], Result[Plan]]
+    solve: Callable[[Problem, Run], SearchResult[Plan]]
     objectives: frozenset[Objective]
     orders: tuple[Order, ...]
     scratchpads: int | None = 1
     placements: frozenset[Placement] = frozenset({Placement.DYNAMIC})
     shares_bytes: bool = False
     keeps_states: bool = False
-    solve_again: Callable[[Problem, Run], Result[Plan]] | None = None
+    solve_again: Callable[[Problem, Run], SearchResult[Plan]] | None = None
 
-    def __call__(self, problem: Problem, run: Run) -> Result[Plan]:
+    def __call__(self, problem: Problem, run: Run) -> SearchResult[Plan]:
         """Solve; raises UsageError for what the method does not support."""
         for refusal in self._refusals(problem):
             raise refusal
@@ -216,4 +216,6 @@ def method_named(name: str) -> Method:
         expected = ", ".join((*METHODS, *METHOD_PLUGINS.names))
         raise UsageError(f"no method is called {name!r}", place="method", expected=expected)
     method = plugin()
-    return replace(method, name=name, solve=guarded(method.solve, Result, f"method {name!r} of {METHOD_PLUGINS.name}"))
+    return replace(
+        method, name=name, solve=guarded(method.solve, SearchResult, f"method {name!r} of {METHOD_PLUGINS.name}")
+    )

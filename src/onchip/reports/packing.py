@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onchip.answer.packing import Overflow, Packing, PackingProblem, StaticPacking, StaticPackingProblem
-from onchip.answer.result import Result
+from onchip.answer.result import SearchResult
 from onchip.answer.words import counted, exact_bytes, picked
 
 
@@ -18,7 +18,7 @@ class PackingOutcome:
 
     ids: tuple[str, ...]
     problem: PackingProblem
-    result: Result[Packing]
+    result: SearchResult[Packing]
     capacity_bytes: int | None
     seconds: float
     conflict: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class MemoriesOutcome:
     problem: StaticPackingProblem
     names: tuple[str | None, ...]
     objective: str
-    result: Result[StaticPacking]
+    result: SearchResult[StaticPacking]
     seconds: float
 
     @property
@@ -135,7 +135,7 @@ class OverflowOutcome:
 
     ids: tuple[str, ...]
     problem: PackingProblem
-    result: Result[Overflow]
+    result: SearchResult[Overflow]
     seconds: float
 
     @property

@@ -19,7 +19,7 @@ from onchip.answer.options.capacity_options import CapacityOptions
 from onchip.answer.options.choices import choice
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.answer.words import counted, exact_bytes, printable
 from onchip.api.budgets import Budgets, budgets_of, roomy_problem
 from onchip.api.durations import durations_of
@@ -470,7 +470,7 @@ class _Following:
         first = least_room_bytes(self.roomy) if is_timed else greatest_need(self.roomy).need_bytes
         return Curve(first, self.greatest_bytes, unit_of(self.roomy), FINEST if is_timed else None)
 
-    def _planned(self, problem: Problem, method: str, until: Deadline, known: WarmStart | None) -> Result[Plan]:
+    def _planned(self, problem: Problem, method: str, until: Deadline, known: WarmStart | None) -> SearchResult[Plan]:
         return plan_problem(problem, method, self.request.limits, started_as_stage(self.start), until, known)
 
     def _capacities(self, curve: Curve, min_peak_bytes: int | None) -> Iterator[int]:
@@ -527,7 +527,7 @@ class _FollowingTiles(_Following):
             asked = sorted({*asked, isqrt(low * high)})
             yield isqrt(low * high)
 
-    def _planned(self, problem: Problem, method: str, until: Deadline, _: WarmStart | None) -> Result[Plan]:
+    def _planned(self, problem: Problem, method: str, until: Deadline, _: WarmStart | None) -> SearchResult[Plan]:
         memory, request = problem.memories[0], self.request
         asked = PlanRequest(
             request.network,
@@ -543,7 +543,7 @@ class _FollowingTiles(_Following):
             return plan_read_network(asked, problem.graph, until, started_as_stage(self.start)).result
         except UntiledError as error:
             status = Status.INFEASIBLE if error.is_proven else Status.UNKNOWN
-            return Result(status, None, None, 0, 0.0, method)
+            return SearchResult(status, None, None, 0, 0.0, method)
 
 
 def least_room_bytes(problem: Problem) -> int:

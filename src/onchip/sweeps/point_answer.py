@@ -20,7 +20,7 @@ from onchip.answer.options.map_options import MapOptions
 from onchip.answer.options.plan_options import PlanOptions
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.problem import Count, Problem, Recompute
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.answer.stacks import tile_of_text
 from onchip.api.layers import layers_named
 from onchip.api.networks import network_to_plan, read_network
@@ -244,7 +244,7 @@ def _fused(point: SweepPoint, options: Options) -> PointAnswer:
 
 
 def _answer(
-    result: Result[Any], unit: str, figures: PointFigures, reason: str | None, document: str | None
+    result: SearchResult[Any], unit: str, figures: PointFigures, reason: str | None, document: str | None
 ) -> PointAnswer:
     """Return a verb's result as the answer of a point; `document` is the text of its file."""
     content = None if document is None else packed(document)

@@ -20,9 +20,9 @@ FAULTS: Final = (
     Planted(
         "the bound of even mappings is taken for that of all",
         WIDE,
-        "found = Result(Status.FEASIBLE, self.answer, value, bound, seconds, METHOD, stop, space)",
+        "found = SearchResult(Status.FEASIBLE, self.answer, value, bound, seconds, METHOD, stop, space)",
         "bound = min(value, max(bound, even.lower_bound if even else 0))\n"
-        "        found = Result(Status.FEASIBLE, self.answer, value, bound, seconds, METHOD, stop, space)",
+        "        found = SearchResult(Status.FEASIBLE, self.answer, value, bound, seconds, METHOD, stop, space)",
         "map-limits",
     ),
     Planted(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol, Self, TypeAlias
 
 from onchip.answer.packing import Buffer, StaticMemory, StaticPacking, StaticPackingProblem
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.answer.words import counted, exact_bytes
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError, InputError, InternalError, UsageError
@@ -329,7 +329,7 @@ class ExecutorchPlanner:
             memories.append(PlannedMemory(mem_id, name, capacity, arena, len(inside), size))
         return tuple(memories)
 
-    def _no_place(self, result: Result[StaticPacking], demands: Demands) -> InputError:
+    def _no_place(self, result: SearchResult[StaticPacking], demands: Demands) -> InputError:
         capacity = self._memory_map.capacity_bytes(FIRST_ID)
         asked = result.lower_bound + demands.padding_bytes
         if result.status is Status.UNKNOWN:

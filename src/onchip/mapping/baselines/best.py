@@ -14,7 +14,7 @@ import numpy as np
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, even, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
 from onchip.model.accounting.accounting import Accounting
@@ -53,11 +53,11 @@ class Best:
         self.value, self.mapping = value, mapping
         return True
 
-    def result(self, method: str, run: Run, stop: Stop) -> Result[LayerMapping]:
+    def result(self, method: str, run: Run, stop: Stop) -> SearchResult[LayerMapping]:
         """Return the best mapping as FEASIBLE, or UNKNOWN without one; the bound is 0."""
         if self.mapping is None:
-            return Result(Status.UNKNOWN, None, None, 0, run.seconds, method, stop)
-        return Result(Status.FEASIBLE, self.mapping, round(self.value), 0, run.seconds, method, stop)
+            return SearchResult(Status.UNKNOWN, None, None, 0, run.seconds, method, stop)
+        return SearchResult(Status.FEASIBLE, self.mapping, round(self.value), 0, run.seconds, method, stop)
 
 
 class BestRow:
@@ -102,18 +102,18 @@ class BestRow:
             self.mapping = mapping_of(chosen, kept, self._problem)
             check_memories(self._problem, self.mapping)
 
-    def result(self, method: str, run: Run, stop: Stop, lower_bound: int = 0) -> Result[LayerMapping]:
+    def result(self, method: str, run: Run, stop: Stop, lower_bound: int = 0) -> SearchResult[LayerMapping]:
         """Return the best mapping as FEASIBLE with the given bound, or UNKNOWN without a mapping."""
         if self.mapping is None:
-            return Result(Status.UNKNOWN, None, None, lower_bound, run.seconds, method, stop)
-        return Result(Status.FEASIBLE, self.mapping, round(self.value), lower_bound, run.seconds, method, stop)
+            return SearchResult(Status.UNKNOWN, None, None, lower_bound, run.seconds, method, stop)
+        return SearchResult(Status.FEASIBLE, self.mapping, round(self.value), lower_bound, run.seconds, method, stop)
 
-    def proven(self, method: str, run: Run) -> Result[LayerMapping]:
+    def proven(self, method: str, run: Run) -> SearchResult[LayerMapping]:
         """Return the best mapping as OPTIMAL, or INFEASIBLE without a mapping."""
         if self.mapping is None:
-            return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method, Stop.COMPLETED)
+            return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, method, Stop.COMPLETED)
         value = round(self.value)
-        return Result(Status.OPTIMAL, self.mapping, value, value, run.seconds, method, Stop.COMPLETED)
+        return SearchResult(Status.OPTIMAL, self.mapping, value, value, run.seconds, method, Stop.COMPLETED)
 
 
 def costs_of_rows(costs_of: LayerCosts | ZigzagCosts, chosen: Chosen, problem: LayerProblem) -> Costs | RealCosts:

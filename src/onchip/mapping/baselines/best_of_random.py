@@ -9,7 +9,7 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Stop
+from onchip.answer.result import SearchResult, Stop
 from onchip.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks, random_orders, random_tiling
 from onchip.search.budget.limits import Run
 
@@ -21,7 +21,7 @@ MOST_TRIED: Final = 2_000_000
 
 def solve_at_random(
     problem: LayerProblem, objective: MappingObjective, run: Run, valid: int = VALID
-) -> Result[LayerMapping]:
+) -> SearchResult[LayerMapping]:
     """Return the best of the first `valid` mappings that fit; deterministic for a seed.
 
     Tries at least one chunk of mappings, even if the time limit has passed.

@@ -14,7 +14,7 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Stop
+from onchip.answer.result import SearchResult, Stop
 from onchip.ir.layer import LOOPS
 from onchip.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, LevelSizes, in_chunks, random_tiling
 from onchip.mapping.tile_search.exact import CLASSES
@@ -32,7 +32,7 @@ def solve_as_hybrid(
     run: Run,
     threads: int = THREADS,
     patience: int = PATIENCE,
-) -> Result[LayerMapping]:
+) -> SearchResult[LayerMapping]:
     """Return the best mapping of `threads` threads, run one after the other; deterministic for a seed."""
     best = Best(problem, objective)
     for thread in range(threads):

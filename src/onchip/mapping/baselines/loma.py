@@ -22,7 +22,7 @@ from onchip.answer import layer_mapping as plan
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Stop
+from onchip.answer.result import SearchResult, Stop
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.layer import LOOPS, OTHER_NAMES, OUTPUT, RELEVANT
 from onchip.mapping.baselines.best import BestRow, costs_of_rows, mapping_of
@@ -91,7 +91,7 @@ def solve_as_loma(
     unrolling: Unrolling | None = None,
     *,
     has_stored_room: bool = False,
-) -> Result[plan.LayerMapping]:
+) -> SearchResult[plan.LayerMapping]:
     """Return the best mapping over all orders; deterministic, without a proof.
 
     `unrolling` fixes the spatial unrolling, as in ZigZag's mapping files; by default it is the largest that divides the

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.errors import AcceleratorError, InputError, InternalError
 from onchip.ir.layer import INPUT, Layer
 from onchip.mapping.cosa.machine import (
@@ -209,7 +209,7 @@ def solve_as_cosa(
     tie_break: TieBreak | None = None,
     largest_prime: int | None = None,
     weights: CosaWeights | None = None,
-) -> Result[LayerMapping]:
+) -> SearchResult[LayerMapping]:
     """Solve the program; raises AcceleratorError if the memories are no chain of levels.
 
     Raises InputError if operands reside whole in a memory, or tiles may not take all of a memory: CoSA models neither.
@@ -226,13 +226,15 @@ def solve_as_cosa(
     return _answered(model, solve_mip(model.model, run, mostly_linear=True), run, tie_break)
 
 
-def _answered(model: CosaModel, outcome: MipOutcome, run: Run, tie_break: TieBreak | None) -> Result[LayerMapping]:
+def _answered(
+    model: CosaModel, outcome: MipOutcome, run: Run, tie_break: TieBreak | None
+) -> SearchResult[LayerMapping]:
     """Check the solver's solution against CoSA's objective and capacities, and return it as a result."""
     machine = model.machine
     bound = (outcome.lower_bound - model.offset) / model.objective_per_bit
     if outcome.values is None:
         status = Status.INFEASIBLE if outcome.is_infeasible else Status.UNKNOWN
-        return Result(status, None, None, floor(bound * VALUE_PER_BIT), run.seconds, METHOD, outcome.stopped_by)
+        return SearchResult(status, None, None, floor(bound * VALUE_PER_BIT), run.seconds, METHOD, outcome.stopped_by)
     placement = model.placement(outcome)
     if not fits(machine, placement):
         raise InternalError("the solver's schedule does not fit", place=f"solver {run.limits.solver}")
@@ -242,7 +244,7 @@ def _answered(model: CosaModel, outcome: MipOutcome, run: Run, tie_break: TieBre
     is_proven = value - bound * VALUE_PER_BIT <= 1
     if tie_break is not None:
         placement = best_of_equals(machine, placement, tie_break)
-    return Result(
+    return SearchResult(
         Status.OPTIMAL if is_proven else Status.FEASIBLE,
         placement.mapping(machine),
         value,
@@ -308,7 +310,7 @@ def _equals(exchanges: Exchanges, near: CosaSchedule, objective: float) -> Itera
 
 def solve_as_cosa_by_cost(
     problem: LayerProblem, objective: MappingObjective, run: Run, weights: CosaWeights | None = None
-) -> Result[LayerMapping]:
+) -> SearchResult[LayerMapping]:
     """Return CoSA's optimum with the least cost in the cost model; a mapping that does not fit costs infinity.
 
     Raises the errors of `solve_as_cosa`, and AcceleratorError if the accelerator lacks data for the cost model.

@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem, leaves_something_out
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.errors import CacheWarning, InputError, InternalError
 from onchip.kept_folder import FOLDER_VARIABLE, cache_folder
 from onchip.mapping.methods.registry import MappingMethod, composing_method, method_named
@@ -47,7 +47,7 @@ _DAMAGE: Final = (ValueError, LookupError, TypeError, AttributeError, Arithmetic
 class KeptResult:
     """A cached result, and the seconds that its search was given (infinite without a limit)."""
 
-    result: Result[LayerMapping]
+    result: SearchResult[LayerMapping]
     seconds: float
 
     def answers(self, run: Run) -> bool:
@@ -78,7 +78,7 @@ class MappingCache:
 
     def solve(
         self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run
-    ) -> Result[LayerMapping]:
+    ) -> SearchResult[LayerMapping]:
         """Return the cached result, or search.
 
         A search is repeated if it has more time than the cached one; the better mapping and the higher bound of both
@@ -98,7 +98,7 @@ class MappingCache:
 
     def known(
         self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run
-    ) -> Result[LayerMapping] | None:
+    ) -> SearchResult[LayerMapping] | None:
         """Return the cached result of an earlier run; None if there is none."""
         kept = self._kept(method, problem, objective, run)
         return None if kept is None else kept.result
@@ -149,7 +149,7 @@ def _key(method: str, problem: LayerProblem, objective: MappingObjective) -> str
     return sha256("\n".join(parts).encode()).hexdigest()
 
 
-def combined(kept: Result[LayerMapping], found: Result[LayerMapping]) -> Result[LayerMapping]:
+def combined(kept: SearchResult[LayerMapping], found: SearchResult[LayerMapping]) -> SearchResult[LayerMapping]:
     """Return the better mapping of two results of the same question and space, with the higher bound."""
     best = min((found, kept), key=lambda one: inf if one.objective_value is None else one.objective_value)
     value = best.objective_value
@@ -213,7 +213,7 @@ def _read(path: Path, problem: LayerProblem, objective: MappingObjective, method
         raise ValueError("status and bound contradict each other")
     seconds = inf if document["seconds"] is None else float(document["seconds"])
     space, among, stop = document["space"], document["optimal_among"], Stop(document["stopped_by"])
-    result = Result(status, mapping, value, bound, run.seconds, method, stop, space=space, optimal_among=among)
+    result = SearchResult(status, mapping, value, bound, run.seconds, method, stop, space=space, optimal_among=among)
     return KeptResult(result, seconds)
 
 
@@ -243,7 +243,7 @@ def map_layer_at(
     run: Run,
     method: str = "exact",
     cache: MappingCache | None = None,
-) -> Result[LayerMapping]:
+) -> SearchResult[LayerMapping]:
     """Return a mapping that fits the problem's free capacities; proofs may be cached between runs.
 
     `exact` stands for the best even mapping. Raises UsageError for an unknown method, AcceleratorError if the
@@ -254,7 +254,7 @@ def map_layer_at(
 
 def best_mapping_at(
     problem: LayerProblem, objective: MappingObjective, run: Run, cache: MappingCache | None = None
-) -> Result[LayerMapping]:
+) -> SearchResult[LayerMapping]:
     """Return LOMA's mapping, or a better even mapping.
 
     OPTIMAL means that no even mapping is better and that LOMA was not cut short. LOMA can beat `exact`, since it cuts
@@ -264,7 +264,7 @@ def best_mapping_at(
     return _asked(_EXACT_FROM_LOMA, problem, objective, run, cache)
 
 
-def first_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def first_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     """Return LOMA's mapping, or a better one found by a short deterministic search for even mappings.
 
     OPTIMAL is as in `best_mapping_at`. Raises AcceleratorError if the accelerator's description is incomplete,
@@ -274,7 +274,7 @@ def first_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Ru
     return _exact_from_loma(problem, objective, replace(run, limits=limits))
 
 
-def hurried_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def hurried_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     """Return the mapping of the first dive of the even search, or LOMA's if the dive finds none; deterministic.
 
     It takes no longer than LOMA, some milliseconds, and is mostly much better. The status is never OPTIMAL, since LOMA
@@ -313,18 +313,18 @@ def mappings_of_front_at(problem: LayerProblem, run: Run) -> tuple[LayerMapping,
 
 def known_mapping_at(
     problem: LayerProblem, objective: MappingObjective, run: Run, cache: MappingCache
-) -> Result[LayerMapping] | None:
+) -> SearchResult[LayerMapping] | None:
     """Return the cached result of `best_mapping_at`, or None if there is none."""
     return cache.known(_EXACT_FROM_LOMA, problem, objective, run)
 
 
 def _asked(
     method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run, cache: MappingCache | None
-) -> Result[LayerMapping]:
+) -> SearchResult[LayerMapping]:
     return method(problem, objective, run) if cache is None else cache.solve(method, problem, objective, run)
 
 
-def _exact_from_loma(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _exact_from_loma(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     from onchip.mapping.tile_search.exact import solve_exactly
 
     try:

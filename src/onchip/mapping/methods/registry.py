@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.errors import InternalError, UsageError
 from onchip.plugins import PluginGroup, guarded
 from onchip.search.budget.limits import Run
@@ -57,7 +57,7 @@ SPACES: Final[Mapping[str, MapSpace]] = {
 """Space of each method's status and lower bound; the other methods prove nothing."""
 
 
-Solve: TypeAlias = Callable[[LayerProblem, MappingObjective, Run], Result[LayerMapping]]
+Solve: TypeAlias = Callable[[LayerProblem, MappingObjective, Run], SearchResult[LayerMapping]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class MappingMethod:
     is_proof: bool = False
     keeps_feasible: bool = False
 
-    def __call__(self, problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    def __call__(self, problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
         """Return the method's result for a problem; raises InternalError for an illegal mapping."""
         result = self.solve(problem, objective, run)
         violations = verify_mapping(problem, result.answer) if result.answer is not None else ()
@@ -84,19 +84,19 @@ class MappingMethod:
         return result
 
 
-def _even(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _even(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     from onchip.mapping.tile_search.exact import solve_exactly
 
     return replace(solve_exactly(problem, objective, run), method=EVEN.name, space=EVEN_MAPPINGS.name)
 
 
-def _exact(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _exact(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     from onchip.mapping.prove.wide import solve_widely
 
     return solve_widely(problem, objective, run)
 
 
-def _dive(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _dive(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     from onchip.mapping.tile_search.exact import DEPTHS_OF_DIVES, solve_by_dive
 
     for depth in DEPTHS_OF_DIVES:
@@ -106,25 +106,25 @@ def _dive(problem: LayerProblem, objective: MappingObjective, run: Run) -> Resul
     return replace(found, method="dive", space=EVEN_MAPPINGS.name)
 
 
-def _random(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _random(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     from onchip.mapping.baselines.best_of_random import solve_at_random
 
     return solve_at_random(problem, objective, run)
 
 
-def _hybrid(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _hybrid(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     from onchip.mapping.baselines.hybrid import solve_as_hybrid
 
     return solve_as_hybrid(problem, objective, run)
 
 
-def _loma(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _loma(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     from onchip.mapping.baselines.loma import solve_as_loma
 
     return solve_as_loma(problem, objective, run)
 
 
-def _cosa(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _cosa(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     from onchip.mapping.cosa.cosa import solve_as_cosa_by_cost
 
     return solve_as_cosa_by_cost(problem, objective, run)
@@ -162,7 +162,9 @@ def method_named(name: str) -> MappingMethod:
         expected = f"one of {', '.join((*METHODS, *MAPPING_METHOD_PLUGINS.names))}"
         raise UsageError(f"there is no method {name!r}", place="method", expected=expected)
     method, place = plugin(), f"method {name!r} of {MAPPING_METHOD_PLUGINS.name}"
-    return replace(method, name=name, is_proof=False, keeps_feasible=False, solve=guarded(method.solve, Result, place))
+    return replace(
+        method, name=name, is_proof=False, keeps_feasible=False, solve=guarded(method.solve, SearchResult, place)
+    )
 
 
 def composing_method(name: str) -> MappingMethod:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.layer.floors import floor_of_any, turns_of
 from onchip.errors import AcceleratorError, InputError
@@ -183,7 +183,7 @@ class WideMapper:
     value: float = inf
     answer: LayerMapping | None = None
     params: WideParams = field(default_factory=WideParams)
-    even: Result[LayerMapping] | None = None
+    even: SearchResult[LayerMapping] | None = None
     """The result of the search for the best even mapping, once it has ended."""
     _first: LayerMapping | None = None
     _ways: list[_Way] = field(default_factory=list)
@@ -197,7 +197,7 @@ class WideMapper:
         self._bounds = WayBounds(self.problem, self.objective)
         self._incumbent = Incumbent(self.run)
 
-    def solve(self) -> Result[LayerMapping]:
+    def solve(self) -> SearchResult[LayerMapping]:
         """Return the best mapping found; its status and bound hold for all mappings WITHOUT_BYPASS."""
         even = _EvenMappings(self)
         steps = Stepped("steps", self._incumbent, self.run, self._take_steps)
@@ -214,14 +214,14 @@ class WideMapper:
             even.end()
         return self._result(stop)
 
-    def _result(self, stop: Stop) -> Result[LayerMapping]:
+    def _result(self, stop: Stop) -> SearchResult[LayerMapping]:
         """Return the final result; the bound is updated once more, since the last mapping may equal it."""
         if self.answer is None:
             bound, stop = floor_of_any(self.problem, self.objective), self.run.stop or Stop.COMPLETED
-            return Result(Status.UNKNOWN, None, None, bound, self.run.seconds, METHOD, stop, WITHOUT_BYPASS.name)
+            return SearchResult(Status.UNKNOWN, None, None, bound, self.run.seconds, METHOD, stop, WITHOUT_BYPASS.name)
         value, seconds, space, even = round(self.value), self.run.seconds, WITHOUT_BYPASS.name, self.even
         bound = max(min(self._incumbent.lower_bound, value), self._bounds.bound(value, self.run.within(0.0)))
-        found = Result(Status.FEASIBLE, self.answer, value, bound, seconds, METHOD, stop, space)
+        found = SearchResult(Status.FEASIBLE, self.answer, value, bound, seconds, METHOD, stop, space)
         if bound >= value:  # the even optimum is no better, and may be more by rounding
             return replace(found, status=Status.OPTIMAL, stopped_by=Stop.COMPLETED)
         if even is None or even.answer is None or even.objective_value is None:
@@ -229,7 +229,9 @@ class WideMapper:
         is_beaten = even.objective_value > round(self.value * (1 + CLOSE)) or even.objective_value <= bound
         return found if is_beaten or even.status is not Status.OPTIMAL else self._best_even(found, even)
 
-    def _best_even(self, found: Result[LayerMapping], even: Result[LayerMapping]) -> Result[LayerMapping]:
+    def _best_even(
+        self, found: SearchResult[LayerMapping], even: SearchResult[LayerMapping]
+    ) -> SearchResult[LayerMapping]:
         """Return the even optimum with the bound on all mappings WITHOUT_BYPASS."""
         among = EVEN_MAPPINGS.name
         return replace(found, answer=even.answer, objective_value=even.objective_value, optimal_among=among)
@@ -320,7 +322,7 @@ class WideMapper:
             _, mapping = refined(self.problem, executed, self.objective, start, mappings, run)
             self._offer(ended_short(self.problem.layer, mapping))
 
-    def take_even(self, even: Result[LayerMapping]) -> None:
+    def take_even(self, even: SearchResult[LayerMapping]) -> None:
         """Store the result of the even search, and run local search from its mapping."""
         self.even = even
         if even.answer is not None:
@@ -428,7 +430,7 @@ class _BoundOfAll(Strategy):
         return max(1.0, self._bounds.nodes - before)
 
 
-def solve_widely(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def solve_widely(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     """Return the best mapping found; status and bound hold for all mappings WITHOUT_BYPASS.
 
     `optimal_among` names EVEN_MAPPINGS if the answer is FEASIBLE and the proven best even mapping. INFEASIBLE is never

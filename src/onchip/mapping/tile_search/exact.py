@@ -11,7 +11,7 @@ from typing import Final
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import INPUT, LOOPS, RELEVANT, Layer
@@ -130,7 +130,7 @@ class ExactMapper:
         self.problem = self.problem.without_memories_of_no_use()
         self._search = CompiledMapper(space_of(self.problem), OBJECTIVES[self.objective])
 
-    def solve(self, start: LayerMapping | None = None) -> Result[LayerMapping]:
+    def solve(self, start: LayerMapping | None = None) -> SearchResult[LayerMapping]:
         """Return the best mapping; `start` is a mapping to improve on."""
         if start is not None:
             self._begin_with(start)
@@ -156,7 +156,7 @@ class ExactMapper:
         self._take_answer()
         return has_ended
 
-    def end(self) -> Result[LayerMapping]:
+    def end(self) -> SearchResult[LayerMapping]:
         """Return the search's result; end the search if it is running."""
         if self._paused is None:
             return self.solve()
@@ -166,7 +166,7 @@ class ExactMapper:
         run_watched(self._paused.end, self._stop, self.run)
         return self._ended()
 
-    def _ended(self) -> Result[LayerMapping]:
+    def _ended(self) -> SearchResult[LayerMapping]:
         self._take_answer()
         return self._result()
 
@@ -207,7 +207,7 @@ class ExactMapper:
         bound = proven if value is None else min(proven, value)
         self.run.report(value, bound, f"{self._search.nodes} tiles looked into")
 
-    def _result(self) -> Result[LayerMapping]:
+    def _result(self) -> SearchResult[LayerMapping]:
         stop = (self.run.stop or Stop.NODE_LIMIT) if self._token.is_asked else None
         if stop is None and self._search.nodes >= self._most_nodes:
             stop = Stop.NODE_LIMIT
@@ -216,11 +216,11 @@ class ExactMapper:
         proven = int(self._search.proven)
         if self.answer is None:
             status = Status.UNKNOWN if stop else Status.INFEASIBLE
-            return Result(status, None, None, proven, self.run.seconds, METHOD, stop or Stop.COMPLETED)
+            return SearchResult(status, None, None, proven, self.run.seconds, METHOD, stop or Stop.COMPLETED)
         value = round(self.best)
         bound = min(proven, value) if stop else value
         status = Status.OPTIMAL if bound == value else Status.FEASIBLE
-        return Result(status, self.answer, value, bound, self.run.seconds, METHOD, stop or Stop.COMPLETED)
+        return SearchResult(status, self.answer, value, bound, self.run.seconds, METHOD, stop or Stop.COMPLETED)
 
 
 def mapping_of(nest: ExactNest, problem: LayerProblem) -> LayerMapping:
@@ -237,7 +237,7 @@ def mapping_of(nest: ExactNest, problem: LayerProblem) -> LayerMapping:
 
 def solve_exactly(
     problem: LayerProblem, objective: MappingObjective, run: Run, start: LayerMapping | None = None
-) -> Result[LayerMapping]:
+) -> SearchResult[LayerMapping]:
     """Return the best of EVEN_MAPPINGS; `start` is a mapping to improve on.
 
     INFEASIBLE means that no even mapping fits. Raises AcceleratorError if the accelerator's description is incomplete,
@@ -246,7 +246,9 @@ def solve_exactly(
     return ExactMapper(problem, objective, run).solve(start)
 
 
-def solve_by_dive(problem: LayerProblem, objective: MappingObjective, run: Run, depth: int = 1) -> Result[LayerMapping]:
+def solve_by_dive(
+    problem: LayerProblem, objective: MappingObjective, run: Run, depth: int = 1
+) -> SearchResult[LayerMapping]:
     """Return the mapping of the first dive into EVEN_MAPPINGS; deterministic, mostly within milliseconds.
 
     `depth` multiplies the dive's limits. Without a mapping the status is UNKNOWN, or INFEASIBLE if no even mapping

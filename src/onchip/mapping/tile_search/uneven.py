@@ -22,7 +22,7 @@ import numpy as np
 from onchip.answer.layer_mapping import LayerMapping, Move, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import FEMTO_PER_PICO, MappingObjective
-from onchip.answer.result import Result
+from onchip.answer.result import SearchResult
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import stated
 from onchip.errors import InputError, InternalError, UsageError
@@ -218,7 +218,7 @@ def solve_uneven(
     unrolling: Unrolling | None = None,
     *,
     has_stored_room: bool = False,
-) -> Result[LayerMapping]:
+) -> SearchResult[LayerMapping]:
     """Search from LOMA's mapping; if stopped early, the answer is FEASIBLE with the root's bound.
 
     With `has_stored_room` tiles take the capacity that `verify_mapping` requires, else what the accounting counts.
@@ -256,7 +256,7 @@ class _Search:
         self._least = [least_to_come(self._tiles, own) for own in self._cuts.of_operands]
         self._search = _search_of(problem, self._tiles, self._cuts, self._least, best.value / FEMTO_PER_PICO)
 
-    def result(self, run: Run) -> Result[LayerMapping]:
+    def result(self, run: Run) -> SearchResult[LayerMapping]:
         """Return the proven optimum, or the best mapping found within the time."""
         root = sum(float(least[0, 0]) for least in self._least) + self._cuts.fixed_pj
         if root == inf:
@@ -423,14 +423,14 @@ class FixedUnrolling:
         mapping = self.result(widened).answer
         return None if mapping is None else layer_cost(widened, mapping, self.accounting)
 
-    def result(self, problem: LayerProblem) -> Result[LayerMapping]:
+    def result(self, problem: LayerProblem) -> SearchResult[LayerMapping]:
         """Return the mapping search's result; the array must allow the unrollings of the rule."""
         unrollings = self.unrollings(problem.layer, problem.accelerator)
         results = (self._unrolled(problem, unrolling) for unrolling in unrollings)
         first = next(results)
         return next((one for one in chain([first], results) if one.answer is not None), first)
 
-    def _unrolled(self, problem: LayerProblem, unrolling: Unrolling) -> Result[LayerMapping]:
+    def _unrolled(self, problem: LayerProblem, unrolling: Unrolling) -> SearchResult[LayerMapping]:
         given = problem, self.objective, self.run
         if self.method is TemporalMethod.UNEVEN:
             return solve_uneven(*given, self.accounting, unrolling)

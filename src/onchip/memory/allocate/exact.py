@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.allocate.construct import BestFit
 from onchip.memory.allocate.sections import NOT_FIXED, PackingInUnits, core_of, lives_of, packing_in_units, sections_of
 from onchip.memory.effort import STEP
@@ -248,18 +248,18 @@ def _trimmed(problem: PackingProblem, run: Run, steps: list[int], sections: tupl
 METHOD = "cp-sat"
 
 
-def pack_by_cp_sat(problem: PackingProblem, run: Run, most_work: float = float("inf")) -> Result[Packing]:
+def pack_by_cp_sat(problem: PackingProblem, run: Run, most_work: float = float("inf")) -> SearchResult[Packing]:
     """Find offsets within the capacity, or prove that there are none (objective: the capacity).
 
     UNKNOWN if no time is left to load the solver, or after `most_work` (see `solve_interruptibly`).
     """
     if not cp_sat_is_within_reach(run):
-        return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.TIME_LIMIT)
+        return SearchResult(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.TIME_LIMIT)
     from ortools.sat.python import cp_model
 
     counted = packing_in_units(problem)
     if any(one.last < max(one.fixed, 0) for one in counted.buffers):
-        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
+        return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     model = cp_model.CpModel()
     offsets = [
         model.new_constant(one.fixed) if one.fixed != NOT_FIXED else model.new_int_var(0, one.last, f"offset_{i}")

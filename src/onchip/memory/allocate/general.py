@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.allocate.sections import NOT_FIXED
 from onchip.memory.effort import STEP
 from onchip.native import PackingRequest, StopToken, pack_buffers, packing_conflict
@@ -36,7 +36,7 @@ class PackingConflict:
 
 def solve_general(
     problem: PackingProblem, run: Run, *, minimize: bool, most_nodes: int = NO_NODE_LIMIT
-) -> Result[Packing]:
+) -> SearchResult[Packing]:
     """Find offsets within the capacity, or the lowest arena, or prove that there are none.
 
     The objective value is the arena; it is OPTIMAL only if it equals the bound.
@@ -44,7 +44,7 @@ def solve_general(
     token, limit = StopToken(), min(most_nodes, run.limits.node_limit or NO_NODE_LIMIT)
     requests = _requests(problem, problem.buffers)
 
-    def work() -> Result[Packing]:
+    def work() -> SearchResult[Packing]:
         found = pack_buffers(
             requests,
             problem.capacity_bytes,
@@ -57,9 +57,9 @@ def solve_general(
         if status is Status.UNKNOWN or (minimize and status is Status.FEASIBLE):
             stop = run.stop or Stop.NODE_LIMIT
         if found.arena == NO_ARENA:
-            return Result(status, None, None, found.lower_bound, run.seconds, METHOD, stop)
+            return SearchResult(status, None, None, found.lower_bound, run.seconds, METHOD, stop)
         packing = Packing(tuple(found.offsets))
-        return Result(status, packing, found.arena, found.lower_bound, run.seconds, METHOD, stop)
+        return SearchResult(status, packing, found.arena, found.lower_bound, run.seconds, METHOD, stop)
 
     return run_watched(work, token.ask, run)
 

@@ -18,7 +18,7 @@ from onchip.answer.packing import (
     Overflow,
     PackingProblem,
 )
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.allocate.construct import Filling
 from onchip.memory.allocate.exact import Attempt, Knowledge, clipped, finding_of, unpackable_stretches
 from onchip.memory.allocate.sections import core_of, greatest_sum, has_too_many_pairs, lives_of, sections_of
@@ -152,7 +152,7 @@ class KeptBuffers:
 
     # Extract
 
-    def solve(self, run: Run) -> Result[Kept]:
+    def solve(self, run: Run) -> SearchResult[Kept]:
         """Return what is kept where the fewest bytes are outside."""
         from ortools.sat.python import cp_model
 
@@ -183,7 +183,7 @@ def conflict_in(problem: PackingProblem, stretch: range, run: Run) -> Conflict:
     return Conflict(stretch, tuple(parts))
 
 
-def least_overflow(problem: PackingProblem, run: Run) -> Result[Overflow]:
+def least_overflow(problem: PackingProblem, run: Run) -> SearchResult[Overflow]:
     """Keep whole buffers for their whole lives, so that the fewest bytes are outside.
 
     The objective value is the sum of the sizes outside. There is always an answer, at worst with all buffers outside.
@@ -340,7 +340,7 @@ class OverflowSearch:
     def _offer(self, overflow: Overflow, phase: str) -> None:
         self._incumbent.keep(overflow, outside_bytes(self._problem, overflow), phase)
 
-    def result(self) -> Result[Overflow]:
+    def result(self) -> SearchResult[Overflow]:
         """Return the state of the search as a result."""
         self._incumbent.stopped_by = self._run.stop or self._incumbent.stopped_by
         return self._incumbent.result(METHOD)

@@ -8,7 +8,7 @@ from math import gcd
 from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.allocate.construct import order_by_size
 from onchip.memory.allocate.exact import (
     Attempt,
@@ -204,7 +204,7 @@ def pack_schedule(
 
 def pack(
     problem: PackingProblem, run: Run, most_nodes: float = float("inf"), repair_rounds: int = 0
-) -> Result[Packing]:
+) -> SearchResult[Packing]:
     """Find offsets within the capacity, or prove that there are none, in about so many nodes.
 
     Large problems, and those with rounds of repair, are first tried by greedy orders, skylines and repair. The
@@ -226,32 +226,32 @@ def pack(
         if low_packing.arena_bytes <= problem.capacity_bytes:
             return found(problem, low_packing.offsets_bytes, bound, run)
     if is_large and run.stop is not None:
-        return Result(Status.UNKNOWN, None, None, bound, run.seconds, METHOD, run.stop)
+        return SearchResult(Status.UNKNOWN, None, None, bound, run.seconds, METHOD, run.stop)
     attempt = Attempt(problem, run)
     finding = attempt.go_on(most_nodes)
     if finding is Knowledge.UNPACKABLE:
         return _infeasible(problem, bound, run)
     if attempt.offsets_bytes is None:
         stop = run.stop or Stop.NODE_LIMIT
-        return Result(Status.UNKNOWN, None, None, bound, run.seconds, METHOD, stop)
+        return SearchResult(Status.UNKNOWN, None, None, bound, run.seconds, METHOD, stop)
     return found(problem, attempt.offsets_bytes, bound, run)
 
 
-def _infeasible(problem: PackingProblem, bound: int, run: Run) -> Result[Packing]:
+def _infeasible(problem: PackingProblem, bound: int, run: Run) -> SearchResult[Packing]:
     proven = max(bound, problem.capacity_bytes + 1)
-    return Result(Status.INFEASIBLE, None, None, proven, run.seconds, METHOD)
+    return SearchResult(Status.INFEASIBLE, None, None, proven, run.seconds, METHOD)
 
 
 def found(
     problem: PackingProblem, offsets_bytes: tuple[int, ...], bound: int, run: Run, stop: Stop = Stop.COMPLETED
-) -> Result[Packing]:
+) -> SearchResult[Packing]:
     """Return the result that a packing is."""
     arena = arena_bytes(problem, offsets_bytes)
     status = Status.OPTIMAL if arena == bound else Status.FEASIBLE
-    return Result(status, Packing(offsets_bytes), arena, bound, run.seconds, METHOD, stop)
+    return SearchResult(status, Packing(offsets_bytes), arena, bound, run.seconds, METHOD, stop)
 
 
-def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
+def least_capacity(problem: PackingProblem, run: Run) -> SearchResult[Packing]:
     """Find the lowest arena within the capacity: a portfolio of skylines with repair, and of the exact search.
 
     Greedy orders come first, so there is an answer in any case. Fixed buffers that overlap are INFEASIBLE.

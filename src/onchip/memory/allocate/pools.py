@@ -23,7 +23,7 @@ from onchip.answer.packing import (
     StaticPackingProblem,
     StaticPlace,
 )
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.allocate.construct import Filling
 from onchip.memory.allocate.exact import least_arena_bytes
 from onchip.memory.allocate.general import conflict_of, solve_general
@@ -153,7 +153,7 @@ class MemoryModel:
         """Do not select these together again, though it is not known whether they have addresses."""
         self._model.add_bool_or(self._literal(index, memory).negated() for index in indices)
 
-    def solve(self, run: Run) -> Result[Selection]:
+    def solve(self, run: Run) -> SearchResult[Selection]:
         """Return the selection of least cost."""
         from ortools.sat.python import cp_model
 
@@ -204,7 +204,7 @@ def memory_problem(problem: StaticPackingProblem, indices: Sequence[int], memory
     return replace(part, capacity_bytes=capacity)
 
 
-def least_cost(problem: StaticPackingProblem, run: Run) -> Result[StaticPacking]:
+def least_cost(problem: StaticPackingProblem, run: Run) -> SearchResult[StaticPacking]:
     """Give each buffer a memory and an offset at the least cost, the objective value.
 
     INFEASIBLE if no memories hold the buffers. An answer without time needs a memory without a capacity.
@@ -310,10 +310,10 @@ class MemorySearch:
         cost = sum(self._problem.cost(index, place.memory) for index, place in enumerate(packing.places))
         self._incumbent.keep(packing, cost, METHOD)
 
-    def result(self) -> Result[StaticPacking]:
+    def result(self) -> SearchResult[StaticPacking]:
         """Return the state of the search; memories without a capacity get their least arena."""
         if self._is_infeasible:
-            return Result(Status.INFEASIBLE, None, None, self._incumbent.lower_bound, self._run.seconds, METHOD)
+            return SearchResult(Status.INFEASIBLE, None, None, self._incumbent.lower_bound, self._run.seconds, METHOD)
         self._incumbent.stopped_by = self._run.stop or Stop.COMPLETED
         result = self._incumbent.result(METHOD)
         if result.answer is None:
@@ -348,14 +348,14 @@ def _at(problem: StaticPackingProblem, memory: int, indices: Sequence[int], pack
     return {index: StaticPlace(memory, floor + at) for index, at in zip(indices, packing.offsets_bytes, strict=True)}
 
 
-def fewest_allocations(problem: PackingProblem, run: Run) -> Result[StaticPacking]:
+def fewest_allocations(problem: PackingProblem, run: Run) -> SearchResult[StaticPacking]:
     """Split the buffers over the fewest allocations, each at most as large as the capacity; minimise their number.
 
     Memory k of the answer is allocation k. The lower bound counts allocations, too.
     """
     count = proven = max(1, -(-least_arena_bytes(problem) // max(problem.capacity_bytes, 1)))
     if any(buffer.size_bytes > problem.capacity_bytes for buffer in problem.buffers):
-        return Result(Status.INFEASIBLE, None, None, proven, run.seconds, METHOD)
+        return SearchResult(Status.INFEASIBLE, None, None, proven, run.seconds, METHOD)
     while count <= len(problem.buffers) or count == 1:
         # Allocations are numbered by their first buffer.
         costs = tuple(dict.fromkeys(range(min(index + 1, count)), 0) for index in range(len(problem.buffers)))
@@ -370,10 +370,10 @@ def fewest_allocations(problem: PackingProblem, run: Run) -> Result[StaticPackin
             break
         count += 1
     status = Status.INFEASIBLE if proven > len(problem.buffers) else Status.UNKNOWN
-    return Result(status, None, None, proven, run.seconds, METHOD, run.stop or Stop.COMPLETED)
+    return SearchResult(status, None, None, proven, run.seconds, METHOD, run.stop or Stop.COMPLETED)
 
 
-def least_static_arena(problem: StaticPackingProblem, run: Run) -> Result[StaticPacking]:
+def least_static_arena(problem: StaticPackingProblem, run: Run) -> SearchResult[StaticPacking]:
     """Place each buffer in its cheapest memory, each memory in its least arena.
 
     The objective value is the sum of the arenas, reserved bytes included. INFEASIBLE if a memory is proven too small
@@ -389,10 +389,12 @@ def least_static_arena(problem: StaticPackingProblem, run: Run) -> Result[Static
             continue
         packed = least_capacity(memory_problem(problem, indices, memory), without_figures(run))
         if packed.answer is None or packed.objective_value is None:
-            return Result(packed.status, None, None, packed.lower_bound + floor, run.seconds, METHOD, packed.stopped_by)
+            return SearchResult(
+                packed.status, None, None, packed.lower_bound + floor, run.seconds, METHOD, packed.stopped_by
+            )
         places |= _at(problem, memory, indices, packed.answer)
         arenas, bound = arenas + packed.objective_value + floor, bound + packed.lower_bound + floor
     packing = StaticPacking(tuple(places[index] for index in range(len(problem.buffers))))
     status = Status.OPTIMAL if arenas == bound else Status.FEASIBLE
     stop = Stop.COMPLETED if status is Status.OPTIMAL else run.stop or Stop.TIME_LIMIT
-    return Result(status, packing, arenas, bound, run.seconds, METHOD, stop)
+    return SearchResult(status, packing, arenas, bound, run.seconds, METHOD, stop)

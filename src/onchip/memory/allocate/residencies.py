@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.decisions import OperatorSchedule, PlannedResidency
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import LayoutBeam, LayoutTensor, LayoutUse, StopToken
@@ -166,14 +166,14 @@ def pack_with_ties(
     schedule: OperatorSchedule,
     run: Run,
     most_work: float = float("inf"),
-) -> Result[PlacedSchedule]:
+) -> SearchResult[PlacedSchedule]:
     """Find offsets within the scratchpad, or prove that the residencies have none with any ties.
 
     There is no objective. UNKNOWN if no time is left to load the solver, or after `most_work` (see
     `solve_interruptibly`).
     """
     if not cp_sat_is_within_reach(run):
-        return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.TIME_LIMIT)
+        return SearchResult(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.TIME_LIMIT)
     return _TiedModel(indexed, schedule).solve(run, most_work)
 
 
@@ -239,7 +239,7 @@ class _TiedModel:
                 ranges.append(range_)
         model.add_no_overlap_2d(lives, ranges)
 
-    def solve(self, run: Run, most_work: float) -> Result[PlacedSchedule]:
+    def solve(self, run: Run, most_work: float) -> SearchResult[PlacedSchedule]:
         """Solve for so much work."""
         from ortools.sat.python import cp_model
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.memory.allocate.construct import order_by_size, place_by_size
 from onchip.memory.allocate.repair import place_or_cut
 from onchip.memory.allocate.residencies import packing_problem
@@ -125,20 +125,20 @@ RANKS: tuple[Rank, ...] = (
 )
 
 
-def solve_by_belady(problem: Problem, run: Run) -> Result[Plan]:
+def solve_by_belady(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Evict what is needed again last (Belady), step by step."""
     return _solve(problem, run, "belady", belady_moves)
 
 
-def solve_greedily(problem: Problem, run: Run) -> Result[Plan]:
+def solve_greedily(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Evict the cheapest tensors at each step."""
     return _solve(problem, run, "greedy", greedy_moves)
 
 
-def _solve(problem: Problem, run: Run, method: str, policy: Policy) -> Result[Plan]:
+def _solve(problem: Problem, run: Run, method: str, policy: Policy) -> SearchResult[Plan]:
     """Bound 0: OPTIMAL only where nothing is moved at all. INFEASIBLE if a single operator does not fit."""
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
-        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method)
+        return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, method)
     indexed = IndexedProblem.of(with_order_settled(problem, run))
     incumbent = PlanIncumbent(indexed, run)
     schedule = schedule_of_moves(indexed, policy(indexed, range(indexed.operator_count)))

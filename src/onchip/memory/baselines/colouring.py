@@ -13,7 +13,7 @@ from math import gcd
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result
+from onchip.answer.result import SearchResult
 from onchip.memory.baselines.pinned import Pins, solve_by_pinning_whole_lives
 from onchip.model.lifetimes.indexed import IndexedProblem, bits
 from onchip.search.budget.limits import Run
@@ -46,7 +46,7 @@ class Register:
         return self.memory == other.memory and self.start < other.stop and other.start < self.stop
 
 
-def solve_by_colouring(problem: Problem, run: Run) -> Result[Plan]:
+def solve_by_colouring(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Pin each tensor that has a register in its scratchpad."""
     return solve_by_pinning_whole_lives(problem, run, "colouring", _pin_what_is_coloured)
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.baselines.belady import RANKS, belady_moves, place_by_size_or_evict
 from onchip.memory.decisions import PlanIncumbent, SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.memory.spill.exact import solve_exactly
@@ -40,25 +40,25 @@ class RegionBoundary:
     copied: int
 
 
-def solve_by_dividing(problem: Problem, run: Run) -> Result[Plan]:
+def solve_by_dividing(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Plan the best order found, with a bound for all orders. INFEASIBLE if a single operator does not fit."""
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
-        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
+        return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     divided = _divided(problem, run)
     best = min(_placed_by_size(divided, run), solve_exactly(divided, without_bound(run)), key=_value)
     if best.objective_value is None:
-        return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.COMPLETED)
+        return SearchResult(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.COMPLETED)
     bound = _lower_bound(IndexedProblem.of(problem), run, best.objective_value)
     status = Status.OPTIMAL if bound >= best.objective_value else Status.FEASIBLE
     stop = Stop.COMPLETED if status is Status.OPTIMAL else run.stop or Stop.COMPLETED
-    return Result(status, best.answer, best.objective_value, bound, run.seconds, METHOD, stop)
+    return SearchResult(status, best.answer, best.objective_value, bound, run.seconds, METHOD, stop)
 
 
-def _value(result: Result[Plan]) -> float:
+def _value(result: SearchResult[Plan]) -> float:
     return float("inf") if result.objective_value is None else result.objective_value
 
 
-def _placed_by_size(problem: Problem, run: Run) -> Result[Plan]:
+def _placed_by_size(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Return the best eviction for the given order with addresses by size: a good plan where packing fails."""
     indexed = IndexedProblem.of(problem)
     incumbent = PlanIncumbent(indexed, run)

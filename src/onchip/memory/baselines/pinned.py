@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.ir.tensor import Role
 from onchip.memory.allocate.exact import Attempt, hard_stretch
 from onchip.memory.allocate.residencies import packing_problem
@@ -156,13 +156,13 @@ class Pins:
 Choice: TypeAlias = Callable[[Pins, Run], Iterable[Pins]]
 
 
-def solve_by_pinning_whole_lives(problem: Problem, run: Run, method: str, choose: Choice) -> Result[Plan]:
+def solve_by_pinning_whole_lives(problem: Problem, run: Run, method: str, choose: Choice) -> SearchResult[Plan]:
     """Offer a plan in which nothing stays, then what each choice of pins comes to; the best counts.
 
     Bound 0: OPTIMAL only where nothing is moved at all. INFEASIBLE if a single operator does not fit.
     """
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
-        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method)
+        return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, method)
     indexed = IndexedProblem.of(with_order_settled(problem, run))
     incumbent = PlanIncumbent(indexed, run)
     order = range(indexed.operator_count)
@@ -188,7 +188,7 @@ class Weights:
 WEIGHTS = (Weights(1, -1, -1), Weights(1, 0, -1), Weights(1, -1, 0), Weights(1, 0, 0))
 
 
-def solve_as_onsram(problem: Problem, run: Run) -> Result[Plan]:
+def solve_as_onsram(problem: Problem, run: Run) -> SearchResult[Plan]:
     """All weightings are tried; the cheapest plan counts."""
     return solve_by_pinning_whole_lives(problem, run, "onsram", _pin_by_each_weighting)
 
@@ -226,6 +226,6 @@ def pin_where_it_fits_best(pins: Pins, tensor: int) -> None:
         pins.pin(tensor, min(found)[-1])
 
 
-def solve_naively(problem: Problem, run: Run) -> Result[Plan]:
+def solve_naively(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Keep nothing on chip between operators: every operand is streamed."""
     return solve_by_pinning_whole_lives(problem, run, "naive", lambda _pins, _run: ())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from onchip.answer.packing import PackingProblem
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.allocate.construct import place_by_size
 from onchip.memory.allocate.pack import pack_schedule
 from onchip.memory.allocate.residencies import packing_problem
@@ -341,13 +341,13 @@ MOST_PAIR_STEPS = 60_000
 MOST_ACTIONS = 100_000
 
 
-def solve_as_paper(problem: Problem, run: Run) -> Result[Plan]:
+def solve_as_paper(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Solve the formulation; UNKNOWN if it is too large to be written down, or an operator writes only kept states.
 
     INFEASIBLE if a single operator does not fit, or (peak) if no order fits without spills.
     """
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
-        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
+        return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     incumbent = PlanIncumbent(IndexedProblem.of(with_order_settled(problem, run)), run)
     if not all(incumbent.indexed.write_lists):
         return incumbent.result(METHOD)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, non_compulsory_cost
 from onchip.memory.retention.kept_gaps import PackingOfPart
 from onchip.memory.spill.min_peak import with_order_settled
@@ -28,13 +28,13 @@ METHOD = "pinning"
 MOST_PLACES = 200_000
 
 
-def solve_as_thesis(problem: Problem, run: Run) -> Result[Plan]:
+def solve_as_thesis(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Solve the formulation and pack what it says; UNKNOWN if that has no addresses, or is too large to write down.
 
     Bound 0: OPTIMAL only where nothing is moved at all. INFEASIBLE if a single operator does not fit.
     """
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
-        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
+        return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     indexed = IndexedProblem.of(with_order_settled(problem, run))
     incumbent = PlanIncumbent(indexed, run)
     if _place_count(indexed) > MOST_PLACES:

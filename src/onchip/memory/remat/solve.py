@@ -20,7 +20,7 @@ from typing import Final
 
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.allocate.pack import pack_schedule
 from onchip.memory.decisions import PlanIncumbent, SearchMove, schedule_of_moves
 from onchip.memory.effort import STEP
@@ -74,13 +74,13 @@ class RecomputationParams:
 PARAMS: Final = RecomputationParams()
 
 
-def solve_with_recomputation(problem: Problem, run: Run) -> Result[Plan]:
+def solve_with_recomputation(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Find a plan of least cost, runs again included, and a lower bound on every such plan, within the limits.
 
     INFEASIBLE if a single operator does not fit, or if nothing may be spilled and no plan exists.
     """
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
-        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
+        return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     indexed = IndexedProblem.of(with_order_settled(problem, run))
     planner = _Planner(indexed, run)
     planner.plan()

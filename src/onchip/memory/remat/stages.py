@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.memory.remat.replay import NEVER, FirstRuns
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import solve_for_result
@@ -194,7 +194,7 @@ class StageModel:
 
         solver = cp_model.CpSolver()
         solver.parameters.linearization_level = 2
-        result: Result[tuple[frozenset[int], ...]] = solve_for_result(
+        result: SearchResult[tuple[frozenset[int], ...]] = solve_for_result(
             solver, self._model, run, METHOD, lambda: self._kept_in(solver), most_work
         )
         if result.status is Status.INFEASIBLE:

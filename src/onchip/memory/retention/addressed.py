@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Objective, Placement
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.ir.tensor import Role
 from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, non_compulsory_cost
 from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable, bits
@@ -315,7 +315,7 @@ class AddressedModel(TieVariables):
 
     # Extract
 
-    def solve(self, run: Run) -> Result[AddressedSchedule]:
+    def solve(self, run: Run) -> SearchResult[AddressedSchedule]:
         """Solve within what is left of the run's time; INFEASIBLE means none within the bounds."""
         from ortools.sat.python import cp_model
 

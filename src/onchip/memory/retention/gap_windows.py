@@ -14,7 +14,7 @@ from itertools import compress, pairwise
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from onchip.answer.result import Result
+from onchip.answer.result import SearchResult
 from onchip.memory.decisions import OperatorSchedule, PlannedResidency
 from onchip.memory.effort import STEP
 from onchip.model.lifetimes.indexed import IndexedProblem
@@ -129,7 +129,7 @@ class GapWindows:
 
 def leaving_by_model(
     gaps: Sequence[IdleGap], left_units: Callable[[int], int], run: Run, most_work: float
-) -> Result[tuple[IdleGap, ...]]:
+) -> SearchResult[tuple[IdleGap, ...]]:
     """Return the gaps that leave, and a lower bound on their cost, as far as the run allows.
 
     The tensors that stay take at most `left_units` in each step. Without a time limit the solver does so much work at

@@ -12,7 +12,7 @@ from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Objective, Placement
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.ir.tensor import Role
 from onchip.memory.allocate.exact import Attempt, Knowledge, pack_by_cp_sat, unpackable_stretches
 from onchip.memory.allocate.residencies import packing_problem
@@ -207,7 +207,7 @@ class KeptGaps:
 
     # Extract
 
-    def solve(self, run: Run, most_work: float = float("inf")) -> Result[OperatorSchedule]:
+    def solve(self, run: Run, most_work: float = float("inf")) -> SearchResult[OperatorSchedule]:
         """Return a schedule of least cost; INFEASIBLE if the conflicts leave none. `work_done` is the work it took.
 
         CP-SAT needs its strongest linear relaxation to see that a kept tensor is resident at both uses.

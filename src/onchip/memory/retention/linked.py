@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Placement
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.arch.memory import DRAM
 from onchip.ir.tensor import Role
 from onchip.memory.decisions import PlanIncumbent
@@ -401,7 +401,7 @@ class LinkedModel(LinkedVariables):
 
     # Extract
 
-    def solve(self, run: Run) -> Result[Plan]:
+    def solve(self, run: Run) -> SearchResult[Plan]:
         """Solve within what is left of the run's time; INFEASIBLE means none within the bounds.
 
         Only the timed model has plans; the answer of the others is an empty one.
@@ -555,7 +555,7 @@ def prove_with_links(incumbent: PlanIncumbent) -> None:
         incumbent.raise_bound(min(bound, _bound(incumbent, _solve(incumbent, Copies.REPEATED))))
 
 
-def _solve(incumbent: PlanIncumbent, copies: Copies) -> Result[Plan]:
+def _solve(incumbent: PlanIncumbent, copies: Copies) -> SearchResult[Plan]:
     """Solve for a plan better than the best so far, and keep it."""
     better = None if incumbent.value is None else incumbent.value - (copies is not Copies.RELAXED)
     result = LinkedModel(incumbent.indexed, incumbent.lower_bound, better, copies).solve(incumbent.run)
@@ -565,7 +565,7 @@ def _solve(incumbent: PlanIncumbent, copies: Copies) -> Result[Plan]:
     return result
 
 
-def _bound(incumbent: PlanIncumbent, result: Result[Plan]) -> int:
+def _bound(incumbent: PlanIncumbent, result: SearchResult[Plan]) -> int:
     """Return a lower bound from a model: the best value so far if the model has no better plan."""
     if result.status is Status.INFEASIBLE and incumbent.value is not None:
         return incumbent.value

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from onchip.answer.problem import Objective, Placement, Problem
 from onchip.answer.program import Compute, Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.memory.allocate.repair import QUICK_WORK, place_or_cut, place_or_cut_by_time
 from onchip.memory.allocate.residencies import has_countable_layouts
 from onchip.memory.baselines.belady import belady_moves
@@ -47,17 +47,17 @@ class TrafficParams:
     least_bytes: LeastBytesParams = field(default_factory=LeastBytesParams)
 
 
-def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
+def solve_exactly(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Prove the least traffic or the least arena, as far as the limits allow.
 
     INFEASIBLE if a single operator does not fit, or (peak) if no order fits without spills.
     """
     indexed = IndexedProblem.of(problem)
     if operators_that_do_not_fit(indexed):
-        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
+        return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     if not any(indexed.operand_lists):  # all tensors are states on the chip
         computes = tuple(Compute(operator.name) for operator in problem.graph.operators)
-        return Result(Status.OPTIMAL, Plan(problem.memories, computes), 0, 0, run.seconds, METHOD)
+        return SearchResult(Status.OPTIMAL, Plan(problem.memories, computes), 0, 0, run.seconds, METHOD)
     settled = with_order_settled(problem, run)
     incumbent = PlanIncumbent(indexed if settled is problem else IndexedProblem.of(settled), run)
     if problem.objective is Objective.PEAK:

@@ -11,7 +11,7 @@ from itertools import accumulate, count
 from typing import Final
 
 from onchip.answer.problem import Order, Problem
-from onchip.answer.result import Result, Stop
+from onchip.answer.result import SearchResult, Stop
 from onchip.memory.effort import STEP
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import sure_needs_bytes
@@ -180,7 +180,7 @@ class MinPeakParams:
 PARAMS: Final = MinPeakParams()
 
 
-def min_peak_bytes(problem: Problem, run: Run) -> Result[tuple[int, ...]]:
+def min_peak_bytes(problem: Problem, run: Run) -> SearchResult[tuple[int, ...]]:
     """Return M_P in bytes as the objective, and an order of operator indices that attains it.
 
     Stopped early, the answer is the best order found with the bound proven so far.
@@ -213,7 +213,7 @@ class MinPeakSearch(Incumbent[tuple[int, ...]]):
         """Keep an order if its peak is lower than the best."""
         self.keep(order, max(self.whole.needs_bytes(order)), phase)
 
-    def solve(self) -> Result[tuple[int, ...]]:
+    def solve(self) -> SearchResult[tuple[int, ...]]:
         """Search until an order is proven, or the run has to stop."""
         whole = _AllOperators(self)
         rounds = Stepped(

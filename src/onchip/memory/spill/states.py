@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.arch.memory import Memory
 from onchip.ir.graph import State
 from onchip.model.capacity.bounds import (
@@ -222,10 +222,10 @@ class KeptStates:
 
 MOST_CHOICES: Final = 200
 T = TypeVar("T")
-Solve: TypeAlias = Callable[[Problem, Run], Result[Plan]]
+Solve: TypeAlias = Callable[[Problem, Run], SearchResult[Plan]]
 
 
-def solve_with_states(problem: Problem, run: Run, solve: Solve, method: str) -> Result[Plan]:
+def solve_with_states(problem: Problem, run: Run, solve: Solve, method: str) -> SearchResult[Plan]:
     """Solve by an exact method; its bound is one over all choices of states that stay.
 
     For the least arena of several scratchpads all are loaded.
@@ -238,8 +238,8 @@ def solve_with_states(problem: Problem, run: Run, solve: Solve, method: str) -> 
 
 
 def least_peak_with_states(
-    problem: Problem, run: Run, solve: Callable[[Problem, Run], Result[tuple[int, ...]]]
-) -> Result[tuple[int, ...]]:
+    problem: Problem, run: Run, solve: Callable[[Problem, Run], SearchResult[tuple[int, ...]]]
+) -> SearchResult[tuple[int, ...]]:
     """Return the least peak of one scratchpad over all choices of states that stay, and an order that attains it.
 
     `solve` returns the least peak, and an order of operator indices, of a problem without states.
@@ -270,7 +270,7 @@ def _order_in_graph(kept: KeptStates, order: tuple[int, ...]) -> tuple[int, ...]
     return tuple(number[kept.rest.graph.operators[index].name] for index in order)
 
 
-def solve_with_states_loaded(problem: Problem, run: Run, solve: Solve) -> Result[Plan]:
+def solve_with_states_loaded(problem: Problem, run: Run, solve: Solve) -> SearchResult[Plan]:
     """Solve by a method that loads and writes back all state, which proves nothing of plans that do not.
 
     If it finds no plan so, states stay that are updated in place in the least scratchpad in which everything fits.
@@ -310,7 +310,7 @@ class _StatesSearch(Generic[T]):
         self,
         problem: Problem,
         run: Run,
-        solve: Callable[[Problem, Run], Result[T]],
+        solve: Callable[[Problem, Run], SearchResult[T]],
         complete: Callable[[KeptStates, T], T],
         method: str,
     ) -> None:
@@ -326,7 +326,7 @@ class _StatesSearch(Generic[T]):
         self._all_are_tried = False
         self._stopped_by = Stop.COMPLETED
 
-    def result(self) -> Result[T]:
+    def result(self) -> SearchResult[T]:
         """Try the choices one by one, and say what is known then of all of them."""
         tried = list(self._first_choices())
         for first in tried:
@@ -404,12 +404,12 @@ class _StatesSearch(Generic[T]):
     def _is_settled(self) -> bool:
         return self._value is not None and self._value <= self._lower_bound
 
-    def _known(self) -> Result[T]:
+    def _known(self) -> SearchResult[T]:
         seconds, bound = self._run.seconds, self._lower_bound
         if self._answer is None or self._value is None:
             is_proven = self._all_are_tried and self._least_of_tried is None
             status = Status.INFEASIBLE if is_proven else Status.UNKNOWN
-            return Result(status, None, None, bound, seconds, self._method, self._stopped_by)
+            return SearchResult(status, None, None, bound, seconds, self._method, self._stopped_by)
         if self._is_settled:
-            return Result(Status.OPTIMAL, self._answer, self._value, self._value, seconds, self._method)
-        return Result(Status.FEASIBLE, self._answer, self._value, bound, seconds, self._method, self._stopped_by)
+            return SearchResult(Status.OPTIMAL, self._answer, self._value, self._value, seconds, self._method)
+        return SearchResult(Status.FEASIBLE, self._answer, self._value, bound, seconds, self._method, self._stopped_by)

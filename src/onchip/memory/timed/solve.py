@@ -12,7 +12,7 @@ from typing import Final
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.arch.memory import DRAM
 from onchip.bounds.latency.latency_bounds import least_latency_bound
 from onchip.bounds.latency.ways_to_run import WHOLE, WaysToRun
@@ -138,7 +138,7 @@ class LatencyParams:
 PARAMS: Final = LatencyParams()
 
 
-def solve_for_latency(problem: Problem, run: Run) -> Result[Plan]:
+def solve_for_latency(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Search for the plan that ends soonest, with operators in slices if files state their durations.
 
     The plan has a problem of its own, whose graph is in slices. Each operator has each operand in one scratchpad; a
@@ -157,12 +157,12 @@ class _LatencyPlanner:
         self._homes_of = HomesOfOperands(self._ways)
         self._random = Random(run.limits.seed)
 
-    def result(self) -> Result[Plan]:
+    def result(self) -> SearchResult[Plan]:
         """Search, and say what is known then."""
         unfit = self._homes_of.unfit
         if unfit is not None:
             self._ensure_it_surely_does_not_fit(unfit)
-            return Result(Status.INFEASIBLE, None, None, 0, self._run.seconds, METHOD)
+            return SearchResult(Status.INFEASIBLE, None, None, 0, self._run.seconds, METHOD)
         self._take(self._homes_of.start(spreads=True))
         bound = least_latency_bound(self._problem)
         self._incumbent.raise_bound(bound.cycles)

@@ -14,7 +14,7 @@ from rich.text import Text
 from onchip.answer.document import Claim, MappingDocument
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.answer.words import (
     counted,
     energy_per_mac,
@@ -66,7 +66,7 @@ class MappedLayer:
 
     names: tuple[str, ...]
     layer: Layer
-    result: Result[LayerMapping]
+    result: SearchResult[LayerMapping]
     claim: Claim | None
     mapping: LayerMapping | None
     cost: LayerCost | None

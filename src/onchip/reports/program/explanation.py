@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Placement
 from onchip.answer.program import Transfer
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.answer.words import amount, counted, exact_bytes, picked
 from onchip.arch.memory import Memory
 from onchip.model.capacity.bounds import OperatorNeed, greatest_needs
@@ -36,10 +36,10 @@ class Explanation:
     full_steps: tuple[FullStep, ...]
     needs: tuple[OperatorNeed, ...]
     moves: tuple[Transfer, ...]
-    least_peak: Result[tuple[int, ...]] | None = None
+    least_peak: SearchResult[tuple[int, ...]] | None = None
 
     @classmethod
-    def of(cls, history: History, least_peak: Result[tuple[int, ...]] | None = None) -> Explanation:
+    def of(cls, history: History, least_peak: SearchResult[tuple[int, ...]] | None = None) -> Explanation:
         """Explain the plan of `history`."""
         found = reload_causes(history)
         needs = greatest_needs(history.problem)

@@ -14,7 +14,7 @@ from rich.text import Text
 from onchip.answer.document import Claim, PlanDocument
 from onchip.answer.problem import Count, Objective, Order, Placement, Problem
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.answer.words import amount, counted, exact_bytes, picked, printable, short_bytes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import unstated_energies, working_verbs
@@ -55,7 +55,7 @@ class Outcome:
     """
 
     problem: Problem
-    result: Result[Plan]
+    result: SearchResult[Plan]
     seed: int
     seconds: Seconds
     required: OperatorNeed
@@ -155,7 +155,7 @@ class Description:
 
     problem: Problem
     required: OperatorNeed
-    least_peak: Result[tuple[int, ...]]
+    least_peak: SearchResult[tuple[int, ...]]
     compulsory_bytes: int
     needs: tuple[SharedNeed, ...] = ()
     in_tiles: NeedInTiles | None = None

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from onchip.answer.document import Claim, ScheduleDocument
-from onchip.answer.result import Result, Stop
+from onchip.answer.result import SearchResult, Stop
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.answer.words import amount, counted, percent, picked, printable, short_amount, short_bytes, short_energy
 from onchip.arch.accelerator import Accelerator
@@ -61,7 +61,7 @@ class ScheduleOutcome:
     accelerator: Accelerator
     objective: str
     unit: str
-    result: Result[Schedule]
+    result: SearchResult[Schedule]
     relaxation: Relaxation
     space: Mapping[str, str]
     seconds: ScheduleSeconds

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from onchip.answer.document import StrategyDocument
-from onchip.answer.result import Result, Stop
+from onchip.answer.result import SearchResult, Stop
 from onchip.answer.stacks import StackStrategy, Tiling
 from onchip.answer.strategy import EnergyCause, FusionStrategy, StrategyFigures
 from onchip.answer.words import counted, percent, picked, printable, short_amount, short_bytes, short_energy
@@ -79,7 +79,7 @@ class FusionOutcome:
     mapper: str
     objective: str
     unit: str
-    result: Result[FusionStrategy]
+    result: SearchResult[FusionStrategy]
     space: str
     costed: int
     stacks: tuple[CostedStack, ...] = ()

@@ -12,7 +12,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.fusion_objective import Criteria, FusionObjective, sum_of, value_of
 from onchip.answer.options.fusion_options import OPTIMAL, Combination, FusionOptions
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.answer.stacks import OverlapMode, StackStrategy
 from onchip.answer.strategy import FusionStrategy, TileMapping
 from onchip.arch.accelerator import Accelerator
@@ -62,7 +62,7 @@ class FusionResult:
     all tilings, in the objective's unit. Each value comes with True if it is a cost, False if it is a bound.
     """
 
-    result: Result[FusionStrategy]
+    result: SearchResult[FusionStrategy]
     stacks: tuple[tuple[StackChoice, StackCost], ...]
     costed: int
     space: str
@@ -120,7 +120,7 @@ def solve_fusion(
             way, own_costs, bound = rough, quick.costs, bound if quick.is_within else least
     choices = way.choices if way else ()
     stacks = tuple((choice, own_costs.found[choice]) for choice in choices)
-    result = Result(
+    result = SearchResult(
         Status.FEASIBLE if is_quick else found.status,
         strategy_of(network, choices, [cost for _, cost in stacks]) if way else None,
         way.value if way else None,

@@ -9,7 +9,7 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
 from onchip.ir.layer import LOOPS, OTHER_NAMES
@@ -98,7 +98,7 @@ class LayerMapper:
             mapping = _makeshift(problem)
         return None if mapping is None else layer_cost(problem, mapping)
 
-    def _result(self, problem: LayerProblem) -> Result[LayerMapping]:
+    def _result(self, problem: LayerProblem) -> SearchResult[LayerMapping]:
         own = Run(self.run.limits, interrupt=self.run.interrupt, deadline=self.run.deadline, watch=self.run.watch)
         if self.cache is not None:
             return self.cache.solve(self.method, problem, self.objective, own)
@@ -158,7 +158,7 @@ def _unmappable(error: InputError, method: str) -> UnmappableError:
     return UnmappableError(error.what, place=f"method {method}", expected=error.expected)
 
 
-def _completed(result: Result[LayerMapping], run: Run) -> LayerMapping | None:
+def _completed(result: SearchResult[LayerMapping], run: Run) -> LayerMapping | None:
     """Return the mapping, None if none fits; raises CostingStoppedError if the search was cut short.
 
     With several unrollings, the first may have no mapping although a later one does.

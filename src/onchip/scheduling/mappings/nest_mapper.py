@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result, Status
+from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Operand
@@ -326,7 +326,7 @@ def dram_first(accelerator: Accelerator) -> Accelerator:
     return replace(accelerator, dram=replace(dram, access=by_bits))
 
 
-def _mapped(problem: LayerProblem, found: Result[LayerMapping]) -> MappedNest | Status:
+def _mapped(problem: LayerProblem, found: SearchResult[LayerMapping]) -> MappedNest | Status:
     """Return the mapping with its cost; without a mapping, the status."""
     if found.answer is None:
         return found.status
@@ -427,7 +427,7 @@ class NestSearch:
 
     uses_cache: bool
 
-    def answer(self, question: tuple[NestQuestion, Limits]) -> Result[LayerMapping] | InputError:
+    def answer(self, question: tuple[NestQuestion, Limits]) -> SearchResult[LayerMapping] | InputError:
         """Return the result within limits that start now, or the error of a refused nest."""
         (problem, objective), limits = question
         cache = MappingCache.opened() if self.uses_cache else None
@@ -443,7 +443,7 @@ class MappedAhead:
 
     pool: TaskPool
     search: NestSearch
-    _answers: dict[NestQuestion, Result[LayerMapping] | InputError] = field(default_factory=dict, init=False)
+    _answers: dict[NestQuestion, SearchResult[LayerMapping] | InputError] = field(default_factory=dict, init=False)
 
     def ask(self, questions: Iterable[NestQuestion], run: Run, seconds: float) -> None:
         """Wait until all questions are answered, or the run must stop; discards earlier answers.
@@ -461,14 +461,14 @@ class MappedAhead:
         while pending and run.stop is None:
             self._take(pending)
 
-    def taken(self, question: NestQuestion) -> Result[LayerMapping] | None:
+    def taken(self, question: NestQuestion) -> SearchResult[LayerMapping] | None:
         """Return a worker's result, or None if there is none; raises InputError for a nest it refuses."""
         found = self._answers.pop(question, None)
         if isinstance(found, InputError):
             raise found
         return found
 
-    def _take(self, pending: dict[NestQuestion, Pending[Result[LayerMapping] | InputError]]) -> None:
+    def _take(self, pending: dict[NestQuestion, Pending[SearchResult[LayerMapping] | InputError]]) -> None:
         """Store the available answers, after a short wait for one."""
         for question in [question for question, one in pending.items() if one.ready()]:
             self._answers[question] = pending.pop(question).get()

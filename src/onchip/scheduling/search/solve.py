@@ -13,7 +13,7 @@ from typing import Final
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
 from onchip.mapping.methods.cache import MappingCache
@@ -137,7 +137,7 @@ class ScheduleSearch:
         self._chance = Random(run.limits.seed)
         self._merger = Merger(self._maker, self.params.most_tiles_to_merge, self._is_limited)
 
-    def solved(self) -> Result[FoundSchedule]:
+    def solved(self) -> SearchResult[FoundSchedule]:
         """Return the best schedule found; UNKNOWN if not even one operator after the other has mappings in time."""
         why_alone = self._start()
         if self.best is None:
@@ -477,14 +477,14 @@ class ScheduleSearch:
         """Let everything that searches use this run from now on."""
         self._mapper.run = self._maker.run = run
 
-    def _result(self, found: FoundSchedule | None, why_not: str | None = None) -> Result[FoundSchedule]:
+    def _result(self, found: FoundSchedule | None, why_not: str | None = None) -> SearchResult[FoundSchedule]:
         stop = self.run.stop or Stop.COMPLETED
         bound = self.question.lower_bound
         if found is None:
-            return Result(Status.UNKNOWN, None, None, bound, self.run.seconds, METHOD, stop, why_not=why_not)
+            return SearchResult(Status.UNKNOWN, None, None, bound, self.run.seconds, METHOD, stop, why_not=why_not)
         value = self.question.objective.value_of(found.figures)
         status = Status.OPTIMAL if value == bound else Status.FEASIBLE
-        return Result(status, found, value, bound, self.run.seconds, METHOD, stop)
+        return SearchResult(status, found, value, bound, self.run.seconds, METHOD, stop)
 
 
 def _every_operator_alone(network: Graph) -> tuple[ScheduledStack, ...]:
@@ -497,7 +497,7 @@ def solve_schedule(
     run: Run,
     listener: Listener | None = None,
     pool: TaskPool | None = None,
-) -> Result[FoundSchedule]:
+) -> SearchResult[FoundSchedule]:
     """Search for a schedule with minimum objective value; a `listener` hears of every schedule that has offsets.
 
     Workers of a pool search loop nests at their homes, and layers of tiles. The search compares energies for every

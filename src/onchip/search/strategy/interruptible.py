@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.errors import InternalError
 from onchip.search.budget.limits import Run
 
@@ -119,7 +119,7 @@ def solve_for_result(
     method: str,
     extract: Callable[[], T],
     most_work: float = float("inf"),
-) -> Result[T]:
+) -> SearchResult[T]:
     """Solve as `solve_interruptibly` does, and return CP-SAT's status and bound with the answer of `extract`.
 
     Objective and bound are integers of at least 0, both 0 if the model has no objective. Raises InternalError for an
@@ -129,15 +129,15 @@ def solve_for_result(
 
     status = solve_interruptibly(solver, model, run, most_work)
     if status == cp_model.INFEASIBLE:
-        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method)
+        return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, method)
     stop = run.stop or (Stop.NODE_LIMIT if most_work < float("inf") else Stop.TIME_LIMIT)
     if status == cp_model.UNKNOWN:
         bound = solver.best_objective_bound if model.has_objective() else 0.0
-        return Result(Status.UNKNOWN, None, None, max(0, round(bound)), run.seconds, method, stop)
+        return SearchResult(Status.UNKNOWN, None, None, max(0, round(bound)), run.seconds, method, stop)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         raise InternalError(f"CP-SAT ended with {solver.status_name(status)}: {model.validate()}", place=method)
     value = round(solver.objective_value)
     if status == cp_model.OPTIMAL:
-        return Result(Status.OPTIMAL, extract(), value, value, run.seconds, method)
+        return SearchResult(Status.OPTIMAL, extract(), value, value, run.seconds, method)
     bound = max(0, round(solver.best_objective_bound))
-    return Result(Status.FEASIBLE, extract(), value, bound, run.seconds, method, stop)
+    return SearchResult(Status.FEASIBLE, extract(), value, bound, run.seconds, method, stop)

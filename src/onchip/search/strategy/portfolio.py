@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Generic, TypeVar
 
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.search.budget.limits import Budget, Run
 
 AnswerT = TypeVar("AnswerT")
 
 
 class Incumbent(Generic[AnswerT]):
-    """The best answer and bound of a minimisation; reports each improvement, and ends as a Result."""
+    """The best answer and bound of a minimisation; reports each improvement, and ends as a SearchResult."""
 
     def __init__(self, run: Run, lower_bound: int = 0) -> None:
         self.run = run
@@ -52,15 +52,15 @@ class Incumbent(Generic[AnswerT]):
             self.lower_bound = lower_bound
             self.run.report(self.value, lower_bound, "bound")
 
-    def result(self, method: str) -> Result[AnswerT]:
+    def result(self, method: str) -> SearchResult[AnswerT]:
         """Return the state of the search as a result."""
         seconds = self.run.seconds
         if self.answer is None or self.value is None:
             status = Status.INFEASIBLE if self.is_infeasible else Status.UNKNOWN
-            return Result(status, None, None, self.lower_bound, seconds, method, self.stopped_by)
+            return SearchResult(status, None, None, self.lower_bound, seconds, method, self.stopped_by)
         status = Status.OPTIMAL if self.is_proven else Status.FEASIBLE
         stopped_by = Stop.COMPLETED if self.is_proven else self.stopped_by
-        return Result(status, self.answer, self.value, self.lower_bound, seconds, method, stopped_by)
+        return SearchResult(status, self.answer, self.value, self.lower_bound, seconds, method, stopped_by)
 
 
 @dataclass(frozen=True, slots=True)
