@@ -115,9 +115,9 @@ def networks(wheels: Path | None, folder: Path) -> Iterator[NetworkToSchedule]:
 def row_of(network: NetworkToSchedule, accelerator: str, seconds: float, *, runs: bool) -> ScheduleRow:
     """Schedule it freely, execute that if asked to, and layer by layer; whatever fails is in the row."""
     row = ScheduleRow(network.name, accelerator, "refused")
-    schedule_network(ScheduleRequest("lenet5", accelerator, limits=Limits(WARMING_SECONDS), uses_cache=False))
+    schedule_network(ScheduleRequest("lenet5", accelerator, limits=Limits(WARMING_SECONDS), uses_cache=False, bits=8))
     request = ScheduleRequest(
-        network.source, accelerator, bindings=Bindings(network.dims), limits=Limits(seconds), uses_cache=False
+        network.source, accelerator, bindings=Bindings(network.dims), limits=Limits(seconds), uses_cache=False, bits=8
     )
     try:
         outcome = schedule_network(request)

@@ -76,7 +76,7 @@ def answer(
 ) -> Answer | None:
     """Search for one schedule; return None if there is none."""
     options = ScheduleOptions(stacks) if stacks != "optimal" else ScheduleOptions()
-    request = ScheduleRequest(source, machine, objective, options, limits=Limits(seconds), uses_cache=False)
+    request = ScheduleRequest(source, machine, objective, options, limits=Limits(seconds), uses_cache=False, bits=8)
     outcome = schedule_network(request)
     found = outcome.figures
     if found is None:

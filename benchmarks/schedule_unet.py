@@ -126,7 +126,7 @@ def main() -> int:
         for accelerator in asked.accelerators:
             for objective in map(ScheduleObjective, asked.objectives):
                 begun, limits = process_time(), Limits(asked.seconds)
-                outcome = schedule_network(ScheduleRequest(str(path), accelerator, objective, limits=limits))
+                outcome = schedule_network(ScheduleRequest(str(path), accelerator, objective, limits=limits, bits=8))
                 result, document, tiles = outcome.result, outcome.document, outcome.tiles
                 is_all_there &= document is not None
                 counts = (

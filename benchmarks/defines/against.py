@@ -74,7 +74,7 @@ def ours(point: str) -> StrategyFigures:
     columns, rows = (int(size) for size in tile.split("x"))
     options = FusionOptions(groups="one", tile=(columns, rows), mode=OverlapMode(mode))
     asked = FusionRequest(
-        f"{network}-defines", machine, options=options, mapper="loma", accounting=AccountingName.DEFINES
+        f"{network}-defines", machine, options=options, mapper="loma", accounting=AccountingName.DEFINES, bits=8
     )
     figures = fuse_network(asked).figures
     if figures is None:

@@ -97,6 +97,7 @@ def _scheduled(
         partial_bits=PARTIAL_BITS,
         limits=Limits(WARMING_SECONDS),
         uses_cache=False,
+        bits=8,
     )
     schedule_network(warming)
     vars(time)["perf_counter"] = time.process_time
@@ -108,6 +109,7 @@ def _scheduled(
         partial_bits=PARTIAL_BITS,
         limits=Limits(seconds),
         uses_cache=False,
+        bits=8,
     )
     begun = time.process_time()
     try:

@@ -122,7 +122,7 @@ def fsrcnn_rows() -> Iterator[Row]:
         values = {str(tiling): [cost.sums.energy_pj, cost.sums.cycles] for tiling, cost in costs.items()}
         yield Row(f"case study 1, {name}: pJ and cycles", f"python -m defines case1 --mappers {name}", values)
     for network in ("fsrcnn", "dmcnn-vd", "mobilenetv1"):
-        result = fuse_network(FusionRequest(network, "meta-prototype-df", use_cache=False)).result
+        result = fuse_network(FusionRequest(network, "meta-prototype-df", use_cache=False, bits=8)).result
         command = f"python -m scale.fusion --machines meta-prototype-df --networks {network}"
         yield Row(f"fuse {network}", command, {"value": result.objective_value, "bound": result.lower_bound})
 

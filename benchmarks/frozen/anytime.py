@@ -187,18 +187,18 @@ def _plan(source: str, machine: str, objective: str, limits: Limits, recorder: R
 
 
 def _map(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> SearchResult[object]:
-    request = MappingRequest(source, machine, MappingObjective(objective), limits=limits, use_cache=False)
+    request = MappingRequest(source, machine, MappingObjective(objective), limits=limits, use_cache=False, bits=8)
     (layer,) = map_layers(request, recorder.start).mapped
     return layer.result
 
 
 def _fuse(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> SearchResult[object]:
-    request = FusionRequest(source, machine, FusionObjective(objective), limits=limits, use_cache=False)
+    request = FusionRequest(source, machine, FusionObjective(objective), limits=limits, use_cache=False, bits=8)
     return fuse_network(request, recorder.start).result
 
 
 def _schedule(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> SearchResult[object]:
-    request = ScheduleRequest(source, machine, ScheduleObjective(objective), limits=limits, uses_cache=False)
+    request = ScheduleRequest(source, machine, ScheduleObjective(objective), limits=limits, uses_cache=False, bits=8)
     return schedule_network(request, recorder.start).result
 
 

@@ -47,7 +47,7 @@ def test_no_stack_costs_less_than_its_bound(
 ) -> None:
     network = tmp_path / "windowed.json"
     write_graph(windowed(*window), network)
-    found = fuse_network(FusionRequest(str(network), machine, objective, limits=Limits(5.0), use_cache=False))
+    found = fuse_network(FusionRequest(str(network), machine, objective, limits=Limits(5.0), use_cache=False, bits=8))
     assert found.result.objective_value is not None
     assert found.result.bound_among is not None
     assert found.result.lower_bound <= found.result.bound_among <= found.result.objective_value

@@ -60,7 +60,7 @@ def test_one_stack_is_legal_and_costs_no_less_than_its_bound(
     path = tmp_path / "network.json"
     path.write_text(graph_to_json(network()))
     options = ScheduleOptions("one", tile, mode)
-    request = ScheduleRequest(str(path), chip(), objective, options, limits=Limits(5.0), uses_cache=False)
+    request = ScheduleRequest(str(path), chip(), objective, options, limits=Limits(5.0), uses_cache=False, bits=8)
     found = schedule_network(request)
     assert found.result.answer is not None
     assert [len(stack.operators) for stack in found.result.answer.stacks] == [len(found.network.operators)]

@@ -76,7 +76,7 @@ def test_a_schedule_reads_the_rows_and_its_bound_knows_it(
     """The verifier, which counts for itself, has passed it; a table on the chip would be read whole first."""
     path = tmp_path / "table.json"
     write_graph(network(role=role), path)
-    outcome = schedule_network(ScheduleRequest(str(path), "edge-tpu-like", objective, uses_cache=False))
+    outcome = schedule_network(ScheduleRequest(str(path), "edge-tpu-like", objective, uses_cache=False, bits=8))
     least = LOOKED_UP * (1 + WIDTH) + WIDTH * 8 + LOOKED_UP * 8
 
     assert outcome.figures is not None

@@ -68,7 +68,7 @@ def by_hand(source: str, machine: str, method: TemporalMethod, objective: Fusion
 def test_the_answer_is_that_of_a_search_with_the_mapper_of_the_rule(asked: tuple[str, str]) -> None:
     method, objective = TemporalMethod(asked[0]), FusionObjective(asked[1])
     expected = by_hand("lenet5", "meta-prototype-df", method, objective)
-    request = FusionRequest("lenet5", "meta-prototype-df", objective, OPTIONS, method, accounting=DEFINES)
+    request = FusionRequest("lenet5", "meta-prototype-df", objective, OPTIONS, method, accounting=DEFINES, bits=8)
     outcome = fuse_network(request)
     assert outcome.result.answer == expected.result.answer
     assert outcome.result.objective_value == outcome.result.bound_among == expected.result.objective_value
@@ -221,7 +221,7 @@ def test_where_nothing_fits_there_is_no_strategy(fuse: Program, chip: Path) -> N
 
 def test_other_programs_cannot_ask_for_a_search_without_bounds(network: Path, chip: Path) -> None:
     with pytest.raises(UsageError, match="not proven for zigzag"):
-        fuse_network(FusionRequest(str(network), str(chip), accounting=AccountingName.ZIGZAG))
+        fuse_network(FusionRequest(str(network), str(chip), accounting=AccountingName.ZIGZAG, bits=8))
 
 
 @pytest.mark.slow
@@ -230,7 +230,7 @@ def test_a_run_that_has_to_stop_has_every_layer_alone_and_checks_nothing(network
     def ended(limits: Limits, deadline: Deadline) -> Iterator[Run]:
         yield Run(limits, deadline=deadline.within(-1.0))
 
-    request = FusionRequest(str(network), str(chip), accounting=DEFINES)
+    request = FusionRequest(str(network), str(chip), accounting=DEFINES, bits=8)
     outcome, best = fuse_network(request, ended), fuse_network(request)
     assert outcome.result.answer is not None
     assert all(len(stack.layers) == 1 for stack in outcome.result.answer.stacks)

@@ -270,7 +270,7 @@ def test_elements_wider_than_a_register_are_no_refusal(onchip: Program, network:
 
 
 def request(network: Path, chip: Path) -> FusionRequest:
-    return FusionRequest(str(network), str(chip), mapper="loma", use_cache=False)
+    return FusionRequest(str(network), str(chip), mapper="loma", use_cache=False, bits=8)
 
 
 def test_an_interruption_ends_with_a_bound(network: Path, chip: Path) -> None:

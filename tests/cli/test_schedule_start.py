@@ -34,7 +34,7 @@ def start(onchip: Program, files: tuple[Path, Path, Path]) -> Path:
 
 
 def options_start(network: Path, chip: Path, start: Path) -> Schedule | None:
-    return read_schedule_question(ScheduleRequest(str(network), str(chip), start_file=start)).options.start
+    return read_schedule_question(ScheduleRequest(str(network), str(chip), start_file=start, bits=8)).options.start
 
 
 def test_the_start_is_handed_to_the_search_also_of_another_machine(files: tuple[Path, Path, Path], start: Path) -> None:

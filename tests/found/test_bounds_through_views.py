@@ -37,7 +37,7 @@ def test_a_pad_costs_the_operators_before_it_nothing_of_their_bound(accelerator:
     for is_padded_apart in (False, True):
         path = tmp_path / f"{is_padded_apart}.onnx"
         onnx.save(convolutions(is_padded_apart=is_padded_apart), path)
-        bounds.append(read_schedule_question(ScheduleRequest(str(path), accelerator)).relaxation)
+        bounds.append(read_schedule_question(ScheduleRequest(str(path), accelerator, bits=8)).relaxation)
     inside, apart = bounds
     assert apart.mac_pj == inside.mac_pj
     assert apart.energy_fj >= 0.99 * inside.energy_fj
@@ -45,7 +45,7 @@ def test_a_pad_costs_the_operators_before_it_nothing_of_their_bound(accelerator:
 
 
 def test_a_transposed_convolution_counts_though_its_reader_skips_pixels() -> None:
-    question = read_schedule_question(ScheduleRequest(str(FOLDER / "loose-convtranspose.onnx"), "simba"))
+    question = read_schedule_question(ScheduleRequest(str(FOLDER / "loose-convtranspose.onnx"), "simba", bits=8))
     array = question.accelerator.array
     assert array is not None
     macs = 8 * 6 * 9 * 14 * 13  # each input pixel counts nine taps, including those that padding cuts off at two edges

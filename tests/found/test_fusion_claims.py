@@ -41,7 +41,9 @@ def fused(
     files: tuple[Path, Path], objective: FusionObjective, options: FusionOptions, accounting: AccountingName
 ) -> FusionOutcome:
     network, machine = map(str, files)
-    request = FusionRequest(network, machine, objective, options, "loma", use_cache=False, accounting=accounting)
+    request = FusionRequest(
+        network, machine, objective, options, "loma", use_cache=False, accounting=accounting, bits=8
+    )
     return fuse_network(request)
 
 
@@ -63,7 +65,7 @@ def values_reached(
     network, machine = map(str, files)
     is_traffic = objective is FusionObjective.DRAM
     of_schedule = ScheduleObjective.TRAFFIC if is_traffic else ScheduleObjective(objective)
-    request = ScheduleRequest(network, machine, of_schedule, limits=Limits(0.3), uses_cache=False)
+    request = ScheduleRequest(network, machine, of_schedule, limits=Limits(0.3), uses_cache=False, bits=8)
     try:
         scheduled = schedule_network(request).result.objective_value
     except InputError:

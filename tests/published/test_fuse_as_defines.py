@@ -54,7 +54,7 @@ def test_the_command_gives_what_defines_gives(
 ) -> None:
     options = FusionOptions(groups="one", tile=(columns, rows), mode=mode)
     asked = FusionRequest(
-        f"{network}-defines", machine, options=options, mapper="loma", accounting=AccountingName.DEFINES
+        f"{network}-defines", machine, options=options, mapper="loma", accounting=AccountingName.DEFINES, bits=8
     )
     figures = fuse_network(asked).figures
     assert figures is not None

@@ -30,7 +30,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> FusionOutcome:
     (folder / "chip.yaml").write_text(CHIP)
     options = FusionOptions("one", tile_sizes=TileSizes.HALVES, mode=OverlapMode.FULLY_CACHED)
     files = str(folder / "three.json"), str(folder / "chip.yaml")
-    return fuse_network(FusionRequest(*files, options=options, mapper="loma", use_cache=False))
+    return fuse_network(FusionRequest(*files, options=options, mapper="loma", use_cache=False, bits=8))
 
 
 def bars_of(figure: Any) -> float:  # noqa: ANN401 - JSON

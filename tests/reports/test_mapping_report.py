@@ -27,7 +27,7 @@ SIMBA = load_accelerator("simba")
 
 @pytest.fixture(scope="module")
 def outcome() -> MappingOutcome:
-    return map_layers(MappingRequest("lenet5", "simba", method="random", use_cache=False))
+    return map_layers(MappingRequest("lenet5", "simba", method="random", use_cache=False, bits=8))
 
 
 def traces_of(figure: Json) -> list[Json]:

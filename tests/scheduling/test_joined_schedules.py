@@ -46,7 +46,7 @@ def request(case: Case, folder: Path, objective: ScheduleObjective) -> ScheduleR
     network, chip = folder / "network.json", folder / "chip.yaml"
     network.write_text(case.network_text)
     chip.write_text(case.machine_text)
-    return ScheduleRequest(str(network), str(chip), objective, limits=Limits(SECONDS), uses_cache=False)
+    return ScheduleRequest(str(network), str(chip), objective, limits=Limits(SECONDS), uses_cache=False, bits=8)
 
 
 @pytest.mark.parametrize("objective", [ScheduleObjective.ENERGY, ScheduleObjective.TRAFFIC])

@@ -100,7 +100,7 @@ def test_a_group_of_matrices_in_tiles_gives_the_values_of_the_network(rows: int,
     (tmp_path / "rows.json").write_text(json.dumps(network))
     source = str(tmp_path / "rows.json")
     options = ScheduleOptions("one", (1, rows), OverlapMode.RECOMPUTE)
-    found = schedule_network(ScheduleRequest(source, chip(), options=options, uses_cache=False)).document
+    found = schedule_network(ScheduleRequest(source, chip(), options=options, uses_cache=False, bits=8)).document
     assert found is not None
     (stack,) = found.answer.stacks
     assert stack.tiling == Tiling(1, rows, OverlapMode.RECOMPUTE)

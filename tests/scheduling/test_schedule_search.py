@@ -64,6 +64,7 @@ def value_of(folder: Path, options: ScheduleOptions) -> int:
         options,
         partial_bits=8,
         uses_cache=False,
+        bits=8,
     )
     value = schedule_network(request).result.objective_value
     assert value is not None

@@ -46,7 +46,7 @@ def test_groups_with_shuffles_give_the_values_of_the_network(seed: int, tmp_path
     source = tmp_path / "shuffled.json"
     source.write_text(case.network_text)
     options = ScheduleOptions("one", (1, 1), OverlapMode.FULLY_CACHED)
-    found = schedule_network(ScheduleRequest(str(source), chip(), options=options, uses_cache=False)).document
+    found = schedule_network(ScheduleRequest(str(source), chip(), options=options, uses_cache=False, bits=8)).document
     assert found is not None
     run = execution_of(check_schedule_document(found, str(source)), str(source), RunValues(7))
     assert run.is_right

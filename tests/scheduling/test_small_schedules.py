@@ -43,7 +43,7 @@ def found(name: str, objective: ScheduleObjective, enough: int) -> int:
         yield Run(limits, hear, interrupt, deadline)
 
     files = str(FOLDER / f"{name}.onnx"), str(FOLDER / f"{name}.yaml")
-    request = ScheduleRequest(*files, objective, limits=Limits(SECONDS), uses_cache=False)
+    request = ScheduleRequest(*files, objective, limits=Limits(SECONDS), uses_cache=False, bits=8)
     result = schedule_network(request, until_enough).result
     assert result.objective_value is not None
     assert result.objective_value >= result.lower_bound

@@ -42,7 +42,7 @@ def three_streamed() -> ScheduleOutcome:
     """Return three operators one after the other, with everything streamed from and to DRAM."""
     return schedule_network(
         ScheduleRequest(
-            three(), chip(), options=ScheduleOptions("layers", placements=Placements.DRAM), uses_cache=False
+            three(), chip(), options=ScheduleOptions("layers", placements=Placements.DRAM), uses_cache=False, bits=8
         )
     )
 

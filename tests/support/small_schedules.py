@@ -41,7 +41,7 @@ def chip() -> str:
 def outcome(*, in_tiles: bool) -> ScheduleOutcome:
     """Return the best schedule found without a limit."""
     options = IN_TILES if in_tiles else LAYER_BY_LAYER
-    return schedule_network(ScheduleRequest(three(), chip(), options=options, uses_cache=False))
+    return schedule_network(ScheduleRequest(three(), chip(), options=options, uses_cache=False, bits=8))
 
 
 def document(*, in_tiles: bool) -> ScheduleDocument:

@@ -109,7 +109,7 @@ def test_a_schedule_computes_what_map_counts(tmp_path: Path, kind: str) -> None:
     case = Case(kind, steps=2, batch=1, features=4, state=4)
     path = tmp_path / "cell.onnx"
     path.write_bytes(case.model(case.values(0)))
-    outcome = schedule_network(ScheduleRequest(str(path), "edge-tpu-like", uses_cache=False))
+    outcome = schedule_network(ScheduleRequest(str(path), "edge-tpu-like", uses_cache=False, bits=8))
 
     assert outcome.tiles is not None
     scheduled = sum(layer.macs for one in outcome.tiles.operators.values() for layer in one.nests)

@@ -71,9 +71,9 @@ MAPPED_AGAIN = "the mappings of the file, if it has any: the layers were mapped 
 class FusionRequest:
     """The request of `fuse`: a network and an accelerator by name or file, an objective, and fixed choices.
 
-    `bits` is the element width of every operand, `partial_bits` that of a partial sum (None: limited by the machine's
-    memories), `mapper` maps each layer of a tile (None: `exact`). In DeFiNES's accounting the defaults are twice
-    `bits`, and `uneven`. With a `dask_address` the workers of that scheduler map the layers.
+    `bits` is the element width of every operand (None: each tensor's own), `partial_bits` that of a partial sum (None:
+    limited by the machine's memories), `mapper` maps each layer of a tile (None: `exact`). In DeFiNES's accounting the
+    defaults are twice `bits`, and `uneven`. With a `dask_address` the workers of that scheduler map the layers.
     """
 
     source: Network
@@ -81,7 +81,7 @@ class FusionRequest:
     objective: FusionObjective = FusionObjective.ENERGY
     options: FusionOptions = field(default_factory=FusionOptions)
     mapper: str | None = None
-    bits: int | None = 8
+    bits: int | None = None
     partial_bits: int | None = None
     bindings: Bindings = field(default_factory=Bindings)
     granularity: Granularity = Granularity.FUSED

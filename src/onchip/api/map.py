@@ -46,17 +46,18 @@ RELATIVE_TOLERANCE = 1e-9
 class MappingRequest:
     """The request of `map`: a network and an accelerator, an objective, and options.
 
-    The layers share a time limit. `bits` is the element width of every operand, `partial_bits` that of a partial sum
-    (None: limited by the machine's memories). `accounting` defines how energy and cycles are counted, also in the
-    searches of `loma` and `uneven`. `mapspace` is a file that accompanies a Timeloop architecture. Several layers are
-    searched in parallel with several workers, or with a Dask scheduler at `dask_address`.
+    The layers share a time limit. `bits` is the element width of every operand (None: each tensor's own),
+    `partial_bits` that of a partial sum (None: limited by the machine's memories). `accounting` defines how energy and
+    cycles are counted, also in the searches of `loma` and `uneven`. `mapspace` is a file that accompanies a Timeloop
+    architecture. Several layers are searched in parallel with several workers, or with a Dask scheduler at
+    `dask_address`.
     """
 
     source: Network | Layer
     accelerator: str | Accelerator
     objective: MappingObjective = MappingObjective.ENERGY
     method: str = "exact"
-    bits: int | None = 8
+    bits: int | None = None
     bindings: Bindings = field(default_factory=Bindings)
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)

@@ -14,7 +14,6 @@ from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Durations, Objective, Order, Placement, Problem, Recomputation, Recompute
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult, Status
-from onchip.api.budgets import budgets_of, roomy_problem
 from onchip.api.durations import MAPPING, durations_of
 from onchip.api.networks import Network, fitted_to_scratchpads, is_model, network_to_plan
 from onchip.api.phases import phase
@@ -38,19 +37,17 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.memory.methods import method_named
 from onchip.memory.spill.min_peak import PARAMS as ORDERS
-from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
+from onchip.model.capacity.bounds import greatest_need
 from onchip.model.program.recomputation import recomputation_on
 from onchip.model.timeline.mac_count import MACS, MacCount
 from onchip.ops.entries import geometry_of
 from onchip.ops.layers_of import Precision
 from onchip.ops.nests import nests_of_operator
-from onchip.reports.program.outcome import Description, NeedInTiles, Outcome, Seconds, SharedNeed
+from onchip.reports.program.outcome import Outcome, Seconds
 from onchip.scheduling.tiles.bounds import least_peak_of_tilings, smallest_need
-from onchip.scheduling.tiles.tilings import least_peak_found
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, Run, WarmStart
 from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage, with_bound, without_bound
-from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
 from onchip.without_collecting import without_collecting
@@ -307,39 +304,6 @@ def plan_problem(
         result = _with_problem(method_named(method)(problem, replace(run, warm_start=warm_start)), problem)
     _verified(_as_planned(problem, result), result)
     return result
-
-
-@phase("searching")
-def describe_network(network: Network, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
-    """Return a description of a network and its capacity budgets."""
-    deadline = Deadline.after(limits.time_limit_seconds)
-    whole = network_to_plan(network, replace(reading, sharing=SharedKinds.of(Share.ALL)))
-    shares = tuple(Share) if whole.shares_bytes else (Share.NONE,)
-    problems = {share: roomy_problem(_sharing(whole, share), reading.count) for share in shares}
-    budgets = {share: budgets_of(problem, limits, start, deadline) for share, problem in problems.items()}
-    needs = tuple(SharedNeed(share, one.required_bytes, one.min_peak_bytes) for share, one in budgets.items())
-    alone, own = problems[Share.NONE], budgets[Share.NONE]
-    shared, in_tiles = needs if len(needs) > 1 else (), _need_in_tiles(alone, network, deadline)
-    return Description(alone, own.required, own.least_peak, compulsory_bytes(alone), shared, in_tiles)
-
-
-def _need_in_tiles(whole: Problem, network: Network, deadline: Deadline) -> NeedInTiles | None:
-    """Return the least capacities of a network in tiles; None if no operator can be tiled, or with states."""
-    of_model = is_model(network)
-    if whole.graph.states or not can_be_tiled(whole, is_model=of_model):
-        return None
-
-    def is_late() -> bool:
-        return deadline.is_past
-
-    least = smallest_need(whole, is_model=of_model)
-    bound = least_peak_of_tilings(whole, is_model=of_model, is_late=is_late)
-    return NeedInTiles(least.need_bytes, least.operator.name, bound, least_peak_found(whole, of_model, is_late))
-
-
-def _sharing(whole: Graph, share: Share) -> Graph:
-    """Return the network with byte sharing restricted to `share`."""
-    return SharedBytes(SharedKinds.of(share), declared_in(whole, whole))(whole)
 
 
 def _with_problem(result: SearchResult[Plan], problem: Problem) -> SearchResult[Plan]:

@@ -63,7 +63,7 @@ class ScheduleRequest:
     accelerator: str | Accelerator
     objective: ScheduleObjective = ScheduleObjective.ENERGY
     options: ScheduleOptions = field(default_factory=ScheduleOptions)
-    bits: int | None = 8
+    bits: int | None = None
     partial_bits: int | None = None
     bindings: Bindings = field(default_factory=Bindings)
     granularity: Granularity = Granularity.FUSED

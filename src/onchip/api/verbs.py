@@ -776,7 +776,7 @@ def info(network: NetworkLike, *, time_limit: float | None = 10.0) -> InfoReport
 
     """
     from onchip.answer.words import counted, exact_bytes
-    from onchip.api.plan import describe_network
+    from onchip.api.info import describe_network
     from onchip.reports.program.outcome import description_object, description_report
 
     given, search = GivenNetwork.of(network), Search.of(time_limit, 1, 0)

@@ -36,7 +36,7 @@ class InfoOptions:
 
 def info_command(options: InfoOptions) -> int:
     """Describe NETWORK: operators, tensors, M_R and the operator that sets it, M_P, the largest tensors."""
-    from onchip.api.plan import describe_network
+    from onchip.api.info import describe_network
     from onchip.reports.program.outcome import description_object
 
     reading = replace(options.read_as.reading, count=options.count)
