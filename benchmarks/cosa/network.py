@@ -45,7 +45,7 @@ class NetworkTimes:
         seen = str(rounds)
         if seen not in self.known:
             run = layer_on_network(self.problem, mapping, self.rounds_simulated, has_refills=self.has_refills)
-            self.known[seen] = NEVER if run is None else run.cycles
+            self.known[seen] = run.cycles
         return self.known[seen]
 
     def floor(self, mapping: LayerMapping) -> float:

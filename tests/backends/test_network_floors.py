@@ -26,7 +26,7 @@ def test_no_simulation_ends_before_the_floors_of_its_mapping_and_of_its_layer(se
         rounds = element_rounds(problem, mapping, has_refills=has_refills)
         run = layer_on_network(problem, mapping, WHOLE, has_refills=has_refills)
         assert run is not None
-        assert run.is_whole
+        assert run.rounds_simulated == run.rounds
         floor = floor_of_rounds(rounds)
         assert least <= floor, mapping
         assert floor <= run.cycles, mapping

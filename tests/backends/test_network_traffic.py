@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 
-from onchip import native
 from onchip.backends.noc.layer import (
     COSA_DRAM,
     COSA_NETWORK,
@@ -117,9 +116,3 @@ def test_a_receiver_that_no_network_has_is_refused(receiver: int) -> None:
 def test_two_endpoints_have_no_port_in_common() -> None:
     with pytest.raises(InputError, match="a port of its own"):
         run_tasks(MeshNetwork(columns=1, rows=1, endpoints=(MeshEndpoint(0), MeshEndpoint(0))), [])
-
-
-def test_a_run_that_is_asked_to_stop_has_no_answer() -> None:
-    stop = native.StopToken()
-    stop.ask()
-    assert run_tasks(COSA_NETWORK, [TrafficTask(SEND, 0, 1, (1,))], stop) is None

@@ -8,7 +8,7 @@ from random import Random
 
 from onchip import native
 from onchip.answer.packing import Buffer
-from onchip.backends.noc.layer import KINDS, TaskKind, TrafficTask
+from onchip.backends.noc.layer import TaskKind, TrafficTask
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.memory.allocate.sections import sections_of
 from onchip.memory.timed.homes import HomesOfOperands, latency_bands
@@ -492,7 +492,7 @@ def network_run(seed: int) -> Answered:
         network.shape(),
         [
             native.NetworkTask(
-                KINDS[one.kind],
+                one.kind,
                 -1 if one.actor is None else one.actor,
                 one.size,
                 one.earliest,

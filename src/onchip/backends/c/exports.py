@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,22 +19,18 @@ from onchip.api.networks import network_to_plan, text_of
 from onchip.api.phases import phase
 from onchip.api.schedule_figures import priced_schedule
 from onchip.api.target import Target
-from onchip.arch.memory import DRAM, Operand
 from onchip.backends.c.project import CProject, StoredTensors, StoredValues, c_project
-from onchip.backends.c.tables import CSchedule, OperandKind, OperatorRun, TensorInUse, c_program
+from onchip.backends.c.tables import workspace_name, write_schedule_in_c
 from onchip.errors import InputError, UsageError
 from onchip.formats.files import ensure_folder, make_folder, write_files
 from onchip.formats.networks import read_arrays
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.figures import homes_of_computes
-from onchip.ops.nests import BandedOperand, operands_of
 from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.exports import Export, ExportFormat, spans_of_activities, traced_activities, traced_waits
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.outcome import ScheduleCheck
-from onchip.transform.groups.tile_graph import TileOperator
 
 if TYPE_CHECKING:
     import numpy as np
@@ -176,9 +172,8 @@ def export_schedule(file: ScheduleFile, form: str, files: tuple[Path, ...]) -> S
     program = Plan(own.memories, tuple(map(_of_one_memory, own.instructions)))
     problem = Problem(graph, program.memories, count=Count.ALL)
     if form == ExportFormat.C:
-        _write_c(
-            files, problem, program, ScheduleHistory(document.answer, check.tiles, document.accelerator, priced.costs)
-        )
+        history = ScheduleHistory(document.answer, check.tiles, document.accelerator, priced.costs)
+        write_schedule_in_c(files, problem, program, history)
         return check
     plan = PlanDocument(document.graph, Source(document.accelerator.name), document.reading, program)
     activities, clock_mhz = priced.figures.timeline.activities, document.accelerator.clock_mhz
@@ -187,51 +182,11 @@ def export_schedule(file: ScheduleFile, form: str, files: tuple[Path, ...]) -> S
     return check
 
 
-def _write_c(files: tuple[Path, ...], problem: Problem, program: Plan, history: ScheduleHistory) -> None:
-    header = files[0]
-    numbers = {(one.stack, one.layer, one.homes): number for number, one in enumerate(history.schedule.mappings)}
-    runs = []
-    for name, tensors in _tensors_in_use(history):
-        mappings = tuple(numbers[nest.stack, nest.layer, nest.homes] for nest in history.nest_places[name])
-        runs.append(OperatorRun(history.tiles.operators[name].stack, tensors, mappings))
-    tables = CSchedule(c_program(problem, program, header.stem), tuple(runs), history.schedule.mappings)
-    contents = tables.header().encode(), tables.source(header.name).encode()
-    write_files(*zip(files, contents, strict=True))
-
-
-def _tensors_in_use(history: ScheduleHistory) -> Iterator[tuple[str, tuple[TensorInUse, ...]]]:
-    graph, levels = history.tiles.graph, history.accelerator.addressed
-    operands = {operator.name: operands_of(graph, operator) for operator in graph.operators}
-    for name, homes in homes_of_computes(levels, history.schedule.program, operands):
-        found = [
-            TensorInUse(_kind(history.tiles.operators[name], operand), band.name, home or DRAM)
-            for operand, home in zip(operands[name], homes, strict=True)
-            for band in operand.bands
-        ]
-        found += [
-            TensorInUse(OperandKind.WORKSPACE, _name_of(name + WORKSPACE, memory), memory)
-            for memory in history.compute_costs[name].workspace_bytes
-        ]
-        yield name, tuple(found)
-
-
-def _kind(origin: TileOperator, operand: BandedOperand) -> OperandKind:
-    """Return the operand's kind in the loop nests; without loop nests, its kind by role."""
-    if operand.operand is Operand.OUTPUT or origin.operands is None:
-        return OperandKind(operand.operand)
-    kinds = {origin.operands.weight: OperandKind.WEIGHT, origin.operands.input: OperandKind.INPUT}
-    return kinds.get(operand.tensor, OperandKind.OTHER)
-
-
-def _name_of(workspace: str, memory: str) -> str:
-    return f"{workspace}@{memory}"
-
-
 def _of_one_memory(instruction: Instruction) -> Instruction:
     """Rename a workspace to a tensor of its own in each memory, as its size differs between memories."""
     match instruction:
         case Allocate(name, memory, _) | Free(name, memory) if name.endswith(WORKSPACE):
-            return replace(instruction, tensor=_name_of(name, memory))
+            return replace(instruction, tensor=workspace_name(name.removesuffix(WORKSPACE), memory))
     return instruction
 
 
@@ -240,7 +195,7 @@ def _with_workspaces(graph: Graph, workspaces: Mapping[str, Mapping[str, int]]) 
     operators: list[Operator] = []
     for operator in graph.operators:
         own = workspaces[operator.name]
-        found = [Tensor(_name_of(operator.name + WORKSPACE, memory), own[memory], Role.ACTIVATION) for memory in own]
+        found = [Tensor(workspace_name(operator.name, memory), own[memory], Role.ACTIVATION) for memory in own]
         tensors += found
         outputs = (*operator.outputs, *(tensor.name for tensor in found))
         operators.append(replace(operator, outputs=outputs))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Final
@@ -29,12 +30,12 @@ from onchip.backends.c.calls import (
     dense_steps,
     table,
 )
-from onchip.backends.c.text import comment, identifier, integer, real, rows, unique_identifiers
+from onchip.backends.c.text import comment, identifier, integer, real, rows, template, unique_identifiers, unused_name
 from onchip.backends.c.tiles import TensorParts, banded_call, calls_of_region, ensure_aligned
 from onchip.errors import GraphError, PlanError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tensor import Role
 from onchip.ir.tile import Region, SumPart, Tile
 from onchip.transform.slices.bands import place_of
 
@@ -50,17 +51,14 @@ class CallText:
     name: Callable[[Table], str]
     _constants: dict[str, list[str]] = field(default_factory=dict)
 
-    def lines(self, call: KernelCall) -> Iterator[str]:
-        """Yield the lines: the call alone, or a block of constants and the call."""
+    def lines(self, call: KernelCall) -> list[str]:
+        """Return the lines: the call alone, or a block of constants and the call."""
         arguments = [self._argument(one) for one in call.arguments]
-        indent = _INDENT * (2 if self._constants else 1)
+        written = list(_wrapped(f"{call.function}(", arguments, ");"))
         if self._constants:
-            yield f"{_INDENT}{{"
-            for constant in self._constants.values():
-                yield from (f"{indent}{line}" for line in constant)
-        yield from (f"{indent}{line}" for line in _wrapped(f"{call.function}(", arguments, ");"))
-        if self._constants:
-            yield f"{_INDENT}}}"
+            within = [line for constant in self._constants.values() for line in constant] + written
+            written = ["{", *(f"{_INDENT}{line}" for line in within), "}"]
+        return [f"{_INDENT}{line}" for line in written]
 
     def _argument(self, argument: Argument) -> str:
         match argument:
@@ -70,7 +68,7 @@ class CallText:
                 return self._bands(argument)
             case Record(struct, _):
                 name = self._fresh(struct)
-                self._constants[name] = list(self._struct(f"static const struct {struct} {name} = ", argument))
+                self._constants[name] = self._struct(f"static const struct {struct} {name} = ", argument)
                 return f"&{name}"
             case Symbol(symbol):
                 return symbol
@@ -97,23 +95,17 @@ class CallText:
         return f"&{name}"
 
     def _fresh(self, wanted: str) -> str:
-        name, number = wanted, 1
-        while name in self._constants:
-            number += 1
-            name = f"{wanted}_{number}"
-        return name
+        return unused_name(wanted, self._constants)
 
-    def _struct(self, declared: str, record: Record) -> Iterator[str]:
-        """Yield a struct on one line, or on one line for its own fields and one for each struct within."""
+    def _struct(self, declared: str, record: Record) -> list[str]:
+        """Return a struct on one line, or on one line for its own fields and one for each struct within."""
         together = f"{declared}{self._value(record)};"
         if len(together) <= _A_LINE:
-            yield together
-            return
-        yield f"{declared}{{"
-        own = ", ".join(self._named(name, one) for name, one in _said(record) if not _is_wide(one))
-        wide = [self._named(name, one) for name, one in _said(record) if _is_wide(one)]
-        yield from (f"{_INDENT}{line}," for line in ([own] if own else []) + wide)
-        yield "};"
+            return [together]
+        fields = [(_is_wide(one), self._named(name, one)) for name, one in _said(record)]
+        own = ", ".join(text for is_wide, text in fields if not is_wide)
+        within = [own, *(text for is_wide, text in fields if is_wide)]
+        return [f"{declared}{{", *(f"{_INDENT}{line}," for line in within if line), "};"]
 
     def _named(self, name: str, value: object) -> str:
         return f".{name} = {self._value(value)}"
@@ -161,8 +153,8 @@ OWN_FILE_ELEMENTS: Final = 4096
 LONGEST_NAME: Final = 200
 """Letters of a table's name, which also names a file: file systems take 255 bytes."""
 _INCLUDES: Final = "#include <math.h>\n#include <stdint.h>\n"
-
 DRAM_ALIGNMENT_BYTES: Final = 16
+_GREATEST_ALIGNMENT_BYTES: Final = 64
 
 
 @dataclass(slots=True)
@@ -239,104 +231,301 @@ class StoredTensors:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectProgram:
-    """A legal plan, what each operator of the whole network calls, and names: `stem` begins those of everything global.
+@dataclass(slots=True)
+class Tables:
+    """Names for tables: the same elements under the same name are one array.
 
-    `dram` has the offsets of whole tensors.
+    No table gets one of the `reserved` names, which other things in the project have.
     """
+
+    prefix: str
+    reserved: frozenset[str] = frozenset()
+    _names: dict[tuple[str, str, bytes], str] = field(default_factory=dict)
+    _tables: dict[str, Table] = field(default_factory=dict)
+
+    def name(self, table: Table) -> str:
+        """Return the identifier of a table, which is new or has been asked for before."""
+        key = (table.name, table.element, sha256(table.values.tobytes()).digest())
+        if key not in self._names:
+            wanted = f"{self.prefix}_{identifier(table.name).lower()}"[:LONGEST_NAME].rstrip("_")
+            name = unused_name(wanted, {*self._tables, *self.reserved})
+            self._names[key] = name
+            self._tables[name] = table
+        return self._names[key]
+
+    @property
+    def size_bytes(self) -> int:
+        """Return what all arrays take together."""
+        return sum(table.values.nbytes for table in self._tables.values())
+
+    def header(self) -> str:
+        """Return the file that declares every array."""
+        guard = f"{self.prefix.upper()}_CONSTANTS_H"
+        lines = (f"extern const {one.element} {name}[{one.values.size}];" for name, one in sorted(self._tables.items()))
+        declarations = "\n".join(lines)
+        return (
+            f"/* Constant arrays: weights, and what kernels are told. */\n#ifndef {guard}\n#define {guard}\n\n"
+            f"#include <stdint.h>\n\n{declarations}\n\n#endif\n"
+        )
+
+    def sources(self) -> Iterator[tuple[str, str]]:
+        """Yield the names and the text of the files that define them; the first has all small ones."""
+        small = {name: one for name, one in self._tables.items() if one.values.size <= OWN_FILE_ELEMENTS}
+        definitions = "\n\n".join(definition(name, one) for name, one in small.items())
+        yield "constants.c", f'{_INCLUDES}\n#include "constants.h"\n\n{definitions}\n'
+        for name, one in self._tables.items():
+            if name not in small:
+                yield f"constants/{name}.c", f'{_INCLUDES}\n#include "../constants.h"\n\n{definition(name, one)}\n'
+
+
+def definition(name: str, table: Table, storage: str = "const") -> str:
+    """Return the definition of an array."""
+    lines = "\n".join(rows(table.values))
+    return f"{storage} {table.element} {name}[{table.values.size}] = {{\n{lines}\n}};"
+
+
+@dataclass(frozen=True, slots=True)
+class CProject:
+    """The files, as text by their paths in the folder, and what the network takes."""
+
+    files: Mapping[str, str]
+    arenas: Mapping[str, int]
+    dram_bytes: int
+    constant_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValues:
+    """Map from tensor to its values before the first inference (inputs) and after the last (outputs)."""
+
+    inputs: Mapping[str, npt.NDArray[Any]]
+    outputs: Mapping[str, npt.NDArray[Any]]
+    inferences: int = 1
+
+
+def c_project(
+    problem: Problem,
+    plan: Plan,
+    stored: StoredTensors,
+    calls: Mapping[str, tuple[KernelCall, ...]],
+    values: StoredValues,
+) -> CProject:
+    """Return the project of a legal plan, called after its network; raises PlanError if kernels cannot obey the plan.
+
+    `calls` has what each operator of the whole network calls; states begin with their values among the inputs.
+    """
+    for name, array in (*values.inputs.items(), *values.outputs.items()):
+        if array.nbytes != stored.graph.tensor[name].size_bytes:
+            what = f"its runtime makes it {list(array.shape)}, of {array.nbytes} bytes"
+            expected = f"{stored.graph.tensor[name].size_bytes} bytes, as the plan has it"
+            raise PlanError(what, place=f"tensor {name!r}", expected=expected)
+    program = ProjectText(problem, plan, stored, calls, values)
+    source = program.source()  # asks for tables, so that it comes before them
+    texts = {
+        "network.h": program.header(),
+        "network.c": source,
+        "constants.h": program.tables.header(),
+        **dict(program.tables.sources()),
+        **program.check(),
+        **_shared_files(is_banded=program.is_tiled),
+    }
+    # listed, because the folder may have files of an earlier project
+    sources = " \\\n    ".join(sorted(name for name in texts if name.endswith(".c")))
+    texts["sources.mk"] = f"SOURCES = {sources}\n"
+    arenas = {memory.name: size_bytes for memory, size_bytes in program.arenas.values()}
+    return CProject(texts, arenas, program.dram_bytes, program.tables.size_bytes)
+
+
+def _shared_files(*, is_banded: bool) -> dict[str, str]:
+    """Return the text of kernels and harness by path in the project; `is_banded` adds the kernels of tensors in parts.
+
+    These are the same files, compiled with BANDED.
+    """
+    package = files("onchip.backends.c")
+    folders = ((package.joinpath("kernels"), "kernels/"), (package.joinpath("harness"), ""))
+    found = ((f"{target}{one.name}", one) for folder, target in folders for one in folder.iterdir() if one.is_file())
+    texts = {name: entry.read_text(encoding="utf-8") for name, entry in sorted(found, key=lambda one: one[0])}
+    if not is_banded:
+        texts.pop("kernels/bands.c")
+        return texts
+    kernels = [
+        name.removeprefix("kernels/") for name, text in texts.items() if name.endswith(".c") and "KERNEL(" in text
+    ]
+    return {**texts, **{f"kernels/banded_{name}": f'#define BANDED\n#include "{name}"\n' for name in kernels}}
+
+
+_BANDED: Final = '#define BANDED\n#include "kernels/operands.h"\n#include "kernels/prototypes.h"'
+
+
+@dataclass(frozen=True)
+class ProjectText:
+    """Writes the network of a project; the names of everything global begin with `stem`."""
 
     problem: Problem
     plan: Plan
     stored: StoredTensors
     calls: Mapping[str, tuple[KernelCall, ...]]
-    stem: str
-    tables: Tables
-    memory_names: Mapping[str, str]
-    dram: Mapping[str, int]
-    dram_bytes: int
-    first_states: Mapping[str, npt.NDArray[Any]]
+    values: StoredValues
+    places: OpenPlaces = field(default_factory=OpenPlaces)
+
+    @cached_property
+    def stem(self) -> str:
+        """Return the start of all global names."""
+        letters = identifier(self.problem.graph.name).lower().strip("_")
+        return letters if letters[:1].isalpha() else f"network_{letters}".rstrip("_")
 
     @property
     def is_tiled(self) -> bool:
         """Return True if some operator is a tile."""
         return any(operator.tile is not None for operator in self.problem.graph.operators)
 
-    @property
-    def staying(self) -> dict[str, Allocate]:
-        """Return where the states that stay on the chip from one inference to the next lie."""
-        lines = (line for line in self.plan.instructions if isinstance(line, Allocate) and line.is_state)
-        return {line.tensor: line for line in lines}
+    @cached_property
+    def _memory_names(self) -> Mapping[str, str]:
+        memories = (DRAM, *(memory.name for memory in self.plan.memories))
+        names = (f"arena_{name.lower()}" for name in unique_identifiers("", memories))
+        return {**dict(zip(memories, names, strict=True)), DRAM: f"{self.stem}_dram"}
 
-    def arena_bytes(self, memory: Memory) -> int:
-        """Return the highest end address of any residency in a scratchpad."""
-        ends = (one.end_bytes for one in residencies_of(self.plan, self.problem.graph) if one.memory == memory.name)
-        return max(ends, default=0)
-
+    @cached_property
     def arenas(self) -> dict[str, tuple[Memory, int]]:
-        """Return by the name of its array each scratchpad that the plan uses, and the bytes it takes of it."""
-        sizes = ((self.memory_names[one.name], one, self.arena_bytes(one)) for one in self.plan.memories)
-        return {name: (memory, size) for name, memory, size in sizes if size}
+        """Map from the name of an array to the scratchpad that it stands for, and the bytes that the plan uses."""
+        found = {}
+        residencies = residencies_of(self.plan, self.problem.graph)
+        for memory in self.plan.memories:
+            used = max((one.end_bytes for one in residencies if one.memory == memory.name), default=0)
+            if used:
+                found[self._memory_names[memory.name]] = (memory, used)
+        return found
 
+    @cached_property
+    def tables(self) -> Tables:
+        """The constant arrays, in the order in which they were asked for."""
+        functions = {call.function for each in self.calls.values() for call in each}
+        own = {f"{self.stem}_run", f"{self.stem}_begin", *self._memory_names.values()}
+        return Tables(self.stem, frozenset(functions | own))
 
-def project_program(
-    problem: Problem,
-    plan: Plan,
-    stored: StoredTensors,
-    calls: Mapping[str, tuple[KernelCall, ...]],
-    inputs: Mapping[str, npt.NDArray[Any]],
-) -> ProjectProgram:
-    """Return the program of a legal plan, called after its network; among `inputs` are those that states begin with."""
-    letters = identifier(problem.graph.name).lower().strip("_")
-    stem = letters if letters[:1].isalpha() else f"network_{letters}".rstrip("_")
-    memories = (DRAM, *(memory.name for memory in plan.memories))
-    named = {
-        memory: f"arena_{name.lower()}" for memory, name in zip(memories, unique_identifiers("", memories), strict=True)
-    }
-    named[DRAM] = f"{stem}_dram"
-    dram, dram_bytes = dram_offsets(problem, plan, stored.graph)
-    first = {state.old: inputs[state.old] for state in problem.graph.states}
-    functions = {call.function for each in calls.values() for call in each} | {f"{stem}_run", f"{stem}_begin"}
-    tables = Tables(stem, frozenset({*functions, *named.values()}))
-    return ProjectProgram(problem, plan, stored, calls, stem, tables, named, dram, dram_bytes, first)
+    @cached_property
+    def _dram(self) -> Mapping[str, int]:
+        """Map from each whole tensor that is ever in DRAM to its offset there; tensors lie side by side."""
+        offsets: dict[str, int] = {}
+        end = 0
+        for name in dict.fromkeys(self._ever_in_dram()):
+            offsets[name] = end
+            end += -(-self.stored.graph.tensor[name].size_bytes // DRAM_ALIGNMENT_BYTES) * DRAM_ALIGNMENT_BYTES
+        return offsets
 
+    def _ever_in_dram(self) -> Iterator[str]:
+        for role in (Role.INPUT, Role.OUTPUT):
+            yield from (tensor.name for tensor in self.stored.graph.with_role(role))
+        spilled = (line.tensor for line in self.plan.instructions if isinstance(line, Copy) and line.target == DRAM)
+        yield from (place_of(self.problem.graph.tensor[name])[0] for name in spilled)
 
-@dataclass(slots=True)
-class _Lines:
-    program: ProjectProgram
-    places: OpenPlaces = field(default_factory=OpenPlaces)
+    @property
+    def dram_bytes(self) -> int:
+        """Number of bytes of the array that stands for DRAM."""
+        sizes = (self.stored.graph.tensor[name].size_bytes for name in self._dram)
+        return sum(-(-size // DRAM_ALIGNMENT_BYTES) * DRAM_ALIGNMENT_BYTES for size in sizes)
 
-    def all(self) -> Iterator[str]:
-        graph, step = self.program.problem.graph, 0
-        for instruction in self.program.plan.instructions:
+    def header(self) -> str:
+        """Return the text of network.h."""
+        prefix, graph = self.stem.upper(), self.stored.graph
+        sizes = [
+            f"#define {prefix}_{name.upper()}_BYTES {size_bytes} /* of {memory.capacity_bytes} */"
+            for name, (memory, size_bytes) in self.arenas.items()
+        ]
+        sizes.append(f"#define {prefix}_DRAM_BYTES {max(self.dram_bytes, 1)}")
+        tensors = (*graph.with_role(Role.INPUT), *graph.with_role(Role.OUTPUT))
+        reserved = (DRAM, *self.arenas)
+        names = unique_identifiers(f"{prefix}_", (*reserved, *(tensor.name for tensor in tensors)))
+        places = [
+            f"/* {one.role.value} */\n#define {name}_AT {self._dram[one.name]}\n#define {name}_BYTES {one.size_bytes}"
+            for name, one in zip(names[len(reserved) :], tensors, strict=True)
+        ]
+        named = {"prefix": prefix, "stem": self.stem, "dram": self._memory_names[DRAM]}
+        return template("network.h", sizes="\n".join(sizes), places="\n".join(places), **named)
+
+    def source(self) -> str:
+        """Return the text of network.c."""
+        prefix = self.stem.upper()
+        arrays = [_BANDED] if self.is_tiled else []
+        for name, (memory, _) in self.arenas.items():
+            alignment = max(memory.alignment_bytes, _GREATEST_ALIGNMENT_BYTES)
+            arrays.append(self._array(name, f"{prefix}_{name.upper()}_BYTES", alignment, "static "))
+        arrays.append(self._array(self._memory_names[DRAM], f"{prefix}_DRAM_BYTES", _GREATEST_ALIGNMENT_BYTES))
+        first = "".join(f"{line}\n" for line in self._first_states())
+        lines = "\n".join(self._lines())
+        return template("network.c", stem=self.stem, arrays="\n\n".join(arrays), first=first, lines=lines)
+
+    def _array(self, name: str, size: str, alignment_bytes: int, storage: str = "") -> str:
+        place = f"PLACE_{name.removeprefix(f'{self.stem}_').removeprefix('arena_').upper()}"
+        alignment = min(1 << (alignment_bytes - 1).bit_length(), 4096)
+        array = f"{place} {storage}_Alignas({alignment}) uint8_t {name}[{size}];"
+        return f"#ifndef {place}\n#define {place}\n#endif\n{array}"
+
+    def check(self) -> dict[str, str]:
+        """Return the files that run the network: the stored values, and the `main` that compares its outputs."""
+        graph, dram, states = (
+            self.stored.graph,
+            self._memory_names[DRAM],
+            {one.old for one in self.problem.graph.states},
+        )
+        given = {name: array for name, array in self.values.inputs.items() if name not in states}
+        definitions, lines = [], {}
+        for word, found in (("input", given), ("expected", self.values.outputs)):
+            lines[word] = ""
+            names = unique_identifiers(f"{word}_", found)
+            for name, (tensor, array) in zip((one.lower() for one in names), found.items(), strict=True):
+                at = f"{dram} + {self._dram[graph.tensor[tensor].name]}"
+                compare = "compare_floats" if array.dtype == np.float32 else "compare_bytes"
+                if word == "input":
+                    lines[word] += f"        memcpy({at}, {name}, sizeof {name});\n"
+                else:
+                    lines[word] += f'    differing += {compare}("{name}", {at}, {name}, sizeof {name});\n'
+                definitions.append(definition(name, table(name, array), "static const"))
+        title = "/* The inputs that main begins with, and the outputs that the network's own runtime makes of them. */"
+        values = "\n".join((f"{title}\n{_INCLUDES}", *definitions)) + "\n"
+        named = {"stem": self.stem, "inferences": self.values.inferences}
+        return {
+            "values.h": values,
+            "main.c": template("main.c", inputs=lines["input"], outputs=lines["expected"], **named),
+        }
+
+    def _lines(self) -> Iterator[str]:
+        """Yield the lines of a run."""
+        graph, step = self.problem.graph, 0
+        for instruction in self.plan.instructions:
             outputs: tuple[str, ...] = ()
             if isinstance(instruction, Compute):
                 operator = graph.operator[instruction.operator]
                 outputs = operator.outputs
-                yield f"    /* step {step}: {comment(_described(operator))} */"
+                names = ", ".join(operator.members) if len(operator.members) > 1 else operator.name
+                yield f"    /* step {step}: {comment(f'{operator.kind} {names}')} */"
                 yield from self._calls(operator)
                 step += 1
             elif isinstance(instruction, Copy):
                 yield from self._copy(instruction)
             self.places.follow(instruction, outputs)
-        staying = self.program.staying
         for state in graph.states:
-            if state.old not in staying:
+            if state.old not in self._staying:
                 size_bytes = graph.tensor[state.old].size_bytes
                 yield f"    dma_copy({self._in_dram(state.old)}, {self._in_dram(state.new)}, {size_bytes});"
 
-    def first_states(self) -> Iterator[str]:
-        staying = self.program.staying
-        for state in self.program.problem.graph.states:
-            first = table(f"{state.old} at first", self.program.first_states[state.old])
-            place = staying.get(state.old)
+    @cached_property
+    def _staying(self) -> dict[str, Allocate]:
+        """Map from each state that stays on the chip between inferences to its place."""
+        lines = (line for line in self.plan.instructions if isinstance(line, Allocate) and line.is_state)
+        return {line.tensor: line for line in lines}
+
+    def _first_states(self) -> Iterator[str]:
+        for state in self.problem.graph.states:
+            first = table(f"{state.old} at first", self.values.inputs[state.old])
+            place = self._staying.get(state.old)
             target = self._in_dram(state.old) if place is None else self._at(place.memory, place.offset_bytes)
-            size_bytes = self.program.problem.graph.tensor[state.old].size_bytes
-            yield f"    dma_copy({target}, {self.program.tables.name(first)}, {size_bytes});"
+            size_bytes = self.problem.graph.tensor[state.old].size_bytes
+            yield f"    dma_copy({target}, {self.tables.name(first)}, {size_bytes});"
 
     def _copy(self, copy: Copy) -> Iterator[str]:
         """Yield the copy of a tensor; a part that has gaps in DRAM is copied in loops over its runs."""
-        tensor, stored = self.program.problem.graph.tensor[copy.tensor], self.program.stored
+        tensor, stored = self.problem.graph.tensor[copy.tensor], self.stored
         if tensor.part_of is None or DRAM not in (copy.source, copy.target):
             source, target = (self._end(copy.tensor, memory) for memory in (copy.source, copy.target))
             yield f"    dma_copy({target}, {source}, {tensor.size_bytes});"
@@ -366,42 +555,42 @@ class _Lines:
         return self._at(memory, self.places.in_memory(tensor, memory).offset_bytes)
 
     def _in_dram(self, tensor: str, offset_bytes: int = 0) -> str:
-        return self._at(DRAM, self.program.dram[tensor] + offset_bytes)
+        return self._at(DRAM, self._dram[tensor] + offset_bytes)
 
     def _at(self, memory: str, offset_bytes: int) -> str:
-        return f"{self.program.memory_names[memory]} + {offset_bytes}"
+        return f"{self._memory_names[memory]} + {offset_bytes}"
 
     def _calls(self, operator: Operator) -> Iterator[str]:
         if operator.tile is not None:
             yield from self._calls_of_tile(operator, operator.tile)
             return
-        for call in self.program.calls[operator.name]:
+        for call in self.calls[operator.name]:
             if not self._is_there_already(operator, call):
-                yield from CallText(self._address, self.program.tables.name).lines(call)
+                yield from CallText(self._address, self.tables.name).lines(call)
 
     def _calls_of_tile(self, operator: Operator, tile: Tile) -> Iterator[str]:
         """Yield the whole operator's calls, restricted to the tile; raises for tiles that kernels cannot compute."""
-        stored = self.program.stored
+        stored = self.stored
         if tile.part is not SumPart.WHOLE:
             what = "it is a part of a sum, which no kernel continues"
             raise PlanError(what, place=f"operator {operator.name!r}", expected="tiles along rows, columns or channels")
         regions = {name: stored.region(name, one) for name, one in zip(tile.outputs, tile.regions, strict=True)}
-        for call in self.program.calls[tile.operator]:
+        for call in self.calls[tile.operator]:
             name = call.written.tensor
             output = stored.shape(name), stored.element_bytes(name)
             for restricted in calls_of_region(call, operator.name, output, regions[name]):
                 self._ensure_apart(operator, tile, restricted)
                 banded = banded_call(restricted, operator.name, lambda one: self._bands(operator, tile, one))
-                yield from CallText(self._address, self.program.tables.name).lines(banded)
+                yield from CallText(self._address, self.tables.name).lines(banded)
 
     def _bands(self, operator: Operator, tile: Tile, operand: TensorOperand | Table | TablePart) -> BandGrid:
         if not isinstance(operand, TensorOperand):
             table, first = (operand, 0) if isinstance(operand, Table) else (operand.table, operand.first)
-            array = f"(uint8_t *){self.program.tables.name(table)}"
+            array = f"(uint8_t *){self.tables.name(table)}"
             return TensorParts((), 1, (((), array, 0),)).bands(first * table.values.itemsize)
-        name, stored = operand.tensor, self.program.stored
+        name, stored = operand.tensor, self.stored
         parts = tuple(
-            (region, self.program.memory_names[place.memory], place.offset_bytes)
+            (region, self._memory_names[place.memory], place.offset_bytes)
             for region, place in self._parts(operator, tile, name)
         )
         found = TensorParts(stored.shape(name), stored.element_bytes(name), parts)
@@ -411,13 +600,13 @@ class _Lines:
     def _parts(self, operator: Operator, tile: Tile, name: str) -> Iterator[tuple[Region, OpenPlace]]:
         """Yield the parts of a whole tensor that an operator reads or writes."""
         for one in dict.fromkeys((*operator.inputs, *operator.outputs)):
-            base, region = place_of(tile.seen(self.program.problem.graph.tensor[one]))
+            base, region = place_of(tile.seen(self.problem.graph.tensor[one]))
             if base == name:
-                yield self.program.stored.region(base, region), self.places.of(one)
+                yield self.stored.region(base, region), self.places.of(one)
 
     def _ensure_apart(self, operator: Operator, tile: Tile, call: KernelCall) -> None:
         """Raise PlanError if a part that is written lies on a part of another tensor that is read."""
-        graph = self.program.problem.graph
+        graph = self.problem.graph
         for one in operator.inputs:
             for other in operator.outputs:
                 read, written = self.places.of(one), self.places.of(other)
@@ -448,7 +637,7 @@ class _Lines:
     def _range(self, operand: TensorOperand) -> tuple[str, int, int]:
         """Return the memory, and the bytes from the operand's address to the end of its tensor."""
         place = self.places.of(operand.tensor)
-        end = place.offset_bytes + self.program.problem.graph.tensor[operand.tensor].size_bytes
+        end = place.offset_bytes + self.problem.graph.tensor[operand.tensor].size_bytes
         return place.memory, place.offset_bytes + operand.shift_bytes, end
 
     def _address(self, operand: TensorOperand) -> str:
@@ -471,250 +660,3 @@ def _goes_straight(call: KernelCall) -> bool:
         raise GraphError("a move without a walk", place=call.function, expected="a walk")
     steps = dict(over.fields).get("steps", ())
     return not steps or steps[0] == steps[1]  # type: ignore[index]  # a walk's steps are tuples of tuples
-
-
-def _described(operator: Operator) -> str:
-    names = ", ".join(operator.members) if len(operator.members) > 1 else operator.name
-    return f"{operator.kind} {names}"
-
-
-def dram_offsets(problem: Problem, plan: Plan, whole: Graph) -> tuple[dict[str, int], int]:
-    """Return where in DRAM each whole tensor that is ever there lies, side by side, and how many bytes that takes."""
-    offsets: dict[str, int] = {}
-    end = 0
-    for name in dict.fromkeys(_ever_in_dram(problem, plan, whole)):
-        offsets[name] = end
-        size_bytes = whole.tensor[name].size_bytes
-        end = -(-(end + size_bytes) // DRAM_ALIGNMENT_BYTES) * DRAM_ALIGNMENT_BYTES
-    return offsets, end
-
-
-def _ever_in_dram(problem: Problem, plan: Plan, whole: Graph) -> Iterator[str]:
-    for role in (Role.INPUT, Role.OUTPUT):
-        yield from (tensor.name for tensor in whole.with_role(role))
-    spilled = (line.tensor for line in plan.instructions if isinstance(line, Copy) and line.target == DRAM)
-    yield from (place_of(problem.graph.tensor[name])[0] for name in spilled)
-
-
-@dataclass(slots=True)
-class Tables:
-    """Names for tables: the same elements under the same name are one array.
-
-    No table gets one of the `reserved` names, which other things in the project have.
-    """
-
-    prefix: str
-    reserved: frozenset[str] = frozenset()
-    _names: dict[tuple[str, str, bytes], str] = field(default_factory=dict)
-    _tables: dict[str, Table] = field(default_factory=dict)
-
-    def name(self, table: Table) -> str:
-        """Return the identifier of a table, which is new or has been asked for before."""
-        key = (table.name, table.element, sha256(table.values.tobytes()).digest())
-        if key not in self._names:
-            wanted = f"{self.prefix}_{identifier(table.name).lower()}"[:LONGEST_NAME].rstrip("_")
-            name, number = wanted, 1
-            while name in self._tables or name in self.reserved:
-                number += 1
-                name = f"{wanted}_{number}"
-            self._names[key] = name
-            self._tables[name] = table
-        return self._names[key]
-
-    @property
-    def size_bytes(self) -> int:
-        """Return what all arrays take together."""
-        return sum(table.values.nbytes for table in self._tables.values())
-
-    def header(self) -> str:
-        """Return the file that declares every array."""
-        guard = f"{self.prefix.upper()}_CONSTANTS_H"
-        lines = [
-            f"extern const {table.element} {name}[{table.values.size}];" for name, table in sorted(self._tables.items())
-        ]
-        text = "\n".join(lines)
-        return (
-            f"/* Constant arrays: weights, and what kernels are told. */\n#ifndef {guard}\n#define {guard}\n\n"
-            f"#include <stdint.h>\n\n{text}\n\n#endif\n"
-        )
-
-    def sources(self) -> Iterator[tuple[str, str]]:
-        """Yield the names and the text of the files that define them; the first has all small ones."""
-        small = {name: one for name, one in self._tables.items() if one.values.size <= OWN_FILE_ELEMENTS}
-        definitions = "\n\n".join(definition(name, one) for name, one in small.items())
-        yield "constants.c", f'{_INCLUDES}\n#include "constants.h"\n\n{definitions}\n'
-        for name, one in self._tables.items():
-            if name not in small:
-                yield f"constants/{name}.c", f'{_INCLUDES}\n#include "../constants.h"\n\n{definition(name, one)}\n'
-
-
-def definition(name: str, table: Table, storage: str = "const") -> str:
-    """Return the definition of an array."""
-    lines = "\n".join(rows(table.values))
-    return f"{storage} {table.element} {name}[{table.values.size}] = {{\n{lines}\n}};"
-
-
-_GREATEST_ALIGNMENT_BYTES: Final = 64
-_STORED: Final = "constants.h"
-
-
-@dataclass(frozen=True, slots=True)
-class CProject:
-    """The files, as text by their paths in the folder, and what the network takes."""
-
-    files: Mapping[str, str]
-    arenas: Mapping[str, int]
-    dram_bytes: int
-    constant_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredValues:
-    """Map from tensor to its values before the first inference (inputs) and after the last (outputs)."""
-
-    inputs: Mapping[str, npt.NDArray[Any]]
-    outputs: Mapping[str, npt.NDArray[Any]]
-    inferences: int = 1
-
-
-def c_project(
-    problem: Problem,
-    plan: Plan,
-    stored: StoredTensors,
-    calls: Mapping[str, tuple[KernelCall, ...]],
-    values: StoredValues,
-) -> CProject:
-    """Return the project of a legal plan; raises PlanError for a plan that kernels cannot obey."""
-    for name, array in (*values.inputs.items(), *values.outputs.items()):
-        if array.nbytes != stored.graph.tensor[name].size_bytes:
-            what = f"its runtime makes it {list(array.shape)}, of {array.nbytes} bytes"
-            expected = f"{stored.graph.tensor[name].size_bytes} bytes, as the plan has it"
-            raise PlanError(what, place=f"tensor {name!r}", expected=expected)
-    program = project_program(problem, plan, stored, calls, values.inputs)
-    source = _network_source(program)  # asks for tables, so that it comes before them
-    texts = {
-        "network.h": _network_header(program),
-        "network.c": source,
-        _STORED: program.tables.header(),
-        **dict(program.tables.sources()),
-        "values.h": _values(program, values),
-        "main.c": _main(program, values),
-        **_shared_files(is_banded=program.is_tiled),
-    }
-    # listed, because the folder may have files of an earlier project
-    sources = " \\\n    ".join(sorted(name for name in texts if name.endswith(".c")))
-    texts["sources.mk"] = f"SOURCES = {sources}\n"
-    arenas = {memory.name: size_bytes for memory, size_bytes in program.arenas().values()}
-    return CProject(texts, arenas, program.dram_bytes, program.tables.size_bytes)
-
-
-def _shared_files(*, is_banded: bool) -> dict[str, str]:
-    """Return the text of kernels and harness by path in the project; `is_banded` adds the kernels of tensors in parts.
-
-    These are the same files, compiled with BANDED.
-    """
-    package = files("onchip.backends.c")
-    folders = ((package.joinpath("kernels"), "kernels/"), (package.joinpath("harness"), ""))
-    found = ((f"{target}{one.name}", one) for folder, target in folders for one in folder.iterdir() if one.is_file())
-    texts = {name: entry.read_text(encoding="utf-8") for name, entry in sorted(found, key=lambda one: one[0])}
-    if not is_banded:
-        texts.pop("kernels/bands.c")
-        return texts
-    kernels = [
-        name.removeprefix("kernels/") for name, text in texts.items() if name.endswith(".c") and "KERNEL(" in text
-    ]
-    return {**texts, **{f"kernels/banded_{name}": f'#define BANDED\n#include "{name}"\n' for name in kernels}}
-
-
-def _network_header(program: ProjectProgram) -> str:
-    prefix, guard = program.stem.upper(), f"{program.stem.upper()}_NETWORK_H"
-    lines = [
-        "/* A network without a runtime, written by onchip. Inputs and outputs lie in DRAM. */",
-        f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
-    ]
-    for name, (memory, size_bytes) in program.arenas().items():
-        lines.append(f"#define {prefix}_{name.upper()}_BYTES {size_bytes} /* of {memory.capacity_bytes} */")
-    lines.append(f"#define {prefix}_DRAM_BYTES {max(program.dram_bytes, 1)}\n")
-    graph = program.stored.graph
-    tensors = (*graph.with_role(Role.INPUT), *graph.with_role(Role.OUTPUT))
-    memories = (DRAM, *program.arenas())
-    names = unique_identifiers(f"{prefix}_", (*memories, *(tensor.name for tensor in tensors)))
-    for name, tensor in zip(names[len(memories) :], tensors, strict=True):
-        lines.append(f"/* {tensor.role.value} */")
-        lines.append(f"#define {name}_AT {program.dram[tensor.name]}\n#define {name}_BYTES {tensor.size_bytes}")
-    lines.append(f"\nextern uint8_t {program.memory_names[DRAM]}[{prefix}_DRAM_BYTES];\n")
-    lines.append(
-        "/* Puts the first values of states in their places: once, before the first run. */\n"
-        f"void {program.stem}_begin(void);\n"
-    )
-    lines.append(f"/* Reads the inputs, and writes the outputs. */\nvoid {program.stem}_run(void);\n\n#endif\n")
-    return "\n".join(lines)
-
-
-def _network_source(program: ProjectProgram) -> str:
-    parts = [
-        "/* The plan, instruction by instruction. PLACE_... may say where the linker puts an arena, such as\n"
-        "   -D'PLACE_SRAM=__attribute__((section(\".sram\")))'. */",
-        '#include "network.h"\n\n#include <math.h>\n#include <stddef.h>\n\n'
-        '#include "constants.h"\n#include "dma.h"\n#include "kernels/kernels.h"',
-    ]
-    if program.is_tiled:
-        parts.append('#define BANDED\n#include "kernels/operands.h"\n#include "kernels/prototypes.h"')
-    for name, (memory, _) in program.arenas().items():
-        alignment = max(memory.alignment_bytes, _GREATEST_ALIGNMENT_BYTES)
-        parts.append(_array(program, name, f"{program.stem.upper()}_{name.upper()}_BYTES", alignment, "static "))
-    parts.append(
-        _array(program, program.memory_names[DRAM], f"{program.stem.upper()}_DRAM_BYTES", _GREATEST_ALIGNMENT_BYTES)
-    )
-    first = "".join(f"{line}\n" for line in _Lines(program).first_states())
-    parts.append(f"void {program.stem}_begin(void)\n{{\n{first}}}")
-    lines = "\n".join(_Lines(program).all())
-    parts.append(f"void {program.stem}_run(void)\n{{\n{lines}\n}}")
-    return "\n\n".join(parts) + "\n"
-
-
-def _array(program: ProjectProgram, name: str, size: str, alignment_bytes: int, storage: str = "") -> str:
-    place = f"PLACE_{name.removeprefix(f'{program.stem}_').removeprefix('arena_').upper()}"
-    alignment = min(1 << (alignment_bytes - 1).bit_length(), 4096)
-    return f"#ifndef {place}\n#define {place}\n#endif\n{place} {storage}_Alignas({alignment}) uint8_t {name}[{size}];"
-
-
-def _stored(program: ProjectProgram, values: StoredValues) -> Iterator[tuple[str, Tensor, npt.NDArray[Any]]]:
-    """Yield of each input, then of each output, the name of its stored values, the tensor and the values."""
-    graph = program.stored.graph
-    inputs = {name: array for name, array in values.inputs.items() if name not in program.first_states}
-    for word, found in (("input", inputs), ("expected", values.outputs)):
-        names = unique_identifiers("", found)
-        for name, (tensor, array) in zip(names, found.items(), strict=True):
-            yield f"{word}_{name.lower()}", graph.tensor[tensor], array
-
-
-def _values(program: ProjectProgram, values: StoredValues) -> str:
-    lines = ["/* The inputs that main begins with, and the outputs that the network's own runtime makes of them. */"]
-    lines.append("#include <math.h>\n#include <stdint.h>\n")
-    for name, _, array in _stored(program, values):
-        lines.append(definition(name, table(name, array), "static const"))
-    return "\n".join(lines) + "\n"
-
-
-def _main(program: ProjectProgram, values: StoredValues) -> str:
-    dram = program.memory_names[DRAM]
-    lines = [
-        "/* Runs the network, and compares its outputs with those stored. */",
-        '#include <string.h>\n\n#include "compare.h"\n#include "network.h"\n#include "values.h"\n',
-        "int main(void)\n{\n    int differing = 0;",
-    ]
-    stored = list(_stored(program, values))
-    inputs = [
-        f"        memcpy({dram} + {program.dram[tensor.name]}, {name}, sizeof {name});" for name, tensor, _ in stored
-    ]
-    lines.append(f"    {program.stem}_begin();")
-    lines.append(f"    for (int inference = 0; inference < {values.inferences}; inference++) {{")
-    lines += inputs[: len(stored) - len(values.outputs)]
-    lines.append(f"        {program.stem}_run();\n    }}")
-    for name, tensor, array in stored[len(stored) - len(values.outputs) :]:
-        function = "compare_floats" if array.dtype == np.float32 else "compare_bytes"
-        at = f"{dram} + {program.dram[tensor.name]}"
-        lines.append(f'    differing += {function}("{name}", {at}, {name}, sizeof {name});')
-    lines.append("    return differing ? 1 : 0;\n}\n")
-    return "\n".join(lines)

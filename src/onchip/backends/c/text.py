@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from importlib.resources import files
+from itertools import chain, count
 from math import isinf, isnan
+from string import Template
 from typing import Any, Final
 
 import numpy as np
@@ -25,17 +28,22 @@ def identifier(name: str) -> str:
 
 def unique_identifiers(prefix: str, names: Iterable[str]) -> list[str]:
     """Return an identifier for each name, in upper case behind the prefix; duplicates are numbered from 2."""
-    wanted = [f"{prefix}{identifier(name).upper()}" for name in names]
-    found: set[str] = set()
-    unique = []
-    for name in wanted:
-        one, number_of_equals = name, 1
-        while one in found:
-            number_of_equals += 1
-            one = f"{name}_{number_of_equals}"
-        found.add(one)
-        unique.append(one)
-    return unique
+    found: dict[str, None] = {}
+    for name in names:
+        found[unused_name(f"{prefix}{identifier(name).upper()}", found)] = None
+    return list(found)
+
+
+def unused_name(wanted: str, used: Container[str]) -> str:
+    """Return the name, with the lowest number from 2 on that makes it an unused one if it is used."""
+    numbered = (f"{wanted}_{number}" for number in count(2))
+    return next(name for name in chain((wanted,), numbered) if name not in used)
+
+
+def template(name: str, **values: object) -> str:
+    """Return the text of a template of this package with these values."""
+    text = files("onchip.backends.c").joinpath("templates", f"{name}.template").read_text(encoding="utf-8")
+    return Template(text).substitute(values)
 
 
 def string(text: str) -> str:

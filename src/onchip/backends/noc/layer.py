@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from enum import IntEnum, StrEnum
+from dataclasses import asdict, dataclass, field, fields
+from enum import IntEnum
 from itertools import pairwise, product
 from math import prod
 from typing import TYPE_CHECKING, Final
@@ -25,6 +25,7 @@ from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+PLACE: Final = "network on chip"
 MOST_ENDPOINTS: Final = 64
 """The engine keeps sets of endpoints and of routers in 64 bits."""
 
@@ -78,10 +79,10 @@ class MeshNetwork:
         routers = self.columns * self.rows
         if min(self.columns, self.rows) < 1 or routers > MOST_ENDPOINTS or len(self.endpoints) > MOST_ENDPOINTS:
             detail = f"it has {self.columns}x{self.rows} routers and {len(self.endpoints)} endpoints"
-            raise InputError(detail, place="network on chip", expected=f"at most {MOST_ENDPOINTS} of each")
+            raise InputError(detail, place=PLACE, expected=f"at most {MOST_ENDPOINTS} of each")
         if self.buffer_flits < self.packet_flits:
             detail = f"{self.buffer_flits} flits between crossbars"
-            raise InputError(detail, place="network on chip", expected=f"a packet of {self.packet_flits} at least")
+            raise InputError(detail, place=PLACE, expected=f"a packet of {self.packet_flits} at least")
 
     @property
     def payload_bits(self) -> int:
@@ -91,20 +92,6 @@ class MeshNetwork:
     def packets(self, bits: int) -> int:
         """Return the number of packets for `bits` bits, at least one."""
         return max(-(-bits // self.payload_bits), 1)
-
-    def shape(self) -> native.NetworkShape:
-        """Return the network as the engine takes it; raises ValueError for endpoints that share a port."""
-        names = (
-            *("columns", "rows", "packet_flits", "buffer_flits", "hop_cycles", "credit_cycles"),
-            *("injection_flits", "injection_cycles", "ejection_cycles"),
-        )
-        endpoints = [
-            native.NetworkEndpoint(
-                router=one.router, port=int(one.port), read_cycles=one.read_cycles, write_cycles=one.write_cycles
-            )
-            for one in self.endpoints
-        ]
-        return native.NetworkShape(**{name: getattr(self, name) for name in names}, endpoints=endpoints)
 
 
 COSA_ELEMENTS: Final = 16
@@ -128,19 +115,8 @@ Cycles and buffers were measured on the authors' simulator; DRAM reads 32 bytes 
 LAST_CYCLE: Final = 1 << 59
 
 
-class TaskKind(StrEnum):
-    """The kind of a task; a barrier has no endpoint and ends with the tasks it waits for."""
-
-    SEND = "send"
-    COMPUTE = "compute"
-    BARRIER = "barrier"
-
-
-KINDS: Final = {
-    TaskKind.SEND: native.NetworkTaskKind.SEND,
-    TaskKind.COMPUTE: native.NetworkTaskKind.COMPUTE,
-    TaskKind.BARRIER: native.NetworkTaskKind.BARRIER,
-}
+TaskKind = native.NetworkTaskKind
+"""The kind of a task; a barrier has no endpoint and ends with the tasks it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,39 +145,29 @@ class NetworkRun:
     ends: tuple[int, ...]
 
 
-def run_tasks(
-    network: MeshNetwork, tasks: Sequence[TrafficTask], stop: native.StopToken | None = None
-) -> NetworkRun | None:
-    """Run all tasks to their end; None if it was stopped.
+def run_tasks(network: MeshNetwork, tasks: Sequence[TrafficTask]) -> NetworkRun:
+    """Run all tasks to their end.
 
     Raises InputError for tasks that no network has, InternalError where tasks wait for one another for ever.
     """
+    numbers = {one.name: getattr(network, one.name) for one in fields(network)}
+    endpoints = [native.NetworkEndpoint(**asdict(one)) for one in numbers.pop("endpoints")]
+    del numbers["flit_bits"]
     try:
-        simulation = native.NetworkSimulation(network.shape(), [_native(task) for task in tasks])
+        shape = native.NetworkShape(**numbers, endpoints=endpoints)
+        simulation = native.NetworkSimulation(shape, [_native(task) for task in tasks])
     except ValueError as error:
-        raise InputError(str(error), place="network on chip", expected="tasks of its endpoints") from None
-    outcome = simulation.run(LAST_CYCLE, stop or native.StopToken())
-    if outcome is native.NetworkOutcome.STOPPED:
-        return None
-    if outcome is not native.NetworkOutcome.FINISHED:
-        raise InternalError(f"after {simulation.cycles} cycles nothing can move any more", place="network on chip")
+        raise InputError(str(error), place=PLACE, expected="tasks of its endpoints") from None
+    if simulation.run(LAST_CYCLE, native.StopToken()) is not native.NetworkOutcome.FINISHED:
+        raise InternalError(f"after {simulation.cycles} cycles nothing can move any more", place=PLACE)
     return NetworkRun(simulation.cycles, simulation.flit_hops, tuple(simulation.begins), tuple(simulation.ends))
 
 
 def _native(task: TrafficTask) -> native.NetworkTask:
     if task.receivers and not 0 <= min(task.receivers) <= max(task.receivers) < MOST_ENDPOINTS:
         raise ValueError(f"a task sends to {task.receivers}")
-    return native.NetworkTask(
-        KINDS[task.kind],
-        -1 if task.actor is None else task.actor,
-        task.size,
-        task.earliest,
-        sum(1 << one for one in task.receivers),
-        task.waits_for,
-    )
-
-
-PLACE: Final = "network on chip"
+    actor, receivers = -1 if task.actor is None else task.actor, sum(1 << one for one in task.receivers)
+    return native.NetworkTask(task.kind, actor, task.size, task.earliest, receivers, task.waits_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +181,6 @@ class TileFlow:
     period: int
     bits: int
     revisited_bits: int
-
-    def bits_brought(self, is_continued: bool) -> int:
-        """Return the bits of partial sums to load before a round that continues or begins them."""
-        return self.bits if is_continued else self.revisited_bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,11 +393,11 @@ class _Tasks:
                 self._came[operand, element] = sent
 
     def _bits(self, operand: str, flow: TileFlow, round_number: int) -> int:
+        """Return the bits to bring before a round: none of partial sums that begin in it, unless they return."""
         if round_number % flow.period:
             return 0
-        return (
-            flow.bits_brought(self.rounds.is_continued(round_number, flow.period)) if operand == OUTPUT else flow.bits
-        )
+        is_begun = operand == OUTPUT and not self.rounds.is_continued(round_number, flow.period)
+        return flow.revisited_bits if is_begun else flow.bits
 
     def _compute(self) -> None:
         """Compute once all operands have arrived and the sums of two rounds before have left."""
@@ -554,11 +516,6 @@ class LayerOnNetwork:
     flit_hops: int
     dram_packets: int
 
-    @property
-    def is_whole(self) -> bool:
-        """True if every round was simulated."""
-        return self.rounds == self.rounds_simulated
-
 
 def layer_on_network(
     problem: LayerProblem,
@@ -566,9 +523,8 @@ def layer_on_network(
     most_rounds: int = MOST_ROUNDS,
     *,
     has_refills: bool = True,
-    stop: native.StopToken | None = None,
-) -> LayerOnNetwork | None:
-    """Simulate a mapping; return None if it was stopped. `has_refills` is as in `element_rounds`.
+) -> LayerOnNetwork:
+    """Simulate a mapping; `has_refills` is as in `element_rounds`.
 
     Raises InputError for a mapping that uses more than 16 elements, or a machine without one shared memory above them.
     """
@@ -578,38 +534,26 @@ def layer_on_network(
         raise InputError(detail, place=PLACE, expected=f"at most {COSA_ELEMENTS}")
     simulated = min(rounds.count, max(most_rounds, 2))
     tasks = tasks_of(rounds, simulated)
-    run = run_tasks(COSA_NETWORK, tasks, stop)
-    if run is None:
-        return None
+    run = run_tasks(COSA_NETWORK, tasks)
     cycles: float = run.cycles
     if simulated < rounds.count:
-        going_on = (rounds.count - simulated) * _cycles_of_a_round(tasks, run, simulated)
+        # element 0 computes once in each round; the later half of the rounds is typical of those left out
+        ends = [
+            end for task, end in zip(tasks, run.ends, strict=True) if task.kind is TaskKind.COMPUTE and task.actor == 0
+        ]
+        half = simulated // 2
+        going_on = (rounds.count - simulated) * (ends[simulated - 1] - ends[half - 1]) / (simulated - half)
         cycles = max(cycles + going_on, floor_of_rounds(rounds))
     dram = sum(one.size for one in tasks if one.kind is TaskKind.SEND and COSA_DRAM in (one.actor, *one.receivers))
     return LayerOnNetwork(round(cycles), rounds.count * rounds.cycles, rounds.count, simulated, run.flit_hops, dram)
 
 
-def _cycles_of_a_round(tasks: list[TrafficTask], run: NetworkRun, simulated: int) -> float:
-    """Return the mean of the later half; element 0 computes once in each round."""
-    ends = [end for task, end in zip(tasks, run.ends, strict=True) if task.kind is TaskKind.COMPUTE and task.actor == 0]
-    half = simulated // 2
-    return (ends[simulated - 1] - ends[half - 1]) / (simulated - half) if half else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class TimedMapping:
-    """A run, and the names of the layers with its mapping."""
-
-    names: tuple[str, ...]
-    run: LayerOnNetwork
-
-
 @dataclass(frozen=True, slots=True)
 class NetworkTiming:
-    """A mapping file that was verified and, if legal, simulated."""
+    """A verified mapping file and, if it is legal, each run with the names of its mapping's layers."""
 
     check: AnswerCheck
-    timed: tuple[TimedMapping, ...] = ()
+    timed: tuple[tuple[tuple[str, ...], LayerOnNetwork], ...] = ()
 
 
 def network_timing_object(timing: NetworkTiming) -> dict[str, object]:
@@ -619,8 +563,8 @@ def network_timing_object(timing: NetworkTiming) -> dict[str, object]:
     return {
         "network": timing.check.network,
         "accelerator": timing.check.accelerator,
-        "total_cycles": sum(one.run.cycles * len(one.names) for one in timing.timed),
-        "mappings": [{"names": list(one.names), **asdict(one.run)} for one in timing.timed],
+        "total_cycles": sum(run.cycles * len(names) for names, run in timing.timed),
+        "mappings": [{"names": list(names), **asdict(run)} for names, run in timing.timed],
     }
 
 
@@ -632,11 +576,12 @@ def network_timing_lines(timing: NetworkTiming) -> Iterator[RenderableType]:
         yield from answer_check_lines(timing.check)
         yield Text("the mappings are not all legal: none was simulated")
         return
-    for one in timing.timed:
-        run = one.run
-        whole = "" if run.is_whole else f", from {run.rounds_simulated:,} of {run.rounds:,} rounds"
+    for names, run in timing.timed:
+        whole = (
+            "" if run.rounds_simulated == run.rounds else f", from {run.rounds_simulated:,} of {run.rounds:,} rounds"
+        )
         times = f"{run.cycles:,} cycles on the network, {run.compute_cycles:,} for computing alone{whole}"
-        yield Text(printable(f"{', '.join(one.names)}: {times}"))
+        yield Text(printable(f"{', '.join(names)}: {times}"))
 
 
 def time_on_network(file: MappingFile) -> NetworkTiming:
@@ -654,7 +599,5 @@ def time_on_network(file: MappingFile) -> NetworkTiming:
         for one in document.answer:
             with errors_in_file(str(file.path)):
                 run = layer_on_network(LayerProblem(one.layer, accelerator), one.mapping)
-            if run is None:
-                raise InternalError("a run that nobody stops was stopped", place="network on chip")
-            timed.append(TimedMapping(one.names, run))
+            timed.append((one.names, run))
     return NetworkTiming(check, tuple(timed))
