@@ -94,7 +94,8 @@ def moved_bits(rounds: ElementRounds, layer: Layer) -> dict[tuple[str, str], int
         for round_number in range(0, rounds.count, flow.period):
             if operand == OUTPUT:
                 moved["to", operand] += copies * flow.bits
-                moved["from", operand] += copies * flow.bits_brought(rounds.is_continued(round_number, flow.period))
+                is_continued = rounds.is_continued(round_number, flow.period)
+                moved["from", operand] += copies * (flow.bits if is_continued else flow.revisited_bits)
             else:
                 moved["from", operand] += copies * flow.bits
     return {key: bits for key, bits in moved.items() if bits}

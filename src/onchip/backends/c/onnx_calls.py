@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf, prod
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 
 from onchip.backends.c.calls import (
-    ELEMENT_OF,
     Argument,
     KernelCall,
     Record,
@@ -32,22 +32,10 @@ from onchip.backends.c.nodes import (
     FLOAT,
     KernelNode,
     WindowAxis,
-    binary_call,
-    broadcast,
     calls_of_graph,
-    concatenated,
-    copied,
     copied_output,
-    gathered,
-    padded,
-    parts_of,
-    permuted,
     reduction_walks,
-    resampled,
     slices,
-    tiled,
-    unary_call,
-    whole_move,
     window,
 )
 from onchip.formats.onnx.graph import may_drop
@@ -58,6 +46,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 
+Number = TypeVar("Number", int, float)
 EVERYTHING: Final = (-inf, inf)
 _UNARY: Final = {
     **{
@@ -99,150 +88,118 @@ _REDUCTIONS: Final = {
 
 
 @dataclass(frozen=True)
-class NodeInC(KernelNode):
-    """A node of an ONNX model; `operator` is the operator of the graph that runs it.
+class NodeInC(KernelNode[str]):
+    """A node of an ONNX model, whose tensors are names."""
 
-    `tensors` maps the model's tensors to the graph's tensors with their bytes.
-    """
-
-    operator: str
     node: onnx.NodeProto
     network: Network
     values: ConstantValues
-    tensors: Mapping[str, str]
 
-    @property
-    def kind(self) -> str:
-        """Return the kind with its domain."""
-        return kind_of(self.node)
+    @cached_property
+    def attributes(self) -> Mapping[str, Any]:
+        """Return the attributes of the node by name."""
+        return attributes_of(self.node)
 
     @property
     def opset(self) -> int:
         """Return the version of ONNX's own operators in this model."""
         return self.network.opset
 
-    def whole(self, name: str, default: int) -> int:
-        """Return an integer attribute, or the default if it is absent."""
-        found = attributes_of(self.node).get(name)
-        return int(found) if isinstance(found, int | float) else default
-
-    def real(self, name: str, default: float) -> float:
-        """Return a numeric attribute, or the default if it is absent."""
-        found = attributes_of(self.node).get(name)
-        return float(found) if isinstance(found, int | float) else default
+    def number(self, name: str, default: Number) -> Number:
+        """Return an attribute that is a number, of the type of the default; the default if it is absent."""
+        found = self.attributes.get(name)
+        return type(default)(found) if isinstance(found, int | float) else default
 
     def text(self, name: str, default: str) -> str:
         """Return a text attribute, or the default if it is absent."""
-        return str(attributes_of(self.node).get(name, default))
+        return str(self.attributes.get(name, default))
+
+    def reals(self, name: str) -> list[float]:
+        """Return an attribute that lists numbers; none if it is absent."""
+        found = self.attributes.get(name)
+        return [one for one in found if isinstance(one, int | float)] if isinstance(found, list) else []
 
     def wholes(self, name: str, default: Sequence[int] = ()) -> list[int]:
         """Return an attribute that lists integers, or the default if it is absent."""
-        return [int(one) for one in self.reals(name, default)]
-
-    def reals(self, name: str, default: Sequence[float] = ()) -> list[float]:
-        """Return an attribute that lists numbers, or the default if it is absent."""
-        found = attributes_of(self.node).get(name)
-        return [one for one in found if isinstance(one, int | float)] if isinstance(found, list) else list(default)
-
-    def has(self, index: int) -> bool:
-        """Return True if the input is present."""
-        return index < len(self.node.input) and bool(self.node.input[index])
-
-    def shape(self, index: int) -> tuple[int, ...]:
-        """Return the shape of an input as the node sees it."""
-        return self.values.type_of(self.node.input[index])[1]
-
-    def written_shape(self, index: int = 0) -> tuple[int, ...]:
-        """Return the shape of an output; raises GraphError for a shape that depends on values."""
-        name = self.node.output[index]
-        if name in self.network.types.bounded:
-            self.refuse("whose output has a shape that follows from values")
-        return self.values.type_of(name)[1]
-
-    def element(self, index: int = 0) -> str:
-        """Return the element type of an input; raises GraphError for elements without a C type."""
-        name = self.values.type_of(self.node.input[index])[0].name
-        if name not in ELEMENT_OF:
-            self.refuse(f"of {name}")
-        return name
-
-    def written_element(self, index: int = 0) -> str:
-        """Return the element type of an output."""
-        return self.values.type_of(self.node.output[index])[0].name
+        return [int(one) for one in self.reals(name)] if name in self.attributes else list(default)
 
     def read_if_there(self, index: int) -> TensorOperand | Table | None:
         """Return an input of floats, or None if it is absent."""
         return self.read(index) if self.has(index) else None
 
-    def constant(self, index: int) -> npt.NDArray[Any]:
-        """Return the value of an input; raises GraphError for a computed input."""
-        name = self.node.input[index]
-        if not self.network.is_constant(name):
-            self.refuse(f"with a computed {name!r}")
-        base = self.network.storage.base(name)
-        return np.asarray(self.values.array(base)).reshape(self.values.type_of(name)[1])
+    def name_of(self, tensor: str) -> str:
+        """Return the tensor, which is its name."""
+        return tensor
 
-    def operand(self, index: int, element: str) -> TensorOperand | Table:
-        """Return an input as an argument with elements of a C type."""
-        name = self.node.input[index]
-        if self.network.is_constant(name):
-            return table(name, self.constant(index))
-        return TensorOperand(self._tensor(name), element)
+    def base_of(self, tensor: str) -> str:
+        """Return the tensor whose bytes a tensor shows."""
+        return self.network.storage.base(tensor)
 
-    def target(self, index: int) -> str:
-        """Return the graph's tensor that has the bytes of an output; raises GraphError for an empty output."""
-        if prod(self.written_shape(index)) == 0:
-            self.refuse("that writes nothing")
-        return self._tensor(self.node.output[index])
+    def shape_of(self, tensor: str) -> tuple[int, ...]:
+        """Return the shape of a tensor as the node sees it."""
+        return self.values.type_of(tensor)[1]
 
-    def _tensor(self, name: str) -> str:
-        return self.bytes_of(self.tensors, (name, self.network.storage.base(name)), name)
+    def written_shape(self, index: int = 0) -> tuple[int, ...]:
+        """Return the shape of an output; raises GraphError for a shape that depends on values."""
+        if self.outputs[index] in self.network.types.bounded:
+            self.refuse("whose output has a shape that follows from values")
+        return self.shape_of(self.outputs[index])
+
+    def element_of(self, tensor: str) -> str:
+        """Return the element type of a tensor."""
+        return self.values.type_of(tensor)[0].name
+
+    def value_of(self, tensor: str) -> npt.NDArray[Any] | None:
+        """Return the value of a constant; None for a computed tensor."""
+        if not self.network.is_constant(tensor):
+            return None
+        return np.asarray(self.values.array(self.base_of(tensor))).reshape(self.shape_of(tensor))
 
 
 def _unary(node: NodeInC) -> Iterator[KernelCall]:
     if node.kind in _UNARY:
-        yield unary_call(node, _UNARY[node.kind])
+        yield node.unary_call(_UNARY[node.kind])
     else:
         operation, numbers = _WITH_NUMBERS[node.kind]
-        yield unary_call(node, operation, *(node.real(name, default) for name, default in numbers))
+        yield node.unary_call(operation, *(node.number(name, default) for name, default in numbers))
 
 
 def _clip(node: NodeInC) -> Iterator[KernelCall]:
-    ends = [node.real("min", -inf), node.real("max", inf)]
+    ends = [node.number("min", -inf), node.number("max", inf)]
     for at in (1, 2):
         if node.has(at):
             ends[at - 1] = float(node.constant(at).reshape(-1)[0])
-    yield unary_call(node, "CLAMP", *ends)
+    yield node.unary_call("CLAMP", *ends)
 
 
 def _gelu(node: NodeInC) -> Iterator[KernelCall]:
-    yield unary_call(node, "GELU_TANH" if node.text("approximate", "none") == "tanh" else "GELU")
+    yield node.unary_call("GELU_TANH" if node.text("approximate", "none") == "tanh" else "GELU")
 
 
 def _binary(node: NodeInC) -> Iterator[KernelCall]:
     """Yield the calls of an operation on two or more operands, from left to right."""
-    if node.whole("broadcast", 0):
+    if node.number("broadcast", 0):
         node.refuse("that broadcasts along an axis of its own")
-    operation, shape, count = _BINARY[node.kind], node.written_shape(), len(node.node.input)
+    operation, count = _BINARY[node.kind], len(node.inputs)
     if count == 1:
-        yield copy_call(4 * prod(shape), node.read_bytes(0), node.written().tensor)
+        yield copy_call(4 * prod(node.written_shape()), node.read_bytes(0), node.written().tensor)
         return
-    yield binary_call(operation, shape, (node.read(0), node.shape(0)), (node.read(1), node.shape(1)), node.written())
-    so_far = (node.written(), shape)
-    for at in range(2, count):
-        if isinstance(node.read(at), TensorOperand) and node.read(at) == node.read(0):
+    so_far: tuple[Argument, Sequence[int]] = (node.read(0), node.shape(0))
+    for at in range(1, count):
+        if at > 1 and isinstance(node.read(at), TensorOperand) and node.read(at) == node.read(0):
             node.refuse("that joins one tensor again")
-        yield binary_call(operation, shape, so_far, (node.read(at), node.shape(at)), node.written())
+        yield node.binary_call(operation, so_far, (node.read(at), node.shape(at)))
+        so_far = (node.written(), node.written_shape())
     if node.kind == "Mean":
         divisor = (table(f"{node.operator} count", [1 / count], FLOAT), (1,))
-        yield binary_call("MULTIPLY", shape, so_far, divisor, node.written())
+        yield node.binary_call("MULTIPLY", so_far, divisor)
 
 
 def _dropout(node: NodeInC) -> Iterator[KernelCall]:
     """Yield the copy of a Dropout for inference; raises GraphError for training or a wanted mask."""
     if may_drop(node.node, node.network.types.constants):
         node.refuse("that trains")
-    if any(node.node.output[1:]):
+    if any(node.outputs[1:]):
         node.refuse("with more than one output")
     yield from _of_one_type(node)
 
@@ -251,12 +208,12 @@ def _of_one_type(node: NodeInC) -> Iterator[KernelCall]:
     """Yield the copy of an Identity, or of a Cast to the same type."""
     if node.element(0) != node.written_element():
         node.refuse(f"of {node.element(0)} to {node.written_element()}")
-    yield from copied(node)
+    yield from node.copied()
 
 
 def _softmax(node: NodeInC) -> Iterator[KernelCall]:
     shape, is_new = node.shape(0), node.opset >= _OF_ONE_AXIS
-    axis = node.whole("axis", -1 if is_new else 1) % max(len(shape), 1)
+    axis = node.number("axis", -1 if is_new else 1) % max(len(shape), 1)
     along = slices(shape, axis, axis + 1 if is_new else len(shape))
     if node.kind == "Softmax":
         yield KernelCall("softmax_f32", (along, 1.0, node.read(0), node.written()))
@@ -265,9 +222,9 @@ def _softmax(node: NodeInC) -> Iterator[KernelCall]:
 
 
 def _batch_norm(node: NodeInC) -> Iterator[KernelCall]:
-    if node.whole("training_mode", 0) or len(node.node.output) > 1:
+    if node.number("training_mode", 0) or len(node.outputs) > 1:
         node.refuse("that trains")
-    epsilon = node.real("epsilon", 1e-5)
+    epsilon = node.number("epsilon", 1e-5)
     scale, shift, mean, variance = (node.read(at) for at in range(1, 5))
     operands = (scale, shift, mean, variance, node.read(0), node.written())
     yield KernelCall("batch_norm_f32", (slices(node.shape(0), 1, 2), epsilon, *operands))
@@ -275,10 +232,10 @@ def _batch_norm(node: NodeInC) -> Iterator[KernelCall]:
 
 def _layer_norm(node: NodeInC) -> Iterator[KernelCall]:
     """Yield the call of a normalisation over the last axes; raises GraphError if its means are outputs too."""
-    if len(node.node.output) > 1:
+    if len(node.outputs) > 1:
         node.refuse("with more than one output")
     shape = node.shape(0)
-    axis = node.whole("axis", -1) % len(shape)
+    axis = node.number("axis", -1) % len(shape)
     size = prod(shape[axis:])
     if node.shape(1) != shape[axis:]:
         node.refuse("with a scale of another shape")
@@ -293,7 +250,7 @@ def _instance_norm(node: NodeInC) -> Iterator[KernelCall]:
 def _group_norm(node: NodeInC) -> Iterator[KernelCall]:
     """Yield the call of a normalisation over groups of maps, with a scale for each channel."""
     batch, channels, *space = node.shape(0)
-    groups = node.whole("num_groups", 1)
+    groups = node.number("num_groups", 1)
     if node.shape(1) != (channels,):
         node.refuse("with a scale for each group")
     of_group = channels // groups
@@ -303,19 +260,19 @@ def _group_norm(node: NodeInC) -> Iterator[KernelCall]:
 def _norm_call(node: NodeInC, outer: int, size: int, affine: tuple[int, int, int]) -> KernelCall:
     entries = record("affine", entries=affine[0], every=affine[1], groups=affine[2])
     operands = (node.read(1), node.read_if_there(2), node.read(0), node.written())
-    return KernelCall("layer_norm_f32", (outer, size, node.real("epsilon", 1e-5), entries, *operands))
+    return KernelCall("layer_norm_f32", (outer, size, node.number("epsilon", 1e-5), entries, *operands))
 
 
 def _local_response(node: NodeInC) -> Iterator[KernelCall]:
-    numbers = [node.real(name, default) for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1))]
-    arguments = (slices(node.shape(0), 1, 2), node.whole("size", 1), *numbers, node.read(0), node.written())
+    numbers = [node.number(name, default) for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))]
+    arguments = (slices(node.shape(0), 1, 2), node.number("size", 1), *numbers, node.read(0), node.written())
     yield KernelCall("local_response_f32", arguments)
 
 
 def _reduction(node: NodeInC) -> Iterator[KernelCall]:
     shape = node.shape(0)
     axes = node.numbers(1) if node.has(1) else tuple(node.wholes("axes", ()))
-    if not axes and node.whole("noop_with_empty_axes", 0):
+    if not axes and node.number("noop_with_empty_axes", 0):
         node.refuse("along no axis")
     walks = reduction_walks(shape, {axis % len(shape) for axis in axes} or set(range(len(shape))))
     yield KernelCall("reduce_f32", (Symbol(f"REDUCE_{_REDUCTIONS[node.kind]}"), *walks, node.read(0), node.written()))
@@ -338,22 +295,22 @@ def _matrix_product(node: NodeInC) -> Iterator[KernelCall]:
 
 def _gemm(node: NodeInC) -> Iterator[KernelCall]:
     rows, columns = node.written_shape()
-    turns = node.whole("transA", 0), node.whole("transB", 0)
+    turns = node.number("transA", 0), node.number("transB", 0)
     inner = node.shape(0)[0 if turns[0] else 1]
     left = (1, rows) if turns[0] else (inner, 1)
     right = (1, inner) if turns[1] else (columns, 1)
     yield _product_call(node, walk(()), (rows, inner, columns), left, right)
     so_far = (node.written(), (rows, columns))
-    alpha, beta = node.real("alpha", 1.0), node.real("beta", 1.0)
+    alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
     if alpha != 1:
         factor = (table(f"{node.operator} alpha", [alpha], FLOAT), (1,))
-        yield binary_call("MULTIPLY", (rows, columns), so_far, factor, node.written())
+        yield node.binary_call("MULTIPLY", so_far, factor)
     if not node.has(2) or beta == 0:
         return
     added: Argument = node.read(2)
     if beta != 1:
         added = table(f"{node.operator} beta", node.constant(2) * beta, FLOAT)
-    yield binary_call("ADD", (rows, columns), so_far, (added, node.shape(2)), node.written())
+    yield node.binary_call("ADD", so_far, (added, node.shape(2)))
 
 
 def _product_call(
@@ -372,24 +329,24 @@ def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]
 
 def _transpose(node: NodeInC) -> Iterator[KernelCall]:
     shape = node.shape(0)
-    yield permuted(node, shape, node.wholes("perm", list(range(len(shape)))[::-1]))
+    yield node.permuted(shape, node.wholes("perm", list(range(len(shape)))[::-1]))
 
 
 def _concatenation(node: NodeInC) -> Iterator[KernelCall]:
-    axis = node.whole("axis", 1) % len(node.written_shape())
-    yield from concatenated(node, axis, [node.shape(at) for at in range(len(node.node.input))])
+    axis = node.number("axis", 1) % len(node.written_shape())
+    yield from node.concatenated(axis, [node.shape(at) for at in range(len(node.inputs))])
 
 
 def _split(node: NodeInC) -> Iterator[KernelCall]:
     """Yield a call for each part that the network reads."""
-    outputs, types = node.node.output, node.network.types
-    axis = node.whole("axis", 0) % len(node.shape(0))
+    outputs, types = node.outputs, node.network.types
+    axis = node.number("axis", 0) % len(node.shape(0))
     size = node.shape(0)[axis]
     each = -(-size // len(outputs))
     equal = [min(each, size - at * each) for at in range(len(outputs))]
     sizes = node.numbers(1) if node.has(1) else node.wholes("split", ()) or equal
     wanted = [at for at, name in enumerate(outputs) if name and name in types.static]
-    yield from parts_of(node, 0, axis, sizes, wanted)
+    yield from node.parts_of(0, axis, sizes, wanted)
 
 
 def _slice(node: NodeInC) -> Iterator[KernelCall]:
@@ -410,7 +367,7 @@ def _slice(node: NodeInC) -> Iterator[KernelCall]:
         begin = range(shape[axis])[slice(start, None, stride)]
         first += (begin[0] if begin else 0) * dense[axis]
         steps[axis] *= stride
-    yield whole_move(node, node.written_shape(), steps, first)
+    yield node.whole_move(node.written_shape(), steps, first)
 
 
 def _pad(node: NodeInC) -> Iterator[KernelCall]:
@@ -422,28 +379,28 @@ def _pad(node: NodeInC) -> Iterator[KernelCall]:
     before = [0] * rank
     for at, axis in enumerate(axes):
         before[axis] = pads[at]
-    yield from padded(node, before, node.constant(2) if node.has(2) else np.zeros(1) + node.real("value", 0.0))
+    yield from node.padded(before, node.constant(2) if node.has(2) else np.zeros(1) + node.number("value", 0.0))
 
 
 def _depth_to_space(node: NodeInC) -> Iterator[KernelCall]:
     """Yield the call that makes blocks of channels into blocks of rows and columns."""
     batch, channels, rows, columns = node.shape(0)
-    block = node.whole("blocksize", 1)
+    block = node.number("blocksize", 1)
     depth = channels // (block * block)
     if node.text("mode", "DCR") == "DCR":
-        yield permuted(node, (batch, block, block, depth, rows, columns), (0, 3, 4, 1, 5, 2))
+        yield node.permuted((batch, block, block, depth, rows, columns), (0, 3, 4, 1, 5, 2))
     else:
-        yield permuted(node, (batch, depth, block, block, rows, columns), (0, 1, 4, 2, 5, 3))
+        yield node.permuted((batch, depth, block, block, rows, columns), (0, 1, 4, 2, 5, 3))
 
 
 def _space_to_depth(node: NodeInC) -> Iterator[KernelCall]:
     batch, channels, rows, columns = node.shape(0)
-    block = node.whole("blocksize", 1)
-    yield permuted(node, (batch, channels, rows // block, block, columns // block, block), (0, 3, 5, 1, 2, 4))
+    block = node.number("blocksize", 1)
+    yield node.permuted((batch, channels, rows // block, block, columns // block, block), (0, 3, 5, 1, 2, 4))
 
 
 def _gather(node: NodeInC) -> Iterator[KernelCall]:
-    yield gathered(node, node.whole("axis", 0) % len(node.shape(0)))
+    yield node.gathered(node.number("axis", 0) % len(node.shape(0)))
 
 
 def _resize(node: NodeInC) -> Iterator[KernelCall]:
@@ -452,11 +409,11 @@ def _resize(node: NodeInC) -> Iterator[KernelCall]:
     mode = node.text("mode", "nearest")
     if len(shape) != 4 or shape[:2] != written[:2] or mode not in ("nearest", "linear"):
         node.refuse(f"of mode {mode} and {len(shape)} axes")
-    if node.whole("antialias", 0) or node.wholes("axes", ()):
+    if node.number("antialias", 0) or node.wholes("axes", ()):
         node.refuse("with antialiasing or axes of its own")
     scales = _scales(node, shape, written)
     sources = [_sources(node, shape[at], written[at], scales[at], mode) for at in (2, 3)]
-    yield resampled(node, prod(shape[:2]), 1, ((shape[2], written[2]), (shape[3], written[3])), sources)
+    yield node.resampled(prod(shape[:2]), 1, ((shape[2], written[2]), (shape[3], written[3])), sources)
 
 
 def _scales(node: NodeInC, shape: tuple[int, ...], written: tuple[int, ...]) -> list[float]:
@@ -518,7 +475,7 @@ def _convolution_call(node: NodeInC, function: str, *, is_transposed: bool) -> K
     """Return the call; weights are output, input channels of a group, or input, output channels if transposed."""
     first, second = node.shape(1)[:2]
     axes = _axes(node, node.shape(1)[2:])
-    groups = node.whole("group", 1)
+    groups = node.number("group", 1)
     area = axes[0].kernel * axes[1].kernel
     first //= groups
     inputs, outputs = (first, second) if is_transposed else (second, first)
@@ -536,7 +493,7 @@ def _convolution_call(node: NodeInC, function: str, *, is_transposed: bool) -> K
 
 def _max_pool(node: NodeInC) -> Iterator[KernelCall]:
     """Yield the call of a maximum over a window; raises GraphError if its index is an output too."""
-    if len(node.node.output) > 1 and node.node.output[1]:
+    if len(node.outputs) > 1 and node.outputs[1]:
         node.refuse("with indices")
     axes = _axes(node, node.wholes("kernel_shape", ()))
     yield KernelCall("max_pool_f32", (_pool_window(node, axes), node.read(0), node.written(), *EVERYTHING))
@@ -545,7 +502,7 @@ def _max_pool(node: NodeInC) -> Iterator[KernelCall]:
 def _average_pool(node: NodeInC) -> Iterator[KernelCall]:
     """Yield the call of a mean over a window; pads count if the node says it."""
     axes = _axes(node, node.wholes("kernel_shape", ()))
-    counts_pads = bool(node.whole("count_include_pad", 0))
+    counts_pads = bool(node.number("count_include_pad", 0))
     margin = tuple(pad if counts_pads else 0 for one in axes for pad in (one.pad, one.pad_behind))
     arguments = (_pool_window(node, axes), margin, node.read(0), node.written(), *EVERYTHING)
     yield KernelCall("average_pool_f32", arguments)
@@ -629,14 +586,14 @@ _WRITERS: Final[Mapping[str, _Writer]] = {
     "Split": _split,
     "Slice": _slice,
     "Pad": _pad,
-    "Expand": broadcast,
-    "Tile": tiled,
+    "Expand": KernelNode.broadcast,
+    "Tile": KernelNode.tiled,
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,
     "Gather": _gather,
     "Resize": _resize,
     "Upsample": _resize,
-    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), copied),
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), KernelNode.copied),
     **dict.fromkeys((*_UNARY, *_WITH_NUMBERS), _unary),
     **dict.fromkeys(_BINARY, _binary),
     **dict.fromkeys(_REDUCTIONS, _reduction),
@@ -662,7 +619,9 @@ def onnx_calls(graph: Graph, kernels: OnnxKernels, path: Path) -> dict[str, tupl
         between = {name: operator.outputs[0] for member in members[:-1] for name in nodes[member].output}
         own = {**tensors, **between}
         for member in members:
-            node = NodeInC(operator.name, nodes[member], kernels.network, kernels.values, own)
+            stated = nodes[member]
+            ends = (tuple(stated.input), tuple(stated.output))
+            node = NodeInC(operator.name, kind_of(stated), *ends, own, stated, kernels.network, kernels.values)
             if node.kind not in _WRITERS:
                 raise no_kernel(operator.name, node.kind)
             yield from _WRITERS[node.kind](node)

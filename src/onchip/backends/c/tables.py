@@ -69,9 +69,9 @@ PLAN_TITLE: Final = "A memory plan, written by onchip: how a network uses scratc
 def header_of(program: CProgram, title: str = PLAN_TITLE, further: Sequence[str] = ()) -> str:
     """Return the header, with further declarations at its end; raises PlanError for numbers beyond 64 bits."""
     stem, prefix, plan, problem = program.stem, program.prefix, program.plan, program.problem
-    residencies = residencies_of(plan, problem.graph)
-    counts = {"MEMORIES": program.memory_ids, "TENSORS": program.tensor_ids, "OPERATORS": program.operator_ids}
-    counts |= {"RESIDENCIES": residencies, "INSTRUCTIONS": plan.instructions}
+    ids = {"memory": program.memory_ids, "tensor": program.tensor_ids, "operator": program.operator_ids}
+    counts = dict(zip(("MEMORIES", "TENSORS", "OPERATORS"), map(len, ids.values()), strict=True))
+    counts |= {"RESIDENCIES": len(residencies_of(plan, problem.graph)), "INSTRUCTIONS": len(plan.instructions)}
     sizes = []
     for memory in plan.memories:
         name = program.memory_ids[memory.name].removeprefix(f"{prefix}_MEMORY_")
@@ -80,15 +80,14 @@ def header_of(program: CProgram, title: str = PLAN_TITLE, further: Sequence[str]
     capacities = [memory.capacity_bytes for memory in plan.memories]
     is_short = fits_in_32_bits([*capacities, *(tensor.size_bytes for tensor in problem.counted_tensors)])
     bytes_type = "uint32_t" if is_short else "uint64_t"
-    ids = (("memory", program.memory_ids), ("tensor", program.tensor_ids), ("operator", program.operator_ids))
     guard = f"ONCHIP_{prefix}_H"
     parts = [
         f"/* {title} */",
         f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>",
         '#ifdef __cplusplus\nextern "C" {\n#endif',
-        "\n".join(f"#define {prefix}_{what} {len(counted)}u" for what, counted in counts.items()),
+        "\n".join(f"#define {prefix}_{what} {count}u" for what, count in counts.items()),
         "\n".join(sizes),
-        *(_enumeration(f"{stem}_{what}_id", found.values()) for what, found in ids),
+        *(_enumeration(f"{stem}_{what}_id", found.values()) for what, found in ids.items()),
         template("plan.h", stem=stem, prefix=prefix, bytes_type=bytes_type).rstrip("\n"),
         *further,
         "#ifdef __cplusplus\n}\n#endif",

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from onchip.backends.c.calls import (
     BYTES,
-    ELEMENT_OF,
     Argument,
     KernelCall,
     Record,
@@ -33,22 +32,10 @@ from onchip.backends.c.nodes import (
     FLOAT,
     KernelNode,
     WindowAxis,
-    binary_call,
-    broadcast,
     calls_of_graph,
-    concatenated,
-    copied,
     copied_output,
-    gathered,
-    padded,
-    parts_of,
-    permuted,
     reduction_walks,
-    resampled,
     slices,
-    tiled,
-    unary_call,
-    whole_move,
     window,
 )
 from onchip.backends.c.tflite_model import (
@@ -107,23 +94,15 @@ _ONE_MORE: Final = 0x800000000000000000000000000000800011009020440005C0467BAEFA7
 
 
 @dataclass(frozen=True)
-class LiteNode(KernelNode):
-    """An operator of a TFLite file; `operator` is the operator of the graph that runs it.
+class LiteNode(KernelNode[int]):
+    """An operator of a TFLite file, whose tensors are indices.
 
-    `tensors` maps indices of the file's tensors to the graph's tensors with their bytes, and `following` maps the name
-    of a state to the name of its next value.
+    `following` maps the name of a state to the name of its next value.
     """
 
-    operator: str
     stated: NetworkOperator
     model: LiteModel
-    tensors: Mapping[int, str]
     following: Mapping[str, str]
-
-    @property
-    def kind(self) -> str:
-        """Return the schema's name of the kind."""
-        return self.stated.kind
 
     @cached_property
     def options(self) -> Mapping[str, int | float]:
@@ -134,25 +113,27 @@ class LiteNode(KernelNode):
         """Return an integer option, or the default."""
         return int(self.options.get(name, default))
 
-    def has(self, index: int) -> bool:
-        """Return True if the input is present."""
-        return index < len(self.stated.inputs) and self.stated.inputs[index] != ABSENT
+    def name_of(self, tensor: int) -> str:
+        """Return the name of a tensor in the file; empty for an absent one."""
+        return "" if tensor == ABSENT else self.model.tensor(tensor).name
 
-    def shape(self, index: int) -> tuple[int, ...]:
-        """Return the shape of an input in the file."""
-        return self.model.tensor(self.stated.inputs[index]).shape
+    def base_of(self, tensor: int) -> int:
+        """Return the tensor whose bytes a tensor shows."""
+        return self.model.base(tensor)
 
-    def written_shape(self, index: int = 0) -> tuple[int, ...]:
-        """Return the shape of an output in the file."""
-        return self.model.tensor(self.stated.outputs[index]).shape
+    def shape_of(self, tensor: int) -> tuple[int, ...]:
+        """Return the shape of a tensor in the file."""
+        return self.model.tensor(tensor).shape
 
-    def element(self, index: int = 0) -> str:
-        """Return the element type of an input; raises GraphError for elements without a C type."""
-        return self._element(self.stated.inputs[index])
+    def element_of(self, tensor: int) -> str:
+        """Return the element type of a tensor."""
+        number = self.model.tensor(tensor).element_type
+        dtype = dtype_of(number)
+        return type_name(number).lower() if dtype is None else dtype.name
 
-    def written_element(self, index: int = 0) -> str:
-        """Return the element type of an output; raises GraphError for elements without a C type."""
-        return self._element(self.stated.outputs[index])
+    def value_of(self, tensor: int) -> npt.NDArray[Any] | None:
+        """Return the value of a constant; None for a computed tensor."""
+        return self.model.constant(tensor) if self.model.is_constant(tensor) else None
 
     def suffix(self) -> str:
         """Return the suffix of a kernel for floats or bytes; raises GraphError for other elements."""
@@ -161,31 +142,13 @@ class LiteNode(KernelNode):
             self.refuse(f"of {self.element()} to {self.written_element()}")
         return found
 
-    def constant(self, index: int) -> npt.NDArray[Any]:
-        """Return the value of an input; raises GraphError for a computed input."""
-        tensor = self.stated.inputs[index]
-        if not self.model.is_constant(tensor):
-            self.refuse(f"with a computed {self.model.tensor(tensor).name!r}")
-        return self.model.constant(tensor)
-
-    def operand(self, index: int, element: str) -> TensorOperand | Table:
-        """Return an input as an argument with elements of a C type."""
-        tensor = self.stated.inputs[index]
-        if self.model.is_constant(tensor):
-            return table(self.model.tensor(tensor).name, self.model.constant(tensor))
-        return TensorOperand(self._tensor(tensor), element)
-
-    def target(self, index: int) -> str:
-        """Return the graph's tensor that has the bytes of an output."""
-        return self._tensor(self.stated.outputs[index])
-
     def quantisation(self, index: int) -> Quantisation:
         """Return the quantisation of an input; raises GraphError if the file states none."""
-        return self._quantisation(self.stated.inputs[index])
+        return self._quantisation(self.inputs[index])
 
     def written_quantisation(self) -> Quantisation:
         """Return the quantisation of the output; raises GraphError if the file states none."""
-        return self._quantisation(self.stated.outputs[0])
+        return self._quantisation(self.outputs[0])
 
     def ends(self) -> tuple[float, float]:
         """Return the clamp of the fused activation, as integers or floats; raises GraphError for another activation."""
@@ -200,30 +163,20 @@ class LiteNode(KernelNode):
 
     def state(self, index: int) -> str:
         """Return the graph's tensor of a state before the inference; raises GraphError for another input."""
-        tensor = self.stated.inputs[index]
+        tensor = self.inputs[index]
         name = self.tensors.get(tensor, "")
         if name not in self.following:
-            self.refuse(f"with {self.model.tensor(tensor).name!r}, which is no state")
+            self.refuse(f"with {self.name_of(tensor)!r}, which is no state")
         return name
 
     def next_state(self, index: int) -> str:
         """Return the graph's tensor of a state after the inference; raises GraphError for another input."""
         return self.following[self.state(index)]
 
-    def _element(self, tensor: int) -> str:
-        number = self.model.tensor(tensor).element_type
-        dtype = dtype_of(number)
-        if dtype is None or dtype.name not in ELEMENT_OF:
-            self.refuse(f"of {type_name(number).lower()}")
-        return str(dtype.name)
-
-    def _tensor(self, tensor: int) -> str:
-        return self.bytes_of(self.tensors, (tensor, self.model.base(tensor)), self.model.tensor(tensor).name)
-
     def _quantisation(self, tensor: int) -> Quantisation:
         found = stated_quantisation(self.model.tensor_table(tensor))
         if found is None:
-            self.refuse(f"of {self.model.tensor(tensor).name!r} without a scale")
+            self.refuse(f"of {self.name_of(tensor)!r} without a scale")
         return found
 
 
@@ -242,7 +195,7 @@ def _unary(node: LiteNode) -> Iterator[KernelCall]:
         a = 1.0
     elif node.kind not in _CLAMPS and node.option("approximate"):
         operation = "GELU_TANH"
-    yield unary_call(node, operation, a, b)
+    yield node.unary_call(operation, a, b)
 
 
 def _binary(node: LiteNode) -> Iterator[KernelCall]:
@@ -251,7 +204,7 @@ def _binary(node: LiteNode) -> Iterator[KernelCall]:
         yield _binary_of_bytes(node, shape)
         return
     left, right = ((node.read(at), node.shape(at)) for at in (0, 1))
-    yield binary_call(_BINARY[node.kind], shape, left, right, node.written())
+    yield node.binary_call(_BINARY[node.kind], left, right)
     ends = node.ends()
     if ends != (-inf, inf):
         written = node.written()
@@ -405,14 +358,14 @@ def _joined(node: LiteNode, places: tuple[int, ...]) -> npt.NDArray[Any]:
 
 
 def _transpose(node: LiteNode) -> Iterator[KernelCall]:
-    yield permuted(node, node.shape(0), node.numbers(1))
+    yield node.permuted(node.shape(0), node.numbers(1))
 
 
 def _concatenation(node: LiteNode) -> Iterator[KernelCall]:
     """Yield a call for each part; raises GraphError for integers of another scale than the output's."""
     _ensure_same_scale(node)
     axis = node.option("axis") % len(node.written_shape())
-    yield from concatenated(node, axis, [node.shape(index) for index in range(len(node.stated.inputs))])
+    yield from node.concatenated(axis, [node.shape(index) for index in range(len(node.inputs))])
     if node.option("fused_activation_function"):
         node.refuse("with an activation")
 
@@ -421,13 +374,13 @@ def _pack(node: LiteNode) -> Iterator[KernelCall]:
     """Yield a call for each part, which lacks an axis of the output."""
     _ensure_same_scale(node)
     axis = node.option("axis") % len(node.written_shape())
-    shapes = (node.shape(index) for index in range(len(node.stated.inputs)))
-    yield from concatenated(node, axis, [(*shape[:axis], 1, *shape[axis:]) for shape in shapes])
+    shapes = (node.shape(index) for index in range(len(node.inputs)))
+    yield from node.concatenated(axis, [(*shape[:axis], 1, *shape[axis:]) for shape in shapes])
 
 
 def _ensure_same_scale(node: LiteNode) -> None:
     if node.written_element() in ("int8", "int16", "uint8"):
-        scales = {node.quantisation(index) for index in range(len(node.stated.inputs))}
+        scales = {node.quantisation(index) for index in range(len(node.inputs))}
         if scales != {node.written_quantisation()}:
             node.refuse("of several scales")
 
@@ -437,15 +390,15 @@ def _split(node: LiteNode) -> Iterator[KernelCall]:
     is_unpacked = node.kind == "UNPACK"
     stated = node.option("axis") if is_unpacked else node.numbers(0 if node.kind == "SPLIT" else 2)[0]
     axis = stated % len(node.shape(source))
-    outputs = range(len(node.stated.outputs))
+    outputs = range(len(node.outputs))
     sizes = [1 if is_unpacked else node.written_shape(at)[axis] for at in outputs]
-    yield from parts_of(node, source, axis, sizes, outputs)
+    yield from node.parts_of(source, axis, sizes, outputs)
 
 
 def _slice(node: LiteNode) -> Iterator[KernelCall]:
     steps = dense_steps(node.shape(0))
     first = sum(start * step for start, step in zip(node.numbers(1), steps, strict=True))
-    yield whole_move(node, node.written_shape(), steps, first)
+    yield node.whole_move(node.written_shape(), steps, first)
 
 
 def _strided_slice(node: LiteNode) -> Iterator[KernelCall]:
@@ -466,39 +419,39 @@ def _strided_slice(node: LiteNode) -> Iterator[KernelCall]:
         sizes[axis], steps[axis] = len(taken), steps[axis] * stride
     if prod(sizes) != prod(node.written_shape()):
         node.refuse("of other ranges than its output says")
-    yield whole_move(node, sizes, steps, first)
+    yield node.whole_move(sizes, steps, first)
 
 
 def _pad(node: LiteNode) -> Iterator[KernelCall]:
     """Yield the calls that pad with one value, or with the zero point of integers."""
     zero = node.written_quantisation().zero if not node.has(2) and node.written_element() == "int8" else 0
     value = node.constant(2) if node.has(2) else np.array([zero])
-    yield from padded(node, node.constant(1).reshape(-1, 2)[:, 0].tolist(), value)
+    yield from node.padded(node.constant(1).reshape(-1, 2)[:, 0].tolist(), value)
 
 
 def _depth_to_space(node: LiteNode) -> Iterator[KernelCall]:
     batch, rows, columns, channels = node.shape(0)
     block = node.option("block_size", 1)
-    yield permuted(node, (batch, rows, columns, block, block, channels // (block * block)), (0, 1, 3, 2, 4, 5))
+    yield node.permuted((batch, rows, columns, block, block, channels // (block * block)), (0, 1, 3, 2, 4, 5))
 
 
 def _space_to_depth(node: LiteNode) -> Iterator[KernelCall]:
     batch, rows, columns, channels = node.shape(0)
     block = node.option("block_size", 1)
-    yield permuted(node, (batch, rows // block, block, columns // block, block, channels), (0, 1, 3, 2, 4, 5))
+    yield node.permuted((batch, rows // block, block, columns // block, block, channels), (0, 1, 3, 2, 4, 5))
 
 
 def _gather(node: LiteNode) -> Iterator[KernelCall]:
     if node.option("batch_dims"):
         node.refuse("in batches")
-    yield gathered(node, node.option("axis") % len(node.shape(0)))
+    yield node.gathered(node.option("axis") % len(node.shape(0)))
 
 
 def _resize(node: LiteNode) -> Iterator[KernelCall]:
     batch, rows, columns, channels = node.shape(0)
     _, new_rows, new_columns, _ = node.written_shape()
     sizes = ((rows, new_rows), (columns, new_columns))
-    yield resampled(node, batch, channels, sizes, [_sources(node, *each) for each in sizes])
+    yield node.resampled(batch, channels, sizes, [_sources(node, *each) for each in sizes])
 
 
 def _sources(node: LiteNode, size: int, made: int) -> tuple[npt.NDArray[Any], ...]:
@@ -677,14 +630,14 @@ _WRITERS: Final[Mapping[str, _Writer]] = {
     "STRIDED_SLICE": _strided_slice,
     "PAD": _pad,
     "PADV2": _pad,
-    "BROADCAST_TO": broadcast,
-    "TILE": tiled,
+    "BROADCAST_TO": KernelNode.broadcast,
+    "TILE": KernelNode.tiled,
     "DEPTH_TO_SPACE": _depth_to_space,
     "SPACE_TO_DEPTH": _space_to_depth,
     "GATHER": _gather,
     "RESIZE_BILINEAR": _resize,
     "RESIZE_NEAREST_NEIGHBOR": _resize,
-    **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), copied),
+    **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), KernelNode.copied),
     **dict.fromkeys((*_UNARY, *_CLAMPS), _unary),
     **dict.fromkeys(_BINARY, _binary),
     **dict.fromkeys(_REDUCTIONS, _reduction),
@@ -712,6 +665,8 @@ def tflite_calls(graph: Graph, model: LiteModel, path: Path) -> dict[str, tuple[
         for member in members:
             if member.kind not in _WRITERS:
                 raise no_kernel(operator.name, member.kind)
-            yield from _WRITERS[member.kind](LiteNode(operator.name, member, model, {**tensors, **between}, following))
+            ends = (member.inputs, member.outputs)
+            own = {**tensors, **between}
+            yield from _WRITERS[member.kind](LiteNode(operator.name, member.kind, *ends, own, member, model, following))
 
     return calls_of_graph(graph, path, calls_of)

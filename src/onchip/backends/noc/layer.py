@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from itertools import pairwise, product
 from math import prod
@@ -93,6 +93,13 @@ class MeshNetwork:
         """Return the number of packets for `bits` bits, at least one."""
         return max(-(-bits // self.payload_bits), 1)
 
+    def shape(self) -> native.NetworkShape:
+        """Return the network as the engine takes it; raises ValueError for endpoints that share a port."""
+        numbers = asdict(self)
+        del numbers["flit_bits"]
+        endpoints = [native.NetworkEndpoint(**one) for one in numbers.pop("endpoints")]
+        return native.NetworkShape(**numbers, endpoints=endpoints)
+
 
 COSA_ELEMENTS: Final = 16
 COSA_BUFFER: Final = 19
@@ -150,12 +157,8 @@ def run_tasks(network: MeshNetwork, tasks: Sequence[TrafficTask]) -> NetworkRun:
 
     Raises InputError for tasks that no network has, InternalError where tasks wait for one another for ever.
     """
-    numbers = {one.name: getattr(network, one.name) for one in fields(network)}
-    endpoints = [native.NetworkEndpoint(**asdict(one)) for one in numbers.pop("endpoints")]
-    del numbers["flit_bits"]
     try:
-        shape = native.NetworkShape(**numbers, endpoints=endpoints)
-        simulation = native.NetworkSimulation(shape, [_native(task) for task in tasks])
+        simulation = native.NetworkSimulation(network.shape(), [_native(task) for task in tasks])
     except ValueError as error:
         raise InputError(str(error), place=PLACE, expected="tasks of its endpoints") from None
     if simulation.run(LAST_CYCLE, native.StopToken()) is not native.NetworkOutcome.FINISHED:
