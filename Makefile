@@ -122,26 +122,20 @@ format: $(VENV)/.installed-test
 corpus: extras
 	$(BIN)/python benchmarks/corpus.py --folder corpus --json corpus/corpus.json --page docs/benchmarks/corpus.md
 
-# Minutes: the main job, COSMA's human-designed and NAS networks, packing.
+# Minutes: COSMA's human-designed and NAS networks, packing.
 bench: $(VENV)/.installed
-	$(BIN)/python benchmarks/main_job.py
 	PYTHONPATH=benchmarks $(BIN)/python -m cosma --section human nas peaks
 	$(BIN)/python benchmarks/packing.py
 	$(BIN)/python benchmarks/overflow.py
 	PYTHONPATH=benchmarks $(BIN)/python -m thesis.pinning --tensors capped
 
-# All tables, and plans that run: about three quarters of an hour.
+# All tables on plans and packings: about half an hour.
 bench-all: $(VENV)/.installed-test
-	$(BIN)/python benchmarks/main_job.py
 	PYTHONPATH=benchmarks $(BIN)/python -m cosma
 	$(BIN)/python benchmarks/packing.py
 	$(BIN)/python benchmarks/overflow.py
 	PYTHONPATH=benchmarks $(BIN)/python -m thesis.pinning
-	PYTHONPATH=benchmarks $(BIN)/python -m thesis.speed_ups
-	$(BIN)/python benchmarks/machine.py
-	PYTHONPATH=tests $(BIN)/python benchmarks/small_graphs.py
-	$(BIN)/python benchmarks/kills.py
-	$(BIN)/python benchmarks/large.py
+	PYTHONPATH=benchmarks $(BIN)/python -m thesis.pinning --speed-ups
 
 # Deterministic and proven figures again, held against those that are kept: about a quarter of an hour.
 frozen: $(VENV)/.installed-test

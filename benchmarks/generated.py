@@ -103,37 +103,6 @@ def hard_random(seed: int, operators: int = 100) -> Graph:
     return _graph(f"hard{seed}", sizes, found)
 
 
-def u_net(depth: int, blocks: int, kilobytes: int) -> Graph:
-    """Return an encoder and a decoder with `blocks` blocks per depth; each decoder block reads one encoder block.
-
-    A block has a path of six operators and a shortcut; sizes halve from depth to depth.
-    """
-    sizes, found, skips = {"in": 1024 * kilobytes}, list[Operator](), list[str]()
-
-    def operator(*reads: str, size_bytes: int) -> str:
-        name = f"t{len(found)}"
-        sizes[name] = size_bytes
-        found.append(Operator(f"op{len(found)}", "Op", reads, (name,)))
-        return name
-
-    def block(last: str, size_bytes: int) -> str:
-        inner = last
-        for _ in range(6):
-            inner = operator(inner, size_bytes=size_bytes)
-        return operator(last, inner, size_bytes=size_bytes)
-
-    last = "in"
-    for level in range(depth):
-        for _ in range(blocks):
-            last = block(last, 1024 * kilobytes >> level)
-            skips.append(last)
-    for level in reversed(range(depth)):
-        for _ in range(blocks):
-            joined = operator(last, skips.pop(), size_bytes=2 * 1024 * kilobytes >> level)
-            last = block(joined, 1024 * kilobytes >> level)
-    return _graph(f"u-net-{len(found)}", sizes, found)
-
-
 def _graph(name: str, sizes: Mapping[str, int], operators: Sequence[Operator]) -> Graph:
     """Return the graph; the first tensor is the network's input, and tensors without readers are its outputs."""
     read = {tensor for operator in operators for tensor in operator.inputs}

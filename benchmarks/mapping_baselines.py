@@ -2,28 +2,21 @@
 
     python benchmarks/mapping_baselines.py ROWS.jsonl [MINUTES [SECONDS]] [--processor] [--results FILE.json]
 
-Adds rows to ROWS.jsonl for MINUTES (60), each asked of `exact` for at most SECONDS (10), and prints the table of all
-rows there are; what is in the file is not asked again. Every method's answer is costed by the same model. Questions
-come in an order that mixes presets, layers and objectives, so that the first rows are a sample of all. With
-`--processor` SECONDS, and those of the rows, are of the processor.
+Adds rows to ROWS.jsonl for MINUTES (60), with at most SECONDS (10) for `exact`, and prints all rows; questions in the
+file are not asked again. The same model costs every method's answer. Questions come in an order that mixes presets,
+layers and objectives, so that the first rows are a sample of all.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from hashlib import sha256
 from math import inf
 from pathlib import Path
-from statistics import median
 from typing import Final
 
-from shared.processor import count_processor_seconds
 from shared.results import write_results
+from shared.runner import Row, asked_of, kept, lines_of, options_of, shown
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
@@ -105,140 +98,67 @@ LAYERS: Final = (
 """Sixty: depthwise, grouped, 1x1, strided, dilated, large filters, matrix products, odd bounds, batches of 1 and 16."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One layer on one preset for one objective."""
-
-    preset: str
-    layer: str
-    objective: MappingObjective
-
-    @property
-    def key(self) -> str:
-        """Return what a row is found by."""
-        return f"{self.preset} {self.layer} {self.objective}"
+def questions() -> list[str]:
+    """Return preset, layer and objective of all questions, mixed, for presets that state the cost of an access."""
+    presets = [preset for preset in bundled_accelerators() if _states_costs(load_accelerator(preset))]
+    found = [f"{preset} {layer} {one}" for preset in presets for layer in LAYERS for one in MappingObjective]
+    return sorted(found, key=lambda one: sha256(one.encode()).digest())
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One answer; values are in the objective's unit, and missing if nothing fits.
-
-    `is_beyond`: the answer is better than every even mapping, and its bound covers all mappings.
-    """
-
-    key: str
-    values: Mapping[str, float]
-    seconds: Mapping[str, float]
-    status: str
-    lower_bound: float
-    is_beyond: bool = False
-
-    @property
-    def excess(self) -> float:
-        """Return the share by which `exact` is above the best baseline; negative if it is below."""
-        best = min((value for name, value in self.values.items() if name != "exact"), default=inf)
-        own = self.values.get("exact", inf)
-        return 0.0 if own == best else own / best - 1.0
-
-
-def questions() -> Iterator[Question]:
-    """Yields all, mixed, of presets that say what an access costs."""
-    found = [
-        Question(preset, layer, objective)
-        for preset in bundled_accelerators()
-        if _says_enough(load_accelerator(preset))
-        for layer in LAYERS
-        for objective in MappingObjective
-    ]
-    yield from sorted(found, key=lambda one: sha256(one.key.encode()).digest())
-
-
-def _says_enough(accelerator: Accelerator) -> bool:
+def _states_costs(accelerator: Accelerator) -> bool:
     levels = [level.access for level in accelerator.levels]
     return accelerator.array is not None and None not in (*levels, accelerator.dram and accelerator.dram.access)
 
 
-def answered(question: Question, seconds: float) -> Row:
-    """Ask all methods."""
-    accelerator = load_accelerator(question.preset)
-    problem = LayerProblem(Precision().on(accelerator).of(Layer.of_text(question.layer)), accelerator)
+def answered(question: str, seconds: float) -> Row:
+    """Ask all methods; values are in the objective's unit, and missing if nothing fits.
+
+    `is_beyond` is True if the answer is better than every even mapping, and its bound covers all mappings.
+    """
+    preset, text, name = question.split()
+    accelerator, objective = load_accelerator(preset), MappingObjective(name)
+    problem = LayerProblem(Precision().on(accelerator).of(Layer.of_text(text)), accelerator)
     values, took, status, bound, is_beyond = dict[str, float](), dict[str, float](), "", 0.0, False
-    for name in ("exact", *BASELINES):
+    for method in ("exact", *BASELINES):
         started = time.perf_counter()
-        limit = seconds if name == "exact" else SECONDS_OF_BASELINE
+        limits = Limits(time_limit_seconds=seconds if method == "exact" else SECONDS_OF_BASELINE)
         try:
-            result = method_named(name).solve(problem, question.objective, Run(Limits(time_limit_seconds=limit)))
+            result = method_named(method).solve(problem, objective, Run(limits))
             if result.answer is not None:
                 cost = layer_cost(problem, result.answer)
-                values[name] = question.objective.of(cost.energy_pj, cost.cycles)
-            if name == "exact":
+                values[method] = objective.of(cost.energy_pj, cost.cycles)
+            if method == "exact":
                 is_beyond = result.optimal_among is None
                 status = str(result.status if is_beyond else Status.OPTIMAL)
                 bound = float(result.lower_bound)
         except InputError as error:
-            status = f"refused: {error}" if name == "exact" else status
-        took[name] = round(time.perf_counter() - started, 2)
-    return Row(question.key, values, took, status, bound, is_beyond)
+            status = f"refused: {error}" if method == "exact" else status
+        took[method] = round(time.perf_counter() - started, 2)
+    proof = {"status": status, "lower_bound": bound, "is_beyond": is_beyond}
+    return {"key": question, "values": values, "seconds": took} | proof
 
 
-def add_rows(path: Path, minutes: float, seconds: float) -> None:
-    """Answer questions that are not in the file until the time is over."""
-    known, stop = {row.key for row in rows_of(path)}, time.monotonic() + 60 * minutes
-    for question in questions():
-        if time.monotonic() > stop:
-            return
-        if question.key not in known:
-            with path.open("a") as file:
-                file.write(json.dumps(asdict(answered(question, seconds))) + "\n")
+def is_above_a_baseline(row: Row) -> bool:
+    """Return True if a baseline has a better mapping than `exact`."""
+    best = min((value for name, value in row["values"].items() if name != "exact"), default=inf)
+    return bool(row["values"].get("exact", inf) > best * (1 + CLOSE))
 
 
-def rows_of(path: Path) -> list[Row]:
-    """Return the rows of a file; none if there is no file."""
-    return [Row(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def table(rows: list[Row]) -> Iterator[str]:
-    """Yield a line for each objective, then each row in which `exact` is above a baseline.
-
-    `even` counts proofs over even mappings, `all` those over all mappings. `gap` is the median of answers better than
-    every even mapping.
-    """
-    head = f"{'objective':10} {'rows':>5} {'even':>5} {'all':>5} {'open':>5} {'gap':>7}"
-    yield f"{head} {'above':>6} {'median':>7} {'worst':>6} s"
-    for objective in MappingObjective:
-        own = [row for row in rows if row.key.endswith(f" {objective}")]
-        proven = Counter(row.is_beyond for row in own if row.status == "OPTIMAL")
-        gaps = [1 - row.lower_bound / row.values["exact"] for row in own if row.is_beyond and "exact" in row.values]
-        above, took = sum(row.excess > CLOSE for row in own), [row.seconds["exact"] for row in own] or [0.0]
-        yield (
-            f"{objective:10} {len(own):5} {proven[False]:5} {proven[True]:5} {len(own) - proven.total():5} "
-            f"{median(gaps or [0.0]):7.2%} {above:6} {median(took):7.2f} {max(took):6.2f} s"
-        )
-    for row in sorted(rows, key=lambda one: -one.excess):
-        if row.excess > CLOSE:
-            best = min((value, name) for name, value in row.values.items() if name != "exact")[1]
-            yield f"above {best} by {row.excess:.2%}: {row.key} ({row.status})"
-        if row.status not in ("OPTIMAL", "FEASIBLE"):
-            yield f"{row.key}: {row.status}"
-
-
-def main() -> None:
-    """Adds rows and prints the table."""
-    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+def main() -> int:
+    """Add rows and print all; return 1 if a baseline is better than `exact`."""
+    parser = options_of(__doc__)
     parser.add_argument("rows", type=Path, metavar="ROWS.jsonl")
     parser.add_argument("minutes", type=float, nargs="?", default=60.0)
     parser.add_argument("seconds", type=float, nargs="?", default=10.0)
-    parser.add_argument("--results", type=Path, metavar="FILE.json", help="write all rows, with commit and machine")
-    parser.add_argument("--processor", action="store_true", help="count seconds of the processor")
-    asked = parser.parse_args()
-    if asked.processor:
-        count_processor_seconds()
-    add_rows(asked.rows, asked.minutes, asked.seconds)
-    found = rows_of(asked.rows)
-    print("\n".join(table(found)))
+    asked = asked_of(parser)
+    stop = time.monotonic() + 60 * asked.minutes
+    known = {row["name"] for row in lines_of(asked.rows)}
+    in_time = (question for question in questions() if question in known or time.monotonic() < stop)
+    found = shown(kept(asked.rows, in_time, lambda question: answered(question, asked.seconds)))
     if asked.results is not None:
-        write_results(asked.results, [asdict(row) for row in found])
+        write_results(asked.results, found)
+    return int(any(map(is_above_a_baseline, found)))
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

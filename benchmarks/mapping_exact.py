@@ -1,58 +1,58 @@
-"""The best mappings of a table's layers, proven: seconds, nodes and values for every objective.
+"""The best mappings of a table's layers, proven, for every objective; `--audit` asks a second prover about the bounds.
 
-    python benchmarks/mapping_exact.py [TABLE [ACCELERATOR [SECONDS]]]
+    python benchmarks/mapping_exact.py [TABLE [ACCELERATOR]] [--seconds 60] [--objectives O ...] [--audit SECONDS]
 
-A layer that is not proven within SECONDS (60) shows its gap. Compiling, which happens once per installation, is not
-counted: a small layer is mapped first.
+The seconds of the audit are shared among the layers of an objective.
 """
 
 from __future__ import annotations
 
-import sys
+import time
+from argparse import Namespace
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import partial
 
-from onchip.answer.layer_mapping import LayerMapping
+from shared.runner import Row, asked_of, options_of, report
+
+from onchip.answer.document import Claim
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import SearchResult, Status
-from onchip.arch.accelerator import Accelerator
+from onchip.audits.mapping import audit_mapping
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import layer_table
-from onchip.ir.layer import Layer
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.search.budget.limits import Limits, Run
 
 
-class Row(NamedTuple):
-    """A layer of a table and what `exact` says of it."""
+def rows(asked: Namespace, objective: MappingObjective) -> Iterator[Row]:
+    """Yield a row for each layer."""
+    layers, left = layer_table(asked.table), asked.audit or 0.0
+    for number, (name, layer) in enumerate(layers.items()):
+        problem = LayerProblem(layer, load_accelerator(asked.accelerator))
+        result = solve_exactly(problem, objective, Run(Limits(time_limit_seconds=asked.seconds)))
+        value, bound = result.objective_value, result.lower_bound
+        figures = {"status": str(result.status), "value": value, "lower_bound": bound, "gap": result.gap}
+        row = {"layer": name, **figures, "seconds": result.seconds}
+        if asked.audit and value is not None:
+            started = time.monotonic()
+            claim = Claim(result.method, result.status, str(objective), float(value), bound)
+            finding = audit_mapping(problem, claim, left / (len(layers) - number))
+            left -= time.monotonic() - started
+            row |= {"ruling": str(finding.ruling), "audit_seconds": finding.seconds}
+        yield row
 
-    name: str
-    layer: Layer
-    result: SearchResult[LayerMapping]
 
-
-def proven_layers(table: str, accelerator: Accelerator, objective: MappingObjective, seconds: float) -> Iterator[Row]:
-    """Yields a row for each layer."""
-    for name, layer in layer_table(table).items():
-        run = Run(Limits(time_limit_seconds=seconds))
-        yield Row(name, layer, solve_exactly(LayerProblem(layer, accelerator), objective, run))
-
-
-def main(table: str = "resnet50", accelerator_name: str = "simba", seconds: str = "60") -> None:
-    """Prints a row for each layer and objective, and for each objective how long it took."""
-    accelerator = load_accelerator(accelerator_name)
-    for objective in MappingObjective:
-        took, proven = [], 0
-        for name, _, result in proven_layers(table, accelerator, objective, float(seconds)):
-            took.append(result.seconds)
-            proven += result.status is Status.OPTIMAL
-            value = result.objective_value
-            gap = f"{result.gap:.2%}" if result.gap is not None else "-"
-            print(f"{objective:8} {name:20} {result.status:9} {value} gap {gap} {result.seconds:.2f} s", flush=True)
-        mean = sum(took) / len(took)
-        print(f"{objective}: {proven} of {len(took)} proven, mean {mean:.2f} s, worst {max(took):.2f} s", flush=True)
+def main() -> None:
+    """Print a table for each objective."""
+    parser = options_of(__doc__)
+    parser.add_argument("table", nargs="?", default="resnet50")
+    parser.add_argument("accelerator", nargs="?", default="simba")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--objectives", nargs="+", type=MappingObjective, default=list(MappingObjective))
+    parser.add_argument("--audit", type=float, metavar="SECONDS")
+    asked = asked_of(parser)
+    report(asked, {str(objective): partial(rows, asked, objective) for objective in asked.objectives})
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

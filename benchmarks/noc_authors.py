@@ -1,6 +1,6 @@
 """The network on a chip beside the simulator of CoSA's authors: the same tasks on both.
 
-    python benchmarks/noc_authors.py SIMULATOR [--sets N] [--layers N] [--json FILE]
+    python benchmarks/noc_authors.py SIMULATOR [--sets N] [--layers N] [--results FILE]
 
 SIMULATOR is `sim_test` of ucb-bar/cosa's src/nocsim, built in a clone of NVlabs/matchlib's branch hybrid_router beside
 DRAMSim2 (its README says how; Catapult's headers are those of hlslibs' ac_types and ac_simutils, and a stub of p2p).
@@ -10,14 +10,13 @@ Sets are of 40 messages at random, all at once and none of DRAM; layers are ResN
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
-from shared.results import write_results
+from shared.runner import Row, asked_of, options_of, report, run
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
@@ -43,28 +42,13 @@ MOST_ROUNDS = 12
 """Most rounds of a layer, for the sake of the authors' simulator."""
 
 
-def main() -> int:
-    """Print a line for each set and each layer."""
-    options = _options()
-    rows: list[dict[str, object]] = []
-    for name, tasks in (*random_sets(options.sets), *layers(options.layers)):
-        ours, theirs = run_tasks(COSA_NETWORK, tasks), authors_cycles(options.simulator, tasks)
+def rows(asked: Namespace) -> Iterator[Row]:
+    """Yield the cycles of each set and each layer in both simulators."""
+    for name, tasks in (*random_sets(asked.sets), *layers(asked.layers)):
+        ours, theirs = run_tasks(COSA_NETWORK, tasks), authors_cycles(asked.simulator, tasks)
         assert ours is not None
-        difference = ours.cycles / theirs - 1
-        rows.append({"tasks": name, "ours": ours.cycles, "authors": theirs, "difference": round(difference, 5)})
-        print(f"{name}: {ours.cycles} cycles, theirs {theirs} ({difference:+.2%})", flush=True)
-    if options.json is not None:
-        write_results(options.json, {"rows": rows})
-    return 0
-
-
-def _options() -> Namespace:
-    parser = ArgumentParser(description=__doc__, formatter_class=ArgumentDefaultsHelpFormatter)
-    parser.add_argument("simulator", type=Path, help="the program; it is run in its folder")
-    parser.add_argument("--sets", type=int, default=20, help="of messages at random")
-    parser.add_argument("--layers", type=int, default=3, help="of ResNet-50, the first after the 7x7")
-    parser.add_argument("--json", type=Path, help="write all rows, with commit and machine")
-    return parser.parse_args()
+        difference = round(ours.cycles / theirs - 1, 5)
+        yield {"tasks": name, "ours": ours.cycles, "authors": theirs, "difference": difference}
 
 
 def random_sets(count: int) -> Iterator[tuple[str, list[TrafficTask]]]:
@@ -94,9 +78,7 @@ def authors_cycles(simulator: Path, tasks: Sequence[TrafficTask]) -> int:
     """Return the cycle in which the authors' simulator has done all tasks. Raises RuntimeError if it states none."""
     folder = simulator.resolve().parent
     (folder / "tasks.csv").write_text("\n".join(authors_lines(tasks)) + "\n")
-    said = subprocess.run(
-        [simulator.resolve(), "tasks"], cwd=folder, capture_output=True, text=True, check=False
-    ).stdout
+    said = run([simulator.resolve(), "tasks"], folder).output
     finished = re.search(r"FINISH @(\d+)", said)
     if finished is None:
         raise RuntimeError(f"it does not finish: {said[-200:]}")
@@ -120,5 +102,15 @@ def _port(endpoint: int | None) -> int | None:
     return THEIR_DRAM if endpoint == COSA_DRAM else endpoint
 
 
+def main() -> None:
+    """Print the rows."""
+    parser = options_of(__doc__)
+    parser.add_argument("simulator", type=Path, help="the program; it is run in its folder")
+    parser.add_argument("--sets", type=int, default=20, help="of messages at random")
+    parser.add_argument("--layers", type=int, default=3, help="of ResNet-50, the first after the 7x7")
+    asked = asked_of(parser)
+    report(asked, {"rows": partial(rows, asked)})
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,6 +1,6 @@
 """The routers of the network on a chip beside BookSim2's: mean latencies of packets, and flit-hops a CPU second.
 
-    python benchmarks/noc_router.py [--booksim PROGRAM] [--columns N ...] [--cycles N] [--json FILE]
+    python benchmarks/noc_router.py [--booksim PROGRAM] [--columns N ...] [--cycles N] [--results FILE]
 
 PROGRAM is BookSim2's (github.com/booksim/booksim2, `make` in src, with flex and bison). Both have a square mesh, X-Y
 routing, one virtual channel, packets of five flits, eight flits of buffer; BookSim2's router is its input-queued one
@@ -13,11 +13,10 @@ latency is from then to its tail. Without PROGRAM our latencies alone.
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tempfile
-from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from time import process_time
@@ -25,7 +24,7 @@ from time import process_time
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from shared.results import write_results
+from shared.runner import Row, asked_of, options_of, report, run
 
 from onchip.backends.noc.layer import MeshEndpoint, MeshNetwork, TaskKind, TrafficTask, run_tasks
 
@@ -86,55 +85,29 @@ def network(columns: int) -> MeshNetwork:
     )
 
 
-def main() -> int:
-    """Print a line for each load; 1 if a mean latency is more than 5 % from BookSim2's."""
-    options = _options()
-    rows: list[dict[str, object]] = []
-    worst = 0.0
-    for columns in options.columns:
+def rows(asked: Namespace) -> Iterator[Row]:
+    """Yield the mean latencies of each load."""
+    for columns in asked.columns:
         for pattern, loads in LOADS[columns].items():
             for load in loads:
-                row = _row(columns, pattern, load, options)
-                rows.append(row)
-                worst = max(worst, abs(float(str(row.get("difference", 0.0)))))
-                print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
-    if options.booksim is not None:
-        print(f"worst difference {worst:.1%}")
-    if options.json is not None:
-        write_results(options.json, {"rows": rows, "worst_difference": worst})
-    return 1 if worst > 0.05 else 0
+                yield _row(columns, pattern, load, asked)
 
 
-def _options() -> Namespace:
-    parser = ArgumentParser(description=__doc__, formatter_class=ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--booksim", type=Path, help="the program")
-    parser.add_argument("--columns", type=int, nargs="+", choices=list(LOADS), default=list(LOADS))
-    parser.add_argument("--cycles", type=int, default=40_000, help="in which packets are made; a fifth is not counted")
-    parser.add_argument("--seeds", type=int, default=4, help="runs of ours, of which the mean is taken")
-    parser.add_argument("--json", type=Path, help="write all rows, with commit and machine")
-    return parser.parse_args()
-
-
-def _row(columns: int, pattern: str, load: float, options: Namespace) -> dict[str, object]:
+def _row(columns: int, pattern: str, load: float, asked: Namespace) -> Row:
     latencies, hops, seconds = [], 0, 0.0
-    for seed in range(options.seeds):
-        tasks = list(packets(columns, pattern, load, options.cycles, seed))
+    for seed in range(asked.seeds):
+        tasks = list(packets(columns, pattern, load, asked.cycles, seed))
         start = process_time()
-        run = run_tasks(network(columns), tasks)
+        simulated = run_tasks(network(columns), tasks)
         seconds += process_time() - start
-        assert run is not None
-        hops += run.flit_hops
-        counted = [
-            end - task.earliest
-            for task, end in zip(tasks, run.ends, strict=True)
-            if task.earliest > options.cycles // 5
-        ]
-        latencies.append(fmean(counted))
-    ours = fmean(latencies)
-    row: dict[str, object] = {"columns": columns, "traffic": pattern, "load": load, "ours": round(ours, 2)}
-    if options.booksim is not None:
-        theirs = fmean(booksim(options.booksim, columns, pattern, load, seed) for seed in range(1, 3))
-        row |= {"booksim2": round(theirs, 2), "difference": round(ours / theirs - 1, 4)}
+        assert simulated is not None
+        hops += simulated.flit_hops
+        pairs = zip(tasks, simulated.ends, strict=True)
+        latencies.append(fmean(end - task.earliest for task, end in pairs if task.earliest > asked.cycles // 5))
+    row: Row = {"columns": columns, "traffic": pattern, "load": load, "ours": round(fmean(latencies), 2)}
+    if asked.booksim is not None:
+        theirs = fmean(booksim(asked.booksim, columns, pattern, load, seed) for seed in range(1, 3))
+        row |= {"booksim2": round(theirs, 2), "difference": round(fmean(latencies) / theirs - 1, 4)}
     return row | {"mega_flit_hops_per_cpu_second": round(hops / seconds / 1e6, 2)}
 
 
@@ -172,7 +145,7 @@ def booksim(program: Path, columns: int, pattern: str, load: float, seed: int) -
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "mesh"
         file.write_text("".join(f"{name} = {value};\n" for name, value in settings.items()))
-        said = subprocess.run([str(program), str(file)], capture_output=True, text=True, check=False).stdout
+        said = run([program, file]).output
     overall = said.rpartition("Overall Traffic Statistics")[2]
     latency = re.search(r"Packet latency average = ([\d.]+)", overall)
     if "Overall Traffic Statistics" not in said or latency is None:
@@ -180,5 +153,17 @@ def booksim(program: Path, columns: int, pattern: str, load: float, seed: int) -
     return float(latency[1])
 
 
+def main() -> int:
+    """Print a row for each load; return 1 if a mean latency is more than 5 % from BookSim2's."""
+    parser = options_of(__doc__)
+    parser.add_argument("--booksim", type=Path, help="the program")
+    parser.add_argument("--columns", type=int, nargs="+", choices=list(LOADS), default=list(LOADS))
+    parser.add_argument("--cycles", type=int, default=40_000, help="in which packets are made; a fifth is not counted")
+    parser.add_argument("--seeds", type=int, default=4, help="runs of ours, of which the mean is taken")
+    asked = asked_of(parser)
+    found = report(asked, {"rows": partial(rows, asked)})["rows"]
+    return int(any(abs(row.get("difference", 0.0)) > 0.05 for row in found))
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,142 +1,291 @@
-"""Packing: MiniMalloc's eleven instances, and the byte-optimal schedules of the NAS networks.
+"""Packing: MiniMalloc's instances, schedules of the NAS networks, large instances, and peers in the same run.
 
-    python benchmarks/packing.py [--json] [--only instances|networks]
+    PYTHONPATH=benchmarks:tests python benchmarks/packing.py [instances] [networks] [scale] [peer] [--seconds 20]
+        [--minimalloc PROGRAM] [--iree-opt PROGRAM] [--rounds 3] [--counts N ...] [--files FILE.csv ...] [--processor]
 
-One thread. An instance is to be packed at its capacity; a schedule (given order, at M_R, M_H and M_P) is to be packed
-or proven unpackable, with the stretch of steps that does not pack.
+`instances`: MiniMalloc's eleven instances at their capacity. `networks`: schedules in the given order at M_R, M_H and
+M_P are packed, or proven unpackable with the steps that do not pack. `scale`: the least arena of tens of thousands of
+buffers, from files (for example those of github.com/cappadokes/idealloc) or generated: drawn windows, whose load is a
+bound, and cut rectangles, whose least arena is known. `peer`: MiniMalloc's and our program as commands; seconds are of
+the processor, medians of rounds that alternate; then least arenas next to the greedy packers of compilers, whose arenas
+are multiples of the load. PROGRAM is what github.com/google/minimalloc builds with -O3.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
+import csv
+import re
+import statistics
+import subprocess
+import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Final
+
+from shared.runner import ROOT, Row, asked_of, options_of, report, run
 
 from onchip.answer.document import Granularity, Reading
-from onchip.answer.packing import Packing, PackingProblem
+from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.problem import Order, Problem
 from onchip.api.budgets import CapacityBudget, budgets_of, roomy_problem
 from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
-from onchip.formats.minimalloc import read_buffers
-from onchip.memory.allocate.exact import Attempt, Knowledge
+from onchip.commands.minimalloc import PROGRAM
+from onchip.formats.minimalloc import packing_to_csv, read_buffers
+from onchip.memory.allocate.construct import order_by_size
+from onchip.memory.allocate.exact import Attempt, least_arena_bytes
+from onchip.memory.allocate.pack import blocks_of, least_capacity
 from onchip.memory.allocate.residencies import packing_problem
 from onchip.memory.decisions import schedule_of_moves
 from onchip.memory.spill.search import BestFirstSearch
 from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.native import ArenaSearch, StopToken
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 
-INSTANCES = Path(__file__).parent.parent / "tests" / "data" / "minimalloc"
-CAPACITY_BYTES = 1048576
-NETWORKS = ("pnasnet5large", "nasnetalarge", "amoebanetd_18_256", "darts_v2")
-SECONDS_ALLOWED = 30.0
-SECONDS_ALLOWED_PER_SCHEDULE = 0.3
-TIME_LIMIT_SECONDS = 60.0
-# One thread of a machine of this kind: github.com/google/minimalloc at 9f5cf81.
-MINIMALLOC_SECONDS = {
+DATA: Final = ROOT / "tests" / "data"
+CAPACITY_BYTES: Final = 1048576
+NETWORKS: Final = ("pnasnet5large", "nasnetalarge", "amoebanetd_18_256", "darts_v2")
+LIMITS: Final = Limits(time_limit_seconds=60.0)
+MINIMALLOC_SECONDS: Final = {
     "A": 3.86, "B": 2.80, "C": 0.55, "D": 1.89, "E": 2.72, "F": 4.30, "G": 0.89, "H": 1.27, "I": 2.54, "J": 0.71,
     "K": 0.49,
 }  # fmt: skip
+"""Seconds of one thread of a machine of this kind: github.com/google/minimalloc at 9f5cf81."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One packing. `unpackable_steps` is the stretch, half open, that is proven not to pack."""
-
-    name: str
-    buffers: int
-    capacity_bytes: int
-    finding: str
-    seconds: float
-    peer_seconds: float | None = None
-    unpackable_steps: tuple[int, int] | None = None
+def instance(name: str) -> PackingProblem:
+    """Return one of MiniMalloc's instances."""
+    path = DATA / "minimalloc" / f"{name}.{CAPACITY_BYTES}.csv"
+    return PackingProblem(read_buffers(path).buffers, CAPACITY_BYTES)
 
 
 def row_of(name: str, problem: PackingProblem, peer_seconds: float | None = None) -> Row:
-    """Pack, verify, and time it."""
+    """Pack, verify and time; `unpackable_steps` are the steps, half open, that are proven not to pack."""
     started = time.perf_counter()
-    attempt = Attempt(problem, Run(Limits(time_limit_seconds=TIME_LIMIT_SECONDS)))
+    attempt = Attempt(problem, Run(LIMITS))
     finding = attempt.go_on(float("inf"))
     seconds = time.perf_counter() - started
-    if attempt.offsets_bytes is not None and (violations := verify_packing(problem, Packing(attempt.offsets_bytes))):
-        sys.exit(f"{name}: {violations[0]}")
-    stretch = None if attempt.stretch is None else (attempt.stretch.start, attempt.stretch.stop)
-    return Row(name, len(problem.buffers), problem.capacity_bytes, finding.value, seconds, peer_seconds, stretch)
+    if attempt.offsets_bytes is not None:
+        _must_be_legal(name, problem, Packing(attempt.offsets_bytes))
+    return {
+        "name": name,
+        "buffers": len(problem.buffers),
+        "capacity_bytes": problem.capacity_bytes,
+        "finding": finding.value,
+        "seconds": seconds,
+        "peer_seconds": peer_seconds,
+        "unpackable_steps": attempt.stretch and (attempt.stretch.start, attempt.stretch.stop),
+    }
+
+
+def _must_be_legal(name: str, problem: PackingProblem, packing: Packing) -> None:
+    if violations := verify_packing(problem, packing):
+        raise SystemExit(f"{name}: {violations[0]}")
 
 
 def instance_rows() -> Iterator[Row]:
-    """Pack MiniMalloc's instances."""
+    """Pack MiniMalloc's instances; the first is packed twice, so that all is loaded."""
+    row_of("A", instance("A"))
     for name, peer_seconds in MINIMALLOC_SECONDS.items():
-        buffers = read_buffers(INSTANCES / f"{name}.{CAPACITY_BYTES}.csv").buffers
-        yield row_of(name, PackingProblem(buffers, CAPACITY_BYTES), peer_seconds)
+        yield row_of(name, instance(name), peer_seconds)
 
 
 def schedule_rows() -> Iterator[Row]:
-    """Pack what the search for least traffic leaves resident, at the given order."""
+    """Pack the residencies of the search for least traffic, at the given order."""
     for name in NETWORKS:
         for granularity in Granularity:
             graph = read_network(name, Reading(bits=8, granularity=granularity))
-            roomy = roomy_problem(graph, Reading().count)
-            budgets = budgets_of(roomy, Limits(time_limit_seconds=TIME_LIMIT_SECONDS))
+            budgets = budgets_of(roomy_problem(graph, Reading().count), LIMITS)
             for budget in CapacityBudget:
                 capacity_bytes = budgets.capacity_bytes(budget)
                 if capacity_bytes is None:
-                    sys.exit(f"{name}: {budgets.min_peak_in_words}")
+                    raise SystemExit(f"{name}: {budgets.min_peak_in_words}")
                 problem = Problem(graph, (Memory("sram", capacity_bytes),), order=Order.GIVEN)
                 indexed = IndexedProblem.of(problem)
                 outcome = BestFirstSearch(indexed, Run()).solve()
                 if outcome.moves is None:
-                    sys.exit(f"{name}: {outcome.stop}")
+                    raise SystemExit(f"{name}: {outcome.stop}")
                 schedule = schedule_of_moves(indexed, outcome.moves)
                 yield row_of(f"{name} {granularity} {budget}", packing_problem(indexed, schedule))
 
 
-def print_row(row: Row) -> None:
-    """Print one line of the table."""
-    peer = "" if row.peer_seconds is None else f"{row.peer_seconds:8.2f}"
-    steps = "" if row.unpackable_steps is None else f"  steps [{row.unpackable_steps[0]}, {row.unpackable_steps[1]})"
-    print(
-        f"{row.name:30} {row.buffers:7} {row.capacity_bytes:10,} {row.finding:10} {row.seconds:8.3f}{peer}{steps}",
-        flush=True,
+def scale_rows(asked: Namespace) -> Iterator[Row]:
+    """Find the least arena of large instances, next to greedy allocators."""
+    given = ((path.stem, read_buffers(path).buffers) for path in asked.files)
+    for name, buffers in given if asked.files else _generated(asked.counts):
+        problem = PackingProblem(buffers, sum(one.size_bytes for one in buffers))
+        load, begun = least_arena_bytes(problem), time.perf_counter()
+        result = least_capacity(problem, Run(Limits(time_limit_seconds=asked.seconds)))
+        assert result.answer is not None
+        _must_be_legal(name, problem, result.answer)
+        figures = {"ours": (result.objective_value or 0) / load, "status": str(result.status)}
+        seconds = {"seconds": time.perf_counter() - begun}
+        yield {"name": name, "buffers": len(buffers), "load_bytes": load} | figures | seconds | _placed(problem, load)
+
+
+def _generated(counts: Sequence[int]) -> Iterator[tuple[str, tuple[Buffer, ...]]]:
+    from support.perfect_packings import cut_rectangle, drawn_windows
+
+    for count in counts:
+        yield f"windows {count}, short", drawn_windows(count, 200, 1)
+        yield f"windows {count}, long", drawn_windows(count, count // 10, 1)
+        yield f"cut rectangle {count}", cut_rectangle(count, 10 * count, 1 << 30, 1)
+
+
+def _placed(problem: PackingProblem, load: int) -> Row:
+    """Return the arenas of greedy allocators, as multiples of the load."""
+    buffers, numbers = problem.buffers, range(len(problem.buffers))
+    orders: Mapping[str, tuple[list[int], bool]] = {
+        "best fit": (sorted(numbers, key=lambda i: (-buffers[i].size_bytes, buffers[i].start)), True),
+        "by life": (sorted(numbers, key=lambda i: (buffers[i].start - buffers[i].stop, -buffers[i].size_bytes)), True),
+        "TFLite": (order_by_size(problem), True),
+        "TFLM": (sorted(numbers, key=lambda i: (-buffers[i].size_bytes, -i)), False),
+    }
+    arenas = {}
+    for name, (order, in_smallest_gap) in orders.items():
+        search = ArenaSearch(blocks_of(problem), 0)
+        search.place(order, in_smallest_gap=in_smallest_gap, stop=StopToken())
+        arenas[name] = search.arena / load
+    return arenas
+
+
+def peer_rows(asked: Namespace) -> Iterator[Row]:
+    """Run both programs on MiniMalloc's instances, on ExecuTorch's networks and on cut rectangles."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, flags in _files(Path(folder), asked.seconds):
+            count = 1 if "--minimize_capacity" in flags else asked.rounds
+            rounds = [[_ran(one, path, flags) for one in (PROGRAM, asked.minimalloc)] for _ in range(count)]
+            own, other = (statistics.median(one[at][0] for one in rounds) for at in (0, 1))
+            arenas = {"arena": rounds[0][0][1], "their_arena": rounds[0][1][1]}
+            yield {"name": path.stem, "seconds": own, "their_seconds": other} | arenas | _greedy(path, asked.iree_opt)
+
+
+def _files(folder: Path, seconds: float) -> Iterator[tuple[Path, list[str]]]:
+    """Yield files, and the flags of their question."""
+    from support.perfect_packings import cut_rectangle
+
+    for path in sorted((DATA / "minimalloc").glob(f"?.{CAPACITY_BYTES}.csv")):
+        yield path, [f"--capacity={CAPACITY_BYTES}"]
+    least = ["--minimize_capacity", f"--capacity={1 << 50}", f"--timeout={seconds:g}s"]
+    for path in sorted((DATA / "executorch").glob("*.csv")):
+        yield path, least
+    for count in (50, 200, 1000):
+        buffers = cut_rectangle(count, 4 * count, 1 << 20, 1)
+        ids, path = tuple(map(str, range(count))), folder / f"cut {count}.csv"
+        text = packing_to_csv(ids, PackingProblem(buffers, 1), Packing((0,) * count))
+        path.write_text("\n".join(line.rpartition(",")[0] for line in text.splitlines()) + "\n")
+        yield path, least
+
+
+def _ran(program: Path, path: Path, flags: Sequence[str]) -> tuple[float, int | None]:
+    """Return the CPU seconds of a program with MiniMalloc's command line, and its verified arena, if it has one."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out.csv"
+        ended = run([program, f"--input={path}", f"--output={out}", *flags])
+        if ended.code != 0:
+            return ended.cpu_seconds, None
+        with out.open() as lines:
+            offsets = {row["id"]: int(row["offset"]) for row in csv.DictReader(lines)}
+    table = read_buffers(path)
+    packing = Packing(tuple(offsets[name] for name in table.ids))
+    _must_be_legal(f"{program.name} {path.name}", PackingProblem(table.buffers, 1 << 60), packing)
+    ends = zip(packing.offsets_bytes, table.buffers, strict=True)
+    return ended.cpu_seconds, max(at + one.size_bytes for at, one in ends)
+
+
+def _greedy(path: Path, iree_opt: Path | None) -> Row:
+    buffers = read_buffers(path).buffers
+    load = least_arena_bytes(PackingProblem(buffers, 0))
+    arenas = {"ExecuTorch": executorch_greedy(buffers) / load, "TelaMalloc": telamalloc_heuristics(buffers) / load}
+    if iree_opt is not None:
+        arenas["IREE"] = iree_greedy(buffers, iree_opt) / load
+    return _placed(PackingProblem(buffers, sum(one.size_bytes for one in buffers)), load) | arenas
+
+
+def executorch_greedy(buffers: Sequence[Buffer]) -> int:
+    """Return the bytes of ExecuTorch's greedy packer: buffers share objects whose other buffers live at other times.
+
+    The largest come first; each takes the first object that is free, and an object is as large as its first buffer.
+    """
+    objects: list[list[Buffer]] = []
+    for one in sorted(buffers, key=lambda one: -one.size_bytes):
+        free = next((some for some in objects if not any(one.overlaps(other) for other in some)), None)
+        if free is None:
+            objects.append([one])
+        else:
+            free.append(one)
+    return sum(some[0].size_bytes for some in objects)
+
+
+def telamalloc_heuristics(buffers: Sequence[Buffer]) -> int:
+    """Return the best arena of TelaMalloc's placement order (ASPLOS 2023), without its backtracking.
+
+    Buffers of the phases of highest contention come first; in a phase by lifetime, by size or by area.
+    """
+    steps = sorted({one.start for one in buffers})
+    load = {step: sum(one.size_bytes for one in buffers if one.start <= step < one.stop) for step in steps}
+    contention = [max(load[step] for step in steps if one.start <= step < one.stop) for one in buffers]
+    lives, sizes = [one.stop - one.start for one in buffers], [one.size_bytes for one in buffers]
+    areas = [life * size for life, size in zip(lives, sizes, strict=True)]
+    arenas = []
+    for keys in (lives, sizes, areas):
+        placed: list[tuple[int, Buffer]] = []
+        ranked = sorted(zip(contention, keys, range(len(buffers)), strict=True), key=lambda one: (-one[0], -one[1]))
+        for one in (buffers[at] for _, _, at in ranked):
+            offset = 0
+            for low, other in sorted((pair for pair in placed if pair[1].overlaps(one)), key=lambda pair: pair[0]):
+                if low - offset >= one.size_bytes:
+                    break
+                offset = max(offset, low + other.size_bytes)
+            placed.append((offset, one))
+        arenas.append(max(at + one.size_bytes for at, one in placed))
+    return min(arenas)
+
+
+def iree_greedy(buffers: Sequence[Buffer], iree_opt: Path) -> int:
+    """Return the total length that the program `iree-opt` gives the buffers as slices of a pack."""
+    sizes = sorted({one.size_bytes for one in buffers})
+    lines = ["util.func public @pack() -> index {"]
+    lines += [f"  %c{size} = arith.constant {size} : index" for size in sizes]
+    slices = (f"    [{one.start}, {one.stop - 1}] = %c{one.size_bytes}" for one in buffers)
+    lines += [f"  %t:{len(buffers) + 1} = stream.resource.pack slices({{", ",\n".join(slices), "  }) : index"]
+    lines += ["  util.return %t#0 : index", "}"]
+    pipeline = "--pass-pipeline=builtin.module(util.func(iree-stream-layout-slices,cse))"
+    ended = subprocess.run(
+        [iree_opt, pipeline, "-"], input="\n".join(lines), check=True, capture_output=True, text=True
     )
+    return int(re.findall(r"arith.constant (\d+)", ended.stdout)[-1]) if "return %c" in ended.stdout else 0
 
 
-def warm_up() -> None:
-    """Load the search."""
-    row_of("A", PackingProblem(read_buffers(INSTANCES / f"A.{CAPACITY_BYTES}.csv").buffers, CAPACITY_BYTES))
-
-
-def main() -> None:
-    """Run, print, and end with 1 if something is not met."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    parser.add_argument("--only", choices=("instances", "networks"), help="one half")
-    arguments = parser.parse_args()
-    warm_up()
-    if not arguments.json:
-        print(f"{'':30} buffers   capacity finding     seconds  MiniMalloc's")
-    tables = {"instances": instance_rows, "networks": schedule_rows}
-    rows: dict[str, list[Row]] = {"instances": [], "networks": []}
-    for name, table in tables.items():
-        for row in table() if arguments.only in (None, name) else ():
-            rows[name].append(row)
-            if not arguments.json:
-                print_row(row)
-    seconds = sum(row.seconds for row in rows["instances"])
-    is_met = seconds <= SECONDS_ALLOWED and all(row.finding == Knowledge.PACKED.value for row in rows["instances"])
-    is_met &= all(row.finding != Knowledge.OPEN.value for row in rows["networks"])
-    is_met &= all(row.seconds <= SECONDS_ALLOWED_PER_SCHEDULE for row in rows["networks"])
-    if arguments.json:
-        print(json.dumps({name: [asdict(row) for row in table] for name, table in rows.items()}, indent=2))
-    else:
-        print(f"instances: {seconds:.2f} s in all (allowed {SECONDS_ALLOWED:g}; MiniMalloc 22)")
-    sys.exit(0 if is_met else 1)
+def main() -> int:
+    """Print the tables; return 1 if an instance is not packed, a schedule is undecided, or a peer is better."""
+    parser = options_of(__doc__)
+    sections = ("instances", "networks", "scale", "peer")
+    parser.add_argument("sections", nargs="*", choices=sections, default=list(sections[:2]), metavar="SECTION")
+    parser.add_argument("--seconds", type=float, default=20.0, help="limit of a least arena")
+    parser.add_argument("--counts", type=int, nargs="+", default=[1_000, 20_000, 100_000], help="of generated buffers")
+    parser.add_argument("--files", type=Path, nargs="+", default=[])
+    parser.add_argument("--minimalloc", type=Path, metavar="PROGRAM")
+    parser.add_argument("--iree-opt", type=Path, metavar="PROGRAM")
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = asked_of(parser)
+    tables: Mapping[str, Callable[[], Iterator[Row]]] = {
+        "instances": instance_rows,
+        "networks": schedule_rows,
+        "scale": partial(scale_rows, asked),
+        "peer": partial(peer_rows, asked),
+    }
+    found = report(asked, {name: tables[name] for name in asked.sections})
+    is_met = all(row["finding"] == "packed" for row in found.get("instances", ()))
+    is_met &= all(row["finding"] != "open" for row in found.get("networks", ()))
+    for row in found.get("peer", ()):
+        is_met &= row["arena"] is not None and row["arena"] <= (row["their_arena"] or row["arena"])
+    return int(not is_met)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -49,6 +49,8 @@ def _table(table: Specification) -> Iterator[str]:
     content = document.get("results", document)
     for key in table.get("rows", ()):
         content = content[key]
+    if isinstance(content, dict) and len(content) == 1:  # the only section of a run
+        (content,) = content.values()
     groups: dict[object, list[Row]] = defaultdict(list)
     for number, row in enumerate(_rows(content, table.get("levels", ()))):
         if all(_value(row, key) == value for key, value in table.get("where", {}).items()):

@@ -1,6 +1,6 @@
 """Networks as C projects: exported, compiled without a warning, run under checks of memory, and compared.
 
-    PYTHONPATH=benchmarks python -m c_project.networks MODEL... [--json RESULTS.json]
+    PYTHONPATH=benchmarks python -m c_project.networks MODEL... [--results FILE.json]
 
 MODEL is an .onnx or a .tflite file, or a folder of them. Each is planned (`--objective peak --alignment 16`), exported
 (models with `light_` before their name with random weights, as their own are constants), compiled with -std=c11 -Wall
@@ -10,18 +10,16 @@ of the model's own runtime. Ends with 1 where one differs, or an arena is not wh
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
-import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from shared.results import write_results
+from shared.runner import Row, asked_of, options_of, report
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Objective
@@ -37,33 +35,7 @@ TIME_LIMIT_SECONDS = 10.0
 SANITIZED = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkRow:
-    """One model: bytes as planned and in the object file, differences of outputs, and seconds."""
-
-    model: str
-    operators: int
-    arena_bytes: int
-    object_arena_bytes: int
-    dram_bytes: int
-    constant_bytes: int
-    status: str
-    compared: str
-    greatest_relative: float
-    differing_bytes: int
-    is_right: bool
-    export_seconds: float
-    compile_seconds: float
-    run_seconds: float
-    sanitized_is_right: bool
-
-    @property
-    def is_as_planned(self) -> bool:
-        """Return True if outputs are equal, also under sanitizers, and the arena is the plan's."""
-        return self.is_right and self.sanitized_is_right and self.arena_bytes == self.object_arena_bytes
-
-
-def row(model: Path, folder: Path) -> NetworkRow:
+def row(model: Path, folder: Path) -> Row:
     """Plan, export, compile and run one model. Raises OnchipError, and CalledProcessError if compilation fails."""
     request = Request(
         str(model),
@@ -89,23 +61,24 @@ def row(model: Path, folder: Path) -> NetworkRow:
     _make(project, SANITIZED)
     checked = subprocess.run([project / "network"], capture_output=True, text=True, check=False)
     compared, relative, differing = _compared(ran.stdout)
-    return NetworkRow(
-        model.stem,
-        len(outcome.problem.graph.operators),
-        sum(export.project.arenas.values()),
-        arena,
-        export.project.dram_bytes,
-        export.project.constant_bytes,
-        str(outcome.document.claim.status) if outcome.document.claim else "",
-        compared,
-        relative,
-        differing,
-        ran.returncode == 0,
-        exported - started,
-        compiled - exported,
-        ended - compiled,
-        checked.returncode == 0 and not checked.stderr,
-    )
+    planned, is_right = sum(export.project.arenas.values()), ran.returncode == 0
+    is_right_sanitized = checked.returncode == 0 and not checked.stderr
+    return {
+        "model": model.stem,
+        "operators": len(outcome.problem.graph.operators),
+        "arena_bytes": planned,
+        "object_arena_bytes": arena,
+        "dram_bytes": export.project.dram_bytes,
+        "constant_bytes": export.project.constant_bytes,
+        "status": str(outcome.document.claim.status) if outcome.document.claim else "",
+        "compared": compared,
+        "greatest_relative": relative,
+        "differing_bytes": differing,
+        "export_seconds": exported - started,
+        "compile_seconds": compiled - exported,
+        "run_seconds": ended - compiled,
+        "is_as_planned": is_right and is_right_sanitized and planned == arena,
+    }
 
 
 def _make(project: Path, flags: str) -> None:
@@ -131,43 +104,27 @@ def _compared(said: str) -> tuple[str, float, int]:
     return " and ".join(words), relative, sum(int(differing) for _, differing in parts)
 
 
-def models(asked: list[Path]) -> Iterator[Path]:
-    """Yield the named files, and those in named folders by name."""
-    for path in asked:
-        inside = (one for one in sorted(path.iterdir()) if one.suffix in (".onnx", ".tflite")) if path.is_dir() else ()
-        yield from inside if path.is_dir() else (path,)
-
-
-def main() -> None:
-    """Print a row for each model, and why there is none."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", type=Path, nargs="+")
-    parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
+def rows(models: Sequence[Path]) -> Iterator[Row]:
+    """Yield a row for each model, and print why there is none."""
     warnings.simplefilter("ignore", NetworkWarning)
-    rows: list[NetworkRow] = []
-    print(
-        "| model | operators | arena | of constants | compared | apart | run, s | as planned |\n"
-        "|---|---|---|---|---|---|---|---|"
-    )
     with tempfile.TemporaryDirectory() as folder:
-        for model in models(asked.models):
-            try:
-                one = row(model, Path(folder))
-            except (OnchipError, subprocess.CalledProcessError) as error:
-                print(f"{model.stem}: {error}"[:200], flush=True)
-                continue
-            rows.append(one)
-            apart = f"{one.greatest_relative:.1e}" if "floats" in one.compared else f"{one.differing_bytes} bytes"
-            print(
-                f"| {one.model} | {one.operators} | {one.arena_bytes:,} | {one.constant_bytes:,} | {one.compared} "
-                f"| {apart} | {one.run_seconds:.2f} | {'yes' if one.is_as_planned else 'NO'} |",
-                flush=True,
-            )
-    if asked.json is not None:
-        write_results(asked.json, [asdict(one) for one in rows])
-    sys.exit(0 if rows and all(one.is_as_planned for one in rows) else 1)
+        for path in models:
+            inside = [one for one in sorted(path.glob("*")) if one.suffix in (".onnx", ".tflite")] or [path]
+            for model in inside:
+                try:
+                    yield row(model, Path(folder))
+                except (OnchipError, subprocess.CalledProcessError) as error:
+                    print(f"{model.stem}: {error}"[:200], flush=True)
+
+
+def main() -> int:
+    """Print the rows; return 1 if outputs or an arena differ."""
+    parser = options_of(__doc__)
+    parser.add_argument("models", type=Path, nargs="+")
+    asked = asked_of(parser)
+    found = report(asked, {"networks": partial(rows, asked.models)})["networks"]
+    return int(not found or not all(one["is_as_planned"] for one in found))
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 
 from cosma.linear import linear_plan
+from shared.runner import Row
 
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count, Order, Problem
@@ -18,14 +17,17 @@ from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.memory.baselines.belady import belady_moves, greedy_moves
 from onchip.memory.decisions import non_compulsory_cost, schedule_of_moves
+from onchip.memory.published.paper import METHOD, MOST_PAIR_STEPS, PaperModel, pair_steps
 from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.precedence import Windows
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.verifier import verify
 
 SECONDS_FOR_MIN_PEAK = 60.0
 POLICIES = {"belady": belady_moves, "greedy": greedy_moves}
 RIVALS = tuple((policy, order) for order in (Order.GIVEN, Order.MIN_PEAK) for policy in POLICIES)
+UNLIMITED = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,86 +44,17 @@ class Case:
         """Return the case in a few words."""
         return f"{self.network} {self.granularity} {self.count} {self.budget}"
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One answer. `allowed_seconds` is its limit, `cosma_seconds` the time of COSMA; None if not stated."""
-
-    network: str
-    granularity: str
-    count: str
-    operators: int
-    budget: str
-    capacity_bytes: int
-    order: str
-    method: str
-    status: str
-    objective_bytes: int | None
-    bound_bytes: int
-    gap: float | None
-    seconds: float
-    allowed_seconds: float | None = None
-    cosma_seconds: float | None = None
-
     @property
-    def is_met(self) -> bool:
-        """Return True if the answer is proven within the allowed time, or no time is required."""
-        return self.allowed_seconds is None or (self.status == "OPTIMAL" and self.seconds <= self.allowed_seconds)
+    def graph(self) -> Graph:
+        """The network as it is read."""
+        return graph_of(self.network, self.granularity)
 
-
-@dataclass(frozen=True, slots=True)
-class RivalRow:
-    """Non-compulsory bytes of a rival, and what of it is due to what.
-
-    `without_addresses` is its traffic before the allocator, `best_eviction` the least for its
-    order, `optimum` the least of all; each difference is a share. None where it was not found.
-    `published_bytes` are those of the same rival as the paper has it (`cosma.linear`).
-    """
-
-    network: str
-    granularity: str
-    count: str
-    budget: str
-    budgets_collapse: bool
-    rival: str
-    order: str
-    rival_bytes: int
-    without_addresses: int
-    best_eviction: int
-    optimum: int
-    is_proven: bool
-    published_bytes: int
-
-    @property
-    def published_reduction(self) -> float | None:
-        """Return the `reduction` for the rival at its published strength."""
-        return (self.published_bytes - self.optimum) / self.published_bytes if self.published_bytes else None
-
-    @property
-    def reduction(self) -> float | None:
-        """Return the share of the rival's traffic that the optimum saves; None if the rival has none."""
-        return (self.rival_bytes - self.optimum) / self.rival_bytes if self.rival_bytes else None
-
-    @property
-    def shares(self) -> tuple[int, int, int]:
-        """Return the bytes due to order, eviction and fragmentation, whose sum is the saving."""
-        return (
-            self.best_eviction - self.optimum,
-            self.without_addresses - self.best_eviction,
-            self.rival_bytes - self.without_addresses,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PeakRow:
-    """M_R and M_P of a network."""
-
-    network: str
-    granularity: str
-    required_bytes: int
-    min_peak_bytes: int | None
-    lower_bound: int
-    seconds: float
+    def problem(self, order: Order) -> Problem:
+        """Return the problem; end the program if the budget was not found in time."""
+        found = problem_at(self.graph, self.count, self.budget, order)
+        if found is None:
+            raise SystemExit(f"{self.words}: the budget was not found in time")
+        return found
 
 
 @cache
@@ -136,114 +69,73 @@ def budgets(graph: Graph, count: Count) -> Budgets:
     return budgets_of(roomy_problem(graph, count), Limits(time_limit_seconds=SECONDS_FOR_MIN_PEAK))
 
 
-def problem_of(case: Case, order: Order) -> Problem | None:
-    """Return the problem of a case, None if its budget is not known."""
-    return problem_at(graph_of(case.network, case.granularity), case.count, case.budget, order)
-
-
 def problem_at(graph: Graph, count: Count, budget: CapacityBudget, order: Order) -> Problem | None:
-    """Return the problem at a budget, None if the budget is not known."""
+    """Return the problem at a budget, or None if the budget is not known."""
     capacity_bytes = budgets(graph, count).capacity_bytes(budget)
     if capacity_bytes is None:
         return None
     return Problem(graph, (Memory("sram", capacity_bytes),), order=order, count=count)
 
 
-def show_progress(words: str) -> None:
-    """Show the current problem on a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
+def row_of(case: Case, order: Order, method: str, limits: Limits, cosma_seconds: float | None = None) -> Row:
+    """Plan a case; the plan is verified, or the program ends. `cosma_seconds` is the time of COSMA, if it is stated."""
+    return asdict(case) | row_of_problem(case.problem(order), method, limits) | {"cosma_seconds": cosma_seconds}
 
 
-def row_of(
-    case: Case,
-    order: Order,
-    method: str,
-    limits: Limits,
-    allowed_seconds: float | None = None,
-    cosma_seconds: float | None = None,
-) -> Row | None:
-    """Plan a case; the plan is verified, or the program ends."""
-    show_progress(f"{case.words} {order} {method}")
-    problem = problem_of(case, order)
-    if problem is None:
-        return None
-    row = row_of_problem(problem, case.budget, method, limits, allowed_seconds, cosma_seconds)
-    return row and _renamed(row, case)
-
-
-def row_of_problem(
-    problem: Problem,
-    budget: str,
-    method: str,
-    limits: Limits,
-    allowed_seconds: float | None = None,
-    cosma_seconds: float | None = None,
-) -> Row:
-    """Plan a problem; an order of least peak is settled first, its time apart."""
-    asked = problem.order
+def row_of_problem(problem: Problem, method: str, limits: Limits) -> Row:
+    """Plan a problem; an order of least peak is settled first, and its time is not counted."""
     settled = with_order_settled(problem, Run(Limits(time_limit_seconds=SECONDS_FOR_MIN_PEAK)))
     result = plan_problem(settled, method, limits)
-    return Row(
-        problem.graph.name,
-        "",
-        problem.count,
-        len(problem.graph.operators),
-        budget,
-        problem.memories[0].capacity_bytes,
-        asked,
-        method,
-        result.status,
-        result.objective_value,
-        result.lower_bound,
-        result.gap,
-        result.seconds,
-        allowed_seconds,
-        cosma_seconds,
-    )
+    return {
+        "operators": len(problem.graph.operators),
+        "capacity_bytes": problem.memories[0].capacity_bytes,
+        "order": str(problem.order),
+        "method": method,
+        "status": str(result.status),
+        "objective_bytes": result.objective_value,
+        "bound_bytes": result.lower_bound,
+        "gap": result.gap,
+        "seconds": result.seconds,
+    }
 
 
-def _renamed(row: Row, case: Case) -> Row:
-    from dataclasses import replace
+def rival_rows(case: Case, limits: Limits) -> list[Row]:
+    """Compare the four rivals with the optimum of a case; none if the optimum was not found in time.
 
-    return replace(row, network=case.network, granularity=case.granularity)
-
-
-def rival_rows(case: Case, limits: Limits) -> list[RivalRow]:
-    """Hold the four rivals against the optimum of a case; none if the optimum was not found in time."""
+    `order_bytes`, `eviction_bytes` and `fragmentation_bytes` are the parts of the saving. `published_bytes` are those
+    of the same rival at the strength that the paper gives it (`cosma.linear`).
+    """
     free = row_of(case, Order.FREE, "exact", limits)
-    if free is None or free.objective_bytes is None:
+    optimum = free["objective_bytes"]
+    if optimum is None:
         return []
-    known = budgets(graph_of(case.network, case.granularity), case.count)
+    known = budgets(case.graph, case.count)
     rows = []
     for policy, order in RIVALS:
-        show_progress(f"{case.words} {order} {policy}")
-        problem = problem_of(case, order)
-        if problem is None:
-            return []
-        settled = with_order_settled(problem, Run(Limits(time_limit_seconds=SECONDS_FOR_MIN_PEAK)))
+        settled = with_order_settled(case.problem(order), Run(Limits(time_limit_seconds=SECONDS_FOR_MIN_PEAK)))
         rival = plan_problem(settled, policy, limits).objective_value
         best_eviction = plan_problem(settled, "exact", limits).objective_value
         if rival is None or best_eviction is None:
             continue
         indexed = IndexedProblem.of(settled)
-        moves = POLICIES[policy](indexed, range(indexed.operator_count))
+        moves = schedule_of_moves(indexed, POLICIES[policy](indexed, range(indexed.operator_count)))
+        without_addresses, published = non_compulsory_cost(indexed, moves), _moved_as_published(settled, policy)
         rows.append(
-            RivalRow(
-                case.network,
-                case.granularity,
-                case.count,
-                case.budget,
-                known.required_bytes == known.min_peak_bytes,
-                policy,
-                order,
-                rival,
-                non_compulsory_cost(indexed, schedule_of_moves(indexed, moves)),
-                best_eviction,
-                free.objective_bytes,
-                free.status == "OPTIMAL",
-                _moved_as_published(settled, policy),
-            )
+            asdict(case)
+            | {
+                "budgets_collapse": known.required_bytes == known.min_peak_bytes,
+                "rival": policy,
+                "order": str(order),
+                "rival_bytes": rival,
+                "optimum": optimum,
+                "is_proven": free["status"] == "OPTIMAL",
+                "reduction": 1 - optimum / rival if rival else None,
+                "order_bytes": best_eviction - optimum,
+                "eviction_bytes": without_addresses - best_eviction,
+                "fragmentation_bytes": rival - without_addresses,
+                "published_bytes": published,
+                "published_reduction": 1 - optimum / published if published else None,
+            }
         )
     return rows
 
@@ -256,14 +148,44 @@ def _moved_as_published(problem: Problem, policy: str) -> int:
     return verdict.figures.non_compulsory
 
 
-def peak_row(network: str, granularity: Granularity) -> PeakRow:
-    """Find M_P of a network."""
-    show_progress(f"{network} {granularity} M_P")
+def peak_row(network: str, granularity: Granularity) -> Row:
+    """Find M_R and M_P of a network."""
     known = budgets(graph_of(network, granularity), Count.ACTIVATIONS)
     least = known.least_peak
-    return PeakRow(network, granularity, known.required_bytes, known.min_peak_bytes, least.lower_bound, least.seconds)
+    return {
+        "network": network,
+        "granularity": granularity,
+        "required_bytes": known.required_bytes,
+        "min_peak_bytes": known.min_peak_bytes,
+        "lower_bound": least.lower_bound,
+        "seconds": least.seconds,
+    }
 
 
-def mean(values: Sequence[float]) -> float | None:
-    """Return the mean, None of nothing."""
-    return sum(values) / len(values) if values else None
+def size_row(case: Case, order: Order, limits: Limits) -> Row:
+    """Count the paper's program, give it to an open solver, and plan.
+
+    `pairs` is the number of u of Eq. 10, and equally of d. Programs with too many are not written down.
+    """
+    problem = case.problem(order)
+    indexed = IndexedProblem.of(problem)
+    windows = Windows.of(indexed)
+    pairs = pair_steps(windows, UNLIMITED)
+    variables = constraints = None
+    if pairs <= MOST_PAIR_STEPS:
+        model = PaperModel(indexed, windows, Run()).model
+        variables = sum(1 for _ in model.variables())
+        constraints = sum(1 for _ in model.linear_constraints())
+    theirs, ours = plan_problem(problem, METHOD, limits), plan_problem(problem, "exact", limits)
+    return asdict(case) | {
+        "order": str(order),
+        "operators": len(problem.graph.operators),
+        "tensors": len(problem.counted_tensors),
+        "pairs": pairs,
+        "variables": variables,
+        "constraints": constraints,
+        "status": str(theirs.status),
+        "seconds": theirs.seconds,
+        "own_status": str(ours.status),
+        "own_seconds": ours.seconds,
+    }

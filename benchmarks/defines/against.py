@@ -10,16 +10,14 @@ figure is more than 1 % off. A point takes DeFiNES ten seconds to a minute of a 
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from dataclasses import asdict, dataclass
+from argparse import Namespace
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Final
 
-from shared.results import write_results
+from shared.runner import Row, asked_of, options_of, report, run
 
 from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.stacks import OverlapMode
@@ -50,24 +48,6 @@ POINTS: Final = (
 """Points that `tests/published/test_fuse_as_defines.py` also has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """Energies in pJ and cycles, ours and DeFiNES's; seconds of a processor."""
-
-    point: str
-    energy_pj: float
-    their_energy_pj: float
-    cycles: float
-    their_cycles: float
-    seconds: float
-    their_seconds: float
-
-    @property
-    def off(self) -> tuple[float, float]:
-        """Return the shares by which energy and cycles exceed DeFiNES's."""
-        return self.energy_pj / self.their_energy_pj - 1, self.cycles / self.their_cycles - 1
-
-
 def ours(point: str) -> StrategyFigures:
     """Return our figures of a point; ends the program if there is no strategy."""
     network, machine, tile, mode = point.split(":")
@@ -82,56 +62,42 @@ def ours(point: str) -> StrategyFigures:
     return figures
 
 
-def beside(point: str, folder: Path, python: str) -> Beside:
-    """Both on one point; ends the program where DeFiNES ends with an error."""
-    network, machine, tile, mode_name = point.split(":")
-    columns, rows = tile.split("x")
-    mode, started = OverlapMode(mode_name), process_time()
-    figures = ours(point)
-    seconds = process_time() - started
-    place, hardware = MACHINES[machine]
-    workload = f"{place}.workload_{network.replace('-', '')}"
-    cached = str(mode.caches_columns), str(mode.caches_rows)
-    program = Path(__file__).with_name("peer_program.py")
-    command = (python, str(program), workload, hardware, columns, rows, *cached)
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise SystemExit(f"{point}: DeFiNES ends with {ended.returncode}: {ended.stderr.strip()[-300:]}")
-    theirs = json.loads(ended.stdout.splitlines()[-1])
-    return Beside(
-        point,
-        stated(figures.energy_pj),
-        theirs["energy_pj"],
-        figures.latency_cycles,
-        theirs["cycles"],
-        seconds,
-        theirs["seconds"],
-    )
+def beside(asked: Namespace) -> Iterator[Row]:
+    """Yield both on each point, and the shares by which energy and cycles exceed DeFiNES's."""
+    for point in asked.points:
+        network, machine, tile, mode_name = point.split(":")
+        mode, started = OverlapMode(mode_name), process_time()
+        figures = ours(point)
+        seconds = process_time() - started
+        place, hardware = MACHINES[machine]
+        workload = f"{place}.workload_{network.replace('-', '')}"
+        cached = str(mode.caches_columns), str(mode.caches_rows)
+        program = Path(__file__).with_name("peer_program.py")
+        theirs = run((asked.python, program, workload, hardware, *tile.split("x"), *cached), asked.folder).answer
+        energy_pj, cycles = stated(figures.energy_pj), figures.latency_cycles
+        yield {
+            "point": point,
+            "energy_pj": energy_pj,
+            "their_energy_pj": theirs["energy_pj"],
+            "energy_off": energy_pj / theirs["energy_pj"] - 1,
+            "cycles": cycles,
+            "their_cycles": theirs["cycles"],
+            "cycles_off": cycles / theirs["cycles"] - 1,
+            "seconds": seconds,
+            "their_seconds": theirs["seconds"],
+        }
 
 
 def main() -> int:
-    """Print a line for each point; 1 where one is off."""
-    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    """Print a row for each point; return 1 if one is off."""
+    parser = options_of(__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("python", metavar="PYTHON")
     parser.add_argument("points", nargs="*", default=POINTS, metavar="POINT")
-    parser.add_argument("--results", type=Path, metavar="FILE.json", help="write them, with commit and machine")
-    options = parser.parse_args()
-    found = []
-    print(f"{'point':52} {'mJ':>10} {'DeFiNES':>10} {'':>9} {'Mcycles':>10} {'DeFiNES':>10} {'':>9}  seconds")
-    for point in options.points:
-        one = beside(point, options.folder, options.python)
-        found.append(one)
-        print(
-            f"{point:52} {one.energy_pj / 1e9:10.6f} {one.their_energy_pj / 1e9:10.6f} {one.off[0]:+9.4%}"
-            f" {one.cycles / 1e6:10.6f} {one.their_cycles / 1e6:10.6f} {one.off[1]:+9.4%}"
-            f"  {one.seconds:.2f} / {one.their_seconds:.1f}",
-            flush=True,
-        )
-    if options.results is not None:
-        write_results(options.results, [asdict(one) for one in found])
-    return 1 if any(abs(part) > WITHIN for one in found for part in one.off) else 0
+    asked = asked_of(parser)
+    found = report(asked, {"points": partial(beside, asked)})["points"]
+    return int(any(abs(row[part]) > WITHIN for row in found for part in ("energy_off", "cycles_off")))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

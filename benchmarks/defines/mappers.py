@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from time import perf_counter
 from typing import Final
 
 from onchip.answer.document import Reading
@@ -89,18 +87,6 @@ def network(name: str) -> FusableNetwork:
 
 
 @dataclass(slots=True)
-class Asked:
-    """A mapper without cost that records its requests."""
-
-    requests: dict[LayerProblem, None] = field(default_factory=dict)
-
-    def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """Record a request; only layers that fit where their operands are whole are requested."""
-        self.requests[problem] = None
-        return LayerCost(LayerMapping(()), problem.layer.macs, (), {}, 0.0, FREE, 1)
-
-
-@dataclass(slots=True)
 class Answers:
     """A mapper with a cache, which several processes can fill ahead."""
 
@@ -117,63 +103,26 @@ class Answers:
         """Compute the answers to future requests in several processes."""
         unknown = [one for one in requests if one not in self.known]
         with get_context("spawn").Pool(workers) as pool:
-            answers = pool.imap(_Answering(self.mapper), unknown, chunksize=8)
+            answers = pool.imap(self.mapper, unknown, chunksize=8)
             self.known.update(zip(unknown, answers, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class _Answering:
-    mapper: TileMapper
-
-    def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        return self.mapper(problem)
-
-
-def asked_by(cost: Callable[[Mapper], object]) -> Mapping[LayerProblem, None]:
+def asked_by(cost: Callable[[Mapper], object]) -> Collection[LayerProblem]:
     """Return nearly all requests of a costing to its mapper.
 
     After a mapping that does not fit, the costing makes further requests.
     """
-    asked = Asked()
-    cost(asked)
-    return asked.requests
+    requests: dict[LayerProblem, None] = {}
+
+    def recorded(problem: LayerProblem) -> LayerCost:
+        requests[problem] = None
+        return LayerCost(LayerMapping(()), problem.layer.macs, (), {}, 0.0, FREE, 1)
+
+    cost(recorded)
+    return requests
 
 
 def warm(mappers: Iterable[TileMapper]) -> None:
     """Load compiled code, so that times contain only work."""
     for mapper in mappers:
         mapper(LayerProblem(Layer(k=4, c=4, p=4, q=4, partial_bits=PARTIAL_BITS), machine("meta-prototype-df")))
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Started when it is made: seconds that go by, and of processors, those of ended processes too."""
-
-    started: float = field(default_factory=perf_counter)
-    started_cpu: float = field(default_factory=lambda: _cpu_seconds())
-
-    @property
-    def seconds(self) -> float:
-        """Return the seconds since the start."""
-        return perf_counter() - self.started
-
-    @property
-    def cpu_seconds(self) -> float:
-        """Return the CPU seconds since the start, which do not depend on the load of the machine."""
-        return _cpu_seconds() - self.started_cpu
-
-    def __str__(self) -> str:
-        return f"{self.seconds:.1f} s (processors {self.cpu_seconds:.1f} s)"
-
-
-def _cpu_seconds() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
-
-
-def peak_mib() -> str:
-    """Return the peak memory of this process, and of the largest child that has ended."""
-    own, children = (
-        resource.getrusage(who).ru_maxrss // 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    return f"{own:,} MiB" + (f", each other process at most {children:,} MiB" if children else "")

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import resource
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from math import inf
 from multiprocessing import get_context
+from time import perf_counter, process_time
 from typing import Final
 
 from defines import published
-from defines.mappers import Answers, Clock, TileMapper, machine, network
+from defines.fsrcnn import case_study_tilings
+from defines.mappers import Answers, TileMapper, machine, network
+from shared.runner import Row
 
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import FusionOptions
-from onchip.answer.options.tile_sizes import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, TileSizes
-from onchip.answer.result import Status
+from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
-from onchip.model.accounting.conventions import Conventions
+from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.cost import stack_cost
 from onchip.ops.fusable import FusableNetwork, Stack
 from onchip.scheduling.choice.solve import solve_fusion
@@ -33,19 +37,14 @@ from onchip.transform.groups.stacks import (
     whole,
 )
 
-SINGLE: Final = "single layers"
-LAYER_BY_LAYER: Final = "layer by layer"
-FIXED: Final = "4x72 fully-cached"
-ONE_TILING: Final = "best single"
-OWN_TILINGS: Final = "best combination"
 ANY_CUTS: Final = "any cuts"
-GREEDY: Final = (FIXED, ONE_TILING, OWN_TILINGS)
 ROUNDING: Final = 1 + 1e-9
+WHOLE: Final = Tiling(1 << 20, 1 << 20, OverlapMode.RECOMPUTE)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A network on a machine; `seconds` are for the search of ANY_CUTS, which is not made with 0."""
+    """A network on a machine; `seconds` are for the search of any cuts, which is left out with 0."""
 
     network: str
     machine: str
@@ -56,55 +55,54 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """`tilings` are those of stacks of several layers."""
+    """Costs of a strategy; `tilings` are those of stacks of several layers."""
 
     energy_pj: float = inf
     cycles: float = inf
     tilings: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Costs of each strategy in a cell; status, gap and `worse` belong to ANY_CUTS."""
+def case_study(asked: Namespace, mapper: TileMapper, machines: Sequence[str]) -> Iterator[Row]:
+    """Yield a row for each network, unpadded as DeFiNES ships it or real, on each machine.
 
-    cell: Cell
-    found: Mapping[str, Figures]
-    stacks: int
-    mappings: int
-    seconds: float
-    cpu_seconds: float
-    searched_seconds: float
-    status: Status | None = None
-    gap: float = 0.0
-    worse: tuple[str, ...] = field(default=())
-
-
-def rows_of(cells: Sequence[Cell], workers: int) -> Iterator[Row]:
-    """Yield the rows as they are done."""
-    if workers == 1:
+    DeFiNES's mapper works by its conventions and in its space; others by ours, with any cuts.
+    """
+    conventions, seconds = (DEFINES, 0.0) if mapper.name == "loma" else (OURS, asked.seconds)
+    names = [f"{name}-defines" * (kind == "unpadded") or name for kind in asked.networks for name in published.NETWORKS]
+    cells = [Cell(name, one, mapper, conventions, seconds) for one in machines for name in names]
+    if asked.workers == 1:
         yield from map(row_of, cells)
         return
-    with get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
+    with get_context("spawn").Pool(asked.workers, maxtasksperchild=1) as pool:
         yield from pool.imap_unordered(row_of, cells)
 
 
 def row_of(cell: Cell) -> Row:
-    """Compute all strategies of a network on a machine."""
-    clock = Clock()
+    """Compute all strategies of a network on a machine; `worse` are strategies that the search should have found."""
+    started, used = perf_counter(), process_time()
     study = _Study(network(cell.network), machine(cell.machine), Answers(cell.mapper), cell.conventions)
     found = study.strategies()
-    seconds, cpu_seconds, status, gap = clock.seconds, clock.cpu_seconds, None, 0.0
+    seconds, cpu_seconds, status, gap = perf_counter() - started, process_time() - used, None, 0.0
     if cell.seconds:
         found[ANY_CUTS], status, gap = study.searched(cell.seconds)
     best = found[ANY_CUTS].energy_pj if ANY_CUTS in found else -inf
-    worse = tuple(name for name, one in found.items() if one.energy_pj * ROUNDING < best)
-    searched, made = clock.seconds - seconds, len(study.answers.known)
-    return Row(cell, found, len(study.stacks), made, seconds, cpu_seconds, searched, status, gap, worse)
+    return {
+        "cell": {"network": cell.network, "machine": cell.machine, "mapper": cell.mapper.name},
+        "found": {name: asdict(one) for name, one in found.items()},
+        "stacks": len(study.stacks),
+        "mappings": len(study.answers.known),
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "status": status,
+        "gap": gap,
+        "worse": [name for name, one in found.items() if one.energy_pj * ROUNDING < best],
+    }
 
 
 @dataclass(slots=True)
 class _Study:
-    """Maps between stacks lie in DRAM, but for the search's; stacks of one layer run as one tile."""
+    """Feature maps between stacks lie in DRAM, except in the search; stacks of one layer run as one tile."""
 
     network: FusableNetwork
     accelerator: Accelerator
@@ -121,28 +119,28 @@ class _Study:
         """Return the figures of all strategies except the search."""
         alone = [stack_of(self.network, span) for span in single_layers(self.network)]
         together = [stack_of(self.network, span) for span in one_stack(self.network)]
-        shared = {tiling: [self._cost(stack, tiling) for stack in self.stacks] for tiling in case_study_tilings()}
+        tilings = [*case_study_tilings(), WHOLE]
+        shared = {tiling: [self._cost(stack, tiling) for stack in self.stacks] for tiling in tilings}
         own = [min(each, key=_energy) for each in zip(*shared.values(), strict=True)]
         return {
-            SINGLE: _total([self._cost(stack, whole(stack.output)) for stack in alone]),
-            LAYER_BY_LAYER: _total([self._cost(stack, whole(stack.output)) for stack in together]),
-            FIXED: _total(shared[published.BEST]),
-            ONE_TILING: min((_total(each) for each in shared.values()), key=_energy),
-            OWN_TILINGS: _total(own),
+            "single layers": _total([self._cost(stack, whole(stack.output)) for stack in alone]),
+            "layer by layer": _total([self._cost(stack, whole(stack.output)) for stack in together]),
+            "4x72 fully-cached": _total(shared[published.BEST]),
+            "best single": min((_total(each) for each in shared.values()), key=_energy),
+            "best combination": _total(own),
         }
 
-    def searched(self, seconds: float) -> tuple[Figures, Status, float]:
-        """Any cuts and homes of maps, in tiles of the same sizes; its gap."""
+    def searched(self, seconds: float) -> tuple[Figures, str, float]:
+        """Search any cuts and homes of feature maps, in tiles of the same sizes; return its status and gap, too."""
         sharing = self.answers.mapper.sharing(self.accelerator)
         given = self.network, self.accelerator, FusionObjective.ENERGY, self.answers, self.conventions
-        costs = StackCosts(*given, sharing)
-        run = Run(Limits(time_limit_seconds=seconds))
-        found = solve_fusion(self.network, self.accelerator, FusionOptions(tile_sizes=TileSizes.CASE_STUDY), costs, run)
+        options, run = FusionOptions(tile_sizes=TileSizes.CASE_STUDY), Run(Limits(time_limit_seconds=seconds))
+        found = solve_fusion(self.network, self.accelerator, options, StackCosts(*given, sharing), run)
         parts = [
             Figures(cost.sums.energy_pj, cost.sums.cycles, str(choice.tiling) if choice.span.length > 1 else "")
             for choice, cost in found.stacks
         ]
-        return _total(parts) if parts else Figures(), found.result.status, found.result.gap or 0.0
+        return _total(parts) if parts else Figures(), str(found.result.status), found.result.gap or 0.0
 
     def _cost(self, stack: Stack, tiling: Tiling) -> Figures:
         """Infinite where nothing fits."""
@@ -156,13 +154,6 @@ class _Study:
             except InputError:
                 self._known[key] = Figures()
         return self._known[key]
-
-
-def case_study_tilings() -> list[Tiling]:
-    """Return the tilings of figure 12, and one tile of any map's size."""
-    sizes = [(columns, rows) for columns in CASE_STUDY_COLUMNS for rows in CASE_STUDY_ROWS]
-    tilings = [Tiling(columns, rows, mode) for mode in OverlapMode for columns, rows in sizes]
-    return [*tilings, Tiling(1 << 20, 1 << 20, OverlapMode.RECOMPUTE)]
 
 
 def _energy(figures: Figures) -> float:

@@ -20,16 +20,13 @@ from typing import Any, Final
 import overflow
 import packing
 from cosa import __main__ as cosa
-from cosma.published import HUMAN_DESIGNED, NAS
-from cosma.rows import PeakRow
-from cosma.rows import Row as PlanRow
-from cosma.sections import SECTIONS, Asked
+from cosma.__main__ import SECTIONS, Asked
 from defines.against import POINTS, ours
 from defines.fsrcnn import case, case_study_tilings, conventions_of, costs_of_all
 from defines.mappers import Answers, TileMapper
 from frozen.rows import OPTIMAL, Row, differences, read_rows
-from shared.processor import count_processor_seconds
 from shared.results import write_results
+from shared.runner import count_processor_seconds
 from thesis import pinning
 from thesis.published import TABLE_7_1
 
@@ -52,33 +49,31 @@ EVEN, WITHOUT_BYPASS = "even mappings", "mappings without bypass"
 
 
 def cosma_rows() -> Iterator[Row]:
-    """Yield the plans of the fourteen networks; of those that are not proven the status alone."""
+    """Yield the plans of the fourteen networks; only the status if a plan is not proven."""
     for section in ("human", "nas", "table2", "peaks"):
-        for one in SECTIONS[section](Asked((*HUMAN_DESIGNED, *NAS), None, None)):
-            values: dict[str, object]
-            if isinstance(one, PeakRow):
-                name = f"{one.network} {one.granularity}"
-                values = {"m_r": one.required_bytes, "m_p": one.min_peak_bytes, "bound": one.lower_bound}
+        for one in SECTIONS[section](Asked()):
+            name = f"{one['network']} {one['granularity']}"
+            if section == "peaks":
+                values = {"m_r": one["required_bytes"], "m_p": one["min_peak_bytes"], "bound": one["lower_bound"]}
             else:
-                assert isinstance(one, PlanRow)
-                name = f"{one.network} {one.granularity} {one.count} {one.budget} {one.order} {one.method}"
-                values = {"capacity": one.capacity_bytes} | _proven(one.status, one.objective_bytes)
+                name = f"{name} {one['count']} {one['budget']} {one['order']} {one['method']}"
+                values = {"capacity": one["capacity_bytes"]} | _proven(one["status"], one["objective_bytes"])
             yield Row(f"{section}: {name}", f"python -m cosma --section {section}", values)
 
 
 def packing_rows() -> Iterator[Row]:
     """Yield whether MiniMalloc's instances and the schedules of the NAS networks pack."""
     for one in (*packing.instance_rows(), *packing.schedule_rows()):
-        values = {"capacity": one.capacity_bytes, "finding": one.finding, "unpackable": one.unpackable_steps}
-        yield Row(one.name, "python benchmarks/packing.py", values)
+        keys = {"capacity": "capacity_bytes", "finding": "finding", "unpackable": "unpackable_steps"}
+        values = {name: one[key] for name, key in keys.items()}
+        yield Row(one["name"], "python benchmarks/packing.py", values)
 
 
 def overflow_rows() -> Iterator[Row]:
     """Yield the shares of bytes outside of fast memory."""
-    for network in overflow.LIVENESS_BOUND_BYTES:
-        for at, share in enumerate(overflow.SHARES_PERCENT):
-            one = overflow.row_of(network, at)
-            yield Row(f"{network} {share} %", "python benchmarks/overflow.py", _proven(one.status, one.outside))
+    for one in overflow.rows():
+        name, values = f"{one['network']} {one['share_percent']} %", _proven(one["status"], one["outside"])
+        yield Row(name, "python benchmarks/overflow.py", values)
 
 
 def thesis_rows() -> Iterator[Row]:
@@ -87,7 +82,7 @@ def thesis_rows() -> Iterator[Row]:
         for size_kb in pinning.SIZES_KB:
             problem = pinning.problem_of(network, "capped", size_kb, Order.GIVEN)
             found = [pinning.row_of(problem, network, "capped", size_kb, method) for method in pinning.METHODS]
-            values = {one.method: one.moved_bytes for one in found}
+            values = {one["method"]: one["moved_bytes"] for one in found}
             yield Row(f"{network} {size_kb} KB", "python -m thesis.pinning --tensors capped", values)
 
 
@@ -123,7 +118,7 @@ def fsrcnn_rows() -> Iterator[Row]:
         yield Row(f"case study 1, {name}: pJ and cycles", f"python -m defines case1 --mappers {name}", values)
     for network in ("fsrcnn", "dmcnn-vd", "mobilenetv1"):
         result = fuse_network(FusionRequest(network, "meta-prototype-df", use_cache=False, bits=8)).result
-        command = f"python -m scale.fusion --machines meta-prototype-df --networks {network}"
+        command = "python -m scale fusion"
         yield Row(f"fuse {network}", command, {"value": result.objective_value, "bound": result.lower_bound})
 
 

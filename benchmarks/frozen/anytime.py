@@ -11,8 +11,6 @@ and bound that is more than 1 % worse, and ends with 1 if there is any.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,8 +27,8 @@ from scale.convolutions import chain, detector, u_net
 from scale.diffusion import diffusion_unet
 from scale.random_graphs import layered, windowed
 from scale.vision import resnet50_training
-from shared.processor import count_processor_seconds
 from shared.results import write_results
+from shared.runner import count_processor_seconds, run
 from soma.dense import dense_net
 
 from onchip.answer.document import Reading
@@ -221,11 +219,10 @@ def _in_a_process(question: str, seconds: float) -> Row:
     """Answer a question in a separate process, so that a failure does not end other questions."""
     with tempfile.TemporaryDirectory() as cache:
         command = (sys.executable, "-m", "frozen.anytime", "ask", question, "--seconds", str(seconds))
-        environment = {**os.environ, "XDG_CACHE_HOME": cache}
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if ended.returncode:
-        return Row(question, _command(question), {"status": f"broken: {ended.stderr.strip().splitlines()[-1:]}"})
-    return Row(**json.loads(ended.stdout))
+        ended = run(command, environment={"XDG_CACHE_HOME": cache})
+    if ended.code:
+        return Row(question, _command(question), {"status": f"broken: {ended.errors.strip().splitlines()[-1:]}"})
+    return Row(**ended.answer)
 
 
 def main() -> int:

@@ -1,115 +1,128 @@
-"""Orders at scale, given and free: whole commands on generated networks, and what each phase takes as networks grow.
+"""Plans, peaks and fused groups at scale: whole commands on generated networks.
 
-    PYTHONPATH=benchmarks python -m scale [--section plans free phases] [--json FILE]
+    PYTHONPATH=benchmarks python -m scale [given] [free] [peaks] [fusion] [--workers 1] [--results FILE.json]
 
-Capacities are M_R. Plans are verified by the command that makes them; seconds are of the wall clock, with start-up.
+`given` and `free` plan for the least traffic at M_R in the given and in any order, `peaks` for the least arena;
+`fusion` groups layers by energy. The command that makes an answer also verifies it. Seconds include the start.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from scale.convolutions import chain, detector, u_net
 from scale.diffusion import DEEP_UNET, LARGE_UNET, diffusion_unet
 from scale.language import BERT, GPT2, GPT2_HEADS_APART, training_of
-from scale.nas import nas_cells
-from scale.phases import PhaseRow, phases_of
-from scale.planned_run import planned
-from scale.random_graphs import layered, windowed
+from scale.random_graphs import layered, nas_cells, windowed
 from scale.vision import resnet50_training
-from shared.results import write_results
+from shared.runner import Row, asked_of, onchip, options_of, report
 
+from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 
-NETWORKS: Final[tuple[tuple[Callable[[], Graph], int], ...]] = (
-    (resnet50_training, 10),
-    (lambda: training_of(GPT2), 10),
-    (lambda: training_of(GPT2_HEADS_APART), 10),
-    (lambda: training_of(BERT, 512, 4), 10),
+TRAINING: Final[tuple[Callable[[], Graph], ...]] = (
+    resnet50_training,
+    lambda: training_of(GPT2),
+    lambda: training_of(BERT, 512, 4),
+    lambda: training_of(GPT2_HEADS_APART),
+)
+GIVEN: Final[tuple[tuple[Callable[[], Graph], int], ...]] = (
+    *((make, 10) for make in TRAINING),
     (lambda: windowed(1_000), 30),
     (lambda: layered(100, 10), 30),
     (lambda: windowed(10_000), 60),
     (lambda: windowed(100_000), 60),
 )
 """Networks, each with its time limit in seconds."""
-IN_ANY_ORDER: Final[tuple[tuple[Callable[[], Graph], int], ...]] = (
-    (resnet50_training, 60),
-    (lambda: training_of(GPT2), 60),
-    (lambda: training_of(BERT, 512, 4), 60),
-    (diffusion_unet, 60),
-    (lambda: diffusion_unet(LARGE_UNET), 60),
-    (lambda: diffusion_unet(DEEP_UNET), 60),
-    (lambda: nas_cells(40), 60),
-    (lambda: windowed(1_000), 60),
-    (lambda: layered(100, 10), 60),
+FREE: Final[tuple[Callable[[], Graph], ...]] = (
+    *TRAINING[:3],
+    diffusion_unet,
+    lambda: diffusion_unet(LARGE_UNET),
+    lambda: diffusion_unet(DEEP_UNET),
+    lambda: nas_cells(40),
+    lambda: windowed(1_000),
+    lambda: layered(100, 10),
 )
-SECTIONS: Final = ("plans", "free", "phases")
-SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
+PEAKS: Final[tuple[Callable[[], Graph], ...]] = (
+    *TRAINING,
+    lambda: windowed(1_000),
+    lambda: windowed(10_000),
+    lambda: windowed(10_000, 1),
+    lambda: layered(100, 10),
+    lambda: layered(100, 10, 1),
+    lambda: layered(1_000, 10),
+    lambda: layered(1_000, 10, 1),
+    lambda: windowed(100_000),
+)
+FUSED: Final = ("fsrcnn", "dmcnn-vd", "mobilenetv1", "resnet18", "resnet50")
+FUSED_GENERATED: Final[tuple[Callable[[], Graph], ...]] = (lambda: chain(50), lambda: chain(100), u_net, detector)
+FUSED_ON: Final = ("meta-prototype-df", "edge-tpu-like-df", "tpu-like-df")
+ROOM: Final = "64GiB"
+SECONDS, SECONDS_TO_FUSE = 60, 40
 
 
-@dataclass(frozen=True, slots=True)
-class PlanRow:
-    """One command on one network; `gap` is None without a plan."""
-
-    network: str
-    operators: int
-    status: str
-    objective_value: int | None
-    lower_bound: int
-    gap: float | None
-    time_limit_seconds: int
-    seconds: float
-    cpu_seconds: float
-    peak_mib: int
+def planned(graph: Graph, *options: object, limit: int, workers: int = 1) -> Row:
+    """Plan a network with the given options within a time limit in seconds."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_graph(graph, folder / "network.json")
+        limits = ("--time-limit", limit, "--workers", workers)
+        ended = onchip("plan", "network.json", *options, *limits, "--json", "-o", "plan.json", folder=folder)
+    figures = {key: ended.answer.get(key) for key in ("status", "objective_value", "lower_bound", "gap", "peak_bytes")}
+    again = (ended.answer.get("recomputation") or {}).get("runs_again")
+    row = {"network": graph.name, "operators": len(graph.operators), **figures, "runs_again": again}
+    return row | ended.resources
 
 
-def plans(folder: Path, order: str, workers: int) -> Iterator[PlanRow]:
-    """Plan each network in its given order, or in any (`free`)."""
-    options = ("--order", order, "--sram", "m_r", "--workers", str(workers))
-    for make, limit in NETWORKS if order == "given" else IN_ANY_ORDER:
-        graph = make()
-        run = planned(graph, (*options, "--time-limit", str(limit)), folder)
-        yield PlanRow(
-            graph.name,
-            len(graph.operators),
-            run.said["status"],
-            run.said["objective_value"],
-            run.said["lower_bound"],
-            run.said["gap"],
-            limit,
-            run.seconds,
-            run.processor_seconds,
-            run.peak_mib,
-        )
+def given(workers: int) -> Iterator[Row]:
+    """Yield the plans in the given order."""
+    for make, limit in GIVEN:
+        yield planned(make(), "--order", "given", "--sram", "m_r", limit=limit, workers=workers)
 
 
-def _show(row: PlanRow | PhaseRow) -> None:
-    print(" ".join(f"{name} {value}" for name, value in asdict(row).items()), flush=True)
+def free(workers: int) -> Iterator[Row]:
+    """Yield the plans in any order."""
+    for make in FREE:
+        yield planned(make(), "--order", "free", "--sram", "m_r", limit=SECONDS, workers=workers)
+
+
+def peaks(workers: int) -> Iterator[Row]:
+    """Yield the least arenas."""
+    for make in PEAKS:
+        yield planned(make(), "--objective", "peak", "--sram", ROOM, limit=SECONDS, workers=workers)
+
+
+def fusion(workers: int) -> Iterator[Row]:
+    """Yield the energies of fused groups, with the bound for the listed tiles."""
+    with tempfile.TemporaryDirectory() as folder:
+        sources = {name: name for name in FUSED}
+        for graph in (make() for make in FUSED_GENERATED):
+            sources[graph.name] = str(Path(folder) / f"{graph.name}.json")
+            write_graph(graph, Path(sources[graph.name]))
+        limits = ("--time-limit", SECONDS_TO_FUSE, "--workers", workers, "--no-cache", "--json")
+        for machine in FUSED_ON:
+            for name, source in sources.items():
+                ended = onchip("fuse", source, "--bits", 8, "--accelerator", machine, *limits)
+                keys = ("status", "objective_value", "bound_among", "gap_among", "optimal_among")
+                figures = {key: ended.answer.get(key) for key in keys}
+                yield {"machine": machine, "network": name, **figures} | ended.resources
+
+
+SECTIONS: Final = {"given": given, "free": free, "peaks": peaks, "fusion": fusion}
 
 
 def main() -> None:
-    """Print the rows of the sections; with --json keep them in a file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--section", nargs="+", choices=SECTIONS, default=SECTIONS)
+    """Print the rows of the sections."""
+    parser = options_of(__doc__)
+    parser.add_argument("sections", nargs="*", metavar="SECTION", choices=SECTIONS, default=list(SECTIONS))
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    rows: dict[str, list[object]] = {}
-    with tempfile.TemporaryDirectory() as name:
-        for section in given.section:
-            if section == "phases":
-                found: Iterator[PlanRow | PhaseRow] = map(phases_of, map(windowed, SIZES))
-            else:
-                found = plans(Path(name), "given" if section == "plans" else "free", given.workers)
-            for row in found:
-                _show(row)
-                rows.setdefault(section, []).append(asdict(row))
-    if given.json:
-        write_results(given.json, rows)
+    asked: Namespace = asked_of(parser)
+    report(asked, {name: partial(SECTIONS[name], asked.workers) for name in asked.sections})
 
 
 if __name__ == "__main__":

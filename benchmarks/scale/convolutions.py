@@ -28,13 +28,7 @@ class _Maps:
         name, (_, incoming, rows, columns) = f"conv{len(self.operators)}", self.shapes[read]
         weight, group = f"{name}.weight", incoming if by_channel else 1
         self.shapes[weight], self.roles[weight] = (channels, incoming // group, kernel, kernel), Role.PARAMETER
-        attributes: dict[str, AttributeValue] = {
-            "kernel_shape": [kernel, kernel],
-            "strides": [stride, stride],
-            "pads": [kernel // 2] * 4,
-            "dilations": [1, 1],
-            "group": group,
-        }
+        attributes = _window(kernel, stride, kernel // 2) | {"dilations": [1, 1], "group": group}
         self._add(Operator(name, "Conv", (read,), (name,), (weight,), attributes))
         self.shapes[name] = (1, channels, -(-rows // stride), -(-columns // stride))
         return name
@@ -58,19 +52,34 @@ class _Maps:
         self.shapes[name] = (1, channels, rows * 2, columns * 2)
         return name
 
+    def pooled(self, read: str) -> str:
+        name, (_, channels, rows, columns) = f"pool{len(self.operators)}", self.shapes[read]
+        self._add(Operator(name, "MaxPool", (read,), (name,), attributes=_window(2, 2, 0)))
+        self.shapes[name] = (1, channels, rows // 2, columns // 2)
+        return name
+
+    def risen(self, read: str, channels: int) -> str:
+        name, (_, incoming, rows, columns) = f"up{len(self.operators)}", self.shapes[read]
+        self.shapes[f"{name}.weight"], self.roles[f"{name}.weight"] = (incoming, channels, 2, 2), Role.PARAMETER
+        attributes = _window(2, 2, 0) | {"dilations": [1, 1], "group": 1}
+        self._add(Operator(name, "ConvTranspose", (read,), (name,), (f"{name}.weight",), attributes))
+        self.shapes[name] = (1, channels, rows * 2, columns * 2)
+        return name
+
     def graph(self, name: str) -> Graph:
         read = {tensor for operator in self.operators for tensor in operator.inputs}
         tensors = []
         for tensor, shape in self.shapes.items():
             role = self.roles.get(tensor, Role.ACTIVATION if tensor in read else Role.OUTPUT)
-            size = 1
-            for extent in shape:
-                size *= extent
-            tensors.append(Tensor(tensor, size, role, shape, 8))
+            tensors.append(Tensor.of_shape(tensor, shape, 8, role))
         return Graph(name, tuple(tensors), tuple(self.operators))
 
     def _add(self, operator: Operator) -> None:
         self.operators.append(operator)
+
+
+def _window(kernel: int, stride: int, padding: int) -> dict[str, AttributeValue]:
+    return {"kernel_shape": [kernel, kernel], "strides": [stride, stride], "pads": [padding] * 4}
 
 
 def chain(layers: int, seed: int = 0, channels: int = 32, side: int = 128) -> Graph:
@@ -104,6 +113,22 @@ def u_net(depth: int = 4, channels: int = 32, side: int = 256) -> Graph:
         hidden = maps.convolution(maps.convolution(maps.joined(skips[level], hidden), width), width)
     maps.convolution(hidden, 2, 1)
     return maps.graph(f"u-net-{depth}")
+
+
+def published_u_net(side: int = 512, levels: tuple[int, ...] = (64, 128, 256, 512, 1024)) -> Graph:
+    """Return the U-Net of Ronneberger et al. (MICCAI 2015) with padded convolutions, on one channel."""
+    maps, skips = _Maps(), list[str]()
+    hidden = maps.image(1, side)
+    for channels in levels:
+        hidden = maps.convolution(maps.convolution(hidden, channels), channels)
+        if channels != levels[-1]:
+            skips.append(hidden)
+            hidden = maps.pooled(hidden)
+    for channels, skip in zip(reversed(levels[:-1]), reversed(skips), strict=True):
+        joined = maps.joined(skip, maps.risen(hidden, channels))
+        hidden = maps.convolution(maps.convolution(joined, channels), channels)
+    maps.convolution(hidden, 2, 1)
+    return maps.graph("unet")
 
 
 def detector(blocks: int = 2, channels: int = 16, side: int = 416) -> Graph:

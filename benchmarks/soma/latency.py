@@ -1,39 +1,47 @@
 """Least latency on the networks and the edge machine of SoMa (HPCA 2025), beside what SoMa itself finds.
 
-`PYTHONPATH=benchmarks python -m soma.latency FOLDER [--seconds S] [--processor] [--only TEXT] [--scratchpads N]
-[--soma PROGRAM] [--seed N]`: FOLDER holds SoMa's networks as graph files, whose operators state cycles and splits. With
-several scratchpads the buffer is cut into so many of equal size, each as fast as the whole. With SoMa's own program
-(commit 6e80836, built with `make release`) it runs in the same minute, with one thread and one seed, and a row says
-what it found; without it the cycles that it once found. They are printed, never used.
+    PYTHONPATH=benchmarks python -m soma.latency FOLDER [--seconds S] [--processor] [--only TEXT] [--soma PROGRAM]
+                                                 [--seed N] [--results FILE.json]
+
+FOLDER holds SoMa's networks as graph files, whose operators state cycles and splits. PROGRAM is SoMa's own program
+(github.com/SET-Scheduling-Project/SoMa-HPCA2025 at 6e80836, AGPL-3.0, built with `make release`); it runs in the same
+minute, with one thread, because with several its workers always use a buffer of 8 MiB. Without it, rows have the cycles
+that it once found. These cycles are printed, never used.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
+import re
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from shared.processor import count_processor_seconds
-from shared.results import write_results
+from shared.runner import Row, asked_of, options_of, report, run
 from soma.dense import SHAPES, dense_net
-from soma.program import run_soma
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Count, Objective
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
-from onchip.arch.accelerator import Accelerator
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import accelerator_to_yaml, load_accelerator
 from onchip.formats.own.graph_json import write_graph
 from onchip.search.budget.limits import Limits
 
+NUMBERS: Final = {"resnet": 2, "goog": 3, "unet": 17, "randwire_small": 18, "GPT_2_small_prefill": 108}
+"""SoMa's number of a network, by the start of the name of its graph file."""
+TERA_PER_SECOND: Final = 16
+"""Operations of SoMa's edge machine at 1 GHz, in tera per second; this many bytes per cycle are a bandwidth of 1."""
+EDGE_ARRAY: Final = ("4", "256", "512")
+"""Cores along an edge, bytes of the buffer per cycle, multiply-accumulates of a core."""
 
-@dataclass(frozen=True)
-class Question:
+
+class Question(NamedTuple):
     """A network, its buffer in MiB, and DRAM in bytes per cycle; SoMa's cycles, or None if unknown."""
 
     network: str
@@ -69,24 +77,9 @@ QUESTIONS = (
 )
 
 
-def cut_buffer(machine: Accelerator, count: int) -> Accelerator:
-    """Return the machine with several scratchpads of equal size in place of one."""
-    (buffer,) = (level for level in machine.levels if level.is_scratchpad)
-    capacity_bytes = buffer.memory.capacity_bytes // count
-    names = [f"{buffer.memory.name}_{number}" for number in range(count)]
-    cut = [replace(buffer.memory, name=name, capacity_bytes=capacity_bytes) for name in names]
-    levels = [
-        part
-        for level in machine.levels
-        for part in ([replace(level, memory=one) for one in cut] if level is buffer else [level])
-    ]
-    return replace(machine, scratchpads=tuple(cut), levels=tuple(levels))
-
-
-def machine_of(question: Question, scratchpads: int, folder: Path) -> str:
-    """Write SoMa's edge machine with the question's buffer, scratchpads and DRAM; return the path."""
+def machine_of(question: Question, folder: Path) -> str:
+    """Write SoMa's edge machine with the question's buffer and DRAM; return the path."""
     machine = load_accelerator(f"soma-edge@{question.mebibytes}MiB")
-    machine = machine if scratchpads == 1 else cut_buffer(machine, scratchpads)
     assert machine.dram is not None
     ports = tuple(replace(port, bits_per_cycle=8 * question.bytes_per_cycle) for port in machine.dram.ports)
     path = folder / f"soma-{question.mebibytes}-{question.bytes_per_cycle}.yaml"
@@ -103,12 +96,21 @@ def network_of(question: Question, networks: Path, scratch: Path) -> str:
     return str(path)
 
 
-def answer(question: Question, asked: argparse.Namespace, scratch: Path) -> dict[str, object]:
-    """Plan a network, and say what came of it; every plan has passed the verifier."""
+def rows(asked: Namespace) -> Iterator[Row]:
+    """Plan each network; every plan has passed the verifier."""
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        for question in QUESTIONS:
+            if asked.only in question.network:
+                yield question._asdict() | soma_of(question, asked, scratch) | answer(question, asked, scratch)
+
+
+def answer(question: Question, asked: Namespace, scratch: Path) -> Row:
+    """Plan a network."""
     request = Request(
         network_of(question, asked.folder, scratch),
         Reading(count=Count.ALL),
-        Target(accelerator=machine_of(question, asked.scratchpads, scratch)),
+        Target(accelerator=machine_of(question, scratch)),
         Objective.LATENCY,
         method="timed",
         limits=Limits(asked.seconds),
@@ -117,16 +119,9 @@ def answer(question: Question, asked: argparse.Namespace, scratch: Path) -> dict
     try:
         outcome = plan_network(request)
     except UsageError as error:
-        print(f"{question.network} in {question.mebibytes} MiB: {error}", file=sys.stderr)
-        sizes = {"mebibytes": question.mebibytes, "bytes_per_cycle": question.bytes_per_cycle}
-        return {"network": question.network, **sizes, "status": "not planned"}
-    cpu_seconds = time.process_time() - cpu_before
+        return {"status": f"not planned: {error}"}
     result = outcome.result
     return {
-        "network": question.network,
-        "mebibytes": question.mebibytes,
-        "bytes_per_cycle": question.bytes_per_cycle,
-        **soma_of(question, asked, scratch),
         "cycles": result.objective_value,
         "lower_bound": result.lower_bound,
         "gap": result.gap,
@@ -134,76 +129,48 @@ def answer(question: Question, asked: argparse.Namespace, scratch: Path) -> dict
         "pieces": len(outcome.problem.graph.operators),
         "non_compulsory_bytes": outcome.figures and outcome.figures.non_compulsory,
         "seconds": round(outcome.seconds.solve, 1),
-        "cpu_seconds": round(cpu_seconds, 1),
+        "cpu_seconds": round(time.process_time() - cpu_before, 1),
     }
 
 
-def soma_of(question: Question, asked: argparse.Namespace, scratch: Path) -> dict[str, object]:
+def soma_of(question: Question, asked: Namespace, scratch: Path) -> Row:
     """Return SoMa's result from a run of its program if there is one, else its earlier result."""
     if asked.soma is None or question.network in SHAPES:
         return {"soma_cycles": question.soma_cycles}
-    sizes = int(question.mebibytes), question.bytes_per_cycle
-    run = run_soma(asked.soma, question.network, *sizes, asked.seed, scratch)
-    if run.cycles is None:
-        print(f"SoMa has no answer to {question.network} in {question.mebibytes} MiB: {run.why_not}", file=sys.stderr)
-    return {"soma_cycles": run.cycles, "soma_why_not": run.why_not, "soma_cpu_seconds": round(run.cpu_seconds, 1)}
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    for part in ("log", "enc", "json"):
+        (folder / part).mkdir()
+    ended = run([asked.soma.resolve(), *_arguments(question, asked.seed), folder], environment={"OMP_NUM_THREADS": "1"})
+    written = "".join(path.read_text() for path in (folder / "log").iterdir())
+    found = re.search(r"Total Costs:\s+Time: (\d+)", written)
+    why_not = "" if found else "; ".join(written.splitlines()[-3:]) or "it wrote nothing"
+    cycles = int(found[1]) if found else None
+    return {"soma_cycles": cycles, "soma_why_not": why_not, "soma_cpu_seconds": ended.cpu_seconds}
 
 
-HEADS = {
-    "network": "network",
-    "mebibytes": "MiB",
-    "bytes_per_cycle": "bytes a cycle",
-    "soma_cycles": "SoMa",
-    "soma_cpu_seconds": "its CPU s",
-    "cycles": "cycles",
-    "lower_bound": "bound",
-    "gap": "gap",
-    "status": "status",
-    "pieces": "pieces",
-    "cpu_seconds": "CPU s",
-    "seconds": "s",
-}
-"""Column heads of the table, by figure of a row."""
+def _arguments(question: Question, seed: int) -> tuple[str, ...]:
+    """Return SoMa's arguments after the folder: network, mode, sequence, segments, MiB, batch, bandwidth, array, seed.
+
+    SoMa's bandwidth is a multiple of TERA_PER_SECOND bytes per cycle.
+    """
+    named = re.fullmatch(r"(\w+)_b(\d+)_s(\d+)", question.network)
+    assert named is not None
+    ratio = question.bytes_per_cycle // TERA_PER_SECOND
+    sizes = (named[3], "1", str(int(question.mebibytes)), named[2], str(ratio))
+    return (str(NUMBERS[named[1]]), "2", *sizes, *EDGE_ARRAY, str(seed))
 
 
-def shown(figure: object) -> str:
-    """Return the text of a figure in the table; None is a dash."""
-    if figure is None:
-        return "-"
-    if isinstance(figure, int):
-        return f"{figure:,}"
-    return str(figure)
-
-
-def main() -> int:
-    """Plan each requested network, and print its row at once."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    """Print a row for each requested network."""
+    parser = options_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--processor", action="store_true", help="limits are seconds of the processor")
     parser.add_argument("--only", default="", metavar="TEXT", help="networks with this in their names")
-    parser.add_argument("--scratchpads", type=int, default=1, metavar="N", help="into which the buffer is cut")
-    parser.add_argument("--soma", type=Path, metavar="PROGRAM", help="SoMa's own program, to be run beside")
+    parser.add_argument("--soma", type=Path, metavar="PROGRAM")
     parser.add_argument("--seed", type=int, default=1, help="of SoMa's annealing")
-    parser.add_argument("--json", type=Path, metavar="RESULTS.json")
-    asked = parser.parse_args()
-    if asked.processor:
-        count_processor_seconds()
-    rows = []
-    print("| " + " | ".join(HEADS.values()) + " |\n" + "|---" * len(HEADS) + "|")
-    with tempfile.TemporaryDirectory() as scratch:
-        for question in QUESTIONS:
-            if asked.only not in question.network:
-                continue
-            row = answer(question, asked, Path(scratch))
-            rows.append(row)
-            gap = row.get("gap")
-            told = {**row, "gap": f"{gap:.3%}" if isinstance(gap, float) else None}
-            print("| " + " | ".join(shown(told.get(name)) for name in HEADS) + " |", flush=True)
-    if asked.json is not None:
-        write_results(asked.json, rows)
-    return 0
+    asked = asked_of(parser)
+    report(asked, {"latency": partial(rows, asked)})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

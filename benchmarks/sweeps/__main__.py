@@ -1,12 +1,11 @@
 """What sweeps promise, measured: nothing is lost or done twice, and little is added to what the points take.
 
-    PYTHONPATH=benchmarks python -m sweeps kills|cheap|pruning|table|splits [--points N] [--workers N] [--store FILE]
-                                           [--json FILE] [--figure FILE.svg]
+    PYTHONPATH=benchmarks python -m sweeps kills|cheap|pruning|splits [--points N] [--workers N] [--store FILE]
+                                           [--results FILE] [--figure FILE.svg]
 
 `kills`: three networks at twenty sizes, killed three times, beside a sweep that was not. `cheap`: so many points of a
-small network. `pruning`: ten networks at twenty sizes, with and without it. `table`: the rows of a store, a line for
-each network and machine, such as those of the studies beside this file: `onchip sweep architectures.yaml --store FILE`.
-`splits`: the figure of the two networks that spill, of a store of the studies split-one, split-two and split-three.
+small network. `pruning`: ten networks at twenty sizes, with and without it. `splits`: the figure of the two networks
+that spill, from a store of the studies split-one, split-two and split-three in this folder.
 """
 
 from __future__ import annotations
@@ -17,19 +16,17 @@ import signal
 import subprocess
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias
 
 from shared.results import write_results
+from shared.runner import Row, onchip, options_of
 from sweeps.figure import figure_of_splits
 
 from onchip.errors import InputError
 from onchip.sweeps.store import rows_of_store
-
-Json: TypeAlias = dict[str, Any]
 
 KILLED = ("densenet121", "transformer", "vit_b_16")
 POINTS_BEFORE_A_KILL = (8, 25, 45)
@@ -41,26 +38,16 @@ CHEAP = "lenet5"
 SPILL = ("densenet121", "transformer")
 
 
-def main() -> int:
-    """Measure one of them, print it, and write it if asked to."""
-    options = _parser().parse_args()
-    found = {"kills": kills, "cheap": cheap, "pruning": pruning, "table": table, "splits": splits}[options.what](
-        options
-    )
-    print(json.dumps(found, indent=1))
-    if options.json is not None:
-        write_results(options.json, found)
-    return 0
-
-
-def kills(options: Namespace) -> Json:
+def kills(options: Namespace) -> Row:
     """The same sweep, killed again and again, and in one go."""
     asked = [*KILLED, "--sram", "768KiB..2200KiB", "--steps", "20", "--option", "bits=8", "--no-prune"]
     with TemporaryDirectory() as folder:
         killed, whole = Path(folder) / "killed.db", Path(folder) / "whole.db"
         kept = []
         for points in POINTS_BEFORE_A_KILL:
-            with subprocess.Popen(_command([*asked, "--store", str(killed)]), stdout=subprocess.DEVNULL) as sweep:
+            with subprocess.Popen(
+                [sys.executable, "-m", "onchip", "sweep", *asked, "--store", str(killed)], stdout=subprocess.DEVNULL
+            ) as sweep:
                 while sweep.poll() is None and _kept(killed) < points:
                     time.sleep(0.02)
                 sweep.send_signal(signal.SIGKILL)
@@ -77,7 +64,7 @@ def kills(options: Namespace) -> Json:
     }
 
 
-def cheap(options: Namespace) -> Json:
+def cheap(options: Namespace) -> Row:
     """So many points that take milliseconds: what the machine does meanwhile, and what each point adds."""
     with TemporaryDirectory() as folder:
         store = Path(folder) / "cheap.db"
@@ -102,10 +89,10 @@ def cheap(options: Namespace) -> Json:
     }
 
 
-def pruning(options: Namespace) -> Json:
+def pruning(options: Namespace) -> Row:
     """Points that are not computed, and whether that changes any value."""
     with TemporaryDirectory() as folder:
-        found: Json = {}
+        found: Row = {}
         for network in PRUNED:
             asked = [network, "--sram", "512KiB..5MiB", "--steps", "20", "--option", "bits=8"]
             stores = [Path(folder) / f"{network}-{name}.db" for name in ("pruned", "whole")]
@@ -122,23 +109,7 @@ def pruning(options: Namespace) -> Json:
         return {**found, "share saved": saved / (20 * len(PRUNED))}
 
 
-def table(options: Namespace) -> Json:
-    """By network, machine and objective the best point of a store, and how many points are proven."""
-    rows = rows_of_store(options.store)
-    best: dict[str, Json] = {}
-    for row in rows:
-        name = f"{row.network} on {row.accelerator}, {row.objective}"
-        value = row.answer.objective_value
-        one = best.setdefault(name, {"value": None, "points": 0, "proven": 0, "seconds": 0.0})
-        one["points"] += 1
-        one["proven"] += row.answer.status in ("OPTIMAL", "INFEASIBLE")
-        one["seconds"] = round(one["seconds"] + row.answer.seconds, 1)
-        if value is not None and (one["value"] is None or value < one["value"]):
-            one |= {"value": value, "bound": row.answer.lower_bound, "of": dict(row.parameters)}
-    return {"points": len(rows), "seconds": round(sum(row.answer.seconds for row in rows), 1), **best}
-
-
-def splits(options: Namespace) -> Json:
+def splits(options: Namespace) -> Row:
     """Draw the splits of those networks that spill."""
     options.figure.parent.mkdir(exist_ok=True)
     options.figure.write_text(figure_of_splits(rows_of_store(options.store), SPILL))
@@ -153,28 +124,25 @@ def _kept(store: Path) -> int:
         return 0
 
 
-def _swept(arguments: Sequence[str], workers: int) -> Json:
-    ended = subprocess.run(
-        _command([*arguments, "--workers", str(workers), "--json"]), check=True, capture_output=True, text=True
-    )
-    found: Json = json.loads(ended.stdout)
-    return found
+def _swept(arguments: Sequence[str], workers: int) -> Row:
+    return onchip("sweep", *arguments, "--workers", workers, "--json").answer
 
 
-def _command(arguments: Sequence[str]) -> list[str]:
-    return [sys.executable, "-m", "onchip", "sweep", *arguments]
-
-
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="sweeps", description=__doc__)
-    parser.add_argument("what", choices=("kills", "cheap", "pruning", "table", "splits"))
+def main() -> None:
+    """Measure one of them, print it, and write it if asked to."""
+    parser = options_of(__doc__)
+    tables = {"kills": kills, "cheap": cheap, "pruning": pruning, "splits": splits}
+    parser.add_argument("what", choices=tables)
     parser.add_argument("--points", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--store", type=Path)
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/splits.svg"))
-    return parser
+    options = parser.parse_args()
+    found = tables[options.what](options)
+    print(json.dumps(found, indent=1))
+    if options.results is not None:
+        write_results(options.results, found)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,6 +1,6 @@
 """Arenas of TFLite Micro, by its own planner and with our plan in the model, as the runtime itself takes them.
 
-    PYTHONPATH=benchmarks:tests python -m tflm.arenas MODEL... [--json RESULTS.json]
+    PYTHONPATH=benchmarks:tests python -m tflm.arenas MODEL... [--results FILE.json]
 
 MODEL is a .tflite file, or a folder of them. Needs `pip install --pre tflite_micro`. Each is planned (`--objective
 peak --granularity raw --alignment 16`), exported, run by the runtime twice with the same random inputs as without a
@@ -10,15 +10,13 @@ where a head is greater than without a plan or than promised, or outputs differ 
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from shared.results import write_results
+from shared.runner import Row, asked_of, options_of, report
 
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Objective
@@ -33,29 +31,6 @@ from onchip.search.budget.limits import Limits
 from support.micro_runtime import MicroRefusalError, run_on_micro
 
 TIME_LIMIT_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One model: heads and tail in bytes. `scratch_bytes` is the largest scratch of one kernel."""
-
-    model: str
-    operators: int
-    linear_bytes: int
-    greedy_bytes: int
-    promised_bytes: int
-    head_bytes: int
-    tail_bytes: int
-    scratch_bytes: int
-    moved_operators: int
-    status: str
-    is_equal: bool
-    changes: tuple[str, ...]
-
-    @property
-    def is_right(self) -> bool:
-        """Return True if outputs are equal, and the head is no larger than promised and than without a plan."""
-        return self.is_equal and self.head_bytes <= min(self.promised_bytes, self.greedy_bytes)
 
 
 def row(model: Path, folder: Path) -> Row:
@@ -76,20 +51,21 @@ def row(model: Path, folder: Path) -> Row:
     _, export = export_arena(plan, str(model), output, may_replan=True)
     assert export is not None
     after = run_on_micro(output.read_bytes())
-    return Row(
-        model.stem,
-        len(outcome.problem.graph.operators),
-        linear_bytes(model),
-        before.head_bytes,
-        export.arena_bytes,
-        after.head_bytes,
-        after.tail_bytes,
-        export.most_scratch_bytes,
-        export.moved_operators,
-        str(export.status),
-        after.has_outputs_of(before),
-        export.changes,
-    )
+    head, least = after.head_bytes, min(export.arena_bytes, before.head_bytes)
+    return {
+        "model": model.stem,
+        "operators": len(outcome.problem.graph.operators),
+        "linear_bytes": linear_bytes(model),
+        "greedy_bytes": before.head_bytes,
+        "promised_bytes": export.arena_bytes,
+        "head_bytes": head,
+        "tail_bytes": after.tail_bytes,
+        "scratch_bytes": export.most_scratch_bytes,
+        "moved_operators": export.moved_operators,
+        "status": str(export.status),
+        "is_right": after.has_outputs_of(before) and head <= least,
+        "changes": export.changes,
+    }
 
 
 def linear_bytes(model: Path) -> int:
@@ -100,41 +76,25 @@ def linear_bytes(model: Path) -> int:
     return sum(-(-one.size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for one in buffers)
 
 
-def models(asked: list[Path]) -> Iterator[Path]:
-    """Yield the named files, and those in named folders by name."""
-    for path in asked:
-        yield from sorted(path.glob("*.tflite")) if path.is_dir() else (path,)
-
-
-def main() -> None:
-    """Print a row for each model, and why there is none."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", type=Path, nargs="+")
-    parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
+def rows(models: Sequence[Path]) -> Iterator[Row]:
+    """Yield a row for each model, and print why there is none."""
     warnings.simplefilter("ignore", NetworkWarning)
-    rows: list[Row] = []
-    print(f"{'model':34} operators     linear     greedy       ours  saved    scratch    tail  moved  status    equal")
     with tempfile.TemporaryDirectory() as folder:
-        for model in models(asked.models):
+        for model in (one for path in models for one in (sorted(path.glob("*.tflite")) or [path])):
             try:
-                one = row(model, Path(folder))
+                yield row(model, Path(folder))
             except (OnchipError, MicroRefusalError) as error:
-                print(f"{model.stem[:34]:34} {error}"[:150], flush=True)
-                continue
-            rows.append(one)
-            saved = 1 - one.head_bytes / one.greedy_bytes
-            print(
-                f"{one.model[:34]:34} {one.operators:9} {one.linear_bytes:10,} {one.greedy_bytes:10,} "
-                f"{one.head_bytes:10,} "
-                f"{saved:6.1%} {one.scratch_bytes:10,} {one.tail_bytes:7,} {one.moved_operators:6}  {one.status:8}  "
-                f"{'yes' if one.is_right else 'NO'}",
-                flush=True,
-            )
-    if asked.json is not None:
-        write_results(asked.json, [asdict(one) for one in rows])
-    sys.exit(0 if rows and all(one.is_right for one in rows) else 1)
+                print(f"{model.stem}: {error}"[:200], flush=True)
+
+
+def main() -> int:
+    """Print the rows; return 1 if a head is too large or outputs differ."""
+    parser = options_of(__doc__)
+    parser.add_argument("models", type=Path, nargs="+")
+    asked = asked_of(parser)
+    found = report(asked, {"arenas": partial(rows, asked.models)})["arenas"]
+    return int(not found or not all(one["is_right"] for one in found))
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

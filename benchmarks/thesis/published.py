@@ -1,13 +1,16 @@
-"""Figures that Jang's thesis states (Drexel 2023, chapter 7; SMAUG's cycles, tensors capped at the scratchpad)."""
+"""Figures of Jang's thesis (Drexel 2023, chapter 7; SMAUG's cycles, tensors capped at the scratchpad)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """Table 7.1, as shares: DMA's of all cycles; speed-ups without DMA, with infinite scratchpads, on average."""
+class Published(NamedTuple):
+    """Table 7.1, as shares: DMA's of all cycles; speed-ups without DMA, with infinite scratchpads, on average.
+
+    Over all sizes, speed-ups range from 19 to 60 %. At 32 KB, ResNet has 39.5 % of the speed-up of infinite
+    scratchpads; the four smallest networks have all of it from 128 KB on.
+    """
 
     boundness: float
     theoretical: float
@@ -25,6 +28,3 @@ TABLE_7_1 = {
     "resnet50_smaug": Published(0.4150, 0.7095, 0.4801, 0.4310),
     "vgg_cifar": Published(0.4412, 0.7895, 0.5365, 0.4371),
 }
-LEAST_SPEED_UP, GREATEST_SPEED_UP = 1.19, 1.60
-RESNET_SHARE_AT_32_KB = 0.395
-FULL_FROM_128_KB = ("lstm", "minerva", "lenet5", "smaug_cnn")

@@ -1,122 +1,197 @@
-"""The minimum SRAM of int8 models: tilings without recomputation, against Arm's Vela.
+"""Arm's Vela next to onchip on int8 models: minimum SRAM, verified allocations, and bytes off chip.
 
-    PYTHONPATH=benchmarks:tests python -m vela [MODEL.tflite ...] [--generated] [--only NAME ...] [--seconds S] [--json]
+    PYTHONPATH=benchmarks:tests python -m vela size|allocations|cascades --vela PROGRAM [MODEL ...] [--generated]
+        [--accelerator ethos-u55-128] [--seconds 30] [--results FILE.json]
 
-`--generated` adds the fourteen models of `tests/support/tiny_ml_models.py`. Vela runs with `--optimise Size` for
-`ethos-u55-128`; its figure is `sram_memory_used` of its summary, in which borders are cached. The last columns are the
-bytes beyond compulsory in half of Vela's minimum. Rows are written to `benchmarks/results/vela.json`.
+PROGRAM is Vela's (`pip install ethos-u-vela`), MODEL a .tflite file or a folder of them; `--generated` adds the models
+of `tests/support/tiny_ml_models.py`. `size`: the least SRAM in tiles without recomputation against `sram_memory_used`
+of `--optimise Size`, in which borders are cached, then bytes beyond compulsory in half of Vela's minimum.
+`allocations`: Vela's allocations by both strategies, verified; `ours_bytes` is the least arena of whole operators: Vela
+also runs operators in stripes, pads channels to 16, compresses weights and stages them in SRAM. `cascades`: schedules
+for the least traffic (groups free and greedy, the better of both) in Vela's SRAM. Vela's bytes are its reads of
+compressed weights and its transfers of feature maps; ours include uncompressed weights and the network's ends.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import warnings
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any, Final
 
-from shared.results import ROOT, write_results
+from shared.runner import Row, asked_of, onchip, options_of, report, run
 
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Objective
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult
+from onchip.api.answer_check import AnswerCheck
+from onchip.api.check import CheckRequest, check_file
+from onchip.api.networks import read_network
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
-from onchip.errors import UntiledError
+from onchip.backends.vela.check_vela import ALIGNMENT_BYTES
+from onchip.errors import NetworkWarning, OnchipError, UntiledError
+from onchip.ir.tensor import Role
 from onchip.search.budget.limits import Limits
-from support.tiny_ml_models import TINY_MODELS
 
-VELA = ("--optimise", "Size", "--accelerator-config", "ethos-u55-128")
-RESULTS = ROOT / "benchmarks" / "results" / "vela.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A model's minimum SRAM in bytes, its bound, and the bytes beyond compulsory at half of Vela's minimum."""
-
-    model: str
-    vela_bytes: int | None
-    min_bytes: int | None
-    bound_bytes: int
-    seconds: float
-    half_status: str
-    half_traffic_bytes: int | None
-    half_bound_bytes: int
-    recomputed_macs: int = 0
+ACCELERATOR: Final = """
+format: onchip-accelerator
+version: 1
+name: ethos-like
+array: {{free: 128, mac_energy_pj: 0}}
+memories:
+  - {{name: sram, capacity: {sram}, scratchpad: true, alignment: 16, access_bits: 64,
+     read_energy_pj: 0, write_energy_pj: 0, ports: [{{direction: read_write, bits_per_cycle: 64}}]}}
+dram: {{access_bits: 8, read_energy_pj: 1, write_energy_pj: 1,
+       ports: [{{direction: read_write, bits_per_cycle: 8}}]}}
+"""
 
 
-def vela_bytes(model: Path) -> int | None:
-    """Return the SRAM that Vela's plan uses; None if Vela refuses the model or leaves it to the processor."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(sys.executable).with_name("vela")
-        ended = subprocess.run([program, model, *VELA, "--output-dir", folder], capture_output=True, check=False)
-        summaries = list(Path(folder).glob("*_summary_*.csv"))
-        if ended.returncode or not summaries:
-            return None
-        (row,) = csv.DictReader(summaries[0].read_text().splitlines())
-        return int(float(row["sram_memory_used"]) * 1024) or None
-
-
-def planned(model: Path, sram: int | None, objective: Objective, seconds: float) -> SearchResult[Plan]:
-    """Return the plan in tiles within a time limit."""
-    limits = Limits(time_limit_seconds=seconds)
-    asked = Request(str(model), target=Target(sram), objective=objective, limits=limits, tiles=TilesOption.AUTO)
-    return plan_network(asked).result
-
-
-def row_of(model: Path, seconds: float) -> Row:
-    """Plan a model for the least peak, and for the least traffic in half of Vela's minimum."""
-    vela, started = vela_bytes(model), time.perf_counter()
-    peak = planned(model, None, Objective.PEAK, seconds)
-    spent = time.perf_counter() - started
-    status, traffic, bound = "", None, 0
+def size(model: Path, asked: Namespace, folder: Path) -> Iterator[Row]:
+    """Yield the least SRAM in tiles, and the bytes beyond compulsory at half of Vela's minimum."""
+    try:
+        vela = int(float(_compiled(model, asked, "Size", folder)[1]["sram_memory_used"]) * 1024) or None
+    except OnchipError:  # Vela refuses the model, or leaves it to the processor
+        vela = None
+    peak = _tiled(model, None, Objective.PEAK, asked.seconds)
+    half: Row = {"half_status": "", "half_traffic_bytes": None, "half_bound_bytes": 0}
     if vela is not None:
         try:
-            half = planned(model, vela // 2, Objective.TRAFFIC, seconds)
-            status, traffic, bound = str(half.status), half.objective_value, half.lower_bound
+            found = _tiled(model, vela // 2, Objective.TRAFFIC, asked.seconds)
+            traffic = {"half_traffic_bytes": found.objective_value, "half_bound_bytes": found.lower_bound}
+            half = {"half_status": str(found.status)} | traffic
         except UntiledError as error:
-            status = f"{'INFEASIBLE' if error.is_proven else 'UNKNOWN'}: {error.operator} {error.smallest_part_bytes}"
-    return Row(model.stem, vela, peak.objective_value, peak.lower_bound, round(spent, 1), status, traffic, bound)
+            status = "INFEASIBLE" if error.is_proven else "UNKNOWN"
+            half["half_status"] = f"{status}: {error.operator} {error.smallest_part_bytes}"
+    sizes = {"vela_bytes": vela, "min_bytes": peak.objective_value, "bound_bytes": peak.lower_bound}
+    yield {"model": model.stem, **sizes, "seconds": peak.seconds, **half}
 
 
-def models(arguments: argparse.Namespace, folder: Path) -> Iterator[Path]:
-    """Yield the files, and the generated models as files in the folder."""
-    yield from arguments.models
-    for name, build in TINY_MODELS.items() if arguments.generated else ():
-        yield build().write(folder / f"{name}.tflite")
+def _tiled(model: Path, sram: int | None, objective: Objective, seconds: float) -> SearchResult[Plan]:
+    limits = Limits(time_limit_seconds=seconds)
+    request = Request(str(model), target=Target(sram), objective=objective, limits=limits, tiles=TilesOption.AUTO)
+    return plan_network(request).result
+
+
+def allocations(model: Path, asked: Namespace, folder: Path) -> Iterator[Row]:
+    """Yield Vela's allocation by each strategy; `ours_bytes` and `parameter_bytes` are equal in both rows."""
+    ours_bytes, parameter_bytes = _whole(model, asked.seconds)
+    for strategy in ("Size", "Performance"):
+        check, summary = _compiled(model, asked, strategy, folder)
+        sram = _sram_of(check)
+        yield {
+            "model": model.stem,
+            "strategy": strategy,
+            "is_legal": check.is_legal,
+            "violations": [str(one) for one in check.violations],
+            "sram_bytes": sram["arena_bytes"],
+            "most_live_bytes": sram["most_live_bytes"],
+            "off_chip_bytes": _off_chip(summary),
+            "cycles": int(float(summary["cycles_total"])),
+            "ours_bytes": ours_bytes,
+            "parameter_bytes": parameter_bytes,
+        }
+
+
+def cascades(model: Path, asked: Namespace, folder: Path) -> Iterator[Row]:
+    """Yield the bytes off chip of Vela's cascades, and of our schedule in the same SRAM."""
+    whole_bytes, parameter_bytes = _whole(model, asked.seconds)
+    check, summary = _compiled(model, asked, "Size", folder)
+    sram, graph = int(_sram_of(check)["arena_bytes"]), read_network(str(model))
+    accelerator = folder / "accelerator.yaml"
+    accelerator.write_text(ACCELERATOR.format(sram=sram))
+    found = []
+    for groups in ("optimal", "greedy"):
+        options = ("--objective", "traffic", "--groups", groups, "--time-limit", asked.seconds, "--json")
+        found.append(onchip("schedule", model, "--accelerator", accelerator, *options).answer)
+    best = min(found, key=lambda one: int(one["objective_value"]))
+    yield {
+        "model": model.stem,
+        "whole_bytes": whole_bytes,
+        "sram_bytes": sram,
+        "vela_off_chip_bytes": _off_chip(summary),
+        "ours_sram_bytes": best["arena_bytes"]["sram"],
+        "is_legal": best["arena_bytes"]["sram"] <= sram,
+        "ours_off_chip_bytes": best["objective_value"],
+        "lower_bound_bytes": max(int(one["lower_bound"]) for one in found),
+        "parameter_bytes": parameter_bytes,
+        "ends_bytes": sum(one.size_bytes for role in (Role.INPUT, Role.OUTPUT) for one in graph.with_role(role)),
+        "fused_stacks": sum(len(one["operators"]) > 1 for one in best["stacks"]),
+    }
+
+
+def _compiled(model: Path, asked: Namespace, strategy: str, folder: Path) -> tuple[AnswerCheck, Mapping[str, str]]:
+    """Return onchip's verdict on Vela's allocation, and Vela's own summary; raises OnchipError if Vela refuses it."""
+    out = Path(tempfile.mkdtemp(dir=folder))
+    options = ("--accelerator-config", asked.accelerator, "--optimise", strategy, "--verbose-allocation")
+    ended = run((asked.vela, model, *options, "--output-dir", out))
+    summaries = list(out.glob("*summary*.csv"))
+    if ended.code or not summaries:
+        lines = [line for line in f"{ended.output}\n{ended.errors}".splitlines() if line.strip()]
+        raise OnchipError(f"Vela refuses it: {lines[-1:]}", file=str(model))
+    written = out / "vela.txt"
+    written.write_text(ended.output)
+    check = check_file(CheckRequest(written, str(model)))
+    assert isinstance(check, AnswerCheck)
+    with summaries[0].open(newline="") as file:
+        return check, next(csv.DictReader(file))
+
+
+def _sram_of(check: AnswerCheck) -> Mapping[str, Any]:
+    return next(one for one in check.recomputed if str(one["names"]).startswith("Sram"))
+
+
+def _off_chip(summary: Mapping[str, str]) -> int:
+    return sum(int(float(summary[kind])) for kind in ("dram_total_bytes", "off_chip_flash_total_bytes"))
+
+
+def _whole(model: Path, seconds: float) -> tuple[int, int]:
+    """Return our least arena of whole operators, and the bytes of all parameters."""
+    target, limits = Target(sram=2**30, alignment_bytes=ALIGNMENT_BYTES), Limits(time_limit_seconds=seconds)
+    outcome = plan_network(Request(str(model), target=target, objective=Objective.PEAK, limits=limits))
+    if outcome.figures is None:
+        raise OnchipError("no plan was found in time", file=str(model))
+    parameters = outcome.problem.graph.with_role(Role.PARAMETER)
+    return outcome.figures.arena_bytes, sum(tensor.size_bytes for tensor in parameters)
+
+
+TABLES: Final = {"size": size, "allocations": allocations, "cascades": cascades}
+
+
+def rows(asked: Namespace) -> Iterator[Row]:
+    """Yield the rows of all models, and print why a model has none."""
+    warnings.simplefilter("ignore", NetworkWarning)
+    with tempfile.TemporaryDirectory() as name:
+        models = [one for path in asked.models for one in (sorted(path.glob("*.tflite")) or [path])]
+        if asked.generated:
+            from support.tiny_ml_models import TINY_MODELS
+
+            models += [build().write(Path(name) / f"{stem}.tflite") for stem, build in TINY_MODELS.items()]
+        for model in models:
+            try:
+                yield from TABLES[asked.table](model, asked, Path(name))
+            except (OnchipError, StopIteration, SystemExit) as error:
+                print(f"{model.stem}: {error}"[:200], flush=True)
 
 
 def main() -> int:
-    """Print a row for each model, and write all rows."""
-    parser = argparse.ArgumentParser(prog="vela", description=__doc__)
-    parser.add_argument("models", nargs="*", type=Path)
+    """Print the table; return 1 if an allocation is illegal or larger than Vela's."""
+    parser = options_of(__doc__)
+    parser.add_argument("table", choices=TABLES)
+    parser.add_argument("models", nargs="*", type=Path, metavar="MODEL")
+    parser.add_argument("--vela", type=Path, required=True, metavar="PROGRAM")
     parser.add_argument("--generated", action="store_true")
-    parser.add_argument("--only", nargs="*", default=())
+    parser.add_argument("--accelerator", default="ethos-u55-128")
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--json", action="store_true")
-    arguments, rows = parser.parse_args(), []
-    with tempfile.TemporaryDirectory() as folder:
-        for model in models(arguments, Path(folder)):
-            if not arguments.only or model.stem in arguments.only:
-                rows.append(row_of(model, arguments.seconds))
-                print(json.dumps(asdict(rows[-1])) if arguments.json else _line(rows[-1]), flush=True)
-    if not arguments.only:
-        write_results(RESULTS, [asdict(one) for one in rows])
-    return 0
-
-
-def _line(row: Row) -> str:
-    ratio = f"{row.min_bytes / row.vela_bytes:.2f}" if row.min_bytes and row.vela_bytes else "-"
-    half = "" if row.half_traffic_bytes is None else f" {row.half_traffic_bytes:,}"
-    found = f"{row.model:40} Vela {row.vela_bytes or 0:>9,}  minimum {row.min_bytes or 0:>9,} ({ratio})"
-    return f"{found}  bound {row.bound_bytes:>9,}  {row.seconds:>5} s  half: {row.half_status}{half}"
+    asked = asked_of(parser)
+    found = report(asked, {asked.table: partial(rows, asked)})[asked.table]
+    return int(not found or not all(row.get("is_legal", True) for row in found))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""Mutated network files are read, or refused in one line; benchmarks/mutated_files.py tries thousands."""
+"""Mutated network files are read, or refused in one line."""
 
 from __future__ import annotations
 
