@@ -44,6 +44,7 @@ def product(
         (product("MatMul", (4, 3), (3, 5), (4, 5)), True),
         (product("MatMul", (2, 4, 3), (3, 5), (2, 4, 5)), True),
         (product("MatMul", (3, 5), (4, 3), (4, 5)), False),
+        (product("MatMul", (3,), (3, 5), (5,)), False),
         (product("MatMul", (3, 3), (3, 3), (3, 3)), False),
         (product("MatMul", (3, 3), (3, 3), (3, 3), weight_factor="right"), True),
         (product("FULLY_CONNECTED", (3, 3), (3, 3), (3, 3)), True),

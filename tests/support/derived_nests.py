@@ -24,14 +24,18 @@ class LoneOperator:
     weights: Sequence[Shape] = ()
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
 
-    def nests(self, region: Region | None = None, partial_bits: int = 24) -> Nests | None:
+    def graph(self) -> Graph:
+        """Return the network of this operator alone."""
         named = [(f"x{at}", shape, 8, Role.INPUT) for at, shape in enumerate(self.maps)]
         named += [(f"w{at}", shape, 4, Role.PARAMETER) for at, shape in enumerate(self.weights)]
         tensors = [Tensor(one[0], 9, one[3]) if one[1] is None else Tensor.of_shape(*one) for one in named]  # type: ignore[arg-type]
         maps, parameters = (tuple(one[0] for one in named if one[0][0] == letter) for letter in "xw")
         operator = Operator("f", self.kind, maps, ("y",), parameters, self.attributes)
-        graph = Graph("one", (*tensors, Tensor.of_shape("y", self.output, 16, Role.OUTPUT)), (operator,))
-        return NestDerivation(graph, partial_bits).of(operator, region)
+        return Graph("one", (*tensors, Tensor.of_shape("y", self.output, 16, Role.OUTPUT)), (operator,))
+
+    def nests(self, region: Region | None = None, partial_bits: int = 24) -> Nests | None:
+        graph = self.graph()
+        return NestDerivation(graph, partial_bits).of(graph.operators[0], region)
 
 
 def reads(*operands: str) -> Layer:

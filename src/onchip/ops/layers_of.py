@@ -325,7 +325,9 @@ def multiplies_rows(graph: Graph, operator: Operator) -> bool:
     others = [prod(graph.tensor[name].shape or ()) for name in operator.parameters if name != operands.weight]
     if len(weight) != 2 or min(weight) < 2 or any(size not in (1, written[-1]) for size in others):
         return False
-    if len(source) != len(written) or source[:-1] != written[:-1] or operator.attributes.get("transA"):
+    if len(source) != len(written) or len(written) < 2 or source[:-1] != written[:-1]:
+        return False
+    if operator.attributes.get("transA"):
         return False
     is_left = weight[0] == written[-2] and weight[1] == source[-2] and source[-1] == written[-1]
     return sorted(weight) == sorted((source[-1], written[-1])) and (
