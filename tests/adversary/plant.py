@@ -7,11 +7,11 @@ import importlib
 import json
 import os
 import pkgutil
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -80,12 +80,12 @@ class Outcome(StrEnum):
 
 
 def main() -> int:
-    """Print the outcome of each fault and the seconds it took; return 1 if a fault was not found.
+    """Print the outcome of each fault and the processor seconds it took; return 1 if a fault was not found.
 
     Outcomes are kept in a file. A later run skips faults that it holds as found.
     """
     parser = argparse.ArgumentParser(prog="adversary.plant", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each fault")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="processor time of each process, for each fault")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="plant these faults only")
     parser.add_argument("--levels", nargs="+", metavar="LEVEL", help="plant the faults of these levels only")
@@ -121,9 +121,9 @@ def found_in(results: Path) -> dict[str, float]:
 
 
 def hunt(fault: Planted, folder: Path, seconds: float, workers: int) -> tuple[Outcome, float]:
-    """Run the adversary on a copy of the program with the fault, for `seconds` at most; return how long it took, too.
+    """Run the adversary on a copy of the program with the fault; return how long its processes computed, too.
 
-    The copy lies below `folder`.
+    Each computes for `seconds` at most. The copy lies below `folder`.
     """
     found = folder / "found"
     shutil.rmtree(found, ignore_errors=True)
@@ -134,10 +134,16 @@ def hunt(fault: Planted, folder: Path, seconds: float, workers: int) -> tuple[Ou
     environment = {**os.environ, "PYTHONPATH": paths, "ONCHIP_CACHE": str(folder)}
     command = [sys.executable, "-m", "adversary", "--levels", fault.level, "--seconds", str(seconds)]
     run = [*command, "--workers", str(workers), "--stop-at-first", "--shrink-seconds", "0", "--found", str(found)]
-    started = time.monotonic()
+    run.append("--processor-time")  # other work on the machine changes no outcome
+    started = _computed_by_children()
     ended = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
-    taken = time.monotonic() - started
+    taken = _computed_by_children() - started
     return (outcome_of(found) if ended.returncode == 1 else Outcome.MISSED), taken
+
+
+def _computed_by_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def outcome_of(found: Path) -> Outcome:

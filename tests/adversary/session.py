@@ -40,6 +40,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="adversary", description=__doc__)
     parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--processor-time", action="store_true", help="count the seconds that each process computes")
     parser.add_argument("--seed", help="as an earlier run printed it; else a fresh one")
     parser.add_argument("--levels", nargs="+", choices=[level.name for level in LEVELS])
     parser.add_argument("--found", type=Path, default=FOLDER, help="where cases that fail are written")
@@ -65,7 +66,8 @@ def _work(asked: argparse.Namespace, seed: str, place: Path, seconds: float) -> 
     os.environ["ONCHIP_CACHE"] = str(place / "cache")
     levels = [level for level in LEVELS if asked.levels is None or level.name in asked.levels]
     worker = Worker(levels, seed, place, place / "note.json", place / "tallies.json", asked.found, asked.shrink_seconds)
-    worker.work(seconds, stop_at_first=asked.stop_at_first)
+    clock = time.process_time if asked.processor_time else time.monotonic
+    worker.work(seconds, clock, stop_at_first=asked.stop_at_first)
 
 
 @dataclass(slots=True)

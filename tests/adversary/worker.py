@@ -7,7 +7,7 @@ import random
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -50,11 +50,13 @@ class Worker:
     tallies: dict[str, Tally] = field(default_factory=dict)
     _kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def work(self, seconds: float, *, stop_at_first: bool = False) -> dict[str, Tally]:
-        """Judge cases for some seconds, or until the first fault."""
+    def work(
+        self, seconds: float, clock: Callable[[], float] = time.monotonic, *, stop_at_first: bool = False
+    ) -> dict[str, Tally]:
+        """Judge cases for some seconds of a clock, or until the first fault."""
         self.tallies = {level.name: Tally() for level in self.levels}
-        deadline, number = time.monotonic() + seconds, 0
-        while time.monotonic() < deadline and not (stop_at_first and any(t.faults for t in self.tallies.values())):
+        deadline, number = clock() + seconds, 0
+        while clock() < deadline and not (stop_at_first and any(t.faults for t in self.tallies.values())):
             level = min(self.levels, key=lambda one: self.tallies[one.name].seconds / one.weight)
             self._judge_one(level, f"{self.seed}:{level.name}:{number}")
             number += 1
