@@ -50,9 +50,11 @@ def row(model: Path, folder: Path) -> Row:
     plan, project = folder / f"{model.stem}.json", folder / model.stem
     plan.write_text(plan_to_json(outcome.document))
     started = time.perf_counter()
-    export = export_project(plan, str(model), project, RunValues(random_weights=7 if "light_" in model.name else None))
+    _, written = export_project(
+        plan, str(model), project, RunValues(random_weights=7 if "light_" in model.name else None)
+    )
     exported = time.perf_counter()
-    assert export.project is not None
+    assert written is not None
     _make(project, "-O2")
     compiled = time.perf_counter()
     ran = subprocess.run([project / "network"], capture_output=True, text=True, check=False)
@@ -61,15 +63,15 @@ def row(model: Path, folder: Path) -> Row:
     _make(project, SANITIZED)
     checked = subprocess.run([project / "network"], capture_output=True, text=True, check=False)
     compared, relative, differing = _compared(ran.stdout)
-    planned, is_right = sum(export.project.arenas.values()), ran.returncode == 0
+    planned, is_right = sum(written.arenas.values()), ran.returncode == 0
     is_right_sanitized = checked.returncode == 0 and not checked.stderr
     return {
         "model": model.stem,
         "operators": len(outcome.problem.graph.operators),
         "arena_bytes": planned,
         "object_arena_bytes": arena,
-        "dram_bytes": export.project.dram_bytes,
-        "constant_bytes": export.project.constant_bytes,
+        "dram_bytes": written.dram_bytes,
+        "constant_bytes": written.constant_bytes,
         "status": str(outcome.document.claim.status) if outcome.document.claim else "",
         "compared": compared,
         "greatest_relative": relative,

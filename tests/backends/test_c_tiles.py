@@ -16,10 +16,12 @@ from onchip.answer.problem import Objective
 from onchip.api.networks import network_to_plan
 from onchip.api.plan import Request
 from onchip.api.target import Target
+from onchip.backends.c.calls import BYTES, Table, TensorOperand, move_call, table
 from onchip.backends.c.tflite_model import FixedPoint, LiteModel, divide_by_power, upper_half
-from onchip.backends.c.tiles import TensorParts
+from onchip.backends.c.tiles import TensorParts, calls_of_region
 from onchip.ops.entries import geometry_of
 from onchip.search.budget.limits import Limits
+from onchip.simulate.kernels.tflite_kernels import TfliteKernels
 from support.c_projects import array_sizes, built, needs_a_compiler, planned, refusal
 from support.micro_models import Maps, random_maps
 from support.series import series
@@ -86,6 +88,14 @@ def test_parts_of_a_tensor_are_found_by_their_indices_in_the_whole() -> None:
         assert address in expected
 
 
+def test_a_constant_that_moves_is_cut_by_its_elements() -> None:
+    constant = table("constant", range(12), "float32")
+    call = move_call((3, 4), (TensorOperand("y", BYTES), (4, 1)), (constant, (4, 1)), 4)
+    (cut,) = calls_of_region(call, "op", ((3, 4), 4), ((1, 3), (0, 4)))
+    assert cut.written == TensorOperand("y", BYTES, 16)
+    assert [one.first for one in cut.arguments if isinstance(one, Table)] == [4]
+
+
 @needs_a_compiler
 def test_tiles_that_an_operator_cannot_have_are_refused(tmp_path: Path) -> None:
     model = random_maps(Random(8)).write(tmp_path / "model.tflite")
@@ -113,9 +123,10 @@ def test_expected_outputs_without_tflite_micro_are_its_own(
     for _ in range(3):
         operands = [maps.last, maps.weights(256, 256), maps.bias(256)]
         maps.add("FULLY_CONNECTED", operands, (1, 256), ("FullyConnectedOptions", {}))
-    model = LiteModel.of_file(maps.network().write(tmp_path / "model.tflite"), {})
-    graph = network_to_plan(str(tmp_path / "model.tflite"), Reading())
-    inputs = model.inputs(graph, 0, {})
+    file = maps.network().write(tmp_path / "model.tflite")
+    graph = network_to_plan(str(file), Reading())
+    model = LiteModel(TfliteKernels(graph, file))
+    inputs = model.inputs(graph, {})
     (expected,) = model.outputs(graph, inputs, 1).values()
     monkeypatch.setattr(tflite_model, "micro_outputs", lambda *_: None)
     (found,) = model.outputs(graph, inputs, 1).values()

@@ -54,9 +54,9 @@ def planned(network: Path, request: Request | None = None) -> Path:
 
 def exported(network: Path, plan: Path, random_weights: int | None = None) -> tuple[Path, CProject]:
     folder = network.with_suffix(".project")
-    export = export_project(plan, str(network), folder, RunValues(random_weights=random_weights))
-    assert export.project is not None
-    return folder, export.project
+    _, project = export_project(plan, str(network), folder, RunValues(random_weights=random_weights))
+    assert project is not None
+    return folder, project
 
 
 def built(network: Path, request: Request | None = None, flags: str = SANITIZED) -> BuiltProject:

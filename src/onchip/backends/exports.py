@@ -170,12 +170,11 @@ def _project(request: ExportRequest, source: str, *, is_schedule: bool) -> Expor
     if is_schedule:
         what = "a schedule's tiles have no kernels in C"
         raise UsageError(what, file=str(request.file), expected="a plan")
-    export = export_project(request.file, source, request.output, request.values)
-    if export.project is None:
-        return Exported(export.check, ())
-    files = tuple(request.output / name for name in export.project.files)
-    facts = {"project": project_export_object(export.project)}
-    return Exported(export.check, files, facts, tuple(project_export_lines(export.project)))
+    check, project = export_project(request.file, source, request.output, request.values)
+    if project is None:
+        return Exported(check, ())
+    files = tuple(request.output / name for name in project.files)
+    return Exported(check, files, {"project": project_export_object(project)}, tuple(project_export_lines(project)))
 
 
 def _arena(request: ExportRequest, source: str, files: tuple[Path, ...]) -> Exported:

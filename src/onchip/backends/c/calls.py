@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import mul
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ ELEMENT_OF: Final = {
     "float64": "double",
 }
 """Map from numpy's name of an element type to C's; kernels move halves and never compute with them."""
+ELEMENT_BYTES: Final = {element: np.dtype(name).itemsize for name, element in ELEMENT_OF.items()}
 BYTES: Final = "void"
 """Element of an operand whose bytes are moved unchanged."""
 OVERWRITING: Final = frozenset(
@@ -43,10 +44,11 @@ class TensorOperand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A constant array, named after a tensor or its purpose; two arrays of one name may differ."""
+    """A constant array from element `first` on, named after a tensor or its purpose; arrays of one name may differ."""
 
     name: str
     values: npt.NDArray[Any]
+    first: int = 0
 
     @property
     def element(self) -> str:
@@ -54,12 +56,7 @@ class Table:
         return ELEMENT_OF[self.values.dtype.name]
 
 
-@dataclass(frozen=True, slots=True)
-class TablePart:
-    """A constant array without its first elements."""
-
-    table: Table
-    first: int
+Operand = TypeVar("Operand", TensorOperand, Table, "TensorOperand | Table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +95,8 @@ class Record:
     fields: tuple[tuple[str, Field], ...]
 
 
-Field: TypeAlias = (
-    "int | float | tuple[int, ...] | tuple[tuple[int, ...], ...] | tuple[Record, ...] | Record | Table | TablePart"
-)
-Argument: TypeAlias = (
-    "TensorOperand | Table | TablePart | BandGrid | Record | Symbol | int | float | tuple[int, ...] | None"
-)
+Field: TypeAlias = "int | float | tuple[int, ...] | tuple[tuple[int, ...], ...] | tuple[Record, ...] | Record | Table"
+Argument: TypeAlias = "TensorOperand | Table | BandGrid | Record | Symbol | int | float | tuple[int, ...] | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +193,9 @@ def copy_call(size_bytes: int, read: Argument, written: str) -> KernelCall:
     return KernelCall("move", (walk(()), size_bytes, read, TensorOperand(written, BYTES)))
 
 
-def shifted(operand: TensorOperand | Table, elements: int, element_bytes: int) -> TensorOperand | Table:
-    """Return an operand without its first elements."""
+def shifted(operand: Operand, elements: int, element_bytes: int = 0) -> Operand:
+    """Return an operand without its first elements; `element_bytes` are those of moved bytes."""
     if isinstance(operand, Table):
-        return Table(f"{operand.name} from {elements}", operand.values[elements:]) if elements else operand
-    return TensorOperand(operand.tensor, operand.element, elements * element_bytes)
+        return replace(operand, first=operand.first + elements)
+    unit = element_bytes or ELEMENT_BYTES.get(operand.element, 1)
+    return replace(operand, shift_bytes=operand.shift_bytes + elements * unit)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from onchip.answer.document import PlanDocument, Source
 from onchip.answer.problem import Count, Problem
 from onchip.answer.program import Allocate, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE
-from onchip.answer.words import printable
+from onchip.answer.words import picked, printable
 from onchip.api.check_plan import check_plan, ensure_whole_model
 from onchip.api.check_schedule import ScheduleFile, check_schedule_file
 from onchip.api.kernels import RunValues
@@ -39,18 +39,19 @@ if TYPE_CHECKING:
     from onchip.answer.document import Reading
     from onchip.backends.c.calls import KernelCall
 
+    Arrays: TypeAlias = Mapping[str, npt.NDArray[np.generic]]
+    ModelInC: TypeAlias = tuple[dict[str, tuple[KernelCall, ...]], dict[str, tuple[int, ...]], StoredValues]
+    """What each operator calls, the orders of axes that differ from the file's, and the stored values."""
+
 
 def project_export_object(project: CProject) -> dict[str, object]:
-    """Say what a project takes as a JSON object."""
-    return {
-        "arena_bytes": dict(project.arenas),
-        "dram_bytes": project.dram_bytes,
-        "constant_bytes": project.constant_bytes,
-    }
+    """Return the sizes of a project as a JSON object."""
+    sizes = picked(project, "dram_bytes", "constant_bytes")
+    return {"arena_bytes": dict(project.arenas), **sizes}
 
 
 def project_export_lines(project: CProject) -> list[str]:
-    """Say it in a few lines of words."""
+    """Return the sizes of a project in words."""
     arenas = (f"{printable(name)} {size_bytes:,} bytes" for name, size_bytes in project.arenas.items())
     others = f"DRAM {project.dram_bytes:,}, constants {project.constant_bytes:,}"
     return [f"arenas: {', '.join(arenas) or 'none'}; {others}", "`make run` in it builds it and checks its outputs"]
@@ -61,17 +62,9 @@ _INFERENCES_WITH_STATE: Final = 3
 """Number of inferences that the `main` of a project with state runs before it checks the outputs."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectExport:
-    """The checked plan and the written project, None for an illegal plan."""
-
-    check: Check
-    project: CProject | None
-
-
 @phase("exporting")
-def export_project(plan: Path, network: str, folder: Path, values: RunValues) -> ProjectExport:
-    """Verify a plan file and, if it is legal, write it as a C project with its model's constants.
+def export_project(plan: Path, network: str, folder: Path, values: RunValues) -> tuple[Check, CProject | None]:
+    """Verify a plan file and, if it is legal, write it as a C project with its model's constants, else return None.
 
     The project's `main` checks outputs that the model's own runtime makes. Raises InputError for a plan that kernels
     cannot obey, GraphError for an operator without a kernel, OutputError for a folder that cannot be written.
@@ -81,65 +74,55 @@ def export_project(plan: Path, network: str, folder: Path, values: RunValues) ->
     ensure_folder(folder)
     check = check_plan(plan, network, Target(), {})
     if not check.is_legal:
-        return ProjectExport(check, None)
-    reading = check.document.reading
+        return check, None
+    reading, graph = check.document.reading, check.problem.graph
     ensure_whole_model(check, plan, "a C project", takes_tiles=True)
-    is_tiled = any(one.tile for one in check.problem.graph.operators)
-    graph = network_to_plan(network, reading) if is_tiled else check.problem.graph
-    if is_tiled and graph.states:
-        what = "the plan has state and tiles"
-        raise InputError(what, file=str(plan), place="reading: tiles", expected="`tiles='never'`")
-    given = read_arrays(values.given, graph)
-    calls, orders, stored = _in_c(network, reading, graph, values, given)
+    if any(one.tile for one in graph.operators):
+        graph = network_to_plan(network, reading)
+        if graph.states:
+            what = "the plan has state and tiles"
+            raise InputError(what, file=str(plan), place="reading: tiles", expected="`tiles='never'`")
+    of_model = _tflite_in_c if network.endswith(".tflite") else _onnx_in_c
+    calls, orders, stored = of_model(Path(network), reading, graph, values, read_arrays(values.given, graph))
     try:
-        tensors = StoredTensors(graph, orders)
-        project = c_project(check.problem, check.document.answer, tensors, calls, stored)
+        project = c_project(check.problem, check.document.answer, StoredTensors(graph, orders), calls, stored)
     except InputError as error:
         raise error if error.file else error.in_file(str(plan)) from None
     _write(folder, project)
-    return ProjectExport(check, project)
+    return check, project
 
 
-def _in_c(
-    network: str, reading: Reading, graph: Graph, values: RunValues, given: Mapping[str, npt.NDArray[np.generic]]
-) -> tuple[dict[str, tuple[KernelCall, ...]], dict[str, tuple[int, ...]], StoredValues]:
-    """Return the calls of each operator, the orders of axes that differ from the file's, and the stored values."""
-    if network.endswith(".tflite"):
-        return _tflite_in_c(network, reading, graph, values, given)
+def _onnx_in_c(network: Path, reading: Reading, graph: Graph, values: RunValues, given: Arrays) -> ModelInC:
     from onchip.backends.c.onnx_calls import onnx_calls
     from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 
-    path = Path(network)
-    kernels = OnnxKernels(graph, path, reading.bindings, seed=values.seed, random_weights=values.random_weights)
+    kernels = OnnxKernels(graph, network, reading.bindings, seed=values.seed, random_weights=values.random_weights)
     if graph.states:
         what = f"{graph.states[0].old!r} is state, which is checked for TFLite models alone"
-        raise UsageError(what, file=network, expected="a plan of a network without state")
-    calls = onnx_calls(graph, kernels, path)
+        raise UsageError(what, file=str(network), expected="a plan of a network without state")
+    calls = onnx_calls(graph, kernels, network)
     inputs = {
-        tensor.name: kernels.given_input(tensor, given[tensor.name])
-        if tensor.name in given
-        else kernels.network_input(tensor)
-        for tensor in graph.with_role(Role.INPUT)
+        one.name: kernels.given_input(one, given[one.name]) if one.name in given else kernels.network_input(one)
+        for one in graph.with_role(Role.INPUT)
     }
-    outputs = kernels.whole_model_outputs(inputs)
     known = {name: tensor.name for tensor in graph.with_role(Role.OUTPUT) for name in (tensor.name, *tensor.aliases)}
+    outputs = kernels.whole_model_outputs(inputs).items()
+    found: dict[str, npt.NDArray[Any]] = {known[name]: array for name, array in outputs if name in known}
     typed = {name: content.view(kernels.values.type_of(name)[0]) for name, content in inputs.items()}
-    found: dict[str, npt.NDArray[Any]] = {known[name]: array for name, array in outputs.items() if name in known}
     return calls, {}, StoredValues(typed, found)
 
 
-def _tflite_in_c(
-    network: str, reading: Reading, graph: Graph, values: RunValues, given: Mapping[str, npt.NDArray[np.generic]]
-) -> tuple[dict[str, tuple[KernelCall, ...]], dict[str, tuple[int, ...]], StoredValues]:
+def _tflite_in_c(network: Path, reading: Reading, graph: Graph, values: RunValues, given: Arrays) -> ModelInC:
     from onchip.backends.c.tflite_calls import tflite_calls
     from onchip.backends.c.tflite_model import LiteModel
+    from onchip.simulate.kernels.tflite_kernels import TfliteKernels
 
     if values.random_weights is not None:
         what = "a TFLite model runs on its own weights"
-        raise UsageError(what, file=network, place="random_weights", expected="`seed`")
-    model = LiteModel.of_file(Path(network), reading.bindings.shapes)
-    calls = tflite_calls(graph, model, Path(network))
-    inputs = model.inputs(graph, values.seed, given)
+        raise UsageError(what, file=str(network), place="random_weights", expected="`seed`")
+    model = LiteModel(TfliteKernels(graph, network, reading.bindings.shapes, seed=values.seed))
+    calls = tflite_calls(graph, model, network)
+    inputs = model.inputs(graph, given)
     inferences = _INFERENCES_WITH_STATE if graph.states else 1
     orders = {name: tuple(model.read.presented[name].order) for name in graph.tensor if name in model.read.presented}
     return calls, orders, StoredValues(inputs, model.outputs(graph, inputs, inferences), inferences)

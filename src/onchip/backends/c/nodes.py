@@ -84,6 +84,11 @@ class KernelNode(ABC, Generic[Key]):
         """Return the shape of an input."""
         return self.shape_of(self.inputs[index])
 
+    @property
+    def input_shapes(self) -> list[tuple[int, ...]]:
+        """Return the shapes of all inputs."""
+        return [self.shape_of(one) for one in self.inputs]
+
     def written_shape(self, index: int = 0) -> tuple[int, ...]:
         """Return the shape of an output."""
         return self.shape_of(self.outputs[index])
@@ -188,7 +193,7 @@ class KernelNode(ABC, Generic[Key]):
 
     def concatenated(self, axis: int, parts: Sequence[Sequence[int]]) -> Iterator[KernelCall]:
         """Yield a call for each input that has elements; `parts` are the shapes in which the inputs are seen."""
-        steps, start = dense_steps(self.written_shape()), 0
+        steps, start, axis = dense_steps(self.written_shape()), 0, axis % len(self.written_shape())
         for index, shape in enumerate(parts):
             if prod(shape):
                 size = self.element_bytes(index)
@@ -241,7 +246,7 @@ class KernelNode(ABC, Generic[Key]):
 
     def gathered(self, axis: int) -> KernelCall:
         """Return the call that gathers rows by the indices of the second input."""
-        shape, kind = self.shape(0), self.element(1)
+        shape, kind, axis = self.shape(0), self.element(1), axis % len(self.shape(0))
         if kind not in _GATHERS:
             self.refuse(f"by {kind}")
         row_bytes = prod(shape[axis + 1 :]) * self.element_bytes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, prod
@@ -172,10 +172,6 @@ def _clip(node: NodeInC) -> Iterator[KernelCall]:
     yield node.unary_call("CLAMP", *ends)
 
 
-def _gelu(node: NodeInC) -> Iterator[KernelCall]:
-    yield node.unary_call("GELU_TANH" if node.text("approximate", "none") == "tanh" else "GELU")
-
-
 def _binary(node: NodeInC) -> Iterator[KernelCall]:
     """Yield the calls of an operation on two or more operands, from left to right."""
     if node.number("broadcast", 0):
@@ -271,7 +267,7 @@ def _local_response(node: NodeInC) -> Iterator[KernelCall]:
 
 def _reduction(node: NodeInC) -> Iterator[KernelCall]:
     shape = node.shape(0)
-    axes = node.numbers(1) if node.has(1) else tuple(node.wholes("axes", ()))
+    axes = node.numbers(1) if node.has(1) else tuple(node.wholes("axes"))
     if not axes and node.number("noop_with_empty_axes", 0):
         node.refuse("along no axis")
     walks = reduction_walks(shape, {axis % len(shape) for axis in axes} or set(range(len(shape))))
@@ -327,16 +323,6 @@ def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]
     return tuple(max(pair) if prod(pair) else 0 for pair in pairs)
 
 
-def _transpose(node: NodeInC) -> Iterator[KernelCall]:
-    shape = node.shape(0)
-    yield node.permuted(shape, node.wholes("perm", list(range(len(shape)))[::-1]))
-
-
-def _concatenation(node: NodeInC) -> Iterator[KernelCall]:
-    axis = node.number("axis", 1) % len(node.written_shape())
-    yield from node.concatenated(axis, [node.shape(at) for at in range(len(node.inputs))])
-
-
 def _split(node: NodeInC) -> Iterator[KernelCall]:
     """Yield a call for each part that the network reads."""
     outputs, types = node.outputs, node.network.types
@@ -344,7 +330,7 @@ def _split(node: NodeInC) -> Iterator[KernelCall]:
     size = node.shape(0)[axis]
     each = -(-size // len(outputs))
     equal = [min(each, size - at * each) for at in range(len(outputs))]
-    sizes = node.numbers(1) if node.has(1) else node.wholes("split", ()) or equal
+    sizes = node.numbers(1) if node.has(1) else node.wholes("split") or equal
     wanted = [at for at, name in enumerate(outputs) if name and name in types.static]
     yield from node.parts_of(0, axis, sizes, wanted)
 
@@ -353,7 +339,7 @@ def _slice(node: NodeInC) -> Iterator[KernelCall]:
     """Yield the call that takes elements of constant ranges, which may go backwards."""
     shape = node.shape(0)
     if node.opset < 10:
-        starts: Sequence[int] = node.wholes("starts", ())
+        starts: Sequence[int] = node.wholes("starts")
         axes: Sequence[int] = node.wholes("axes", range(len(starts)))
         strides: Sequence[int] = (1,) * len(starts)
     else:
@@ -374,7 +360,7 @@ def _pad(node: NodeInC) -> Iterator[KernelCall]:
     if node.text("mode", "constant") != "constant":
         node.refuse(f"in mode {node.text('mode', '')}")
     rank = len(node.shape(0))
-    pads = node.numbers(1) if node.has(1) else tuple(node.wholes("pads", ()))
+    pads = node.numbers(1) if node.has(1) else tuple(node.wholes("pads"))
     axes = [axis % rank for axis in node.numbers(3)] if node.has(3) else list(range(rank))
     before = [0] * rank
     for at, axis in enumerate(axes):
@@ -399,17 +385,13 @@ def _space_to_depth(node: NodeInC) -> Iterator[KernelCall]:
     yield node.permuted((batch, channels, rows // block, block, columns // block, block), (0, 3, 5, 1, 2, 4))
 
 
-def _gather(node: NodeInC) -> Iterator[KernelCall]:
-    yield node.gathered(node.number("axis", 0) % len(node.shape(0)))
-
-
 def _resize(node: NodeInC) -> Iterator[KernelCall]:
     """Yield the call of a resize by the nearest element or linearly, along the last two axes."""
     shape, written = node.shape(0), node.written_shape()
     mode = node.text("mode", "nearest")
     if len(shape) != 4 or shape[:2] != written[:2] or mode not in ("nearest", "linear"):
         node.refuse(f"of mode {mode} and {len(shape)} axes")
-    if node.number("antialias", 0) or node.wholes("axes", ()):
+    if node.number("antialias", 0) or node.wholes("axes"):
         node.refuse("with antialiasing or axes of its own")
     scales = _scales(node, shape, written)
     sources = [_sources(node, shape[at], written[at], scales[at], mode) for at in (2, 3)]
@@ -461,18 +443,13 @@ def _sources(node: NodeInC, size: int, made: int, scale: float, mode: str) -> tu
 
 
 def _convolution(node: NodeInC) -> Iterator[KernelCall]:
-    yield _convolution_call(node, "convolution_f32", is_transposed=False)
+    """Yield the call of a convolution, or of a transposed one, whose pads are cut off the output.
 
-
-def _transposed_convolution(node: NodeInC) -> Iterator[KernelCall]:
-    """Yield the call of a transposed convolution, whose pads are cut off the output."""
-    if node.text("auto_pad", "NOTSET") != "NOTSET" or node.wholes("output_shape", ()):
+    Weights are output channels, input channels of a group; if transposed, input channels, output channels of a group.
+    """
+    is_transposed = node.kind == "ConvTranspose"
+    if is_transposed and (node.text("auto_pad", "NOTSET") != "NOTSET" or node.wholes("output_shape")):
         node.refuse("with pads that follow from its output")
-    yield _convolution_call(node, "transposed_convolution_f32", is_transposed=True)
-
-
-def _convolution_call(node: NodeInC, function: str, *, is_transposed: bool) -> KernelCall:
-    """Return the call; weights are output, input channels of a group, or input, output channels if transposed."""
     first, second = node.shape(1)[:2]
     axes = _axes(node, node.shape(1)[2:])
     groups = node.number("group", 1)
@@ -488,33 +465,30 @@ def _convolution_call(node: NodeInC, function: str, *, is_transposed: bool) -> K
     }
     over = _window(node, (groups, inputs, outputs), axes, weight)
     operands = (node.read(0), node.read(1), node.read_if_there(2), node.written())
-    return KernelCall(function, (over, *operands, *EVERYTHING))
+    function = "transposed_convolution_f32" if is_transposed else "convolution_f32"
+    yield KernelCall(function, (over, *operands, *EVERYTHING))
 
 
-def _max_pool(node: NodeInC) -> Iterator[KernelCall]:
-    """Yield the call of a maximum over a window; raises GraphError if its index is an output too."""
+def _pool(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the call of a maximum or a mean over a window; raises GraphError if a maximum's index is an output too.
+
+    In a mean, pads count if the node says it.
+    """
     if len(node.outputs) > 1 and node.outputs[1]:
         node.refuse("with indices")
-    axes = _axes(node, node.wholes("kernel_shape", ()))
-    yield KernelCall("max_pool_f32", (_pool_window(node, axes), node.read(0), node.written(), *EVERYTHING))
-
-
-def _average_pool(node: NodeInC) -> Iterator[KernelCall]:
-    """Yield the call of a mean over a window; pads count if the node says it."""
-    axes = _axes(node, node.wholes("kernel_shape", ()))
+    if node.kind.startswith("Global"):
+        size = prod(node.shape(0)[2:])
+        axes = (WindowAxis(), WindowAxis(size, 1, size))
+    else:
+        axes = _axes(node, node.wholes("kernel_shape"))
+    ends = (node.read(0), node.written(), *EVERYTHING)
+    over = _window(node, (node.shape(0)[1], 1, 1), axes, {})
+    if node.kind.endswith("MaxPool"):
+        yield KernelCall("max_pool_f32", (over, *ends))
+        return
     counts_pads = bool(node.number("count_include_pad", 0))
     margin = tuple(pad if counts_pads else 0 for one in axes for pad in (one.pad, one.pad_behind))
-    arguments = (_pool_window(node, axes), margin, node.read(0), node.written(), *EVERYTHING)
-    yield KernelCall("average_pool_f32", arguments)
-
-
-def _global_pool(node: NodeInC) -> Iterator[KernelCall]:
-    size = prod(node.shape(0)[2:])
-    over = _pool_window(node, (WindowAxis(), WindowAxis(size, 1, size)))
-    if node.kind == "GlobalMaxPool":
-        yield KernelCall("max_pool_f32", (over, node.read(0), node.written(), *EVERYTHING))
-    else:
-        yield KernelCall("average_pool_f32", (over, (0, 0, 0, 0), node.read(0), node.written(), *EVERYTHING))
+    yield KernelCall("average_pool_f32", (over, margin, *ends))
 
 
 def _axes(node: NodeInC, kernel: Sequence[int]) -> tuple[WindowAxis, WindowAxis]:
@@ -543,10 +517,6 @@ def _pads(node: NodeInC, at: int, axis: WindowAxis, axes: int) -> tuple[int, int
     return pads[at], pads[axes + at]
 
 
-def _pool_window(node: NodeInC, axes: tuple[WindowAxis, WindowAxis]) -> Record:
-    return _window(node, (node.shape(0)[1], 1, 1), axes, {})
-
-
 def _window(
     node: NodeInC, channels: tuple[int, int, int], axes: tuple[WindowAxis, WindowAxis], weight: dict[str, int]
 ) -> Record:
@@ -559,18 +529,14 @@ def _maps(channels: int, rows: int, columns: int) -> Record:
     return record("map_steps", batch=channels * rows * columns, channel=rows * columns, row=columns, column=1)
 
 
-_Writer: TypeAlias = Callable[[NodeInC], Iterator[KernelCall]]
+_Writer: TypeAlias = Callable[[NodeInC], Iterable[KernelCall]]
 _WRITERS: Final[Mapping[str, _Writer]] = {
-    "Conv": _convolution,
-    "ConvTranspose": _transposed_convolution,
-    "MaxPool": _max_pool,
-    "AveragePool": _average_pool,
-    "GlobalAveragePool": _global_pool,
-    "GlobalMaxPool": _global_pool,
+    **dict.fromkeys(("Conv", "ConvTranspose"), _convolution),
+    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"), _pool),
     "MatMul": _matrix_product,
     "Gemm": _gemm,
     "Clip": _clip,
-    "Gelu": _gelu,
+    "Gelu": lambda node: [node.unary_call("GELU_TANH" if node.text("approximate", "none") == "tanh" else "GELU")],
     "Cast": _of_one_type,
     "Identity": _of_one_type,
     "Dropout": _dropout,
@@ -581,8 +547,8 @@ _WRITERS: Final[Mapping[str, _Writer]] = {
     "InstanceNormalization": _instance_norm,
     "GroupNormalization": _group_norm,
     "LRN": _local_response,
-    "Transpose": _transpose,
-    "Concat": _concatenation,
+    "Transpose": lambda node: [node.permuted(node.shape(0), node.wholes("perm", range(len(node.shape(0)))[::-1]))],
+    "Concat": lambda node: node.concatenated(node.number("axis", 1), node.input_shapes),
     "Split": _split,
     "Slice": _slice,
     "Pad": _pad,
@@ -590,7 +556,7 @@ _WRITERS: Final[Mapping[str, _Writer]] = {
     "Tile": KernelNode.tiled,
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,
-    "Gather": _gather,
+    "Gather": lambda node: [node.gathered(node.number("axis", 0))],
     "Resize": _resize,
     "Upsample": _resize,
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), KernelNode.copied),

@@ -17,7 +17,7 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.arch.memory import DRAM, Memory
 from onchip.backends.c.calls import (
     BYTES,
-    ELEMENT_OF,
+    ELEMENT_BYTES,
     OVERWRITING,
     Argument,
     BandGrid,
@@ -25,7 +25,6 @@ from onchip.backends.c.calls import (
     Record,
     Symbol,
     Table,
-    TablePart,
     TensorOperand,
     dense_steps,
     table,
@@ -115,9 +114,7 @@ class CallText:
             case Record():
                 return f"{{{', '.join(self._named(name, one) for name, one in _said(value))}}}"
             case Table():
-                return self.name(value)
-            case TablePart():
-                return f"{self.name(value.table)} + {value.first}"
+                return f"{self.name(value)} + {value.first}" if value.first else self.name(value)
             case tuple():
                 return f"{{{', '.join(self._value(one) for one in value)}}}"
             case float():
@@ -134,7 +131,7 @@ def _said(record: Record) -> Iterator[tuple[str, object]]:
 
 
 def _is_wide(value: object) -> bool:
-    return isinstance(value, Record | Table | TablePart) or (isinstance(value, tuple) and not isinstance(value[0], int))
+    return isinstance(value, Record | Table) or (isinstance(value, tuple) and not isinstance(value[0], int))
 
 
 def _wrapped(start: str, arguments: list[str], end: str) -> Iterator[str]:
@@ -194,9 +191,6 @@ class OpenPlaces:
         """Return where a tensor is read, or written if it has not been."""
         places = self.open[tensor]
         return next((one for one in places if one.is_written), places[0])
-
-
-_ELEMENT_BYTES: Final = {element: np.dtype(name).itemsize for name, element in ELEMENT_OF.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,11 +577,10 @@ class ProjectText:
                 banded = banded_call(restricted, operator.name, lambda one: self._bands(operator, tile, one))
                 yield from CallText(self._address, self.tables.name).lines(banded)
 
-    def _bands(self, operator: Operator, tile: Tile, operand: TensorOperand | Table | TablePart) -> BandGrid:
+    def _bands(self, operator: Operator, tile: Tile, operand: TensorOperand | Table) -> BandGrid:
         if not isinstance(operand, TensorOperand):
-            table, first = (operand, 0) if isinstance(operand, Table) else (operand.table, operand.first)
-            array = f"(uint8_t *){self.tables.name(table)}"
-            return TensorParts((), 1, (((), array, 0),)).bands(first * table.values.itemsize)
+            array = f"(uint8_t *){self.tables.name(operand)}"
+            return TensorParts((), 1, (((), array, 0),)).bands(operand.first * operand.values.itemsize)
         name, stored = operand.tensor, self.stored
         parts = tuple(
             (region, self._memory_names[place.memory], place.offset_bytes)
@@ -646,7 +639,7 @@ class ProjectText:
         here = self._at(place.memory, offset_bytes)
         if operand.element == BYTES:
             return here
-        unit = _ELEMENT_BYTES.get(operand.element, 1)
+        unit = ELEMENT_BYTES.get(operand.element, 1)
         if offset_bytes % unit:
             what = f"it lies at {offset_bytes}, where no {operand.element} can be read"
             raise PlanError(what, place=f"tensor {operand.tensor!r}", expected=f"a plan of `alignment_bytes={unit}`")

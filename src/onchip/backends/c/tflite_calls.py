@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, frexp, inf, prod
@@ -45,7 +45,6 @@ from onchip.backends.c.tflite_model import (
     activation_range,
     exponentials,
     factors,
-    stated_quantisation,
 )
 from onchip.formats.tflite.file import dtype_of, options_of, type_name
 from onchip.formats.tflite.network import ABSENT, NetworkOperator
@@ -119,7 +118,7 @@ class LiteNode(KernelNode[int]):
 
     def base_of(self, tensor: int) -> int:
         """Return the tensor whose bytes a tensor shows."""
-        return self.model.base(tensor)
+        return self.model.read.storage.base(tensor)
 
     def shape_of(self, tensor: int) -> tuple[int, ...]:
         """Return the shape of a tensor in the file."""
@@ -133,7 +132,7 @@ class LiteNode(KernelNode[int]):
 
     def value_of(self, tensor: int) -> npt.NDArray[Any] | None:
         """Return the value of a constant; None for a computed tensor."""
-        return self.model.constant(tensor) if self.model.is_constant(tensor) else None
+        return self.model.value(tensor)
 
     def suffix(self) -> str:
         """Return the suffix of a kernel for floats or bytes; raises GraphError for other elements."""
@@ -174,7 +173,7 @@ class LiteNode(KernelNode[int]):
         return self.following[self.state(index)]
 
     def _quantisation(self, tensor: int) -> Quantisation:
-        found = stated_quantisation(self.model.tensor_table(tensor))
+        found = self.model.quantisation(tensor)
         if found is None:
             self.refuse(f"of {self.name_of(tensor)!r} without a scale")
         return found
@@ -276,7 +275,12 @@ def _reduction(node: LiteNode) -> Iterator[KernelCall]:
 
 
 def _quantised(node: LiteNode) -> Iterator[KernelCall]:
-    """Yield the call that quantises floats, or rescales integers."""
+    """Yield the call that quantises floats, rescales integers, or gives their real numbers."""
+    if node.kind == "DEQUANTIZE":
+        read = node.quantisation(0)
+        arguments = (prod(node.shape(0)), read.scale, read.zero, node.read(0, _BYTE), node.written())
+        yield KernelCall("dequantise_s8", arguments)
+        return
     count, written = prod(node.shape(0)), node.written_quantisation()
     if node.element() == FLOAT:
         arguments = (count, written.scale, written.zero, node.read(0), node.written(_BYTE))
@@ -285,12 +289,6 @@ def _quantised(node: LiteNode) -> Iterator[KernelCall]:
     read = node.quantisation(0)
     factor = FixedPoint.of(read.scale / written.scale).rescaling(written.zero)
     yield KernelCall("requantise_s8", (count, read.zero, factor, node.read(0, _BYTE), node.written(_BYTE)))
-
-
-def _dequantised(node: LiteNode) -> Iterator[KernelCall]:
-    read = node.quantisation(0)
-    arguments = (prod(node.shape(0)), read.scale, read.zero, node.read(0, _BYTE), node.written())
-    yield KernelCall("dequantise_s8", arguments)
 
 
 def sigmoid_table() -> list[int]:
@@ -357,32 +355,19 @@ def _joined(node: LiteNode, places: tuple[int, ...]) -> npt.NDArray[Any]:
     return np.concatenate([node.constant(place).reshape(-1) for place in places])
 
 
-def _transpose(node: LiteNode) -> Iterator[KernelCall]:
-    yield node.permuted(node.shape(0), node.numbers(1))
-
-
 def _concatenation(node: LiteNode) -> Iterator[KernelCall]:
-    """Yield a call for each part; raises GraphError for integers of another scale than the output's."""
-    _ensure_same_scale(node)
-    axis = node.option("axis") % len(node.written_shape())
-    yield from node.concatenated(axis, [node.shape(index) for index in range(len(node.inputs))])
-    if node.option("fused_activation_function"):
-        node.refuse("with an activation")
-
-
-def _pack(node: LiteNode) -> Iterator[KernelCall]:
-    """Yield a call for each part, which lacks an axis of the output."""
-    _ensure_same_scale(node)
-    axis = node.option("axis") % len(node.written_shape())
-    shapes = (node.shape(index) for index in range(len(node.inputs)))
-    yield from node.concatenated(axis, [(*shape[:axis], 1, *shape[axis:]) for shape in shapes])
-
-
-def _ensure_same_scale(node: LiteNode) -> None:
+    """Yield a call for each part, which in a PACK lacks an axis; raises GraphError for integers of several scales."""
     if node.written_element() in ("int8", "int16", "uint8"):
         scales = {node.quantisation(index) for index in range(len(node.inputs))}
         if scales != {node.written_quantisation()}:
             node.refuse("of several scales")
+    if node.kind == "CONCATENATION" and node.option("fused_activation_function"):
+        node.refuse("with an activation")
+    axis = node.option("axis") % len(node.written_shape())
+    shapes = node.input_shapes
+    if node.kind == "PACK":
+        shapes = [(*shape[:axis], 1, *shape[axis:]) for shape in shapes]
+    yield from node.concatenated(axis, shapes)
 
 
 def _split(node: LiteNode) -> Iterator[KernelCall]:
@@ -429,22 +414,21 @@ def _pad(node: LiteNode) -> Iterator[KernelCall]:
     yield from node.padded(node.constant(1).reshape(-1, 2)[:, 0].tolist(), value)
 
 
-def _depth_to_space(node: LiteNode) -> Iterator[KernelCall]:
+def _blocks(node: LiteNode) -> Iterator[KernelCall]:
+    """Yield the call that moves blocks of rows and columns to channels, or back."""
     batch, rows, columns, channels = node.shape(0)
     block = node.option("block_size", 1)
-    yield node.permuted((batch, rows, columns, block, block, channels // (block * block)), (0, 1, 3, 2, 4, 5))
-
-
-def _space_to_depth(node: LiteNode) -> Iterator[KernelCall]:
-    batch, rows, columns, channels = node.shape(0)
-    block = node.option("block_size", 1)
-    yield node.permuted((batch, rows // block, block, columns // block, block, channels), (0, 1, 3, 2, 4, 5))
+    if node.kind == "SPACE_TO_DEPTH":
+        seen = (batch, rows // block, block, columns // block, block, channels)
+    else:
+        seen = (batch, rows, columns, block, block, channels // (block * block))
+    yield node.permuted(seen, (0, 1, 3, 2, 4, 5))
 
 
 def _gather(node: LiteNode) -> Iterator[KernelCall]:
     if node.option("batch_dims"):
         node.refuse("in batches")
-    yield node.gathered(node.option("axis") % len(node.shape(0)))
+    yield node.gathered(node.option("axis"))
 
 
 def _resize(node: LiteNode) -> Iterator[KernelCall]:
@@ -608,35 +592,27 @@ def _maps(shape: Sequence[int]) -> Record:
     return record("map_steps", batch=rows * columns * channels, channel=1, row=columns * channels, column=channels)
 
 
-_Writer: TypeAlias = Callable[[LiteNode], Iterator[KernelCall]]
+_Writer: TypeAlias = Callable[[LiteNode], Iterable[KernelCall]]
 _WRITERS: Final[Mapping[str, _Writer]] = {
     "CONV_2D": _convolution,
     "DEPTHWISE_CONV_2D": _depthwise,
     "TRANSPOSE_CONV": _transposed_convolution,
     "FULLY_CONNECTED": _fully_connected,
-    "AVERAGE_POOL_2D": _pool,
-    "MAX_POOL_2D": _pool,
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _pool),
     "SOFTMAX": _softmax,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
-    "QUANTIZE": _quantised,
-    "DEQUANTIZE": _dequantised,
-    "TRANSPOSE": _transpose,
-    "CONCATENATION": _concatenation,
-    "PACK": _pack,
-    "SPLIT": _split,
-    "SPLIT_V": _split,
-    "UNPACK": _split,
+    **dict.fromkeys(("QUANTIZE", "DEQUANTIZE"), _quantised),
+    "TRANSPOSE": lambda node: [node.permuted(node.shape(0), node.numbers(1))],
+    **dict.fromkeys(("CONCATENATION", "PACK"), _concatenation),
+    **dict.fromkeys(("SPLIT", "SPLIT_V", "UNPACK"), _split),
     "SLICE": _slice,
     "STRIDED_SLICE": _strided_slice,
-    "PAD": _pad,
-    "PADV2": _pad,
+    **dict.fromkeys(("PAD", "PADV2"), _pad),
     "BROADCAST_TO": KernelNode.broadcast,
     "TILE": KernelNode.tiled,
-    "DEPTH_TO_SPACE": _depth_to_space,
-    "SPACE_TO_DEPTH": _space_to_depth,
+    **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), _blocks),
     "GATHER": _gather,
-    "RESIZE_BILINEAR": _resize,
-    "RESIZE_NEAREST_NEIGHBOR": _resize,
+    **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), _resize),
     **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), KernelNode.copied),
     **dict.fromkeys((*_UNARY, *_CLAMPS), _unary),
     **dict.fromkeys(_BINARY, _binary),
@@ -653,12 +629,12 @@ def tflite_calls(graph: Graph, model: LiteModel, path: Path) -> dict[str, tuple[
     name and the kind of an operator without a kernel.
     """
     following = {state.old: state.new for state in graph.states}
-    names = {tensor.name for tensor in graph.tensors if tensor.name in model.index} - set(following.values())
-    tensors = {model.index[name]: name for name in names}
+    names = {tensor.name for tensor in graph.tensors} - set(following.values())
+    tensors = {index: name for name, index in model.read.index.items() if name in names}
 
     def calls_of(operator: Operator) -> Iterator[KernelCall]:
         if operator.kind == "Identity" and operator.name not in model.operators:
-            yield copied_output(operator, graph, lambda name: model.constant(model.index[name]))
+            yield copied_output(operator, graph, lambda name: model.kernels.constant(model.read.index[name]))
             return
         members = [model.operators[name] for name in operator.members or (operator.name,)]
         between = {index: operator.outputs[0] for member in members[:-1] for index in member.outputs}

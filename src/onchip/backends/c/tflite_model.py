@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from itertools import groupby
 from math import floor, frexp, inf, prod
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from onchip.backends.c.calls import Record
-from onchip.errors import GraphError, InputError
-from onchip.formats.networks import read_tflite_network
-from onchip.formats.onnx.program import random_array
-from onchip.formats.tflite.file import Accessor, dtype_of, mended, options_of, refused_if_damaged, type_name
+from onchip.errors import GraphError
+from onchip.formats.tflite.file import options_of, refused_if_damaged, type_name
 from onchip.formats.tflite.graph import ReadNetwork, part_of_model
-from onchip.formats.tflite.network import Interpreter, NetworkOperator, NetworkTensor, said_shape
+from onchip.formats.tflite.network import Interpreter, NetworkOperator, NetworkTensor
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
+from onchip.simulate.kernels.tflite_kernels import TfliteKernels
 
 _ONE: Final = 2**31
 _LEAST_SHIFT: Final = -31
@@ -157,16 +155,6 @@ def factors(scales: Iterable[float]) -> tuple[list[int], list[int]]:
     return [one.multiplier for one in found], [one.shift for one in found]
 
 
-def stated_quantisation(stated: Accessor) -> Quantisation | None:
-    """Return what the schema's reader of a tensor says, or None; raises InputError for a damaged one."""
-    with refused_if_damaged():
-        found = stated.Quantization()
-        if found is None or not found.ScaleLength():
-            return None
-        zeros = found.ZeroPointAsNumpy() if found.ZeroPointLength() else (0,)
-        return Quantisation(tuple(float(one) for one in found.ScaleAsNumpy()), int(zeros[0]))
-
-
 _BYTES: Final = 256
 _MICRO_BYTES: Final = 2**20
 """Upper limit on TFLite Micro's bytes for its own structures."""
@@ -175,126 +163,74 @@ _QUANTISED: Final = ("INT8", "INT16")
 
 @dataclass(frozen=True)
 class LiteModel:
-    """A TFLite model; tensors are named by their index in the file."""
+    """A TFLite model, whose tensors are indices of the file; raises GraphError for one with resource variables."""
 
-    read: ReadNetwork
-    constants: dict[int, npt.NDArray[Any]] = field(default_factory=dict)
+    kernels: TfliteKernels
 
-    @staticmethod
-    def of_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> LiteModel:
-        """Return the model of a file; raises InputError for one that cannot be read, or keeps resource variables."""
-        read = read_tflite_network(path, shapes)
-        if read.network.variables:
+    def __post_init__(self) -> None:
+        if self.read.network.variables:
             what = "it keeps resource variables, of which a C project knows nothing"
-            raise GraphError(what, file=str(path), expected="state in variable tensors")
-        return LiteModel(read)
+            raise GraphError(what, file=str(self.kernels.path), expected="state in variable tensors")
 
-    @cached_property
-    def content(self) -> bytes:
-        """Return the bytes that the runtime reads."""
-        return mended(self.read.file)
+    @property
+    def read(self) -> ReadNetwork:
+        """Return the network as it was read."""
+        return self.kernels.read
 
     @cached_property
     def operators(self) -> Mapping[str, NetworkOperator]:
         """Return the file's operators by their names."""
         return {operator.name: operator for operator in self.read.network.operators}
 
-    @property
-    def index(self) -> Mapping[str, int]:
-        """Return by name of the graph's tensors their index in the file."""
-        return self.read.index
-
     def tensor(self, index: int) -> NetworkTensor:
         """Return a tensor by its index."""
         return self.read.storage.tensor(index)
 
-    def tensor_table(self, index: int) -> Accessor:
-        """Return the schema's reader of a tensor."""
+    def value(self, index: int) -> npt.NDArray[Any] | None:
+        """Return the value of a tensor that is known before any inference; None for another one."""
+        return self.kernels.constant(index) if self.read.storage.is_constant(index) else None
+
+    def quantisation(self, index: int) -> Quantisation | None:
+        """Return the quantisation that the file states for a tensor; raises InputError for a damaged one."""
         import tflite
 
-        table = tflite.Tensor()
-        table.Init(self.content, self.tensor(index).stated.place)
-        return table
-
-    def is_constant(self, index: int) -> bool:
-        """Return True if the tensor's value is known before any inference."""
-        return self.read.storage.is_constant(index)
-
-    def base(self, index: int) -> int:
-        """Return the tensor whose bytes one shows."""
-        return self.read.storage.base(index)
-
-    def dtype(self, index: int) -> np.dtype[Any]:
-        """Return the type of a tensor's elements; raises GraphError for one that numpy does not know."""
-        tensor = self.tensor(index)
-        found = dtype_of(tensor.element_type)
-        if found is None:
-            what = "its elements are of a type that C has not"
-            raise GraphError(what, place=f"tensor {tensor.name!r}", expected="whole bytes")
-        return found
-
-    def constant(self, index: int) -> npt.NDArray[Any]:
-        """Return a constant's value: stated in the file, or computed by the runtime from stated values."""
-        if index not in self.constants:
-            tensor = self.tensor(index)
-            stated = self.read.network.content(self.read.file, index)
-            if stated is not None and not tensor.stated.is_sparse:
-                self.constants[index] = np.frombuffer(stated, self.dtype(index)).reshape(tensor.shape)
-            else:
-                operators = sorted(set(self._writers(index)), key=list(self.operators).index)
-                stated_operators = [self.operators[name] for name in operators]
-                model, _ = part_of_model(self.read, self.content, stated_operators, [], [index])
-                self.constants[index] = Interpreter(model, f"tensor {tensor.name!r}").run({}, [index])[0]
-        return self.constants[index]
-
-    def _writers(self, index: int) -> Iterator[str]:
-        writer = self.read.storage.writer(index)
-        if writer is not None:
-            yield writer.name
-            for each in writer.inputs:
-                if each >= 0:
-                    yield from self._writers(each)
+        stated = tflite.Tensor()
+        with refused_if_damaged():
+            stated.Init(self.kernels.content, self.tensor(index).stated.place)
+            found = stated.Quantization()
+            if found is None or not found.ScaleLength():
+                return None
+            zeros = found.ZeroPointAsNumpy() if found.ZeroPointLength() else (0,)
+            return Quantisation(tuple(float(one) for one in found.ScaleAsNumpy()), int(zeros[0]))
 
     def of_each_byte(self, operator: NetworkOperator) -> npt.NDArray[np.int8]:
         """Return what the runtime makes of each int8 from -128 on, of an operator that takes each element alone."""
         read, written = operator.inputs[0], operator.outputs[0]
         shape = self.tensor(read).shape
         count = prod(shape)
-        model, _ = part_of_model(self.read, self.content, (operator,), [read], [written])
+        model, _ = part_of_model(self.read, self.kernels.content, (operator,), [read], [written])
         interpreter = Interpreter(model, f"operator {operator.name!r}", is_reference=True)
         values = np.resize(np.arange(-128, 128, dtype=np.int8), -(-_BYTES // count) * count)
         made = [interpreter.run({read: part.reshape(shape)}, [written])[0] for part in values.reshape(-1, count)]
         return np.concatenate([one.reshape(-1) for one in made])[:_BYTES]
 
-    def inputs(self, graph: Graph, seed: int, given: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        """Return a value for each input of the graph, as given, else random; a state begins as zeros are.
+    def inputs(self, graph: Graph, given: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """Return a value for each input of the graph: as given, else random; the zero of a state, in both runtimes.
 
-        One that says what shape an operator's output has says the one that the graph has.
         Raises InputError for a given value of another type or shape.
         """
         found = {}
-        for tensor in graph.with_role(Role.INPUT):
-            index = self.index[tensor.name]
-            wanted = (self.dtype(index), self.tensor(index).shape)
-            if self.read.storage.is_state(index):
-                found[tensor.name] = np.full(wanted[1], self._zero(index), wanted[0])
-            elif tensor.name in given:
-                array = given[tensor.name]
-                if (array.dtype, array.shape) != wanted:
-                    what, expected = f"it holds {array.dtype}{list(array.shape)}", f"{wanted[0]}{list(wanted[1])}"
-                    raise InputError(what, place=f"tensor {tensor.name!r}", expected=expected)
-                found[tensor.name] = array
-            elif (said := said_shape(self.read.network, index)) is not None:
-                found[tensor.name] = said.astype(wanted[0]).reshape(wanted[1])
-            else:
-                found[tensor.name] = random_array(tensor.name, *wanted, seed)
+        for one in graph.with_role(Role.INPUT):
+            index = self.read.index[one.name]
+            is_state = self.read.storage.is_state(index)
+            found[one.name] = self.kernels.first_value(one, None if is_state else given.get(one.name))
+            if is_state:
+                quantised = self.quantisation(index) if self._type(index) == "INT8" else None
+                found[one.name] = np.full_like(found[one.name], 0 if quantised is None else quantised.zero)
         return found
 
-    def _zero(self, index: int) -> int:
-        """Return the initial value of a variable tensor in both runtimes."""
-        quantisation = stated_quantisation(self.tensor_table(index))
-        is_byte = type_name(self.tensor(index).element_type) == "INT8"
-        return quantisation.zero if is_byte and quantisation is not None else 0
+    def _type(self, index: int) -> str:
+        return type_name(self.tensor(index).element_type)
 
     def outputs(
         self, graph: Graph, inputs: Mapping[str, npt.NDArray[Any]], inferences: int
@@ -304,26 +240,28 @@ class LiteModel:
         If TFLite Micro is not installed or cannot run the model, ai-edge-litert's reference kernels compute them. Its
         FULLY_CONNECTED of int8 rounds once and TFLite Micro's twice; ours replaces it in models without state.
         """
-        stated = self.read.network.outputs
-        by_index = {self.index[name]: array for name, array in inputs.items()}
-        by_index = {index: array for index, array in by_index.items() if not self.read.storage.is_state(index)}
-        own = self._micro_outputs(by_index, inferences) if self._has_integers else None
-        results = self._reference_outputs(by_index, inferences) if own is None else own
+        network, storage = self.read.network, self.read.storage
+        by_index = {self.read.index[name]: array for name, array in inputs.items()}
+        by_index = {index: array for index, array in by_index.items() if not storage.is_state(index)}
+        results: Sequence[npt.NDArray[Any]] | None = None
+        if any(self._type(index) in _QUANTISED for operator in network.operators for index in operator.outputs):
+            arrays = [by_index[index] for index in network.inputs if index in by_index]
+            arena_bytes = _MICRO_BYTES + sum(prod(one.shape) * 8 for one in network.tensors)
+            results = micro_outputs(self.kernels.content, arrays, len(network.outputs), arena_bytes, inferences)
+        if results is None:
+            results = self._reference_outputs(by_index, inferences)
         names = {
             name: tensor.name for tensor in graph.with_role(Role.OUTPUT) for name in (tensor.name, *tensor.aliases)
         }
         names |= {name.rstrip("_").removesuffix(".output"): tensor for name, tensor in tuple(names.items())}
-        return {
-            names[self.tensor(index).name]: array
-            for index, array in zip(stated, results, strict=True)
-            if self.tensor(index).name in names
-        }
+        stated = [self.tensor(index).name for index in network.outputs]
+        return {names[name]: array for name, array in zip(stated, results, strict=True) if name in names}
 
     def _reference_outputs(self, given: Mapping[int, npt.NDArray[Any]], inferences: int) -> Sequence[npt.NDArray[Any]]:
         """Return the outputs of ai-edge-litert, with products of int8 rounded twice in models without state."""
         network = self.read.network
         if inferences > 1 or not any(self._is_product(one) for one in network.operators):
-            interpreter = Interpreter(self.content, is_reference=True)
+            interpreter = Interpreter(self.kernels.content, is_reference=True)
             in_file = [index for index in self.read.file.subgraphs[0].outputs if index >= 0]  # without unrolled loops
             return [interpreter.run(given, in_file) for _ in range(inferences)][-1]
         values = dict(given)
@@ -333,26 +271,30 @@ class LiteModel:
                 for one in operators:
                     values[one.outputs[0]] = self._product(one, values)
                 continue
-            written = [index for one in operators for index in one.outputs if not self.is_constant(index)]
+            written = [index for one in operators for index in one.outputs if self.value(index) is None]
             read = {index for one in operators for index in one.inputs if index in values}
-            model, _ = part_of_model(self.read, self.content, operators, sorted(read), written)
+            model, _ = part_of_model(self.read, self.kernels.content, operators, sorted(read), written)
             found = Interpreter(model, is_reference=True).run({index: values[index] for index in read}, written)
             values |= zip(written, found, strict=True)
-        return [values[index] if index in values else self.constant(index) for index in network.outputs]
+        return [self._known(index, values) for index in network.outputs]
+
+    def _known(self, index: int, values: Mapping[int, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        return values[index] if index in values else self.kernels.constant(index)
 
     def _is_product(self, operator: NetworkOperator) -> bool:
-        types = {type_name(self.tensor(index).element_type) for index in (*operator.inputs[:2], operator.outputs[0])}
+        types = {self._type(index) for index in (*operator.inputs[:2], operator.outputs[0])}
         return operator.kind == "FULLY_CONNECTED" and types == {"INT8"}
 
     def _product(self, operator: NetworkOperator, values: Mapping[int, npt.NDArray[Any]]) -> npt.NDArray[np.int8]:
-        """Return FULLY_CONNECTED of int8, rounded twice."""
+        """Return FULLY_CONNECTED of int8, rounded twice; its tensors have scales, or it would have no kernel."""
         source, weight, *bias = operator.inputs
-        read, factor, written = (self._stated_quantisation(index) for index in (source, weight, operator.outputs[0]))
-        weights = (values[weight] if weight in values else self.constant(weight)).astype(np.int64) - factor.zero
-        inputs = (values[source] if source in values else self.constant(source)).astype(np.int64) - read.zero
+        quantised = [self.quantisation(index) for index in (source, weight, operator.outputs[0])]
+        read, factor, written = (one for one in quantised if one is not None)
+        weights = self._known(weight, values).astype(np.int64) - factor.zero
+        inputs = self._known(source, values).astype(np.int64) - read.zero
         sums = inputs.reshape(-1, weights.shape[1]) @ weights.T
         if bias and bias[0] >= 0:
-            sums += self.constant(bias[0])
+            sums += self.kernels.constant(bias[0])
         scales = [float(np.float32(read.scale) * np.float32(one)) / written.scale for one in factor.scales]
         columns = [FixedPoint.of(scales[at % len(scales)]).of_sums(sums[:, at]) for at in range(sums.shape[1])]
         ends = activation_range(int(options_of(operator.stated).get("fused_activation_function", 0)), written)
@@ -360,24 +302,6 @@ class LiteModel:
         rounded = np.stack(columns, axis=1) + written.zero
         made = np.clip(rounded, max(low, -128), min(high, 127)).astype(np.int8)
         return np.asarray(made.reshape(self.tensor(operator.outputs[0]).shape))
-
-    def _stated_quantisation(self, index: int) -> Quantisation:
-        found = stated_quantisation(self.tensor_table(index))
-        if found is None:
-            what = "it has no scale"
-            raise GraphError(what, place=f"tensor {self.tensor(index).name!r}", expected="a quantised tensor")
-        return found
-
-    @property
-    def _has_integers(self) -> bool:
-        written = (index for operator in self.read.network.operators for index in operator.outputs)
-        return any(type_name(self.tensor(index).element_type) in _QUANTISED for index in written)
-
-    def _micro_outputs(self, given: Mapping[int, npt.NDArray[Any]], inferences: int) -> list[npt.NDArray[Any]] | None:
-        network = self.read.network
-        arrays = [given[index] for index in network.inputs if index in given]
-        arena_bytes = _MICRO_BYTES + sum(prod(one.shape) * 8 for one in network.tensors)
-        return micro_outputs(self.content, arrays, len(network.outputs), arena_bytes, inferences)
 
 
 def micro_outputs(

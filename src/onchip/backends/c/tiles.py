@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise, product
 from typing import Final, cast
 
-import numpy as np
-
 from onchip.backends.c.calls import (
-    ELEMENT_OF,
+    ELEMENT_BYTES,
     Argument,
     BandGrid,
     BandPart,
@@ -24,10 +22,10 @@ from onchip.backends.c.calls import (
     KernelCall,
     Record,
     Table,
-    TablePart,
     TensorOperand,
     dense_steps,
     no_kernel,
+    shifted,
     walk,
 )
 from onchip.errors import GraphError, PlanError
@@ -35,7 +33,6 @@ from onchip.ir.tile import Region, whole_region
 
 GREATEST_AXES: Final = 6
 """Axes of a tensor in parts: BAND_AXES of bands.h."""
-_ELEMENT_BYTES: Final = {element: np.dtype(name).itemsize for name, element in ELEMENT_OF.items()}
 _WALKS: Final = frozenset({"binary_f32", "add_s8", "multiply_s8", "extreme_s8", "reduce_f32", "mean_s8", "move"})
 _COUNTS: Final = {"unary_f32": 1, **dict.fromkeys(("look_up_s8", "requantise_s8", "quantise_s8", "dequantise_s8"), 0)}
 """Kernels of single elements, and the position of their number among the arguments."""
@@ -88,16 +85,14 @@ def banded_parameters() -> Mapping[str, tuple[int, ...]]:
     }
 
 
-def banded_call(
-    call: KernelCall, operator: str, bands: Callable[[TensorOperand | Table | TablePart], BandGrid]
-) -> KernelCall:
+def banded_call(call: KernelCall, operator: str, bands: Callable[[TensorOperand | Table], BandGrid]) -> KernelCall:
     """Return a call whose tensors are in parts; raises GraphError for a kernel that takes dense tensors only."""
     positions = banded_parameters().get(call.function)
     if positions is None:
         raise no_kernel(operator, call.function, "on tensors in parts")
     arguments = list(call.arguments)
     for at in positions:
-        arguments[at] = bands(cast("TensorOperand | Table | TablePart", arguments[at]))
+        arguments[at] = bands(cast("TensorOperand | Table", arguments[at]))
     return KernelCall(f"banded_{call.function}", tuple(arguments))
 
 
@@ -267,9 +262,9 @@ class _Restriction:
         if "convolution" in self.call.function:
             places = [place for place, one in enumerate(arguments) if isinstance(one, TensorOperand | Table)]
             is_biased = len(places) > 3
-            arguments[places[1]] = _from(arguments[places[1]], weight)
+            arguments[places[1]] = shifted(cast("TensorOperand | Table", arguments[places[1]]), weight)
             if is_biased:
-                arguments[places[2]] = _from(arguments[places[2]], bias)
+                arguments[places[2]] = shifted(cast("TensorOperand | Table", arguments[places[2]]), bias)
             arguments = [_requantisation(one, bias) for one in arguments]
         return self._moved(arguments, [wrote, read])
 
@@ -292,7 +287,10 @@ class _Restriction:
         found = list(arguments)
         positions = banded_parameters()[self.call.function]
         for at, by in zip((positions[-1], *positions[:-1]), moved, strict=True):
-            found[at] = _from(found[at], by)
+            operand = cast("TensorOperand | Table", found[at])
+            if isinstance(operand, Table) and self.call.function == "move":
+                by //= operand.values.itemsize  # a move's steps are in bytes
+            found[at] = shifted(operand, by)
         return KernelCall(self.call.function, tuple(found))
 
 
@@ -308,27 +306,13 @@ def _with(record: Record, **changed: Field) -> Record:
     return Record(record.struct, tuple((name, changed.get(name, value)) for name, value in record.fields))
 
 
-def _from(argument: Argument, elements: int) -> Argument:
-    """Return an operand without its first elements."""
-    if not elements:
-        return argument
-    match argument:
-        case TensorOperand(_, element, shift_bytes):
-            return replace(argument, shift_bytes=shift_bytes + elements * _ELEMENT_BYTES.get(element, 1))
-        case Table():
-            return TablePart(argument, elements)
-        case TablePart(table, first):
-            return TablePart(table, first + elements)
-    return argument
-
-
 def _requantisation(argument: Argument, channel: int) -> Argument:
     if not isinstance(argument, Record) or argument.struct != "requantisation" or not channel:
         return argument
     found = dict(argument.fields)
     if not found["every_channel"]:
         return argument
-    multiplier, shift = (TablePart(cast("Table", found[name]), channel) for name in ("multiplier", "shift"))
+    multiplier, shift = (shifted(cast("Table", found[name]), channel) for name in ("multiplier", "shift"))
     return _with(argument, multiplier=multiplier, shift=shift)
 
 
@@ -376,7 +360,7 @@ _MAP_AXES: Final = ("rows", "columns")
 
 def ensure_aligned(parts: TensorParts, tensor: str, element: str) -> None:
     """Raise PlanError if a part lies where elements of a C type cannot be read."""
-    unit = _ELEMENT_BYTES.get(element, 1)
+    unit = ELEMENT_BYTES.get(element, 1)
     for _, _, offset in parts.parts:
         if offset % unit:
             what = f"it lies at {offset}, where no {element} can be read"

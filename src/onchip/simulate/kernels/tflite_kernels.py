@@ -62,15 +62,15 @@ class TfliteKernels:
         self, graph: Graph, path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES, *, seed: int = 0
     ) -> None:
         self._graph = graph
-        self._path = path
+        self.path = path
         self._seed = seed
-        self._read = read_tflite_network(path, shapes)
-        self._content = mended(self._read.file)
-        self._storage = self._read.storage
-        self._rank = {operator.name: rank for rank, operator in enumerate(self._read.network.operators)}
-        self._is_delegated = any(one.kind in _KNOWN_TO_XNNPACK for one in self._read.network.operators)
+        self.read = read_tflite_network(path, shapes)
+        self.content = mended(self.read.file)
+        self._storage = self.read.storage
+        self._rank = {operator.name: rank for rank, operator in enumerate(self.read.network.operators)}
+        self._is_delegated = any(one.kind in _KNOWN_TO_XNNPACK for one in self.read.network.operators)
         self._constants: dict[int, Content] = {}
-        kept = self._read.network.variables
+        kept = self.read.network.variables
         self._initial = {each.before: each.initial for each in kept if self._is_known(each.initial)}
         self._ready: dict[tuple[str, ...], Interpreter] = {}
 
@@ -81,50 +81,58 @@ class TfliteKernels:
 
     def parameter(self, tensor: Tensor) -> Content:
         """Return a parameter's bytes in presented order; zeros for an unread one that fusing created."""
-        index = self._read.index.get(tensor.name)
+        index = self.read.index.get(tensor.name)
         if index is None:
             return np.zeros(tensor.size_bytes, np.uint8)
         return self._presented(tensor.name, self._constant(index))
 
     def network_input(self, tensor: Tensor) -> Content:
-        """Return random bytes of the input's type, determined by its name and the seed.
-
-        An input that defines the shape of an operator's output is the shape in the graph; a variable has its initial
-        value in the file.
-        """
-        index = self._read.index[tensor.name]
-        if (initial := self._initial.get(index)) is not None:
-            return self._presented(tensor.name, self._constant(initial))
-        said = said_shape(self._read.network, index)
-        dtype, shape = self._native_type(index)
-        array = random_array(tensor.name, dtype, shape, self._seed) if said is None else said.astype(dtype)
-        return self._presented(tensor.name, bytes_of_array(array.reshape(shape)))
+        """Return the first bytes of an input that is not given."""
+        return self._presented(tensor.name, bytes_of_array(self.first_value(tensor)))
 
     def given_input(self, tensor: Tensor, array: Values) -> Content:
         """Return the bytes of an input array, with axes as in the file; raises InputError for another type or shape."""
-        index = self._read.index[tensor.name]
+        return self._presented(tensor.name, bytes_of_array(self.first_value(tensor, array)))
+
+    def first_value(self, tensor: Tensor, given: Values | None = None) -> Values:
+        """Return an input with axes as in the file: the given array, else random numbers that name and seed determine.
+
+        An input that defines the shape of an operator's output is the shape in the graph; a variable has its initial
+        value in the file. Raises InputError for a given array of another type or shape.
+        """
+        index = self.read.index[tensor.name]
+        if given is None and (initial := self._initial.get(index)) is not None:
+            return self.constant(initial)
         dtype, shape = self._native_type(index)
-        if (array.dtype, array.shape) != (dtype, shape):
-            what = f"it holds {array.dtype}{list(array.shape)}"
+        if given is None:
+            said = said_shape(self.read.network, index)
+            array = random_array(tensor.name, dtype, shape, self._seed) if said is None else said.astype(dtype)
+            return array.reshape(shape)
+        if (given.dtype, given.shape) != (dtype, shape):
+            what = f"it holds {given.dtype}{list(given.shape)}"
             raise InputError(what, place=f"tensor {tensor.name!r}", expected=f"{dtype}{list(shape)}")
-        return self._presented(tensor.name, bytes_of_array(array))
+        return given
 
     def element_type(self, output: str) -> np.dtype[Any]:
         """Return the type of an operator's output; raises GraphError for a type without a numpy equivalent."""
-        return self._native_type(self._read.index[output])[0]
+        return self._native_type(self.read.index[output])[0]
 
     def _native_type(self, index: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
         tensor = self._storage.tensor(index)
         dtype = dtype_of(tensor.element_type)
         if dtype is None:
             what = f"its elements are {type_name(tensor.element_type)}, which cannot be handed to ai-edge-litert"
-            raise GraphError(what, file=str(self._path), place=f"tensor {tensor.name!r}", expected="a type numpy knows")
+            raise GraphError(what, file=str(self.path), place=f"tensor {tensor.name!r}", expected="a type numpy knows")
         return dtype, tensor.shape
+
+    def constant(self, index: int) -> Values:
+        """Return a constant's value with axes as in the file, stated or computed."""
+        return self._array(index, self._constant(index))
 
     def _constant(self, index: int) -> Content:
         """Return a constant's bytes in the file's order, stated or computed."""
         if index not in self._constants:
-            stated = self._read.network.content(self._read.file, index)
+            stated = self.read.network.content(self.read.file, index)
             if stated is not None and not self._storage.tensor(index).stated.is_sparse:
                 self._constants[index] = np.frombuffer(stated, np.uint8)
             else:
@@ -136,9 +144,9 @@ class TfliteKernels:
 
     def run(self, operator: Operator, operands: Mapping[str, Content]) -> Mapping[str, Content]:
         """Return the operator's outputs; raises GraphError if ai-edge-litert cannot run it."""
-        contents = {self._read.index[name]: self._in_file(name, content) for name, content in operands.items()}
-        states = {name: self._read.index[name] for name in operator.outputs if self._is_next(name)}
-        wanted = [self._read.index[name] for name in operator.outputs]
+        contents = {self.read.index[name]: self._in_file(name, content) for name, content in operands.items()}
+        states = {name: self.read.index[name] for name in operator.outputs if self._is_next(name)}
+        wanted = [self.read.index[name] for name in operator.outputs]
         part = self._part([index for index in wanted if index not in states.values()], contents)
         if not part.operators:
             found = [contents[at] if at in contents else self._copied(at, contents) for at in wanted]
@@ -155,7 +163,7 @@ class TfliteKernels:
         return contents[base] if base in contents else self._constant(index)
 
     def _is_next(self, name: str) -> bool:
-        return self._storage.is_state(self._read.index[name]) and name.rstrip("_").endswith(NEXT)
+        return self._storage.is_state(self.read.index[name]) and name.rstrip("_").endswith(NEXT)
 
     def _part(self, wanted: Sequence[int], given: Mapping[int, Content]) -> _Part:
         """Return the operators that compute `wanted` from `given`, including views; raises GraphError."""
@@ -197,7 +205,7 @@ class TfliteKernels:
             if ready is None or changed:
                 inputs = [index for index in part.given if not self._storage.is_state(index)]
                 outputs = [index for index in wanted if not self._storage.is_state(index)]
-                model, front = part_of_model(self._read, self._content, part.operators, inputs, outputs)
+                model, front = part_of_model(self.read, self.content, part.operators, inputs, outputs)
                 model = self._with_constants(model, front, changed)
                 ready = Interpreter(model, place, is_delegated=self._is_delegated)
                 if not changed and (len(self._ready) + 1) * len(model) <= _KEPT_BYTES:
@@ -231,12 +239,12 @@ class TfliteKernels:
     # Bytes
 
     def _presented(self, name: str, content: Content) -> Content:
-        tensor = self._storage.tensor(self._read.index[name])
-        return as_presented(content, tensor.element_type, tensor.shape, self._read.presented[name])
+        tensor = self._storage.tensor(self.read.index[name])
+        return as_presented(content, tensor.element_type, tensor.shape, self.read.presented[name])
 
     def _in_file(self, name: str, content: Content) -> Content:
-        tensor = self._storage.tensor(self._read.index[name])
-        return as_in_file(content, tensor.element_type, tensor.shape, self._read.presented[name])
+        tensor = self._storage.tensor(self.read.index[name])
+        return as_in_file(content, tensor.element_type, tensor.shape, self.read.presented[name])
 
     def _array(self, index: int, content: Content) -> Values:
         dtype, shape = self._native_type(index)
@@ -244,7 +252,7 @@ class TfliteKernels:
 
     @contextmanager
     def _in_this_file(self) -> Iterator[None]:
-        with errors_in_file(str(self._path)):
+        with errors_in_file(str(self.path)):
             yield
 
     # The whole model
@@ -257,23 +265,23 @@ class TfliteKernels:
         Infinite if only one of them is not a number; None if the initial values of the model's variables differ from
         the graph's. The runtime does not return the final values of variables.
         """
-        main = self._read.file.subgraphs[0]
-        variables = {variable.before for variable in self._read.network.variables}
+        main = self.read.file.subgraphs[0]
+        variables = {variable.before for variable in self.read.network.variables}
         if not self._begins_alike(variables, inputs):
             return None
         given = {}
         for tensor in self._graph.with_role(Role.INPUT):
-            index = self._read.index[tensor.name]
+            index = self.read.index[tensor.name]
             if index in variables:
                 continue
             given[index] = self._array(index, self._in_file(tensor.name, inputs[tensor.name]))
         named = {self._storage.tensor(at).name: at for at in given if self._storage.is_state(at)}
         stated = [index for index in main.outputs if index >= 0]
         with self._in_this_file():
-            whole = Interpreter(self._content, is_delegated=self._is_delegated)
+            whole = Interpreter(self.content, is_delegated=self._is_delegated)
             results = whole.run(given, [*stated, *named.values()])
         found = self._outputs_by_name(outputs)
-        wanted = [self._storage.tensor(index).name for index in self._read.network.outputs]
+        wanted = [self._storage.tensor(index).name for index in self.read.network.outputs]
         wanted += [f"{name}{NEXT}" for name in named]
         apart = [
             relative_difference(found[name].view(result.dtype), result.reshape(-1))
@@ -283,7 +291,7 @@ class TfliteKernels:
 
     def _begins_alike(self, variables: Collection[int], inputs: Mapping[str, Content]) -> bool:
         """Return True if all variables have the initial values in the file."""
-        names = {self._read.index[tensor.name]: tensor for tensor in self._graph.with_role(Role.INPUT)}
+        names = {self.read.index[tensor.name]: tensor for tensor in self._graph.with_role(Role.INPUT)}
         return all(
             index in self._initial and np.array_equal(inputs[names[index].name], self.network_input(names[index]))
             for index in variables
