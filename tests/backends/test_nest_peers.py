@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import pytest
 
-from onchip.backends.nests.timed_nest import TimedNest, numpy_nest, onnxruntime_nest
+from onchip.backends.nests.timed_nest import numpy_nest, onnxruntime_nest
 from onchip.ir.layer import Layer
 
 PRODUCT: Final = Layer(n=5, k=6, c=7)
@@ -19,9 +20,9 @@ CONVOLUTIONS: Final = (
 )
 
 
-def nest_of(layer: Layer, is_integer: bool) -> TimedNest:
-    sizes = layer.input_pixels, layer.stride, layer.dilation, layer.padding
-    return TimedNest("", "", layer.bounds, *sizes, is_integer, 0.0, 1)
+def with_bits(layer: Layer, is_integer: bool) -> Layer:
+    bits = 8 if is_integer else 32
+    return replace(layer, input_bits=bits, weight_bits=bits)
 
 
 def operands(layer: Layer, is_integer: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -37,13 +38,13 @@ def operands(layer: Layer, is_integer: bool) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("is_integer", [False, True])
 def test_onnxruntime_computes_what_numpy_does(layer: Layer, is_integer: bool) -> None:
     pytest.importorskip("onnxruntime")
-    nest, given = nest_of(layer, is_integer), operands(layer, is_integer)
-    peer = onnxruntime_nest(nest, *given)
+    with_its_bits, given = with_bits(layer, is_integer), operands(layer, is_integer)
+    peer = onnxruntime_nest(with_its_bits, *given)
     if layer is PRODUCT and not is_integer:
         assert peer is None
         return
     assert peer is not None
-    ours = numpy_nest(nest, *given)()
+    ours = numpy_nest(with_its_bits, *given)()
     assert ours.dtype == (np.int32 if is_integer else np.float32)
     assert ours.shape == (layer.n, layer.p, layer.q, layer.g, layer.k)
     assert np.allclose(peer(), ours)
@@ -51,5 +52,5 @@ def test_onnxruntime_computes_what_numpy_does(layer: Layer, is_integer: bool) ->
 
 def test_without_onnxruntime_numpy_is_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    nest = nest_of(CONVOLUTIONS[0], is_integer=True)
-    assert onnxruntime_nest(nest, *operands(CONVOLUTIONS[0], is_integer=True)) is None
+    layer = with_bits(CONVOLUTIONS[0], is_integer=True)
+    assert onnxruntime_nest(layer, *operands(CONVOLUTIONS[0], is_integer=True)) is None

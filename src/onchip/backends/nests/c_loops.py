@@ -369,6 +369,10 @@ class CText:
         """Add a line, indented as deep as it stands."""
         self.lines.append("    " * self.depth + line if line else "")
 
+    def limited(self, count: int, dimension: str) -> str:
+        """Return a number of iterations along a dimension, at most as many as are left where it ends short."""
+        return str(count) if dimension not in self.left else f"smaller({count}, {self.left[dimension]})"
+
     def declare(self, kind: str, name: str, value: str) -> None:
         """Declare a constant of the block; an unused constant is removed when the block ends."""
         self.declared.append((name, len(self.lines)))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import product
 from math import prod
 from operator import itemgetter
+from string import Template
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
@@ -29,7 +31,7 @@ from onchip.backends.nests.c_loops import (
     place_of_packed_weights,
     times,
 )
-from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
+from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
 
 OF_SUMS: Final = RELEVANT[OUTPUT]
 ADDED_UP: Final = ("R", "S", "C")
@@ -206,14 +208,13 @@ class NestKernel:
     def _over(self, text: CText, stack: ExitStack, names: Sequence[str]) -> None:
         """Open loops over the tile along these dimensions, unrolled if their sizes are constants."""
         for name in names:
-            digit, size = _digit(name), str(self.nest.vectors(name))
+            digit = _digit(name)
             if name in self.varying:
                 reached = times(digit, self.nest.lanes) if name == self.nest.lane_loop else digit
                 head = f"for (long {digit} = 0; {reached} < {name.lower()}_size; {digit}++)"
             else:
-                if name in text.left:
-                    size = f"smaller({size}, {text.left[name]})"
-                head = f"for (long {digit} = 0; {digit} < {size}; {digit}++)"
+                limit = text.limited(self.nest.vectors(name), name)
+                head = f"for (long {digit} = 0; {digit} < {limit}; {digit}++)"
             if name not in text.left:
                 text.add("UNROLLED")
             stack.enter_context(text.block(head))
@@ -252,220 +253,117 @@ MOST_UNTIL_NEXT: Final = 2**16
 """Limit on elements copied between neighbours, so that prefetched elements are still in the cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class PackedWeights:
-    """Writes a tile of weights one vector after the other; lanes beyond the last channel are zeros.
+def _copy_weights(text: CText, nest: CNest, place: OperandPlace) -> None:
+    """Write the loops that copy a tile of weights one vector after the other; `text` then points into the copy.
 
-    It is read as it lies in the network, neighbours one after the other: lines and pages are met once.
+    Lanes beyond the last channel are zeros. The tile is read as it lies in the network, neighbours one after the other:
+    lines and pages are met once.
     """
+    copy, network = f"packed_{WEIGHT}", place_in_network(nest, WEIGHT)
+    text.add("/* The weights of this tile, in the order in which they are read. */")
+    pointers = dict(text.pointers)
+    kinds = {WEIGHT: "const element", copy: "held" if nest.adds_in_floats else "element"}
+    text.pointers[copy] = copy
+    digits = [name for name in ("R", "S", "C", "G", "K") if nest.vectors(name) > 1]
+    loops = [loop for loop in (*nest.steps, *nest.around[: nest.packed[WEIGHT]]) if loop.name in network.loops]
+    apart = [(network.loops[loop.name], loop) for loop in loops] + [(network.tile[name], name) for name in digits]
+    with ExitStack() as stack:
+        for _, one in sorted(apart, key=itemgetter(0), reverse=True):
+            if isinstance(one, NestLoop):
+                stack.enter_context(text.loop(one))
+                text.move(one, {copy: place, WEIGHT: network}, kinds)
+            else:
+                digit, limit = _digit(one), text.limited(nest.tile[one], one)
+                reached = times(digit, nest.lanes) if one == nest.lane_loop else digit
+                stack.enter_context(text.block(f"for (long {digit} = 0; {reached} < {limit}; {digit}++)"))
+        target = at(text.pointers[copy], *((_digit(name), place.tile[name]) for name in digits))
+        source = at(text.pointers[WEIGHT], *((_digit(name), network.tile[name]) for name in digits))
+        if name := nest.lane_loop:
+            left = text.left.get(name, str(nest.tile[name]))
+            if nest.vectors(name) > 1:
+                left = f"{left} - {times(_digit(name), nest.lanes)}"
+            lanes = nest.lanes if nest.layer.bounds[name] % nest.lanes == 0 else f"smaller({nest.lanes}, {left})"
+            text.add(f"copy_vector({target}, {source}, {lanes});")
+        else:
+            text.add(f"*({target}) = *({source});")
+        if beside := _next_beside(nest, place.elements):
+            text.add(f"__builtin_prefetch({source} + {beside});")
+    text.pointers = {**pointers, WEIGHT: copy}
 
-    nest: CNest
-    name: str = "packed_weight"
 
-    @property
-    def place(self) -> OperandPlace:
-        """Return where its elements lie."""
-        return place_of_packed_weights(self.nest)
+def _next_beside(nest: CNest, copied: int) -> int:
+    """Return the distance in elements to the neighbouring weights, if they are copied soon after; else 0.
 
-    def write(self, text: CText) -> None:
-        """Write the loops that copy the tile; `text` then points into the copy."""
-        nest, place, network = self.nest, self.place, place_in_network(self.nest, WEIGHT)
-        text.add("/* The weights of this tile, in the order in which they are read. */")
-        pointers, kinds = (
-            dict(text.pointers),
-            {WEIGHT: "const element", self.name: "held" if nest.adds_in_floats else "element"},
-        )
-        text.pointers[self.name] = self.name
-        digits = [name for name in ("R", "S", "C", "G", "K") if nest.vectors(name) > 1]
-        loops = [loop for loop in (*nest.steps, *nest.around[: nest.packed[WEIGHT]]) if loop.name in network.loops]
-        apart = [(network.loops[loop.name], loop) for loop in loops] + [(network.tile[name], name) for name in digits]
-        with ExitStack() as stack:
-            for _, one in sorted(apart, key=itemgetter(0), reverse=True):
-                if isinstance(one, NestLoop):
-                    stack.enter_context(text.loop(one))
-                    text.move(one, {self.name: place, WEIGHT: network}, kinds)
-                else:
-                    stack.enter_context(text.block(self._over_tile(text, one)))
-            target = at(text.pointers[self.name], *((f"{name.lower()}0", place.tile[name]) for name in digits))
-            source = at(text.pointers[WEIGHT], *((f"{name.lower()}0", network.tile[name]) for name in digits))
-            text.add(
-                f"copy_vector({target}, {source}, {self._lanes(text)});"
-                if nest.lane_loop
-                else f"*({target}) = *({source});"
-            )
-            if beside := self._next_beside:
-                text.add(f"__builtin_prefetch({source} + {beside});")
-        text.pointers = {**pointers, WEIGHT: self.name}
-
-    @property
-    def _next_beside(self) -> int:
-        """Return the distance in elements to the neighbouring weights, if they are copied soon after; else 0.
-
-        Short rows are far apart, which hardware prefetchers miss; neighbouring weights share a page.
-        """
-        nest = self.nest
-        if nest.lane_loop != "K" or nest.layer.g > 1:
-            return 0
-        copied = self.place.elements
-        for loop in nest.around[nest.packed[WEIGHT] :]:
-            if loop.dimension == "K":
-                return loop.step if copied <= MOST_UNTIL_NEXT else 0
-            copied *= loop.size if loop.dimension in RELEVANT[WEIGHT] else 1
+    Short rows are far apart, which hardware prefetchers miss; neighbouring weights share a page.
+    """
+    if nest.lane_loop != "K" or nest.layer.g > 1:
         return 0
-
-    def _over_tile(self, text: CText, name: str) -> str:
-        """Return the head of a loop over the tile in registers along a dimension, which ends with the dimension."""
-        digit, size = f"{name.lower()}0", self.nest.tile[name]
-        reached = times(digit, self.nest.lanes) if name == self.nest.lane_loop else digit
-        limit = str(size) if name not in text.left else f"smaller({size}, {text.left[name]})"
-        return f"for (long {digit} = 0; {reached} < {limit}; {digit}++)"
-
-    def _lanes(self, text: CText) -> str:
-        nest = self.nest
-        name = nest.lane_loop or ""
-        left = text.left.get(name, str(nest.tile[name]))
-        if nest.vectors(name) > 1:
-            left = f"{left} - {times(f'{name.lower()}0', nest.lanes)}"
-        return str(nest.lanes) if nest.layer.bounds[name] % nest.lanes == 0 else f"smaller({nest.lanes}, {left})"
+    for loop in nest.around[nest.packed[WEIGHT] :]:
+        if loop.dimension == "K":
+            return loop.step if copied <= MOST_UNTIL_NEXT else 0
+        copied *= loop.size if loop.dimension in RELEVANT[WEIGHT] else 1
+    return 0
 
 
-@dataclass(frozen=True, slots=True)
-class PackedInput:
-    """Writes a block of the input row by row; zeros around it stay as the memory began."""
+def _copy_input(text: CText, nest: CNest) -> None:
+    """Write the loops that copy a block of the input row by row; `text` then points into the copy.
 
-    nest: CNest
-    name: str = "packed_input"
+    A block of a whole padded input lies between zeros, which stay as the memory began.
+    """
+    layer, axes, block = nest.layer, network_axes(nest.layer), input_block(nest)
 
-    @property
-    def place(self) -> OperandPlace:
-        """Return where its elements lie."""
-        return place_of_packed_input(self.nest)
+    def within(name: str) -> str:
+        return text.limited(min(nest.span(name, nest.packed[INPUT]), layer.bounds[name]), name)
 
-    def write(self, text: CText) -> None:
-        """Write the loops that copy the block; `text` then points into the copy."""
-        axes, block = network_axes(self.nest.layer), input_block(self.nest)
-        is_whole = any(self.nest.layer.padding)
-        top, left, _, _ = self.nest.layer.padding
-        height, width = self.nest.layer.input_pixels
-        sizes = {
-            "N": self._within("N", text),
-            "H": str(height) if is_whole else self._positions(text, 0),
-            "W": str(width) if is_whole else self._positions(text, 1),
-            "G": self._within("G", text),
-            "C": self._within("C", text),
-        }
-        text.add("/* The inputs of this tile, row by row" + (" between zeros. */" if is_whole else ". */"))
-        with ExitStack() as stack:
-            loops = [name for name in sizes if sizes[name] != "1"] or ["C"]
-            for name in loops:
-                digit = name.lower()
-                stack.enter_context(text.block(f"for (long {digit} = 0; {digit} < {sizes[name]}; {digit}++)"))
-            begin = top * block.strides["H"] + left * block.strides["W"]
-            target = " + ".join(
-                (*(times(name.lower(), block.strides[name]) for name in loops), *([str(begin)] if begin else []))
-            )
-            source = " + ".join(times(name.lower(), axes[name]) for name in loops)
-            text.add(f"{self.name}[{target}] = {text.pointers[INPUT]}[{source}];")
-        text.pointers[INPUT] = self.name
-
-    def _within(self, name: str, text: CText) -> str:
-        span = min(self.nest.span(name, self.nest.packed[INPUT]), self.nest.layer.bounds[name])
-        return str(span) if name not in text.left else f"smaller({span}, {text.left[name]})"
-
-    def _positions(self, text: CText, axis: int) -> str:
-        one = self.nest.layer.axes[axis]
-        outputs, taps = self._within(one.output_loop, text), self._within(one.filter_loop, text)
+    def positions(axis: Axis) -> str:
+        outputs, taps = within(axis.output_loop), within(axis.filter_loop)
         if outputs.isdigit() and taps.isdigit():
-            return str(one.span(int(outputs), int(taps)))
-        return f"({outputs} - 1) * {one.stride} + ({taps} - 1) * {one.dilation} + 1"
+            return str(axis.span(int(outputs), int(taps)))
+        return f"({outputs} - 1) * {axis.stride} + ({taps} - 1) * {axis.dilation} + 1"
+
+    is_whole = any(layer.padding)
+    rows, columns = map(str, layer.input_pixels) if is_whole else map(positions, layer.axes)
+    sizes = {"N": within("N"), "H": rows, "W": columns, "G": within("G"), "C": within("C")}
+    text.add("/* The inputs of this tile, row by row" + (" between zeros. */" if is_whole else ". */"))
+    with ExitStack() as stack:
+        loops = [name for name in sizes if sizes[name] != "1"] or ["C"]
+        for digit, size in ((name.lower(), sizes[name]) for name in loops):
+            stack.enter_context(text.block(f"for (long {digit} = 0; {digit} < {size}; {digit}++)"))
+        top, left, _, _ = layer.padding
+        begin = top * block.strides["H"] + left * block.strides["W"]
+        places = [times(name.lower(), block.strides[name]) for name in loops] + ([str(begin)] if begin else [])
+        source = " + ".join(times(name.lower(), axes[name]) for name in loops)
+        text.add(f"packed_{INPUT}[{' + '.join(places)}] = {text.pointers[INPUT]}[{source}];")
+    text.pointers[INPUT] = f"packed_{INPUT}"
 
 
-READ_ONCE = "*(const volatile vector *)from"
+READ_ONCE: Final = "*(const volatile vector *)from"
 """A volatile read, because compilers otherwise read a vector again for each row."""
-SMALLER = """\
-static inline ALWAYS long smaller(long one, long other)
-{
-    return one < other ? one : other;
-}
-"""
-ELEMENT_VECTOR = """\
-static inline ALWAYS vector KIND_vector(const KIND *from)
-{
-    return WHOLE;
-}
-"""
-SUM_VECTOR = """\
-static inline ALWAYS TOTALS sum_vector(const sum *from)
-{
-    return *(const TOTALS *)from;
-}
-"""
-SOME = """\
-static inline ALWAYS TYPE some_KINDs(const KIND *from, long count)
-{
-    TYPE found = {0};
-    if (count == WIDTH)
-        return WHOLE;
-    UNROLLED
-    for (long lane = 0; lane < count; lane++)
-        found[lane] = from[lane];
-    return found;
-}
-"""
-STORE_SOME = """\
-static inline ALWAYS void store_some(sum *to, TOTALS sums, long count)
-{
-    if (count == WIDTH) {
-        *(TOTALS *)to = sums;
-        return;
-    }
-    UNROLLED
-    for (long lane = 0; lane < count; lane++)
-        to[lane] = sums[lane];
-}
-"""
-COPY_VECTOR = """\
-static inline ALWAYS void copy_vector(KIND *restrict to, const element *restrict from, long count)
-{
-    if (count == WIDTH) {
-        for (long lane = 0; lane < WIDTH; lane++)
-            to[lane] = from[lane];
-        return;
-    }
-    for (long lane = 0; lane < WIDTH; lane++)
-        to[lane] = lane < count ? from[lane] : 0;
-}
-"""
+READ_AND_WIDENED: Final = "__builtin_convertvector(__builtin_convertvector(*(const few *)from, halfway), vector)"
 
 
 def helping_functions(nest: CNest, kernel: NestKernel) -> Iterator[str]:
-    """Yield the definitions, each with an empty line at its end."""
-    is_narrow = nest.layer.input_bits == 8
-    whole = {
-        "element": "__builtin_convertvector(__builtin_convertvector(*(const few *)from, halfway), vector)"
-        if is_narrow
-        else READ_ONCE,
-        "held": READ_ONCE,
-        "sum": "*(const TOTALS *)from",
-    }
-    totals = "totals" if nest.adds_in_floats else "vector"
+    """Yield the functions of vectors.c.template that the nest calls, each with an empty line at its end."""
+    text = files("onchip.backends.nests").joinpath("vectors.c.template").read_text(encoding="utf-8")
+    smaller, vector, some, store_some, copy_vector = (Template(f"{one.rstrip()}\n") for one in text.split("\n\n"))
+    totals, held = ("totals", "held") if nest.adds_in_floats else ("vector", "element")
     in_parts, by_lanes = kernel.has_parts_of_vectors, nest.lane_loop is not None
-    reads_whole = WEIGHT in nest.packed or not in_parts
-    reads_some = in_parts and (WEIGHT not in nest.packed or nest.lane_loop == "G")
+    is_packed = WEIGHT in nest.packed
     wanted = [
-        (in_parts or any(nest.ends_short(name) for name in LOOPS), SMALLER, ""),
-        (by_lanes and reads_whole, ELEMENT_VECTOR, "held" if nest.adds_in_floats else "element"),
-        (by_lanes and not in_parts and kernel.returns, SUM_VECTOR, "sum"),
-        (reads_some, SOME, "element"),
-        (in_parts and kernel.returns, SOME, "sum"),
-        (in_parts, STORE_SOME, "sum"),
-        (by_lanes and WEIGHT in nest.packed, COPY_VECTOR, "held" if nest.adds_in_floats else "element"),
+        (in_parts or any(nest.ends_short(name) for name in LOOPS), smaller, ""),
+        (by_lanes and (is_packed or not in_parts), vector, held),
+        (by_lanes and not in_parts and kernel.returns, vector, "sum"),
+        (in_parts and (not is_packed or nest.lane_loop == "G"), some, "element"),
+        (in_parts and kernel.returns, some, "sum"),
+        (in_parts, store_some, "sum"),
+        (by_lanes and is_packed, copy_vector, held),
     ]
-    for is_wanted, definition, kind in wanted:
+    element = READ_AND_WIDENED if nest.layer.input_bits == 8 else READ_ONCE
+    whole = {"element": element, "held": READ_ONCE, "sum": f"*(const {totals} *)from"}
+    for is_wanted, function, kind in wanted:
         if is_wanted:
-            named = definition.replace("KIND", kind).replace("WIDTH", str(nest.width))
-            named = named.replace("TYPE", "TOTALS" if kind == "sum" else "vector")
-            yield named.replace("WHOLE", whole.get(kind, "")).replace("TOTALS", totals)
+            types = {"kind": kind, "type": totals if kind == "sum" else "vector", "totals": totals}
+            yield function.substitute(types, whole=whole.get(kind), width=nest.width)
 
 
 ELEMENTS: Final = {32: ("float", "float", 4), 8: ("int8_t", "int32_t", 1)}
@@ -478,125 +376,106 @@ def nest_source(layer: Layer, mapping: LayerMapping, name: str, label: str = "")
     Raises InputError for a layer without weights, or with elements other than float32 (32 bits) and int8 (8 bits).
     """
     element_bits(layer)
-    return NestSource(c_nest(layer, mapping), mapping, name, label or str(dict(layer.bounds))).text()
-
-
-@dataclass(frozen=True, slots=True)
-class NestSource:
-    """The parts of the source in order: types, helpers, copies, the kernel, the function."""
-
-    nest: CNest
-    mapping: LayerMapping
-    name: str
-    label: str
-
-    def text(self) -> str:
-        """Return the source, all of its lines."""
-        text = CText(self.nest)
-        text.lines.extend(self._head())
-        text.lines.extend(helping_functions(self.nest, self._kernel))
-        for operand, packed in self._packed.items():
-            kind = "held" if self.nest.adds_in_floats else "element"
-            text.add(f"static {kind} {packed.name}[{packed.place.elements}] ALIGNED;")
-            text.add("") if operand == list(self._packed)[-1] else None
-        self._kernel.write(text)
-        self._function(text)
-        return "\n".join(text.lines) + "\n"
-
-    @property
-    def _packed(self) -> dict[str, PackedInput | PackedWeights]:
-        found: dict[str, PackedInput | PackedWeights] = {}
-        if INPUT in self.nest.packed:
-            found[INPUT] = PackedInput(self.nest)
-        if WEIGHT in self.nest.packed:
-            found[WEIGHT] = PackedWeights(self.nest)
-        return found
-
-    @property
-    def _kernel(self) -> NestKernel:
-        places = {operand: place_in_network(self.nest, operand) for operand in (INPUT, WEIGHT)}
-        places |= {operand: packed.place for operand, packed in self._packed.items()}
-        return NestKernel(self.nest, {**places, OUTPUT: place_in_network(self.nest, OUTPUT)})
-
-    def _head(self) -> Iterator[str]:
-        element, total, element_bytes = ELEMENTS[self.nest.layer.input_bits]
-        yield f"/* {comment(self.label)}"
-        yield f" * {comment(str(self.mapping))}"
-        yield " * input [N][height][width][G][C], weight [R][S][C][G][K], output [N][P][Q][G][K]. Not reentrant. */"
-        yield "#include <stdint.h>"
-        yield ""
-        yield f"typedef {element} element;"
-        yield f"typedef {total} sum;"
-        width = self.nest.width
-        if self.nest.lane_loop is None:
-            yield "typedef sum vector;"
-        else:
-            yield '#pragma GCC diagnostic ignored "-Wpsabi" /* no vector leaves this file */'
-            vector = f"__attribute__((vector_size({4 * width}), aligned(4), may_alias))"
-            if self.nest.adds_in_floats:
-                yield "typedef float held; /* holds every sum of so few products of int8 */"
-                yield f"typedef held vector {vector};"
-                yield f"typedef sum totals {vector};"
-            else:
-                yield f"typedef sum vector {vector};"
-            if element_bytes == 1:
-                yield f"typedef element few __attribute__((vector_size({width}), aligned(1), may_alias));"
-                yield f"typedef int16_t halfway __attribute__((vector_size({2 * width})));"
-        yield "#define ALWAYS __attribute__((always_inline))"
-        if self._packed:
-            yield "#define ALIGNED __attribute__((aligned(64)))"
-        yield "#ifdef __clang__"
-        yield '#define UNROLLED _Pragma("clang loop unroll(full)")'
-        yield "#else"
-        yield '#define UNROLLED _Pragma("GCC unroll 64")'
-        yield "#endif"
-        yield ""
-
-    def _function(self, text: CText) -> None:
-        nest, kernel, packed = self.nest, self._kernel, self._packed
-        text.left = {name: str(bound) for name, bound in nest.layer.bounds.items() if nest.ends_short(name)}
-        text.pointers = {operand: operand for operand in KINDS}
-        parameters = ", ".join(f"{kind} *restrict {operand}" for operand, kind in KINDS.items())
-        text.add(f"void {self.name}({parameters});")
+    nest = c_nest(layer, mapping)
+    places = {operand: place_in_network(nest, operand) for operand in KINDS}
+    if INPUT in nest.packed:
+        places[INPUT] = place_of_packed_input(nest)
+    if WEIGHT in nest.packed:
+        places[WEIGHT] = place_of_packed_weights(nest)
+    kernel, text = NestKernel(nest, places), CText(nest)
+    text.add(f"/* {comment(label or str(dict(layer.bounds)))}")
+    text.add(f" * {comment(str(mapping))}")
+    text.lines += [*_types(nest), *helping_functions(nest, kernel)]
+    for operand in nest.packed:
+        kind = "held" if nest.adds_in_floats else "element"
+        text.add(f"static {kind} packed_{operand}[{places[operand].elements}] ALIGNED;")
+    if nest.packed:
         text.add("")
-        with text.block(f"void {self.name}({parameters})"), ExitStack() as stack:
-            for place in range(len(nest.around), -1, -1):
-                if place < len(nest.around):
-                    loop = nest.around[place]
-                    stack.enter_context(text.loop(loop))
-                    whole = {
-                        operand: kernel.places[operand]
-                        if operand not in packed or place < nest.packed[operand]
-                        else place_in_network(nest, operand)
-                        for operand in KINDS
-                    }
-                    kinds = {
-                        operand: kernel.kinds[operand] if place < nest.packed.get(operand, 0) else kind
-                        for operand, kind in KINDS.items()
-                    }
-                    text.move(loop, whole, kinds)
-                for operand, copy in packed.items():
-                    if nest.packed[operand] == place:
-                        copy.write(text)
-            self._calls(text)
+    kernel.write(text)
+    _write_function(text, kernel, name)
+    return "\n".join(text.lines) + "\n"
 
-    def _calls(self, text: CText) -> None:
-        """Call the kernel for whole tiles and, where a dimension ends within one, for shorter ones."""
-        nest, kernel = self.nest, self._kernel
-        sizes = []
-        for name in kernel.varying:
-            bound, size = nest.layer.bounds[name], nest.tile[name]
-            sizes.append((size, bound % size) if bound > size else (bound,))
-        first = " && ".join(f"{loop.name} == 0" for loop in nest.around if loop.dimension in ADDED_UP)
-        shared = [text.pointers[operand] for operand in KINDS]
-        rest = [text.left[name] for name in kernel.ending] + ([first] if first else [])
-        ways = list(product(*sizes))
-        for number, way in enumerate(ways):
-            whole = [
-                f"{text.left[name]} >= {size}"
-                for name, size, choices in zip(kernel.varying, way, sizes, strict=True)
-                if len(choices) > 1 and size == choices[0]
-            ]
-            call = f"tile({', '.join((*shared, *map(str, way), *rest))});"
-            head = "" if len(ways) == 1 else f"if ({' && '.join(whole)})" if whole else ""
-            text.add(" ".join(part for part in ("else" if number else "", head, call) if part))
+
+def _types(nest: CNest) -> Iterator[str]:
+    element, total, element_bytes = ELEMENTS[nest.layer.input_bits]
+    yield " * input [N][height][width][G][C], weight [R][S][C][G][K], output [N][P][Q][G][K]. Not reentrant. */"
+    yield "#include <stdint.h>"
+    yield ""
+    yield f"typedef {element} element;"
+    yield f"typedef {total} sum;"
+    width = nest.width
+    if nest.lane_loop is None:
+        yield "typedef sum vector;"
+    else:
+        yield '#pragma GCC diagnostic ignored "-Wpsabi" /* no vector leaves this file */'
+        vector = f"__attribute__((vector_size({4 * width}), aligned(4), may_alias))"
+        if nest.adds_in_floats:
+            yield "typedef float held; /* holds every sum of so few products of int8 */"
+            yield f"typedef held vector {vector};"
+            yield f"typedef sum totals {vector};"
+        else:
+            yield f"typedef sum vector {vector};"
+        if element_bytes == 1:
+            yield f"typedef element few __attribute__((vector_size({width}), aligned(1), may_alias));"
+            yield f"typedef int16_t halfway __attribute__((vector_size({2 * width})));"
+    yield "#define ALWAYS __attribute__((always_inline))"
+    if nest.packed:
+        yield "#define ALIGNED __attribute__((aligned(64)))"
+    yield "#ifdef __clang__"
+    yield '#define UNROLLED _Pragma("clang loop unroll(full)")'
+    yield "#else"
+    yield '#define UNROLLED _Pragma("GCC unroll 64")'
+    yield "#endif"
+    yield ""
+
+
+def _write_function(text: CText, kernel: NestKernel, name: str) -> None:
+    """Write the function: the loops around the tile, the copies between them, and the calls of the kernel."""
+    nest = kernel.nest
+    text.left = {name: str(bound) for name, bound in nest.layer.bounds.items() if nest.ends_short(name)}
+    text.pointers = {operand: operand for operand in KINDS}
+    parameters = ", ".join(f"{kind} *restrict {operand}" for operand, kind in KINDS.items())
+    text.add(f"void {name}({parameters});")
+    text.add("")
+    with text.block(f"void {name}({parameters})"), ExitStack() as stack:
+        for place in range(len(nest.around), -1, -1):
+            if place < len(nest.around):
+                loop = nest.around[place]
+                stack.enter_context(text.loop(loop))
+                whole = {
+                    operand: kernel.places[operand]
+                    if place < nest.packed.get(operand, len(nest.around))
+                    else place_in_network(nest, operand)
+                    for operand in KINDS
+                }
+                kinds = {
+                    operand: kernel.kinds[operand] if place < nest.packed.get(operand, 0) else kind
+                    for operand, kind in KINDS.items()
+                }
+                text.move(loop, whole, kinds)
+            if nest.packed.get(INPUT) == place:
+                _copy_input(text, nest)
+            if nest.packed.get(WEIGHT) == place:
+                _copy_weights(text, nest, kernel.places[WEIGHT])
+        _call(text, kernel)
+
+
+def _call(text: CText, kernel: NestKernel) -> None:
+    """Call the kernel for whole tiles and, where a dimension ends within one, for shorter ones."""
+    nest, sizes = kernel.nest, []
+    for name in kernel.varying:
+        bound, size = nest.layer.bounds[name], nest.tile[name]
+        sizes.append((size, bound % size) if bound > size else (bound,))
+    first = " && ".join(f"{loop.name} == 0" for loop in nest.around if loop.dimension in ADDED_UP)
+    shared = [text.pointers[operand] for operand in KINDS]
+    rest = [text.left[name] for name in kernel.ending] + ([first] if first else [])
+    ways = list(product(*sizes))
+    for number, way in enumerate(ways):
+        whole = [
+            f"{text.left[name]} >= {size}"
+            for name, size, choices in zip(kernel.varying, way, sizes, strict=True)
+            if len(choices) > 1 and size == choices[0]
+        ]
+        call = f"tile({', '.join((*shared, *map(str, way), *rest))});"
+        head = "" if len(ways) == 1 else f"if ({' && '.join(whole)})" if whole else ""
+        text.add(" ".join(part for part in ("else" if number else "", head, call) if part))

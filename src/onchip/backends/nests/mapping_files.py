@@ -54,7 +54,6 @@ class MeasuredMapping:
 
     names: tuple[str, ...]
     macs: int
-    is_integer: bool
     seconds: float
     peer: str
     peer_seconds: float
@@ -288,30 +287,10 @@ def measure_mapping(
         source, library = Path(folder) / "nest.c", Path(folder) / "nest.so"
         source.write_text(nest_source(one.layer, one.mapping, FUNCTION))
         compiler.build(source, library, is_library=True)
-        nest = TimedNest(
-            str(library),
-            FUNCTION,
-            layer.bounds,
-            layer.input_pixels,
-            layer.stride,
-            layer.dilation,
-            layer.padding,
-            layer.input_bits == 8,
-            request.seconds,
-            request.repeats,
-        )
-        found = _run_alone(nest)
+        found = _run_alone(TimedNest(str(library.resolve()), FUNCTION, layer, request.seconds, request.repeats))
     model_cycles, cycles = _predicted(one, accelerator)
-    return MeasuredMapping(
-        one.names,
-        layer.macs,
-        nest.is_integer,
-        model_cycles=model_cycles,
-        predicted_cycles=cycles,
-        clock_mhz=accelerator.clock_mhz,
-        **{name: found[name] for name in ("seconds", "peer", "peer_seconds", "numpy_seconds", "ratio")},
-        **{name: found[name] for name in ("error", "is_right")},
-    )
+    found |= {"model_cycles": model_cycles, "predicted_cycles": cycles, "clock_mhz": accelerator.clock_mhz}
+    return MeasuredMapping(one.names, layer.macs, **found)
 
 
 def _predicted(one: NamedMapping, accelerator: Accelerator) -> tuple[float, float]:
