@@ -37,7 +37,6 @@ from onchip.formats.tflite.arena import (
 )
 from onchip.formats.tflite.file import model_file
 from onchip.formats.tflite.graph import ReadNetwork
-from onchip.formats.tflite.network import NetworkOperator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
@@ -109,12 +108,19 @@ def least_places(contents: ArenaContents) -> ArenaPlaces:
     If the runtime would place scratch buffers differently and higher, the buffers of each operator are planned as one,
     in which the runtime finds space for them.
     """
-    apart, bound = _packed(contents, (one for scratch in contents.scratch for one in _in_units(scratch)))
-    taken = arena_taken(contents, apart)
-    if taken > bound and any(len(scratch) > 1 for scratch in contents.scratch):
-        together, _ = _packed(contents, _as_one(contents.scratch))
-        apart, taken = min((apart, taken), (together, arena_taken(contents, together)), key=lambda found: found[1])
-    return ArenaPlaces(tuple(ALIGNMENT_BYTES * at for at in apart), ALIGNMENT_BYTES * taken, ALIGNMENT_BYTES * bound)
+    apart = [one for scratch in contents.scratch for one in _in_units(scratch)]
+    each = [_in_units(scratch) for scratch in contents.scratch if scratch]
+    as_one = [Buffer(some[0].start, some[0].stop, sum(one.size_bytes for one in some)) for some in each]
+    tensors, found, bound = _in_units(contents.buffers), [], 0
+    for scratch in (apart, as_one):
+        offsets, _, least = smallest_arena(PackingProblem((*tensors, *scratch), 1))
+        offsets = offsets[: len(tensors)]
+        found.append((arena_taken(contents, offsets), offsets))
+        bound = bound or least
+        if found[0][0] <= bound or all(len(some) == 1 for some in each):
+            break
+    taken, offsets = min(found, key=itemgetter(0))
+    return ArenaPlaces(tuple(ALIGNMENT_BYTES * at for at in offsets), ALIGNMENT_BYTES * taken, ALIGNMENT_BYTES * bound)
 
 
 def own_places(read: ReadNetwork, contents: ArenaContents, placed: Mapping[str, int]) -> tuple[ArenaPlaces | None, str]:
@@ -145,18 +151,6 @@ def arena_taken(contents: ArenaContents, places: Sequence[int]) -> int:
     buffers = [*_in_units(contents.buffers), *(one for scratch in contents.scratch for one in _in_units(scratch))]
     fixed = [*places, *[None] * (len(buffers) - len(places))]
     return max(at + one.size_bytes for at, one in zip(place_as_micro(buffers, fixed), buffers, strict=True))
-
-
-def _packed(contents: ArenaContents, scratch: Iterable[Buffer]) -> tuple[tuple[int, ...], int]:
-    offsets, _, bound = smallest_arena(PackingProblem((*_in_units(contents.buffers), *scratch), 1))
-    return offsets[: len(contents.buffers)], bound
-
-
-def _as_one(scratch: Iterable[Sequence[Buffer]]) -> Iterable[Buffer]:
-    for buffers in scratch:
-        if buffers:
-            size = sum(one.size_bytes for one in _in_units(buffers))
-            yield Buffer(buffers[0].start, buffers[0].stop, size)
 
 
 def _in_units(buffers: Iterable[Buffer]) -> list[Buffer]:
@@ -225,7 +219,10 @@ def export_arena(
     placed = _places_of(check, plan)
     try:
         read = read_tflite_network(Path(network))
-        _ensure_micro_keeps_it(read)
+        count = len(read.file.subgraphs)
+        if count > 1 or read.network.variables:
+            what = f"it has {count} subgraphs, whose lives overlap" if count > 1 else "it has resource variables"
+            raise InputError(what, expected="a model of one graph, whose state is in variable tensors")
         if any(operator.tile for operator in check.problem.graph.operators):
             read, choice = _in_tiles(read, check, network)
         else:
@@ -251,13 +248,6 @@ def _places_of(check: Check, plan: Path) -> dict[str, int]:
     if len({one.memory for one in residencies}) > 1:
         raise InputError("it uses several scratchpads", file=str(plan), place="memories", expected=_ONE_PLACE)
     return places
-
-
-def _ensure_micro_keeps_it(read: ReadNetwork) -> None:
-    count = len(read.file.subgraphs)
-    if count > 1 or read.network.variables:
-        what = f"it has {count} subgraphs, whose lives overlap" if count > 1 else "it has resource variables"
-        raise InputError(what, expected="a model of one graph, whose state is in variable tensors")
 
 
 def _as_planned(read: ReadNetwork, check: Check, placed: Mapping[str, int], plan: Path) -> _Choice:
@@ -306,16 +296,13 @@ def _chosen(read: ReadNetwork, check: Check, placed: Mapping[str, int]) -> _Choi
     if own.order != stated:
         change = f"the file's own order is kept: with the plan's the arena takes {own.places.taken_bytes:,} bytes"
         choices = [replace(_in_order(read, stated, {}), changes=(change,)), own]
-    if check.document.order is Order.FREE and min(one.places.taken_bytes for one in choices) > _end_of(placed, read):
+    end = max(at + read.graph.tensor[name].size_bytes for name, at in placed.items() if name in read.graph.tensor)
+    least = min(one.places.taken_bytes for one in choices)
+    if check.document.order is Order.FREE and least >= end + ALIGNMENT_BYTES:
         change = "operators stand in another order than the plan's: inputs are there from the start, outputs to the end"
         order = places_in_order(read, searched_order(read, arena_contents(read, stated)))
         choices.append(replace(_in_order(read, order, {}), changes=(change,)))
     return min(choices, key=lambda one: one.places.taken_bytes)
-
-
-def _end_of(placed: Mapping[str, int], read: ReadNetwork) -> int:
-    end = max(at + read.graph.tensor[name].size_bytes for name, at in placed.items() if name in read.graph.tensor)
-    return -(-end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
 def _in_order(read: ReadNetwork, order: tuple[int, ...], placed: Mapping[str, int]) -> _Choice:
@@ -427,25 +414,13 @@ def places_in_order(read: ReadNetwork, names: Sequence[str]) -> tuple[int, ...]:
     if run == sorted(run):
         return tuple(range(len(operators)))
     writer = {index: at for at, operator in enumerate(operators) for index in operator.outputs}
-    done: set[int] = set()
-    order: list[int] = []
+    order: dict[int, None] = {}
     for at in (*run, *range(len(operators))):
-        if at not in done:
-            needed = _not_done_before(at, operators, writer, done)
-            order += sorted(needed)
-            done |= needed
+        needed, waiting = set[int](), [at]  # with its unfinished predecessors, for which the order of the file is valid
+        while waiting:
+            one = waiting.pop()
+            if one not in order and one not in needed:
+                needed.add(one)
+                waiting += (writer[index] for index in operators[one].inputs if index in writer)
+        order |= dict.fromkeys(sorted(needed))
     return tuple(order)
-
-
-def _not_done_before(
-    place: int, operators: Sequence[NetworkOperator], writer: dict[int, int], done: set[int]
-) -> set[int]:
-    """Return an operator and its unfinished predecessors; the order of the file is a valid order for them."""
-    needed, open_ones = {place}, [place]
-    while open_ones:
-        for index in operators[open_ones.pop()].inputs:
-            before = writer.get(index)
-            if before is not None and before not in done and before not in needed:
-                needed.add(before)
-                open_ones.append(before)
-    return needed

@@ -11,9 +11,14 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
 
-from onchip.answer.packing import Buffer
 from onchip.backends.tflm.tiled_model import HeldRegion
-from onchip.formats.tflite.arena import ALIGNMENT_BYTES, ArenaContents, arena_lives, arena_size_bytes, scratch_bytes
+from onchip.formats.tflite.arena import (
+    ALIGNMENT_BYTES,
+    ArenaContents,
+    arena_lives,
+    arena_size_bytes,
+    contents_of_groups,
+)
 from onchip.formats.tflite.graph import ReadNetwork
 
 
@@ -77,7 +82,13 @@ class SharedTiles:
                 ]
                 if is_transient or (source in lives and lives[output][1] <= lives[source][1]):
                     self._join(output, source)
-        return self._as_contents(lives)
+        groups = list({id(group): group for group in self.groups.values()}.values())
+        shifts = dict.fromkeys(lives, 0)
+        for group in groups:
+            if len(group) > 1:
+                lowest = min(self.spans[index].start for index in group)
+                shifts |= {index: self.spans[index].start - lowest for index in group}
+        return contents_of_groups(self.read, order, groups, shifts), shifts
 
     def _span(self, index: int, life: tuple[int, int]) -> _Bytes | None:
         """Return the bytes for which a tensor stands; None if it is not contiguous in the original."""
@@ -91,7 +102,8 @@ class SharedTiles:
             return None
         row = arena_size_bytes(tensor) // tensor.shape[axis]
         start, stop = (end * row for end in held.region[axis])
-        return _Bytes(held.index, start, stop, _times(held.valid[axis], row), *life)
+        first, last = held.valid[axis]
+        return _Bytes(held.index, start, stop, (first * row, last * row), *life)
 
     def _join(self, one: int, other: int) -> None:
         """Put two groups together if all their members may share bytes at aligned places."""
@@ -105,28 +117,3 @@ class SharedTiles:
         if all(first.agrees_with(second) for first, second in combinations(spans, 2)):
             for index in members:
                 self.groups[index] = members
-
-    def _as_contents(self, lives: Mapping[int, tuple[int, int]]) -> tuple[ArenaContents, dict[int, int]]:
-        network = self.read.network
-        groups = list({id(group): group for group in self.groups.values()}.values())
-        shifts: dict[int, int] = {}
-        buffers = []
-        for group in groups:
-            lowest = min(self.spans[index].start for index in group) if len(group) > 1 else 0
-            shifts |= {index: self.spans[index].start - lowest if len(group) > 1 else 0 for index in group}
-            buffers.append(
-                Buffer(
-                    min(lives[index][0] for index in group),
-                    max(lives[index][1] for index in group),
-                    max(shifts[index] + arena_size_bytes(network.tensors[index]) for index in group),
-                )
-            )
-        scratch = tuple(
-            tuple(Buffer(step, step + 1, size) for size in scratch_bytes(operator, network.tensors))
-            for step, operator in enumerate(network.operators, start=1)
-        )
-        return ArenaContents(tuple(map(tuple, groups)), tuple(buffers), scratch), shifts
-
-
-def _times(part: tuple[int, int], by: int) -> tuple[int, int]:
-    return part[0] * by, part[1] * by

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, product
-from math import prod
-from typing import Final
+from itertools import chain, count, pairwise, product
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from onchip.answer.program import Compute, Plan
 from onchip.errors import GraphError
@@ -24,7 +24,7 @@ from onchip.formats.tflite.rewriting import NewOperator, NewTensor, count_of_sca
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
-from onchip.ir.tile import Range, Region, SumPart, whole_region
+from onchip.ir.tile import Range, Region, SumPart, size_of, whole_region
 
 _SAME: Final = 0
 _WINDOWS: Final = ("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
@@ -87,8 +87,6 @@ class TiledModel:
         ends = [network.tensors[index].name for index in network.inputs], outputs
         return rewritten_model(self.read.file, list(self.tensors.values()), self.operators, ends)
 
-    # Tensors
-
     def _has_whole(self, index: int) -> str:
         tensor = self.read.network.tensors[index]
         self.tensors.setdefault(tensor.name, (tensor.name, index))
@@ -99,10 +97,8 @@ class TiledModel:
         return tensor.name
 
     def _new(self, wanted: str, region: Region, valid: Region, like: int) -> str:
-        name, number = wanted, 1
-        while name in self.tensors:
-            number += 1
-            name = f"{wanted} {number}"
+        names = chain((wanted,), (f"{wanted} {number}" for number in count(2)))
+        name = next(one for one in names if one not in self.tensors)
         self.tensors[name] = NewTensor(name, tuple(stop - start for start, stop in region), like)
         self.held[name] = HeldRegion(like, self.read.network.tensors[like].shape, region, valid)
         return name
@@ -115,6 +111,11 @@ class TiledModel:
     def _is_constant(self, index: int) -> bool:
         return self.read.network.tensors[index].stated.content is not None
 
+    def _value(self, index: int) -> npt.NDArray[Any] | None:
+        """Return the value of a constant; None for a computed tensor."""
+        stated, tensor = self.read.network.content(self.read.file, index), self.read.network.tensors[index]
+        return None if stated is None else np.frombuffer(stated, dtype_of(tensor.element_type)).reshape(tensor.shape)
+
     def _region(self, name: str, region: Region) -> Region:
         """Return a region with the file's axes."""
         order = self.read.presented[name].order
@@ -124,8 +125,6 @@ class TiledModel:
         for at, axis in enumerate(order):
             found[axis] = region[at]
         return tuple(found)
-
-    # Operators
 
     def _compute(self, operator: Operator) -> None:
         tile = operator.tile
@@ -142,12 +141,12 @@ class TiledModel:
             later.kind in _ELEMENTWISE and later.inputs == earlier.outputs for earlier, later in pairwise(members)
         )
         if tile.part is not SumPart.WHOLE or not is_chain or len(tile.outputs) != 1:
-            self._refuse(operator, "in parts of sums, with other operands of fused operators or several outputs")
+            raise self._refusal(operator, "in parts of sums, with other operands of fused operators or several outputs")
         self._run_tile(operator, members, self._region(tile.outputs[0], tile.regions[0]))
 
-    def _refuse(self, operator: Operator, why: str) -> None:
+    def _refusal(self, operator: Operator, why: str) -> GraphError:
         what = f"TFLite Micro has no operator for a tile of {operator.kind} {why}"
-        raise GraphError(what, place=f"operator {operator.name!r}", expected="tiles along rows or columns")
+        return GraphError(what, place=f"operator {operator.name!r}", expected="tiles along rows or columns")
 
     def _run_whole(self, member: NetworkOperator) -> None:
         inputs = tuple("" if index < 0 else self._whole(index) for index in member.inputs)
@@ -185,7 +184,7 @@ class TiledModel:
         parts = [exact] if exact is not None else sorted(pieces, key=lambda one: one.region)
         if exact is None:
             cut = [at for at, part in enumerate(region) if any(one.region[at] != part for one in pieces)]
-            missing = _elements(region) - sum(_elements(one.region) for one in pieces)
+            missing = size_of(region) - sum(size_of(one.region) for one in pieces)
             if len(cut) != 1 or missing or (cut[0] != axis and (before or behind)):
                 what = "its parts are not put together along one axis"
                 raise GraphError(what, place=f"tensor {tensor.name!r}", expected="tiles along rows or columns")
@@ -194,8 +193,7 @@ class TiledModel:
         for low, high, place in ((start - before, start, 0), (stop, stop + behind, len(parts) + bool(before))):
             if low < high:
                 beside = _along(region, axis, low, high)
-                zeros = np.zeros([last - first for first, last in beside], dtype_of(tensor.element_type))
-                parts.insert(place, _Part(self._constant(zeros, index), beside))
+                parts.insert(place, _Part(self._filled(beside, 0, index), beside))
         while len(parts) > 1:
             parts = [self._joined(index, parts[:_MOST_JOINED], axis, region), *parts[_MOST_JOINED:]]
         return parts[0].name
@@ -217,8 +215,6 @@ class TiledModel:
         self._sliced(around.name, index, region, [start for start, _ in around.region])
         return self.parts[index].pop().name
 
-    # Tiles
-
     def _run_tile(self, operator: Operator, members: Sequence[NetworkOperator], region: Region) -> None:
         """Run operators one after another on a tile; all but the first are element-wise."""
         member, output = members[0], members[-1].outputs[0]
@@ -227,7 +223,7 @@ class TiledModel:
         axis = cut[0]
         is_channel = axis == len(shape) - 1
         if len(cut) != 1 or (is_channel and not self._takes_channels(member, axis)):
-            self._refuse(operator, "along channels or several axes")
+            raise self._refusal(operator, "along channels or several axes")
         if member.kind in _FILTERS and is_channel:
             inputs = self._filtered(operator, member, region[axis])
             first, count = region[axis][0], region[axis][1] - region[axis][0]
@@ -239,7 +235,7 @@ class TiledModel:
             inputs = tuple(self._same_region(index, shape, region, axis) for index in member.inputs if index >= 0)
             first, count = region[axis][0], region[axis][1] - region[axis][0]
         else:
-            self._refuse(operator, f"({member.kind})")
+            raise self._refusal(operator, f"({member.kind})")
         made = _along(region, axis, first, first + count)
         if not inputs:
             self._fill(member, region)
@@ -258,19 +254,21 @@ class TiledModel:
     def _fill(self, member: NetworkOperator, region: Region) -> None:
         """Add the constant that a pad writes outside its input."""
         output = member.outputs[0]
-        tensor = self.read.network.tensors[output]
-        kind = np.dtype(dtype_of(tensor.element_type))
-        stated = self.read.network.content(self.read.file, member.inputs[2]) if len(member.inputs) > 2 else None
-        value = np.frombuffer(stated, kind)[0] if stated else zero_point(self.read.file, output)
-        shape = [stop - start for start, stop in region]
-        self.parts.setdefault(output, []).append(_Part(self._constant(np.full(shape, value, kind), output), region))
+        stated = self._value(member.inputs[2]) if len(member.inputs) > 2 else None
+        value = zero_point(self.read.file, output) if stated is None else stated.reshape(-1)[0]
+        self.parts.setdefault(output, []).append(_Part(self._filled(region, value, output), region))
+
+    def _filled(self, region: Region, value: npt.ArrayLike, like: int) -> str:
+        """Add a constant of a region with one value."""
+        kind = dtype_of(self.read.network.tensors[like].element_type)
+        return self._constant(np.full([stop - start for start, stop in region], value, kind), like)
 
     def _listed(self, operator: Operator, index: int) -> Region:
         """Return the region of a tensor that a tile reads, by the parts that the plan lists."""
         found = [_place(self.graph.tensor[one]) for one in operator.inputs]
         regions = [self._region(base, region) for base, region in found if self.read.index.get(base) == index]
         if not regions:
-            self._refuse(operator, "that reads a view")
+            raise self._refusal(operator, "that reads a view")
         return tuple(
             (min(one[at][0] for one in regions), max(one[at][1] for one in regions)) for at in range(len(regions[0]))
         )
@@ -286,18 +284,14 @@ class TiledModel:
         source, *constants = member.inputs
         for index in constants:
             if index >= 0 and count_of_scales(self.read.file, index) > 1:
-                self._refuse(operator, "along channels that have scales of their own")
+                raise self._refusal(operator, "along channels that have scales of their own")
         found = [self._gathered(source, self._listed(operator, source))]
         for index, axis in zip(constants, (_FILTERS[member.kind], 0), strict=False):
             if index < 0:
                 found.append("")
                 continue
-            stated = self.read.network.content(self.read.file, index)
-            tensor = self.read.network.tensors[index]
-            if stated is None:
-                self._refuse(operator, "along channels with computed weights")
-                raise AssertionError
-            values = np.frombuffer(stated, dtype_of(tensor.element_type)).reshape(tensor.shape)
+            if (values := self._value(index)) is None:
+                raise self._refusal(operator, "along channels with computed weights")
             found.append(self._constant(np.take(values, range(*channels), axis), index))
         return tuple(found)
 
@@ -307,9 +301,7 @@ class TiledModel:
         own = axis - len(shape) + len(tensor.shape)
         if own < 0 or tensor.shape[own] == 1:
             return self._whole(index)
-        stated = self.read.network.content(self.read.file, index)
-        if stated is not None:
-            values = np.frombuffer(stated, dtype_of(tensor.element_type)).reshape(tensor.shape)
+        if (values := self._value(index)) is not None:
             return self._constant(np.take(values, range(*region[axis]), own), index)
         whole = whole_region(tensor.shape)
         return self._gathered(index, _along(whole, own, *region[axis]))
@@ -337,21 +329,17 @@ class TiledModel:
                 rest = tuple("" if index < 0 else self._whole(index) for index in member.inputs[1:])
                 count = window.outputs(before + high - low + behind)
                 return (own, *rest), region[axis][0] - place, count
-        self._refuse(operator, f"of {made} rows")
-        raise AssertionError
+        raise self._refusal(operator, f"of {made} rows")
 
     def _pad(
         self, operator: Operator, member: NetworkOperator, region: Region, axis: int
     ) -> tuple[tuple[str, ...], int, int]:
         """Return the inputs of a pad of the part that lies in the tile; a tile outside the part is a constant."""
         source, around, *value = member.inputs
-        stated = self.read.network.content(self.read.file, around)
-        size = self.read.network.tensors[source].shape
+        size, stated = self.read.network.tensors[source].shape, self._value(around)
         if stated is None:
-            self._refuse(operator, "with computed padding")
-            raise AssertionError
-        kind = dtype_of(self.read.network.tensors[around].element_type)
-        pads = np.frombuffer(stated, kind).reshape(-1, 2).astype(np.int32).copy()
+            raise self._refusal(operator, "with computed padding")
+        pads = stated.reshape(-1, 2).astype(np.int32)
         start, stop = region[axis]
         low, high = (min(max(end - int(pads[axis, 0]), 0), size[axis]) for end in (start, stop))
         if low >= high:
@@ -421,7 +409,3 @@ def _along(region: Region, axis: int, start: int, stop: int) -> Region:
 
 def _is_within(part: Region, whole: Region) -> bool:
     return all(first <= start and stop <= last for (start, stop), (first, last) in zip(part, whole, strict=True))
-
-
-def _elements(region: Region) -> int:
-    return prod(stop - start for start, stop in region)
