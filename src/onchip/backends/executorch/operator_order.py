@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import getitem
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from onchip.answer.problem import Count
@@ -67,12 +68,9 @@ class EdgeGraph:
         return listed
 
 
-def edge_graph(program: ExportedProgram) -> EdgeGraph:
-    """Read one method; raises GraphError where its operators may not change places, or a size has no bound."""
-    return _EdgeReader(program).read()
+class EdgeReader:
+    """Reads the graph of one method."""
 
-
-class _EdgeReader:
     def __init__(self, program: ExportedProgram) -> None:
         self._nodes: tuple[Node, ...] = tuple(program.graph_module.graph.nodes)
         self._user_inputs = set(program.graph_signature.user_inputs)
@@ -82,6 +80,7 @@ class _EdgeReader:
         self._running: dict[str, Node] = {}
 
     def read(self) -> EdgeGraph:
+        """Return the graph; raises GraphError where its operators may not change places, or a size has no bound."""
         inputs: list[str] = []
         for node in self._nodes:
             if node.op == "placeholder":
@@ -98,13 +97,15 @@ class _EdgeReader:
 
     def _read_node(self, node: Node) -> None:
         _may_change_its_place(node)
-        if _is_part_of_result(node):
+        if node.target is getitem:
             source, index = node.args
             whole, part = self._storages[source], _part_name(source, index)
             is_whole = len(_tensors_of(source)) <= 1
             self._storages[node] = whole if is_whole else tuple(name for name in whole if name == part)
             return
-        if _is_elided_view(node) or not _tensors_of(node):
+        # ExecuTorch will make it a view, which an output never is
+        is_elided = "view_copy" in str(node.target) and all(user.op != "output" for user in node.users)
+        if is_elided or not _tensors_of(node):
             self._storages[node] = self._read_by(node)
             return
         reads = self._read_by(node)
@@ -149,17 +150,6 @@ def _most_bytes(value: object, node: Node) -> int:
             "a dimension has no upper bound", place=f"node {node.name!r}", expected="one, as by torch.export.Dim"
         )
     return int(size)
-
-
-def _is_part_of_result(node: Node) -> bool:
-    from operator import getitem
-
-    return node.target is getitem
-
-
-def _is_elided_view(node: Node) -> bool:
-    """Return True if ExecuTorch will make it a view, which an output never is."""
-    return "view_copy" in str(node.target) and all(user.op != "output" for user in node.users)
 
 
 def _may_change_its_place(node: Node) -> None:
@@ -265,7 +255,7 @@ class OperatorOrder:
 def _ordered(name: str, program: ExportedProgram, limits: Limits) -> tuple[OrderedMethod, OperatorOrder | None]:
     """Find an order of one method, and the pass that makes it; no pass where nothing would be gained."""
     try:
-        read = edge_graph(program)
+        read = EdgeReader(program).read()
     except GraphError as error:
         return OrderedMethod(name, Status.UNKNOWN, reason=str(error)), None
     problem = roomy_problem(read.graph, Count.ACTIVATIONS, ALIGNMENT_BYTES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import lcm
@@ -77,7 +77,7 @@ class ModuleBuffers:
         within = tuple(spec for spec in asked if spec.storage_base is not None)
         lives = {id(spec): _life(spec) for spec in asked}
         for spec in within:
-            root, (start, stop) = id(_root(spec)), lives[id(spec)]
+            root, (start, stop) = id(_root(spec)[0]), lives[id(spec)]
             if root not in lives:
                 raise GraphError(
                     "it lies within a tensor that has no planned memory",
@@ -101,7 +101,7 @@ class ModuleBuffers:
         for spec in self.empty:
             _write(spec, default_memory if spec.mem_id is None else spec.mem_id, 0)
         for spec in self.within:
-            root, offset = _root(spec), _offset_in_root(spec)
+            root, offset = _root(spec)
             if root.mem_id is None or root.mem_offset is None or offset + spec.allocated_memory > root.allocated_memory:
                 raise GraphError(
                     f"it ends {offset + spec.allocated_memory} bytes into a tensor of {root.allocated_memory}",
@@ -125,22 +125,15 @@ def _life(spec: TensorSpec) -> tuple[int, int]:
     return first, last + 1
 
 
-def _root(spec: TensorSpec) -> TensorSpec:
-    """Return the tensor that owns the storage; raises GraphError for a circle."""
-    seen, root = {id(spec)}, spec
+def _root(spec: TensorSpec) -> tuple[TensorSpec, int]:
+    """Return the tensor that owns the storage, and the offset in it; raises GraphError for a circle."""
+    seen, root, offset = {id(spec)}, spec, 0
     while root.storage_base is not None:
-        root = root.storage_base
+        offset, root = offset + root.storage_base_offset, root.storage_base
         if id(root) in seen:
             raise GraphError("it lies within itself", place=_name(spec), expected="a storage of its own in the end")
         seen.add(id(root))
-    return root
-
-
-def _offset_in_root(spec: TensorSpec) -> int:
-    offset = 0
-    while spec.storage_base is not None:
-        offset, spec = offset + spec.storage_base_offset, spec.storage_base
-    return offset
+    return root, offset
 
 
 def _name(spec: TensorSpec) -> str:
@@ -226,7 +219,8 @@ def memory_planner(
     the least arena. With one, the scratchpads are memories 1, 2, ..., and what lies in none of them is in the next:
     the fewest bytes, `outside`. With `arena` everything has to lie in the one scratchpad. `limits` count for each
     module. With `fallback`, ExecuTorch's own planner plans what onchip cannot, with a FallbackWarning. Raises
-    UsageError for what contradicts itself, InputError for an accelerator that cannot be read.
+    UsageError for what contradicts itself and for a fallback without ExecuTorch, InputError for an accelerator that
+    cannot be read.
     """
     memory_map = memory_map_of(accelerator, capacity)
     default = PlannerObjective.OUTSIDE if memory_map.scratchpads else PlannerObjective.ARENA
@@ -240,7 +234,13 @@ def memory_planner(
     if wanted is PlannerObjective.ARENA and len(memory_map.scratchpads) > 1:
         count = len(memory_map.scratchpads)
         raise UsageError(f"there are {count} scratchpads", place="objective", expected="one, or the objective outside")
-    return ExecutorchPlanner(memory_map, wanted, limits, _own_planner() if fallback else None)
+    if not fallback:
+        return ExecutorchPlanner(memory_map, wanted, limits)
+    try:
+        from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
+    except ModuleNotFoundError as error:
+        raise not_installed(error) from None
+    return ExecutorchPlanner(memory_map, wanted, limits, MemoryPlanningAlgorithmSuite())
 
 
 class ExecutorchPlanner:
@@ -285,7 +285,12 @@ class ExecutorchPlanner:
             return self._own_planner(alignment, asked, graph_module, graph_signature, extra_padding)
 
     def _plan(self, specs: list[TensorSpec], demands: Demands) -> list[int]:
-        self._all_are_on_the_cpu(specs)
+        for spec in specs if self._memory_map.scratchpads else ():
+            device = getattr(getattr(spec, "device", None), "name", CPU)
+            if device != CPU:
+                what = f"a tensor of shape {list(spec.shape)} is on {device}"
+                expected = "tensors of the CPU alone, where a capacity or an accelerator is given"
+                raise UsageError(what, place="memory planning", expected=expected)
         run = Run(self._limits, deadline=Deadline.after(self._limits.time_limit_seconds))
         buffers = ModuleBuffers.of(specs, demands.alignment_bytes)
         is_arena = self._objective is PlannerObjective.ARENA
@@ -303,18 +308,9 @@ class ExecutorchPlanner:
         value = result.objective_value or 0
         bound, seconds = result.lower_bound, result.seconds
         self.planned.append(PlannedModule(memories, self._objective, result.status, value, bound, seconds))
-        return _sizes(memories)
-
-    def _all_are_on_the_cpu(self, specs: list[TensorSpec]) -> None:
-        """Raise UsageError for tensors of another device, if scratchpads are given."""
-        for spec in specs if self._memory_map.scratchpads else ():
-            device = getattr(getattr(spec, "device", None), "name", CPU)
-            if device != CPU:
-                raise UsageError(
-                    f"a tensor of shape {list(spec.shape)} is on {device}",
-                    place="memory planning",
-                    expected="tensors of the CPU alone, where a capacity or an accelerator is given",
-                )
+        arenas = {memory.mem_id: memory.arena_bytes for memory in memories}
+        most = max((mem_id for mem_id, arena in arenas.items() if arena), default=FIRST_ID)
+        return [arenas.get(mem_id, 0) for mem_id in range(max(most, FIRST_ID) + 1)]
 
     def _memories(
         self, problem: StaticPackingProblem, mem_ids: tuple[int, ...], packing: StaticPacking, demands: Demands
@@ -343,23 +339,6 @@ class ExecutorchPlanner:
             return InputError(what, place="memory planning", expected="more capacity, or the objective outside")
         what = "what a pass has pinned to a scratchpad does not fit there"
         return InputError(what, place="memory planning", expected="fewer pins, or more capacity")
-
-
-def _sizes(memories: tuple[PlannedMemory, ...]) -> list[int]:
-    """Return the bytes of each memory by id, as ExecuTorch expects them: 0 for constants, then memory 1 and others."""
-    arenas = {memory.mem_id: memory.arena_bytes for memory in memories}
-    most = max((mem_id for mem_id, arena in arenas.items() if arena), default=FIRST_ID)
-    return [arenas.get(mem_id, 0) for mem_id in range(max(most, FIRST_ID) + 1)]
-
-
-def _own_planner() -> OwnPlanner:
-    """Return ExecuTorch's default planner; raises UsageError without ExecuTorch."""
-    try:
-        from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
-    except ModuleNotFoundError as error:
-        raise not_installed(error) from None
-    planner: OwnPlanner = MemoryPlanningAlgorithmSuite()
-    return planner
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,22 +384,18 @@ class Demands:
 def mapped_problem(
     memory_map: MemoryMap, buffers: ModuleBuffers, demands: Demands
 ) -> tuple[StaticPackingProblem, tuple[int, ...]]:
-    """Return the packing problem and the id of each of its memories; a tensor with an id is pinned to its memory."""
+    """Return the packing problem and the id of each of its memories; a tensor with an id is pinned to its memory.
+
+    A byte costs 1 in each memory beyond the scratchpads.
+    """
     pins = {spec.mem_id for spec in buffers.specs if spec.mem_id is not None}
-    mem_ids = tuple(sorted({*range(FIRST_ID, memory_map.rest + 1), *pins}))
-    index = {mem_id: number for number, mem_id in enumerate(mem_ids)}
-    problem = StaticPackingProblem(
-        buffers.buffers,
-        tuple(_static_memory(memory_map, mem_id, demands) for mem_id in mem_ids),
-        tuple(_costs(memory_map, spec.mem_id, index) for spec in buffers.specs),
-    )
-    return problem, mem_ids
-
-
-def _costs(memory_map: MemoryMap, pin: int | None, index: Mapping[int, int]) -> dict[int, int]:
-    """Return the cost of a byte in each memory that may hold a tensor: 1 beyond the scratchpads."""
-    allowed = range(FIRST_ID, memory_map.rest + 1) if pin is None else (pin,)
-    return {index[mem_id]: int(mem_id >= memory_map.rest) for mem_id in allowed}
+    anywhere = range(FIRST_ID, memory_map.rest + 1)
+    mem_ids = tuple(sorted({*anywhere, *pins}))
+    memories = tuple(_static_memory(memory_map, mem_id, demands) for mem_id in mem_ids)
+    outside = {mem_id: (at, int(mem_id >= memory_map.rest)) for at, mem_id in enumerate(mem_ids)}
+    allowed = (anywhere if spec.mem_id is None else (spec.mem_id,) for spec in buffers.specs)
+    costs = tuple(dict(outside[mem_id] for mem_id in some) for some in allowed)
+    return StaticPackingProblem(buffers.buffers, memories, costs), mem_ids
 
 
 def _static_memory(memory_map: MemoryMap, mem_id: int, demands: Demands) -> StaticMemory:
