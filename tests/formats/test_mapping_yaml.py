@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from onchip.answer.document import Claim, Document, MappingDocument, NamedMappin
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.result import Status
 from onchip.errors import InputError
-from onchip.formats import yaml_documents
 from onchip.formats.own.mapping_yaml import mappings_from_yaml, mappings_to_yaml
 from onchip.ir.layer import Layer
 from support.answer_files import NAMES, mapped_layers
@@ -87,22 +85,6 @@ def test_products_beyond_64_bits_are_written_as_real_numbers() -> None:
 def test_layers_may_stand_before_all_other_fields() -> None:
     head, layers = TEXT.split("layers:\n")
     assert mappings_from_yaml(f"layers:\n{layers}{head}", "m.yaml") == mappings_from_yaml(TEXT, "m.yaml")
-
-
-def test_a_file_holds_more_layers_than_one_value_may_have_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many small entries have only the joint limit of ZigZag's workloads."""
-    head, layer = TEXT.split("layers:\n")
-    monkeypatch.setattr(yaml_documents, "GREATEST_VALUES", 100)
-    monkeypatch.setattr(yaml_documents, "GREATEST_VALUES_OF_ENTRIES", 5_000)
-
-    def renamed(count: int) -> str:
-        return "".join(layer.replace("conv1", f"a{at}").replace("conv2", f"b{at}") for at in range(count))
-
-    document = mappings_from_yaml(f"{head}layers:\n{renamed(60)}", "m.yaml")
-    (one,) = mappings_from_yaml(TEXT, "m.yaml").answer
-    assert document.answer == tuple(replace(one, names=(f"a{at}", f"b{at}")) for at in range(60))
-    with pytest.raises(MappingError, match=r"m.yaml: line \d+: layers\[\d+\]: it is too large; expected at most 5000"):
-        mappings_from_yaml(f"{head}layers:\n{renamed(200)}", "m.yaml")
 
 
 def test_a_newer_version_is_said_before_what_it_may_have_anew() -> None:

@@ -26,7 +26,11 @@ def read_file(path: Path, greatest_bytes: int = GREATEST_FILE_BYTES) -> bytes:
 
     The process reads a pipe once and returns the same bytes to every reader.
     """
+    if path.is_char_device():  # it may never end
+        greatest_bytes = min(greatest_bytes, GREATEST_FILE_BYTES)
     try:
+        if path.is_file() and path.suffix != ".gz" and path.stat().st_size > greatest_bytes:
+            raise too_large(greatest_bytes).in_file(str(path))
         content = _from_pipe(path, greatest_bytes) if path.is_fifo() else _bytes_of(path, greatest_bytes)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         reason = _reason(error)

@@ -13,7 +13,7 @@ from onchip.formats.files import read_file
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.timeloop.components import without_templates
 from onchip.formats.validation import Format
-from onchip.formats.yaml_documents import Dialect, yaml_parts
+from onchip.formats.yaml_documents import Dialect, parse_yaml
 from onchip.ir.layer import Layer
 
 SUFFIXES: Final = (".yaml", ".yml")
@@ -61,8 +61,9 @@ def load_any_accelerator(name_or_path: str | Accelerator, mapspace: str | None =
 def _field_names(path: Path) -> frozenset[str]:
     """Return the fields of a file, or of the first entry of its list. Raises InputError for malformed YAML."""
     text = without_templates(read_file(path), ANY_FILE, str(path))
-    first = next(yaml_parts(text, ANY_FILE, str(path), "", ANY_DIALECT), None)
-    return frozenset(first.value) if first and isinstance(first.value, dict) else frozenset()
+    value = parse_yaml(text, ANY_FILE, str(path), ANY_DIALECT).value
+    first = value[0] if isinstance(value, list) and value else value
+    return frozenset(first) if isinstance(first, dict) else frozenset()
 
 
 def layer_file(source: str) -> tuple[Path, str | None] | None:

@@ -1,8 +1,8 @@
 """YAML documents as JSON values, with the line of every field.
 
 libyaml, or PyYAML's own parser if PyYAML was built without libyaml, supplies the events. PyYAML's loaders are not used:
-for 8,000 layers CSafeLoader takes twice the time and nine times the memory. It also has no limit on depth or size, and
-of two fields with one name it keeps the last without an error.
+for 8,000 layers CSafeLoader takes twice the time. It also has no limit on depth or size, and of two fields with one
+name it keeps the last without an error.
 
 Scalars follow YAML 1.2: `yes`, `on` and `N` are text, `1e-3` is a number and `017` is 17. Beyond it, `32_000` is an
 integer and dates are text. Numbers that JSON lacks (not decimal, NaN or infinity) are refused.
@@ -20,10 +20,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from onchip.errors import InputError
 from onchip.formats.validation import LARGEST_INTEGER, Format, as_utf8, field_path, quoted
 
-GREATEST_VALUES: Final = 1_000_000
-"""Largest number of values of a document, or of an entry of a list that is read entry by entry: about three seconds."""
-GREATEST_VALUES_OF_ENTRIES: Final = 15_000_000
-"""Largest number of values of all entries together: about half a minute."""
+GREATEST_VALUES: Final = 2_000_000
+"""Largest number of values of a document: about six seconds."""
 GREATEST_DEPTH: Final = 100
 """Deepest nesting of lists and mappings. The time that libyaml takes for a token grows with the depth."""
 GREATEST_NAME: Final = 1000
@@ -36,10 +34,6 @@ MERGES: Final = ("<<", DEEP_MERGE)
 
 Event: TypeAlias = Any
 """PyYAML's events are untyped."""
-Lines: TypeAlias = Mapping[int | str, "tuple[int, Lines]"]
-"""Map from each field or index of a value to its line and the lines of its parts."""
-NO_LINES: Final[Lines] = {}
-
 DOCUMENT: Final = "DocumentStartEvent"
 SCALAR: Final = "ScalarEvent"
 ALIAS: Final = "AliasEvent"
@@ -75,22 +69,17 @@ PLAIN: Final = Dialect()
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """A value with its line and those of its parts (from 1), and its place in the file: `[3]`, `layers[3]` or ``."""
+    """A value, and the line of each of its parts that is not in the line of the part around it, by path."""
 
-    value: object
-    line: int
-    lines: Lines
-    at: str = ""
+    value: Any
+    lines: Mapping[str, int]
 
     def place(self, path: str) -> str:
         """Return `line 7: memories[0].capacity`. A missing field has the line of the value that should hold it."""
-        line, lines, rest = self.line, self.lines, path.partition(" (")[0]
-        while rest and (name := _first_part(lines, rest)) is not None:
-            line, lines = lines[name]
-            rest = rest[len(name if isinstance(name, str) else f"[{name}]") :].removeprefix(".")
-        if self.at:
-            path = self.at if path == field_path(()) else self.at + ("" if path[:1] in " [" else ".") + path
-        return f"line {line}: {_short(path)}"
+        part = path.partition(" (")[0]
+        while part and part not in self.lines:
+            part = part[: max(part.rfind("."), part.rfind("["), 0)]
+        return f"line {self.lines.get(part, self.lines[''])}: {_short(path)}"
 
     @contextmanager
     def errors_in(self, file: str) -> Iterator[None]:
@@ -98,16 +87,8 @@ class YamlDocument:
         try:
             yield
         except InputError as error:
-            error.place = self.place((error.place or "").removeprefix(self.at).removeprefix("."))
+            error.place = self.place(error.place or "")
             raise error.in_file(file) from None
-
-
-def _first_part(lines: Lines, path: str) -> int | str | None:
-    """Return the longest field name, or the index, that the path begins with."""
-    if index := re.match(r"\[(\d{1,9})\]", path):
-        return int(index[1]) if int(index[1]) in lines else None
-    names = (name for name in lines if isinstance(name, str) and path.startswith(name))
-    return max((name for name in names if path[len(name) :][:1] in ("", ".", "[")), key=len, default=None)
 
 
 def _short(path: str) -> str:
@@ -116,38 +97,12 @@ def _short(path: str) -> str:
 
 def parse_yaml(text: str | bytes, file_format: Format, file: str, dialect: Dialect = PLAIN) -> YamlDocument:
     """Return the one document of a text. Raises the format's error, with the line."""
-    (document,) = yaml_parts(text, file_format, file, dialect=dialect)
-    return document
-
-
-def yaml_parts(
-    text: str | bytes, file_format: Format, file: str, list_name: str | None = None, dialect: Dialect = PLAIN
-) -> Iterator[YamlDocument]:
-    """Yield a document, entry by entry if it is the named list or has it. Raises the format's error, with the line.
-
-    The name "" stands for a list that is the whole document. A mapping with the list yields the fields before the list,
-    then its entries, then all fields with the list empty.
-    """
-    encoded = as_utf8(text, file_format, file)
-    with _errors_named(encoded, file_format, file):
-        reader = _Reader(file_format.error, _events(encoded), dialect)
-        root = reader.root()
-        if list_name == "" and kind_of(root) == LIST:
-            yield from reader.entries()
-        elif list_name and kind_of(root) == MAPPING and root.tag is None:
-            yield from reader.fields(list_name, line_of(root))
-        else:
-            yield reader.document(root)
-        reader.end()
-
-
-def _events(encoded: bytes) -> Callable[[], Event]:
-    """Return a function that returns the next event, and None after the last. Both raise YAMLError."""
     import yaml
 
-    loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
-    next_event: Callable[[], Event] = loader(encoded).get_event
-    return next_event
+    encoded = as_utf8(text, file_format, file)
+    with _errors_named(encoded, file_format, file):
+        loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+        return _Reader(file_format.error, loader(encoded).get_event, dialect).document()
 
 
 def kind_of(event: Event) -> str:
@@ -184,222 +139,171 @@ def _errors_named(encoded: bytes, file_format: Format, file: str) -> Iterator[No
         raise error.in_file(file) from None
 
 
-class _Anchored(NamedTuple):
-    """A value that aliases repeat, with its number of values and levels."""
+class _Node(NamedTuple):
+    """A value with its number of values and levels, both as if its aliases were written out."""
 
-    value: object
-    lines: Lines
-    values: int
-    levels: int
+    value: Any
+    values: int = 1
+    levels: int = 0
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Builds values from events, the path to the value being read in `location`."""
+    """Builds values from events; `anchors` are None while their value is being read."""
 
     error: type[InputError]
     next_event: Callable[[], Event]
     dialect: Dialect
-    location: list[int | str] = field(default_factory=list)
+    lines: dict[str, int] = field(default_factory=dict)
     values: int = 0
-    values_of_entries: int = 0
-    anchors: dict[str, _Anchored | None] = field(default_factory=dict)
-    """Anchored values by name, None while the value is being read."""
-    deepest: int = 0
-    """Greatest depth of the values read so far, or since the last anchor."""
+    anchors: dict[str, _Node | None] = field(default_factory=dict)
 
-    def root(self) -> Event:
-        """Return the first event of the document. Raises if there is no document."""
+    def document(self) -> YamlDocument:
+        """Return the document; raises if there is none, or another one."""
         self.next_event()
-        document = self.next_event()
-        if kind_of(document) != DOCUMENT:
+        start = self.next_event()
+        if kind_of(start) != DOCUMENT:
             raise self.error("it is empty", place="line 1", expected="a mapping")
-        if document.version not in (None, (1, 2)):
-            version = ".".join(map(str, document.version))
-            raise self._refusal(line_of(document), f"it is YAML {version}", "YAML 1.2")
-        return self.next_event()
-
-    def end(self) -> None:
-        """Raise if another document follows."""
+        if start.version not in (None, (1, 2)):
+            version = ".".join(map(str, start.version))
+            raise self._refusal(line_of(start), "", f"it is YAML {version}", "YAML 1.2")
+        event = self.next_event()
+        self.lines[""] = line_of(event)
+        value = self._node(event, line_of(event), "", 0).value
         self.next_event()
         following = self.next_event()
         if kind_of(following) == DOCUMENT:
-            raise self._refusal(line_of(following), "another document begins", "one document")
+            raise self._refusal(line_of(following), "", "another document begins", "one document")
+        return YamlDocument(value, self.lines)
 
-    def document(self, event: Event) -> YamlDocument:
-        line = line_of(event)
-        value, lines = self._value(event, line)
-        return YamlDocument(value, line, lines)
+    def _part(self, event: Event, line: int, path: str, outer: int, depth: int) -> _Node:
+        """Return a part of a list or a mapping that begins in line `outer`."""
+        if line != outer:
+            self.lines[path] = line
+        return self._node(event, line, path, depth)
 
-    def fields(self, list_name: str, line: int) -> Iterator[YamlDocument]:
-        """Yield the mapping that has just begun, and before it the entries of its list of that name."""
-        values: dict[str, object] = {}
-        lines: dict[int | str, tuple[int, Lines]] = {}
-        while kind_of(event := self.next_event()) != MAPPING_END:
-            field_line = line_of(event)
-            name = self._name(event, field_line, lines)
-            self.location.append(name)
-            value = self.next_event()
-            if name == list_name and kind_of(value) == LIST and value.tag is None:
-                yield YamlDocument(values.copy(), line, lines.copy())
-                values_before = self.values
-                yield from self.entries(list_name)
-                self.values = values_before
-                values[name], parts = [], NO_LINES
-            else:
-                values[name], parts = self._value(value, field_line)
-            self.location.pop()
-            lines[name] = field_line, parts
-        yield YamlDocument(values, line, lines)
-
-    def entries(self, list_name: str = "") -> Iterator[YamlDocument]:
-        """Yield the entries of the list that has just begun."""
-        number = 0
-        while kind_of(event := self.next_event()) != LIST_END:
-            self.location.append(number)
-            self.values = 0
-            line = line_of(event)
-            value, lines = self._value(event, line)
-            yield YamlDocument(value, line, lines, f"{list_name}[{number}]")
-            self.values_of_entries += self.values
-            if self.values_of_entries > GREATEST_VALUES_OF_ENTRIES:
-                raise self._refusal(line, "it is too large", f"at most {GREATEST_VALUES_OF_ENTRIES} values")
-            self.location.pop()
-            number += 1
-
-    def _value(self, event: Event, line: int) -> tuple[Any, Lines]:
-        kind = kind_of(event)
-        if kind == ALIAS:
-            return self._alias(event.anchor, line)
-        if event.anchor is None or not self.dialect.shared_nodes:
-            return self._node(kind, event, line)
-        before, deepest, self.deepest = self.values, self.deepest, 0
-        self.anchors[event.anchor] = None
-        value, lines = self._node(kind, event, line)
-        levels = max(0, self.deepest - len(self.location))
-        self.anchors[event.anchor] = _Anchored(value, lines, self.values - before, levels)
-        self.deepest = max(deepest, self.deepest)
-        return value, lines
-
-    def _alias(self, name: str, line: int) -> tuple[object, Lines]:
-        """Return the value that an alias repeats; it counts as if it were written out."""
+    def _node(self, event: Event, line: int, path: str, depth: int) -> _Node:
+        """Return a value; an alias counts as if the value were written out."""
+        if kind_of(event) != ALIAS:
+            if event.anchor is None or not self.dialect.shared_nodes:
+                return self._own_node(event, line, path, depth)
+            self.anchors[event.anchor] = None
+            node = self.anchors[event.anchor] = self._own_node(event, line, path, depth)
+            return node
         if not self.dialect.shared_nodes:
-            raise self._refusal(line, "it is an alias of another value", "each value written out")
-        anchored = self.anchors.get(name)
-        if anchored is None:
-            where = "inside the value that it repeats" if name in self.anchors else "before the value that it repeats"
-            raise self._refusal(line, f"the alias {quoted(f'*{name}')} stands {where}", "an alias of an earlier value")
-        self._count(anchored.values, line)
-        self._descend(anchored.levels, line)
-        return anchored.value, anchored.lines
+            raise self._refusal(line, path, "it is an alias of another value", "each value written out")
+        repeated = self.anchors.get(event.anchor)
+        if repeated is None:
+            where = "inside" if event.anchor in self.anchors else "before"
+            what = f"the alias {quoted(f'*{event.anchor}')} stands {where} the value that it repeats"
+            raise self._refusal(line, path, what, "an alias of an earlier value")
+        self._count(repeated.values, line, path)
+        self._ensure_shallow(depth + repeated.levels, line, path)
+        return repeated
 
-    def _node(self, kind: str, event: Event, line: int) -> tuple[object, Lines]:
-        self._count(1, line)
+    def _own_node(self, event: Event, line: int, path: str, depth: int) -> _Node:
+        self._count(1, line, path)
+        kind, before = kind_of(event), self.values
         if kind == SCALAR:
-            return self._scalar(event, line), NO_LINES
-        self._descend(1, line)
-        if event.tag in (None, "!", f"tag:yaml.org,2002:{'map' if kind == MAPPING else 'seq'}"):
-            return self._list() if kind == LIST else self._mapping()
-        if not self.dialect.shared_nodes:
-            raise self._refusal(line, f"it is tagged {quoted(event.tag)}", "a plain mapping or list")
-        value, lines = self._list() if kind == LIST else self._mapping()
-        if isinstance(value, dict) and event.tag[0] == "!":
+            return _Node(self._scalar(event, line, path))
+        self._ensure_shallow(depth + 1, line, path)
+        is_plain = event.tag in (None, "!", f"tag:yaml.org,2002:{'map' if kind == MAPPING else 'seq'}")
+        if not is_plain and not self.dialect.shared_nodes:
+            raise self._refusal(line, path, f"it is tagged {quoted(event.tag)}", "a plain mapping or list")
+        value, levels = (self._list if kind == LIST else self._mapping)(line, path, depth + 1)
+        if isinstance(value, dict) and not is_plain and event.tag[0] == "!":
             value = {**value, KIND: event.tag[1:]}
-        return value, lines
+        return _Node(value, self.values - before + 1, levels + 1)
 
-    def _count(self, values: int, line: int) -> None:
+    def _count(self, values: int, line: int, path: str) -> None:
         self.values += values
         if self.values > GREATEST_VALUES:
-            raise self._refusal(line, "it is too large", f"at most {GREATEST_VALUES} values")
+            raise self._refusal(line, path, "it is too large", f"at most {GREATEST_VALUES} values")
 
-    def _descend(self, levels: int, line: int) -> None:
-        depth = len(self.location) + levels
-        self.deepest = max(self.deepest, depth)
+    def _ensure_shallow(self, depth: int, line: int, path: str) -> None:
         if depth > GREATEST_DEPTH:
-            raise self._refusal(line, "it is nested too deeply", "the format's few levels")
+            raise self._refusal(line, path, "it is nested too deeply", "the format's few levels")
 
-    def _list(self) -> tuple[object, Lines]:
-        values: list[object] = []
-        lines: dict[int | str, tuple[int, Lines]] = {}
+    def _list(self, outer: int, path: str, depth: int) -> tuple[list[object], int]:
+        values, levels = list[object](), 0
         while kind_of(event := self.next_event()) != LIST_END:
-            number, line = len(values), line_of(event)
-            self.location.append(number)
-            value, parts = self._value(event, line)
-            self.location.pop()
-            values.append(value)
-            lines[number] = line, parts
-        return values, lines
+            node = self._part(event, line_of(event), _joined(path, f"[{len(values)}]"), outer, depth)
+            values.append(node.value)
+            levels = max(levels, node.levels)
+        return values, levels
 
-    def _mapping(self) -> tuple[dict[str, object], Lines]:
-        values: dict[str, object] = {}
-        lines: dict[int | str, tuple[int, Lines]] = {}
-        merges: list[tuple[str, int, Any, Lines]] = []
+    def _mapping(self, outer: int, path: str, depth: int) -> tuple[dict[str, object], int]:
+        values, first, levels = dict[str, object](), dict[str, int](), 0
+        merges: list[tuple[str, int, Any]] = []
         while kind_of(event := self.next_event()) != MAPPING_END:
             line = line_of(event)
-            name = self._name(event, line, lines)
-            self.location.append(name)
-            value, parts = self._value(self.next_event(), line)
-            self.location.pop()
+            name = self._name(event, line, path)
+            of_field = _joined(path, f".{name}" if path else name)
+            if name in first and not self.dialect.repeated_fields:
+                what = f"the field stands twice, first in line {first[name]}"
+                raise self._refusal(line, of_field, what, "each field once")
+            node = self._part(self.next_event(), line, of_field, outer, depth)
+            levels = max(levels, node.levels)
             if name in MERGES:
-                merges.append((name, line, value, parts))
+                merges.append((name, line, node.value))
             else:
-                values[name] = value
-                lines[name] = line, parts
-        for name, line, value, parts in merges:
-            is_list = isinstance(value, list)
-            for at, base in enumerate(value) if is_list else [(0, value)]:
+                values[name], first[name] = node.value, line
+        for name, line, value in merges:
+            for base in value if isinstance(value, list) else [value]:
                 if not isinstance(base, dict):
-                    raise self._refusal(line, f"`{name}` merges what is no mapping", "an alias of a mapping")
-                values = self._merged(values, base, line, is_deep=name == DEEP_MERGE)
-                lines = {**(parts[at][1] if is_list else parts), **lines}
-        return values, lines
+                    raise self._refusal(line, path, f"`{name}` merges what is no mapping", "an alias of a mapping")
+                values = self._merged(values, base, line, path, is_deep=name == DEEP_MERGE)
+        return values, levels
 
-    def _merged(self, own: dict[str, Any], base: dict[str, Any], line: int, *, is_deep: bool) -> dict[str, Any]:
+    def _merged(
+        self, own: dict[str, Any], base: dict[str, Any], line: int, path: str, *, is_deep: bool
+    ) -> dict[str, Any]:
         """Return a mapping with the fields of a base that it leaves out, as Timeloop's front end merges them.
 
         A deep merge merges mappings of the same name too, and joins lists. The tag is no field. Copies count as values.
         """
-        self._count(len(own) + len(base), line)
+        self._count(len(own) + len(base), line, path)
         merged = own | {name: value for name, value in base.items() if name not in own and name != KIND}
         for name in own.keys() & base.keys() if is_deep else ():
             mine, theirs = own[name], base[name]
             if isinstance(mine, dict) and isinstance(theirs, dict):
-                merged[name] = self._merged(mine, theirs, line, is_deep=True)
+                merged[name] = self._merged(mine, theirs, line, path, is_deep=True)
             elif isinstance(mine, list) and isinstance(theirs, list):
-                self._count(len(mine) + len(theirs), line)
+                self._count(len(mine) + len(theirs), line, path)
                 merged[name] = mine + theirs
         return merged
 
-    def _name(self, event: Event, line: int, lines: Lines) -> str:
-        """Return the name of the next field, verbatim. `lines` has the earlier fields."""
+    def _name(self, event: Event, line: int, path: str) -> str:
+        """Return the name of the next field, verbatim."""
         if kind_of(event) != SCALAR:
             what = {MAPPING: "a mapping", LIST: "a list"}.get(kind_of(event), "an alias")
-            raise self._refusal(line, f"the field name is {what}", "plain names of fields")
+            raise self._refusal(line, path, f"the field name is {what}", "plain names of fields")
         name: str = event.value
         if len(name) > GREATEST_NAME:
-            raise self._refusal(line, "a field name is too long", f"at most {GREATEST_NAME} characters")
+            raise self._refusal(line, path, "a field name is too long", f"at most {GREATEST_NAME} characters")
         if name in MERGES and not self.dialect.shared_nodes:
-            raise self._refusal(line, f"`{name}` merges another mapping", "each field written out")
-        if name in lines and not self.dialect.repeated_fields:
-            self.location.append(name)
-            raise self._refusal(line, f"the field stands twice, first in line {lines[name][0]}", "each field once")
+            raise self._refusal(line, path, f"`{name}` merges another mapping", "each field written out")
         return name
 
-    def _scalar(self, event: Event, line: int) -> object:
+    def _scalar(self, event: Event, line: int, path: str) -> object:
         if not event.implicit[0] and event.tag not in _JSON_TAGS:
             if event.tag in (None, "tag:yaml.org,2002:str"):
                 return event.value
             if event.tag[0] == "!" and self.dialect.shared_nodes:
                 return event.value or {KIND: event.tag[1:]}
-            raise self._refusal(line, f"it is tagged {quoted(event.tag)}", "a plain value")
+            raise self._refusal(line, path, f"it is tagged {quoted(event.tag)}", "a plain value")
         try:
             return plain_value(event.value)
         except InputError as error:
-            raise self._refusal(line, error.what, error.expected) from None
+            raise self._refusal(line, path, error.what, error.expected) from None
 
-    def _refusal(self, line: int, what: str, expected: str | None) -> InputError:
-        path = field_path(self.location)
-        return self.error(what, place=f"line {line}: {_short(path)}", expected=expected)
+    def _refusal(self, line: int, path: str, what: str, expected: str | None) -> InputError:
+        return self.error(what, place=f"line {line}: {_short(path or field_path(()))}", expected=expected)
+
+
+def _joined(path: str, part: str) -> str:
+    """Return the path of a part; a long path stays as it is, because its end is never shown."""
+    return path + part if len(path) <= GREATEST_PATH_SHOWN else path
 
 
 def plain_value(text: str) -> object:

@@ -18,7 +18,7 @@ from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, MemoryLeve
 from onchip.errors import AcceleratorError, InputError, NetworkWarning, errors_in_file
 from onchip.formats.files import read_file
 from onchip.formats.validation import Format, validate
-from onchip.formats.yaml_documents import Dialect, yaml_parts
+from onchip.formats.yaml_documents import Dialect, parse_yaml
 from onchip.ir.layer import LOOPS, OTHER_NAMES, RELEVANT, WEIGHT, Layer
 from onchip.ops.contractions import MetAxis, contraction
 from onchip.ops.windows import NoLayerError
@@ -32,11 +32,14 @@ def read_fields(shape: type[ShapeT], file_format: Format, text: str | bytes, fil
 
     The last of several fields with one name counts, as in ZigZag.
     """
-    for entry in yaml_parts(text, file_format, file, "", ZIGZAG):
+    document = parse_yaml(text, file_format, file, ZIGZAG)
+    entries = document.value if isinstance(document.value, list) else [document.value]
+    for at, entry in enumerate(entries):
         try:
-            yield validate(shape, json.dumps(entry.value).encode(), file_format, file)
+            yield validate(shape, json.dumps(entry).encode(), file_format, file)
         except InputError as error:
-            error.place = entry.place(error.place or "")
+            place = error.place or ""
+            error.place = document.place(f"[{at}].{place}" if entries is document.value else place)
             raise
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onchip.answer.document import PlanDocument
 from onchip.answer.program import Compute, residencies_of
-from onchip.errors import InputError, PlanError
-from onchip.formats.files import read_file, to_json
+from onchip.errors import InputError, PlanError, errors_in_file
+from onchip.formats.files import to_json
 from onchip.formats.own.plan_json import memory_fields, plan_to_json
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 Entries: TypeAlias = Any
 """A protobuf list of keys and values; it has no types."""
 PREFIX = "onchip."
-GREATEST_PROTOBUF_BYTES = 2**31 - 1
 
 
 def metadata_of(document: PlanDocument, graph: Graph) -> dict[str, str]:
@@ -95,27 +94,10 @@ def differing_places(path: Path, metadata: Mapping[str, str]) -> Iterator[tuple[
 
 
 def _model_of(path: Path) -> onnx.ModelProto:
-    import onnx
-    from google.protobuf.message import DecodeError
+    from onchip.formats.onnx.file import parsed_model
 
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(read_file(path, GREATEST_PROTOBUF_BYTES))
-    except DecodeError:
-        raise InputError("it is no ONNX model", file=str(path), expected="a whole .onnx file") from None
-    if not all(isinstance(text, str) for text in _texts(model)):  # protobuf returns text that is not UTF-8 as bytes
-        raise InputError("a name or metadata in it is not text", file=str(path), expected="UTF-8")
-    return model
-
-
-def _texts(model: onnx.ModelProto) -> Iterator[object]:
-    """Yield each text that is compared."""
-    for props in (one.metadata_props for one in (model, *model.graph.node, *_values(model))):
-        for entry in props:
-            yield from (entry.key, entry.value)
-    for node in model.graph.node:
-        yield from (node.name, *node.output)
-    yield from (value.name for value in _values(model))
+    with errors_in_file(str(path)):
+        return parsed_model(path)
 
 
 def _put(model: onnx.ModelProto, metadata: Mapping[str, str]) -> None:

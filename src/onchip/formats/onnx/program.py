@@ -24,7 +24,7 @@ from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError, UsageError
 from onchip.formats.onnx.control_flow import unfold
 from onchip.formats.onnx.dimensions import bind
-from onchip.formats.onnx.file import LARGEST_VALUE_ELEMENTS, load_model, own_weight
+from onchip.formats.onnx.file import LARGEST_VALUE_ELEMENTS, load_model
 from onchip.formats.onnx.graph import Storage
 from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of
 
@@ -192,8 +192,6 @@ class Network:
     def initializer(self, name: str) -> onnx.TensorProto | None:
         """Return a tensor that the file states, with its external data; raises InputError if these are missing."""
         tensor = self.initializers.get(name)
-        if tensor is not None and (content := own_weight(self.path, tensor)) is not None:
-            return onnx.TensorProto(name=name, data_type=tensor.data_type, dims=tensor.dims, raw_data=content.tobytes())
         if tensor is not None and uses_external_data(tensor):
             try:
                 load_external_data_for_tensor(tensor, str(self.path.parent))
@@ -319,11 +317,6 @@ class ConstantValues:
         return np.dtype(tensor_dtype_to_np_dtype(element_type)), shape
 
     def _own(self, name: str) -> Array:
-        dtype, shape = self.type_of(name)
-        bare = self._network.initializers.get(name)
-        content = None if bare is None or not is_native(dtype) else own_weight(self._network.path, bare)
-        if content is not None:  # large: not by way of a tensor, which would hold it once more
-            return content.view(dtype).reshape(shape)
         stated = self._network.initializer(name)
         if stated is None:
             return self._computed(name)

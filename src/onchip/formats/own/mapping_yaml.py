@@ -26,9 +26,10 @@ from onchip.formats.own.fields import (
     mapping_fields,
     mapping_of,
     source_fields,
+    source_of,
 )
 from onchip.formats.validation import Format, check_format, errors_at, validate
-from onchip.formats.yaml_documents import NO_LINES, YamlDocument, yaml_parts
+from onchip.formats.yaml_documents import parse_yaml
 from onchip.without_collecting import without_collecting
 
 MAPPING_FORMAT: Final = Format("onchip-mapping", 1, MappingError)
@@ -82,35 +83,21 @@ def read_mappings(path: Path) -> MappingDocument:
 
 
 def mappings_from_yaml(text: str | bytes, file: str) -> MappingDocument:
-    """Read `text`; `file` is its name in errors. Raises MappingError with line and field.
-
-    Entries are read one at a time, so that memory holds the mapping of each and not its fields.
-    """
-    mappings: list[NamedMapping] = []
-    named: set[str] = set()
-    part = YamlDocument(None, 1, NO_LINES)
-    for part in yaml_parts(text, MAPPING_FORMAT, file, "layers"):
-        with part.errors_in(file):
-            if part.at:
-                entry = validate(MappingFields, json.dumps(part.value).encode(), MAPPING_FORMAT, file)
-                _ensure_named_once(entry["names"], named, part.at)
-                mappings.append(_mapping(entry, part.at))
-            elif isinstance(part.value, dict) and part.value.keys() >= {"format", "version"}:
-                check_format(part.value, MAPPING_FORMAT, file)
-    with part.errors_in(file):
-        check_format(part.value, MAPPING_FORMAT, file)
-        fields = validate(MappingFileFields, json.dumps(part.value).encode(), MAPPING_FORMAT, file)
-    source = fields["accelerator"]
-    accelerator = Source(source["name"], source.get("sha256"), tuple(source.get("notes", ())))
+    """Read `text`; `file` is its name in errors. Raises MappingError with line and field."""
+    document = parse_yaml(text, MAPPING_FORMAT, file)
+    with document.errors_in(file):
+        check_format(document.value, MAPPING_FORMAT, file)
+        fields = validate(MappingFileFields, json.dumps(document.value).encode(), MAPPING_FORMAT, file)
+        mappings = [_mapping(entry, f"layers[{at}]") for at, entry in enumerate(fields["layers"])]
+        named: set[str] = set()
+        for at, one in enumerate(mappings):
+            for name in one.names:
+                if name in named:
+                    what, place = f"layer {name!r} stands twice", f"layers[{at}].names"
+                    raise MappingError(what, place=place, expected="one mapping a layer")
+                named.add(name)
+        accelerator = source_of(fields["accelerator"], "accelerator", MappingError)
     return Document(Source(fields.get("network", "")), accelerator, Reading(), tuple(mappings))
-
-
-def _ensure_named_once(names: list[str], named: set[str], place: str) -> None:
-    """Add the layers of an entry to `named`; raises MappingError for a layer with two mappings."""
-    for name in names:
-        if name in named:
-            raise MappingError(f"layer {name!r} stands twice", place=f"{place}.names", expected="one mapping a layer")
-        named.add(name)
 
 
 def _mapping(fields: MappingFields, place: str) -> NamedMapping:
