@@ -253,9 +253,9 @@ def test_what_is_no_architecture_is_refused_with_file_place_and_what_was_expecte
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("K: 64, ", "", "the field is missing"),
+        ("K: 64, ", "", "dimension K has no size"),
         ("K: 64", "K: 0", "K is 0"),
-        ("K: 64", "K: lots", 'it is "lots"'),
+        ("K: 64", "K: lots", "K is 'lots'"),
         ("shape: cnn-layer", "shape: gemm", 'it is "gemm"'),
         ("Wstride", "stride", "the field is unknown"),
     ],

@@ -55,6 +55,16 @@ class Format:
     error: type[InputError]
 
 
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """The description of a field in the JSON schema."""
+
+    text: str
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's
+        return handler(schema) | {"description": self.text}
+
+
 def parse(shape: type[ShapeT], file_format: Format, text: str | bytes, file: str) -> ShapeT:
     """Return the value of `shape` in a JSON file; raises the format's error, with file and place.
 

@@ -8,7 +8,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from re import fullmatch
-from typing import Final, Literal, NotRequired
+from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -22,7 +22,7 @@ from onchip.arch.sizes import format_size, parse_size
 from onchip.errors import AcceleratorError, InputError, errors_in_file
 from onchip.formats.files import canonical_sha256, read_file
 from onchip.formats.own.fields import present
-from onchip.formats.validation import Format, check_format, errors_at, field_path, validate
+from onchip.formats.validation import Doc, Format, check_format, errors_at, field_path, validate
 from onchip.formats.yaml_documents import parse_yaml
 from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.plugins import PluginGroup
@@ -47,41 +47,31 @@ class ArrayFields(TypedDict):
     """Map from a dimension to the loops that it may unroll; a dimension without an entry unrolls any loop."""
     free: NotRequired[int]
     """Number of MACs, if the mapper may choose what they unroll; replaces `dimensions`."""
-    mac_energy_pj: NotRequired[float]
-    """Energy of one multiply-accumulate in pJ."""
+    mac_energy_pj: NotRequired[Annotated[float, Doc("Energy of one multiply-accumulate in pJ.")]]
 
 
 class PortFields(TypedDict):
     """The fields of a memory's port, in bits per cycle."""
 
-    direction: Direction
-    """Accesses that the port serves: `read`, `write` or `read_write`."""
-    bits_per_cycle: int
-    """Bandwidth of the port in bits per cycle."""
+    direction: Annotated[Direction, Doc("Accesses that the port serves: `read`, `write` or `read_write`.")]
+    bits_per_cycle: Annotated[int, Doc("Bandwidth of the port in bits per cycle.")]
 
 
 class AccessFields(TypedDict, total=False):
     """Cost of an access: `access_bits` and the two energies stand together or not at all."""
 
-    access_bits: int
-    """Width of one access in bits."""
-    shortest_access_bits: int
-    """Width of the shortest access in bits; `access_bits` if absent."""
-    read_energy_pj: float
-    """Energy of reading `access_bits`, in pJ."""
-    write_energy_pj: float
-    """Energy of writing `access_bits`, in pJ."""
-    ports: list[PortFields]
-    """Ports; a memory without ports never stalls."""
+    access_bits: Annotated[int, Doc("Width of one access in bits.")]
+    shortest_access_bits: Annotated[int, Doc("Width of the shortest access in bits; `access_bits` if absent.")]
+    read_energy_pj: Annotated[float, Doc("Energy of reading `access_bits`, in pJ.")]
+    write_energy_pj: Annotated[float, Doc("Energy of writing `access_bits`, in pJ.")]
+    ports: Annotated[list[PortFields], Doc("Ports; a memory without ports never stalls.")]
 
 
 class LawFields(TypedDict, total=False):
     """The energy of an access in pJ: `base` + `per_sqrt_capacity` * sqrt(bytes), or a table by capacity."""
 
-    base: float
-    """Energy in pJ that does not depend on the capacity."""
-    per_sqrt_capacity: float
-    """Energy in pJ for each square root of a byte of capacity."""
+    base: Annotated[float, Doc("Energy in pJ that does not depend on the capacity.")]
+    per_sqrt_capacity: Annotated[float, Doc("Energy in pJ for each square root of a byte of capacity.")]
     table: dict[str, float]
     """Map from a capacity to the energy in pJ; linear between two capacities, refused outside of them."""
 
@@ -89,10 +79,8 @@ class LawFields(TypedDict, total=False):
 class LawsFields(LawFields, total=False):
     """The law of both reads and writes, or a separate law for each."""
 
-    read: LawFields
-    """Law of reads only."""
-    write: LawFields
-    """Law of writes only."""
+    read: Annotated[LawFields, Doc("Law of reads only.")]
+    write: Annotated[LawFields, Doc("Law of writes only.")]
 
 
 class MemoryFields(AccessFields):
@@ -101,76 +89,54 @@ class MemoryFields(AccessFields):
     `energy_per_access` replaces `read_energy_pj` and `write_energy_pj`.
     """
 
-    name: str
-    """Name of the memory, unique in the file."""
-    capacity: int | str
-    """Capacity of one instance."""
-    scratchpad: NotRequired[bool]
-    """True if software addresses the memory, so that `plan` uses it."""
-    alignment: NotRequired[int | str]
-    """Every offset is a multiple of this size; 1 byte if absent."""
+    name: Annotated[str, Doc("Name of the memory, unique in the file.")]
+    capacity: Annotated[int | str, Doc("Capacity of one instance.")]
+    scratchpad: NotRequired[Annotated[bool, Doc("True if software addresses the memory, so that `plan` uses it.")]]
+    alignment: NotRequired[Annotated[int | str, Doc("Every offset is a multiple of this size; 1 byte if absent.")]]
     holds: NotRequired[list[Operand]]
     """Operands that the array reads from the memory or writes to it; all if absent."""
     serves: NotRequired[list[str]]
     """Dimensions of the array that one instance serves; all if absent, so that there is one instance."""
     double_buffered: NotRequired[bool]
     """True if the next tile is written while the current tile is used."""
-    energy_per_access: NotRequired[LawsFields]
-    """Energy of an access as a function of the capacity."""
+    energy_per_access: NotRequired[Annotated[LawsFields, Doc("Energy of an access as a function of the capacity.")]]
 
 
 class DmaFields(TypedDict, total=False):
     """The DMA engine, which moves tensors during the computation."""
 
-    queues: int
-    """Number of DMA queues."""
-    setup_cycles: int
-    """Cycles to set up one transfer."""
+    queues: Annotated[int, Doc("Number of DMA queues.")]
+    setup_cycles: Annotated[int, Doc("Cycles to set up one transfer.")]
 
 
 class LinkFields(TypedDict):
     """A link from one scratchpad to another that avoids DRAM."""
 
-    source: str
-    """Scratchpad that is read."""
-    target: str
-    """Scratchpad that is written."""
-    bits_per_cycle: NotRequired[int]
-    """Bandwidth of the link; unlimited if absent."""
+    source: Annotated[str, Doc("Scratchpad that is read.")]
+    target: Annotated[str, Doc("Scratchpad that is written.")]
+    bits_per_cycle: NotRequired[Annotated[int, Doc("Bandwidth of the link; unlimited if absent.")]]
 
 
 class ShareFields(TypedDict, total=False):
     """Kinds of operators whose kernels compute in place, and kinds that are an alias; `*` stands for every kind."""
 
-    in_place: list[str]
-    """Kinds of operators that may write their output over an input."""
-    alias: list[str]
-    """Kinds of operators whose output may be a part of an input, or contain it."""
+    in_place: Annotated[list[str], Doc("Kinds of operators that may write their output over an input.")]
+    alias: Annotated[list[str], Doc("Kinds of operators whose output may be a part of an input, or contain it.")]
 
 
 class AcceleratorFields(TypedDict):
     """An accelerator file; the memories are in order from the MACs outwards."""
 
-    format: Literal["onchip-accelerator"]
-    """Name of the format."""
-    version: Literal[1]
-    """Version of the format."""
-    name: str
-    """Name of the accelerator."""
-    clock_mhz: NotRequired[float]
-    """Clock frequency in MHz, to convert cycles to seconds."""
-    array: NotRequired[ArrayFields]
-    """The MACs; needed by `map`, `fuse`, `schedule` and `time`."""
-    memories: list[MemoryFields]
-    """Memories from the MACs outwards, without DRAM."""
-    dram: NotRequired[AccessFields]
-    """Accesses to DRAM."""
-    dma: NotRequired[DmaFields]
-    """The DMA engine."""
-    links: NotRequired[list[LinkFields]]
-    """Links between scratchpads."""
-    share: NotRequired[ShareFields]
-    """Operators whose operands may share bytes."""
+    format: Annotated[Literal["onchip-accelerator"], Doc("Name of the format.")]
+    version: Annotated[Literal[1], Doc("Version of the format.")]
+    name: Annotated[str, Doc("Name of the accelerator.")]
+    clock_mhz: NotRequired[Annotated[float, Doc("Clock frequency in MHz, to convert cycles to seconds.")]]
+    array: NotRequired[Annotated[ArrayFields, Doc("The MACs; needed by `map`, `fuse`, `schedule` and `time`.")]]
+    memories: Annotated[list[MemoryFields], Doc("Memories from the MACs outwards, without DRAM.")]
+    dram: NotRequired[Annotated[AccessFields, Doc("Accesses to DRAM.")]]
+    dma: NotRequired[Annotated[DmaFields, Doc("The DMA engine.")]]
+    links: NotRequired[Annotated[list[LinkFields], Doc("Links between scratchpads.")]]
+    share: NotRequired[Annotated[ShareFields, Doc("Operators whose operands may share bytes.")]]
     notes: NotRequired[list[str]]
     """Sentences about features of the machine that the description leaves out."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from re import fullmatch
-from typing import NotRequired
+from typing import Annotated, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -15,37 +15,30 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
-from onchip.formats.validation import errors_at, field_path, placed, quoted
+from onchip.formats.validation import Doc, errors_at, field_path, placed, quoted
 from onchip.ir.layer import LOOPS, Layer
 
 
 class SourceFields(TypedDict):
     """A graph or an accelerator; `sha256` may be absent in answers of other tools, `notes` are an accelerator's."""
 
-    name: str
-    """Name of the graph or accelerator."""
-    sha256: NotRequired[str]
-    """SHA-256 of its JSON with sorted keys and no spaces."""
-    notes: NotRequired[list[str]]
-    """Features of the accelerator that its description leaves out."""
+    name: Annotated[str, Doc("Name of the graph or accelerator.")]
+    sha256: NotRequired[Annotated[str, Doc("SHA-256 of its JSON with sorted keys and no spaces.")]]
+    notes: NotRequired[Annotated[list[str], Doc("Features of the accelerator that its description leaves out.")]]
 
 
 class PixelFields(TypedDict):
     """A tile of the last output of a fused group."""
 
-    columns: int
-    """Columns of the tile in pixels."""
-    rows: int
-    """Rows of the tile in pixels."""
+    columns: Annotated[int, Doc("Columns of the tile in pixels.")]
+    rows: Annotated[int, Doc("Rows of the tile in pixels.")]
 
 
 class BindingFields(TypedDict):
     """Sizes, shapes and values for the open parts of a network file, by symbol or input."""
 
-    dims: NotRequired[dict[str, int]]
-    """Map from a symbol to its size."""
-    shapes: NotRequired[dict[str, list[int]]]
-    """Map from a network input to its shape."""
+    dims: NotRequired[Annotated[dict[str, int], Doc("Map from a symbol to its size.")]]
+    shapes: NotRequired[Annotated[dict[str, list[int]], Doc("Map from a network input to its shape.")]]
     values: NotRequired[dict[str, int | float | list[int | float]]]
     """Map from a network input to its constant value."""
 
@@ -53,61 +46,41 @@ class BindingFields(TypedDict):
 class LoopFields(TypedDict, total=False):
     """Bounds of the loops; an absent loop runs once."""
 
-    N: int
-    """Batch."""
-    K: int
-    """Output channels of one group."""
-    C: int
-    """Input channels of one group."""
-    P: int
-    """Output rows."""
-    Q: int
-    """Output columns."""
-    R: int
-    """Kernel rows."""
-    S: int
-    """Kernel columns."""
-    G: int
-    """Groups."""
+    N: Annotated[int, Doc("Batch.")]
+    K: Annotated[int, Doc("Output channels of one group.")]
+    C: Annotated[int, Doc("Input channels of one group.")]
+    P: Annotated[int, Doc("Output rows.")]
+    Q: Annotated[int, Doc("Output columns.")]
+    R: Annotated[int, Doc("Kernel rows.")]
+    S: Annotated[int, Doc("Kernel columns.")]
+    G: Annotated[int, Doc("Groups.")]
 
 
 class BitsFields(TypedDict):
     """Bits per element; `partial` is the width of the accumulator."""
 
-    input: int
-    """Input."""
-    weight: int
-    """Weight."""
-    output: int
-    """Output."""
-    partial: int
-    """Accumulator."""
+    input: Annotated[int, Doc("Input.")]
+    weight: Annotated[int, Doc("Weight.")]
+    output: Annotated[int, Doc("Output.")]
+    partial: Annotated[int, Doc("Accumulator.")]
 
 
 class LayerFields(TypedDict):
     """A layer; K and C are those of one group, and absent fields have the defaults of `Layer`."""
 
-    loops: LoopFields
-    """Loop bounds."""
-    stride: NotRequired[list[int]]
-    """Stride along rows and columns."""
-    dilation: NotRequired[list[int]]
-    """Dilation along rows and columns."""
-    padding: NotRequired[list[int]]
-    """Padding at top, left, bottom and right."""
-    bits: NotRequired[BitsFields]
-    """Bits per element."""
-    has_weight: NotRequired[bool]
-    """False if the weight operand is another feature map."""
+    loops: Annotated[LoopFields, Doc("Loop bounds.")]
+    stride: NotRequired[Annotated[list[int], Doc("Stride along rows and columns.")]]
+    dilation: NotRequired[Annotated[list[int], Doc("Dilation along rows and columns.")]]
+    padding: NotRequired[Annotated[list[int], Doc("Padding at top, left, bottom and right.")]]
+    bits: NotRequired[Annotated[BitsFields, Doc("Bits per element.")]]
+    has_weight: NotRequired[Annotated[bool, Doc("False if the weight operand is another feature map.")]]
 
 
 class KeptFields(TypedDict):
     """A memory, and the number of innermost loops that its tile spans."""
 
-    memory: str
-    """Name of the memory."""
-    loops: int
-    """Number of innermost loops of the nest that the tile spans."""
+    memory: Annotated[str, Doc("Name of the memory.")]
+    loops: Annotated[int, Doc("Number of innermost loops of the nest that the tile spans.")]
 
 
 class NestFields(TypedDict):
@@ -117,10 +90,8 @@ class NestFields(TypedDict):
     """Loops, innermost first: `K4` runs in time, `K4@lane` along the dimension `lane` of the array."""
     input: NotRequired[list[KeptFields]]
     """Memories that hold the input, nearest the MACs first, without DRAM."""
-    weight: NotRequired[list[KeptFields]]
-    """Memories that hold the weight, in the same order."""
-    output: NotRequired[list[KeptFields]]
-    """Memories that hold the output, in the same order."""
+    weight: NotRequired[Annotated[list[KeptFields], Doc("Memories that hold the weight, in the same order.")]]
+    output: NotRequired[Annotated[list[KeptFields], Doc("Memories that hold the output, in the same order.")]]
     ragged: NotRequired[list[str]]
     """Loops whose factors multiply to more than the bound, so that the last iteration ends short."""
 
@@ -128,47 +99,34 @@ class NestFields(TypedDict):
 class AllocateFields(TypedDict):
     """Start of a residency at an offset in bytes; `is_state` if it holds a state of the previous inference."""
 
-    tensor: str
-    """Name of the tensor."""
-    memory: str
-    """Name of the memory."""
-    offset_bytes: int
-    """Offset in the memory in bytes."""
-    is_state: NotRequired[bool]
-    """True if the residency holds a state of the previous inference."""
+    tensor: Annotated[str, Doc("Name of the tensor.")]
+    memory: Annotated[str, Doc("Name of the memory.")]
+    offset_bytes: Annotated[int, Doc("Offset in the memory in bytes.")]
+    is_state: NotRequired[Annotated[bool, Doc("True if the residency holds a state of the previous inference.")]]
 
 
 class CopyFields(TypedDict):
     """A transfer of the bytes of a tensor."""
 
-    tensor: str
-    """Name of the tensor."""
-    source: str
-    """Memory that is read, or `dram`."""
-    target: str
-    """Memory that is written, or `dram`."""
+    tensor: Annotated[str, Doc("Name of the tensor.")]
+    source: Annotated[str, Doc("Memory that is read, or `dram`.")]
+    target: Annotated[str, Doc("Memory that is written, or `dram`.")]
 
 
 class FreeFields(TypedDict):
     """End of the residency of a tensor in a memory."""
 
-    tensor: str
-    """Name of the tensor."""
-    memory: str
-    """Name of the memory."""
+    tensor: Annotated[str, Doc("Name of the tensor.")]
+    memory: Annotated[str, Doc("Name of the memory.")]
 
 
 class InstructionFields(TypedDict, total=False):
     """An instruction: exactly one of the fields is present; `compute` names an operator."""
 
-    allocate: AllocateFields
-    """Start of a residency."""
-    copy: CopyFields
-    """Transfer of a tensor."""
-    compute: str
-    """Name of the operator that runs."""
-    free: FreeFields
-    """End of a residency."""
+    allocate: Annotated[AllocateFields, Doc("Start of a residency.")]
+    copy: Annotated[CopyFields, Doc("Transfer of a tensor.")]
+    compute: Annotated[str, Doc("Name of the operator that runs.")]
+    free: Annotated[FreeFields, Doc("End of a residency.")]
 
 
 def present(fields: Mapping[str, object]) -> dict[str, object]:

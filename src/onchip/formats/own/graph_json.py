@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from gzip import decompress
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Literal, NotRequired
+from typing import Annotated, Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from onchip.errors import GraphError, UsageError, errors_in_file
 from onchip.formats.files import canonical_sha256, document_text, read_file, write_file
 from onchip.formats.own.fields import present
-from onchip.formats.validation import LARGEST_INTEGER, Format, errors_at, field_path, parse
+from onchip.formats.validation import LARGEST_INTEGER, Doc, Format, errors_at, field_path, parse
 from onchip.ir.graph import Graph, State
 from onchip.ir.layer import Layer
 from onchip.ir.operator import ChannelSplits, InPlace, Operator, StatedCost
@@ -30,21 +30,16 @@ GRAPH_FORMAT: Final = Format("onchip-graph", 1, GraphError)
 class WayOfSplittingFields(TypedDict):
     """A split into `parts` equal parts, and the cycles of one part."""
 
-    parts: int
-    """Number of parts."""
-    cycles: int
-    """Cycles of one part."""
+    parts: Annotated[int, Doc("Number of parts.")]
+    cycles: Annotated[int, Doc("Cycles of one part.")]
 
 
 class SplitsFields(TypedDict):
     """Splits along the channels of outputs and parameters; each part reads its inputs whole, or split the same way."""
 
-    axis: Literal["channels"]
-    """Axis of the split."""
-    inputs: Literal["whole", "split"]
-    """`whole` if each part reads all of its inputs, else `split`."""
-    ways: list[WayOfSplittingFields]
-    """Numbers of parts that are possible."""
+    axis: Annotated[Literal["channels"], Doc("Axis of the split.")]
+    inputs: Annotated[Literal["whole", "split"], Doc("`whole` if each part reads all of its inputs, else `split`.")]
+    ways: Annotated[list[WayOfSplittingFields], Doc("Numbers of parts that are possible.")]
 
 
 class TileFields(TypedDict):
@@ -53,22 +48,14 @@ class TileFields(TypedDict):
     `regions` has a range for each dimension of each output; without `reduction` the sum is complete.
     """
 
-    operator: str
-    """Operator of which a part is computed."""
-    inputs: list[str]
-    """Inputs of that operator."""
-    parameters: NotRequired[list[str]]
-    """Parameters of that operator."""
-    outputs: list[str]
-    """Outputs of that operator."""
-    shapes: list[list[int]]
-    """Shapes of inputs, parameters and outputs, in this order."""
-    regions: list[list[tuple[int, int]]]
-    """Computed range along each dimension of each output."""
-    reduction: NotRequired[tuple[int, int]]
-    """Range of the reduction that is summed."""
-    part: NotRequired[SumPart]
-    """Position of the tile in a sum of several parts."""
+    operator: Annotated[str, Doc("Operator of which a part is computed.")]
+    inputs: Annotated[list[str], Doc("Inputs of that operator.")]
+    parameters: NotRequired[Annotated[list[str], Doc("Parameters of that operator.")]]
+    outputs: Annotated[list[str], Doc("Outputs of that operator.")]
+    shapes: Annotated[list[list[int]], Doc("Shapes of inputs, parameters and outputs, in this order.")]
+    regions: Annotated[list[list[tuple[int, int]]], Doc("Computed range along each dimension of each output.")]
+    reduction: NotRequired[Annotated[tuple[int, int], Doc("Range of the reduction that is summed.")]]
+    part: NotRequired[Annotated[SumPart, Doc("Position of the tile in a sum of several parts.")]]
 
 
 class OperatorFields(TypedDict):
@@ -78,53 +65,33 @@ class OperatorFields(TypedDict):
     the input to that of the output.
     """
 
-    name: str
-    """Name of the operator, unique in the graph."""
-    kind: str
-    """Operator type, as in ONNX if it means the same."""
-    inputs: list[str]
-    """Names of input tensors."""
-    parameters: NotRequired[list[str]]
-    """Names of parameters, such as weights."""
-    outputs: list[str]
-    """Names of output tensors."""
-    attributes: NotRequired[dict[str, Any]]
-    """Attributes, as in ONNX."""
-    members: NotRequired[list[str]]
-    """Nodes of the model that the operator fuses."""
-    tile: NotRequired[TileFields]
-    """Part of another operator that this one computes."""
+    name: Annotated[str, Doc("Name of the operator, unique in the graph.")]
+    kind: Annotated[str, Doc("Operator type, as in ONNX if it means the same.")]
+    inputs: Annotated[list[str], Doc("Names of input tensors.")]
+    parameters: NotRequired[Annotated[list[str], Doc("Names of parameters, such as weights.")]]
+    outputs: Annotated[list[str], Doc("Names of output tensors.")]
+    attributes: NotRequired[Annotated[dict[str, Any], Doc("Attributes, as in ONNX.")]]
+    members: NotRequired[Annotated[list[str], Doc("Nodes of the model that the operator fuses.")]]
+    tile: NotRequired[Annotated[TileFields, Doc("Part of another operator that this one computes.")]]
     in_place: NotRequired[list[tuple[str, str] | tuple[str, str, int]]]
     """Pairs of tensors that may share bytes."""
-    workspace_bytes: NotRequired[int]
-    """Scratch memory of the kernel in bytes."""
-    cycles: NotRequired[int]
-    """Measured cycles, which replace those of the cost model."""
-    energy_pj: NotRequired[float]
-    """Measured energy in pJ, which replaces that of the cost model."""
-    splits: NotRequired[SplitsFields]
-    """Numbers of equal channel tiles in which the operator may run."""
+    workspace_bytes: NotRequired[Annotated[int, Doc("Scratch memory of the kernel in bytes.")]]
+    cycles: NotRequired[Annotated[int, Doc("Measured cycles, which replace those of the cost model.")]]
+    energy_pj: NotRequired[Annotated[float, Doc("Measured energy in pJ, which replaces that of the cost model.")]]
+    splits: NotRequired[Annotated[SplitsFields, Doc("Numbers of equal channel tiles in which the operator may run.")]]
 
 
 class TensorFields(TypedDict):
     """A tensor: `shape` and `bits` (per element), or `bytes`."""
 
-    name: str
-    """Name of the tensor, unique in the graph."""
-    shape: NotRequired[list[int]]
-    """Shape."""
-    bits: NotRequired[int]
-    """Bits per element."""
-    bytes: NotRequired[int]
-    """Size in bytes; replaces `shape` and `bits`."""
-    role: Role
-    """Place in the network: `input`, `activation`, `output` or `parameter`."""
-    aliases: NotRequired[list[str]]
-    """Other names of the same tensor in the model."""
-    part_of: NotRequired[str]
-    """Tensor of which this one is a region."""
-    region: NotRequired[list[tuple[int, int]]]
-    """Range along each dimension of that tensor."""
+    name: Annotated[str, Doc("Name of the tensor, unique in the graph.")]
+    shape: NotRequired[Annotated[list[int], Doc("Shape.")]]
+    bits: NotRequired[Annotated[int, Doc("Bits per element.")]]
+    bytes: NotRequired[Annotated[int, Doc("Size in bytes; replaces `shape` and `bits`.")]]
+    role: Annotated[Role, Doc("Place in the network: `input`, `activation`, `output` or `parameter`.")]
+    aliases: NotRequired[Annotated[list[str], Doc("Other names of the same tensor in the model.")]]
+    part_of: NotRequired[Annotated[str, Doc("Tensor of which this one is a region.")]]
+    region: NotRequired[Annotated[list[tuple[int, int]], Doc("Range along each dimension of that tensor.")]]
 
 
 class StateFields(TypedDict):
@@ -133,31 +100,21 @@ class StateFields(TypedDict):
     `alias` is an alias of the output that is not an output itself.
     """
 
-    old: str
-    """Network input that holds the state."""
-    new: str
-    """Network output that is its next value."""
-    in_place: NotRequired[bool]
-    """True if the operator that writes the new state may read the old one."""
-    alias: NotRequired[str]
-    """Another name of the output."""
+    old: Annotated[str, Doc("Network input that holds the state.")]
+    new: Annotated[str, Doc("Network output that is its next value.")]
+    in_place: NotRequired[Annotated[bool, Doc("True if the operator that writes the new state may read the old one.")]]
+    alias: NotRequired[Annotated[str, Doc("Another name of the output.")]]
 
 
 class GraphFields(TypedDict):
     """A graph file, with the operators in the given order."""
 
-    format: Literal["onchip-graph"]
-    """Name of the format."""
-    version: Literal[1]
-    """Version of the format."""
-    name: str
-    """Name of the network."""
-    tensors: list[TensorFields]
-    """Tensors."""
-    operators: list[OperatorFields]
-    """Operators in topological order, which is the given order."""
-    states: NotRequired[list[StateFields]]
-    """States that are kept between inferences."""
+    format: Annotated[Literal["onchip-graph"], Doc("Name of the format.")]
+    version: Annotated[Literal[1], Doc("Version of the format.")]
+    name: Annotated[str, Doc("Name of the network.")]
+    tensors: Annotated[list[TensorFields], Doc("Tensors.")]
+    operators: Annotated[list[OperatorFields], Doc("Operators in topological order, which is the given order.")]
+    states: NotRequired[Annotated[list[StateFields], Doc("States that are kept between inferences.")]]
 
 
 def read_graph(path: Path) -> Graph:

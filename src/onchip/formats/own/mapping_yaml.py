@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final, Literal, NotRequired
+from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -28,7 +28,7 @@ from onchip.formats.own.fields import (
     source_fields,
     source_of,
 )
-from onchip.formats.validation import Format, check_format, errors_at, validate
+from onchip.formats.validation import Doc, Format, check_format, errors_at, validate
 from onchip.formats.yaml_documents import parse_yaml
 from onchip.without_collecting import without_collecting
 
@@ -38,42 +38,29 @@ MAPPING_FORMAT: Final = Format("onchip-mapping", 1, MappingError)
 class MappingResultFields(TypedDict):
     """Claims of the maker about a mapping."""
 
-    method: str
-    """Method that found the mapping."""
-    status: Status
-    """`OPTIMAL`, `FEASIBLE`, `INFEASIBLE` or `UNKNOWN`."""
-    objective: str
-    """Name of the objective."""
-    objective_value: int | float
-    """Value in femtojoules, cycles, or their product."""
-    lower_bound: int | float
-    """Lower bound on the value."""
+    method: Annotated[str, Doc("Method that found the mapping.")]
+    status: Annotated[Status, Doc("`OPTIMAL`, `FEASIBLE`, `INFEASIBLE` or `UNKNOWN`.")]
+    objective: Annotated[str, Doc("Name of the objective.")]
+    objective_value: Annotated[int | float, Doc("Value in femtojoules, cycles, or their product.")]
+    lower_bound: Annotated[int | float, Doc("Lower bound on the value.")]
 
 
 class MappingFields(NestFields):
     """The mapping of equal layers, whose names are `names`."""
 
-    names: list[str]
-    """Names of the layers, which are all alike."""
-    layer: LayerFields
-    """Loop nest."""
-    result: NotRequired[MappingResultFields]
-    """Claims of the maker; `onchip check` recomputes them."""
+    names: Annotated[list[str], Doc("Names of the layers, which are all alike.")]
+    layer: Annotated[LayerFields, Doc("Loop nest.")]
+    result: NotRequired[Annotated[MappingResultFields, Doc("Claims of the maker; `onchip check` recomputes them.")]]
 
 
 class MappingFileFields(TypedDict):
     """A mapping file; the network is absent if the layers were given as text."""
 
-    format: Literal["onchip-mapping"]
-    """Name of the format."""
-    version: Literal[1]
-    """Version of the format."""
-    accelerator: SourceFields
-    """Accelerator that the mappings are for."""
-    network: NotRequired[str]
-    """Network that has the layers."""
-    layers: list[MappingFields]
-    """Mappings; each layer has at most one."""
+    format: Annotated[Literal["onchip-mapping"], Doc("Name of the format.")]
+    version: Annotated[Literal[1], Doc("Version of the format.")]
+    accelerator: Annotated[SourceFields, Doc("Accelerator that the mappings are for.")]
+    network: NotRequired[Annotated[str, Doc("Network that has the layers.")]]
+    layers: Annotated[list[MappingFields], Doc("Mappings; each layer has at most one.")]
 
 
 @without_collecting()

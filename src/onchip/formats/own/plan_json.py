@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final, Literal, NotRequired
+from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -45,7 +45,7 @@ from onchip.formats.own.fields import (
     source_fields,
     source_of,
 )
-from onchip.formats.validation import Format, errors_at, field_path, parse, quoted
+from onchip.formats.validation import Doc, Format, errors_at, field_path, parse, quoted
 from onchip.without_collecting import without_collecting
 
 PLAN_FORMAT: Final = Format("onchip-plan", 1, PlanError)
@@ -54,55 +54,37 @@ PLAN_FORMAT: Final = Format("onchip-plan", 1, PlanError)
 class SharingFields(TypedDict):
     """Kinds of operators that compute in place, and kinds that are an alias; `*` stands for every kind."""
 
-    in_place: list[str]
-    """Kinds that compute in place."""
-    alias: list[str]
-    """Kinds whose output is an alias."""
+    in_place: Annotated[list[str], Doc("Kinds that compute in place.")]
+    alias: Annotated[list[str], Doc("Kinds whose output is an alias.")]
 
 
 class OperatorTilesFields(TypedDict):
     """Tiles of an operator along a dimension of its output, by their ends in ascending order."""
 
-    axis: int
-    """Dimension of the output."""
-    ends: list[int]
-    """End of each tile, ascending."""
+    axis: Annotated[int, Doc("Dimension of the output.")]
+    ends: Annotated[list[int], Doc("End of each tile, ascending.")]
 
 
 class PlanReadingFields(BindingFields):
     """Options with which the network file was read."""
 
-    bits: NotRequired[int | None]
-    """Bits per element; null for the data types of the model."""
-    granularity: NotRequired[Granularity]
-    """`fused`, or `raw` for the nodes of the file."""
-    count: NotRequired[Count]
-    """`activations`, or `all` if parameters are counted too."""
-    split: NotRequired[Literal["never"]]
-    """Written by earlier versions; means nothing."""
-    cap_tensors: NotRequired[bool]
-    """True if tensors are cut to the capacity, as in Jang's thesis."""
-    share: NotRequired[SharingFields]
-    """Kinds of operators whose operands share bytes."""
-    states: NotRequired[dict[str, str]]
-    """Map from a state input to the output that is its next value."""
-    bands: NotRequired[dict[str, int]]
-    """Map from an operator to its number of channel tiles."""
-    recompute: NotRequired[Recompute]
-    """`allowed` if operators may run again."""
-    tiles: NotRequired[dict[str, OperatorTilesFields]]
-    """Map from an operator to its tiles."""
+    bits: NotRequired[Annotated[int | None, Doc("Bits per element; null for the data types of the model.")]]
+    granularity: NotRequired[Annotated[Granularity, Doc("`fused`, or `raw` for the nodes of the file.")]]
+    count: NotRequired[Annotated[Count, Doc("`activations`, or `all` if parameters are counted too.")]]
+    cap_tensors: NotRequired[Annotated[bool, Doc("True if tensors are cut to the capacity, as in Jang's thesis.")]]
+    share: NotRequired[Annotated[SharingFields, Doc("Kinds of operators whose operands share bytes.")]]
+    states: NotRequired[Annotated[dict[str, str], Doc("Map from a state input to the output that is its next value.")]]
+    bands: NotRequired[Annotated[dict[str, int], Doc("Map from an operator to its number of channel tiles.")]]
+    recompute: NotRequired[Annotated[Recompute, Doc("`allowed` if operators may run again.")]]
+    tiles: NotRequired[Annotated[dict[str, OperatorTilesFields], Doc("Map from an operator to its tiles.")]]
 
 
 class ScratchpadFields(TypedDict):
     """A scratchpad; without `holds` the array reads and writes every operand in it."""
 
-    name: str
-    """Name of the scratchpad."""
-    capacity_bytes: int
-    """Capacity in bytes."""
-    alignment_bytes: NotRequired[int]
-    """Every offset is a multiple of this number; 1 if absent."""
+    name: Annotated[str, Doc("Name of the scratchpad.")]
+    capacity_bytes: Annotated[int, Doc("Capacity in bytes.")]
+    alignment_bytes: NotRequired[Annotated[int, Doc("Every offset is a multiple of this number; 1 if absent.")]]
     holds: NotRequired[list[Operand]]
     """Operands that the array reads from the scratchpad or writes to it; all if absent."""
 
@@ -110,100 +92,70 @@ class ScratchpadFields(TypedDict):
 class WayFields(TypedDict):
     """A link from one scratchpad to another that avoids DRAM."""
 
-    source: str
-    """Scratchpad that is read."""
-    target: str
-    """Scratchpad that is written."""
+    source: Annotated[str, Doc("Scratchpad that is read.")]
+    target: Annotated[str, Doc("Scratchpad that is written.")]
 
 
 class TermFields(TypedDict):
     """Cost of each started unit of `unit_bits`."""
 
-    unit_bits: int
-    """Bits of one unit."""
-    cost: int
-    """Cost of one unit."""
+    unit_bits: Annotated[int, Doc("Bits of one unit.")]
+    cost: Annotated[int, Doc("Cost of one unit.")]
 
 
 class RateFields(TypedDict):
     """Cost of a transfer from `source` to `target`, in the unit of the objective; without a rate it costs its bytes."""
 
-    source: str
-    """Memory that is read."""
-    target: str
-    """Memory that is written."""
-    setup: int
-    """Cost of each transfer, whatever its size."""
-    terms: list[TermFields]
-    """Costs by size, which add up."""
+    source: Annotated[str, Doc("Memory that is read.")]
+    target: Annotated[str, Doc("Memory that is written.")]
+    setup: Annotated[int, Doc("Cost of each transfer, whatever its size.")]
+    terms: Annotated[list[TermFields], Doc("Costs by size, which add up.")]
 
 
 class DurationFields(TypedDict):
     """Durations in cycles, for the objective latency; `cycles` are those of operators that state none themselves."""
 
-    queues: int
-    """Number of DMA queues."""
-    setup_cycles: int
-    """Cycles to set up one transfer."""
-    has_one_channel: bool
-    """True if loads and stores share one channel of DRAM."""
-    cycles: dict[str, int]
-    """Map from an operator to its cycles."""
+    queues: Annotated[int, Doc("Number of DMA queues.")]
+    setup_cycles: Annotated[int, Doc("Cycles to set up one transfer.")]
+    has_one_channel: Annotated[bool, Doc("True if loads and stores share one channel of DRAM.")]
+    cycles: Annotated[dict[str, int], Doc("Map from an operator to its cycles.")]
 
 
 class RecomputationFields(TypedDict):
     """Cost of one more run of an operator, by its name, in the unit of the objective; 0 for other operators."""
 
-    costs: dict[str, int]
-    """Map from an operator to the cost of one more run."""
+    costs: Annotated[dict[str, int], Doc("Map from an operator to the cost of one more run.")]
 
 
 class PlanResultFields(TypedDict):
     """Claims of the maker of a plan."""
 
-    method: str
-    """Method that found the plan."""
-    status: Status
-    """`OPTIMAL`, `FEASIBLE`, `INFEASIBLE` or `UNKNOWN`."""
-    objective: Objective
-    """Name of the objective."""
-    objective_value: int
-    """Value of the plan in the unit of the objective."""
-    lower_bound: int
-    """Lower bound on the value of every plan."""
+    method: Annotated[str, Doc("Method that found the plan.")]
+    status: Annotated[Status, Doc("`OPTIMAL`, `FEASIBLE`, `INFEASIBLE` or `UNKNOWN`.")]
+    objective: Annotated[Objective, Doc("Name of the objective.")]
+    objective_value: Annotated[int, Doc("Value of the plan in the unit of the objective.")]
+    lower_bound: Annotated[int, Doc("Lower bound on the value of every plan.")]
 
 
 class PlanFields(TypedDict):
     """The fields of a plan file, version 1."""
 
-    format: Literal["onchip-plan"]
-    """Name of the format."""
-    version: Literal[1]
-    """Version of the format."""
-    graph: SourceFields
-    """Network that the plan is for."""
-    accelerator: SourceFields
-    """Accelerator that the plan is for."""
-    reading: NotRequired[PlanReadingFields]
-    """Options with which the network file is read."""
-    memories: list[ScratchpadFields]
-    """Scratchpads."""
+    format: Annotated[Literal["onchip-plan"], Doc("Name of the format.")]
+    version: Annotated[Literal[1], Doc("Version of the format.")]
+    graph: Annotated[SourceFields, Doc("Network that the plan is for.")]
+    accelerator: Annotated[SourceFields, Doc("Accelerator that the plan is for.")]
+    reading: NotRequired[Annotated[PlanReadingFields, Doc("Options with which the network file is read.")]]
+    memories: Annotated[list[ScratchpadFields], Doc("Scratchpads.")]
     links: NotRequired[list[WayFields]]
     """Links between scratchpads; a copy between two scratchpads needs one."""
-    rates: NotRequired[list[RateFields]]
-    """Costs of transfers, if the objective is not traffic."""
+    rates: NotRequired[Annotated[list[RateFields], Doc("Costs of transfers, if the objective is not traffic.")]]
     placement: NotRequired[Placement]
     """`static` if each tensor has one address for its whole lifetime, or is streamed."""
-    order: NotRequired[Order]
-    """`given` or `min-peak` if the claim holds for this operator order only."""
-    durations: NotRequired[DurationFields]
-    """Durations on which the latency is based."""
-    recomputation: NotRequired[RecomputationFields]
-    """Costs of operators that run again."""
-    instructions: list[InstructionFields]
-    """The program."""
-    result: NotRequired[PlanResultFields]
-    """Claims of the maker; `onchip check` recomputes them."""
+    order: NotRequired[Annotated[Order, Doc("`given` or `min-peak` if the claim holds for this operator order only.")]]
+    durations: NotRequired[Annotated[DurationFields, Doc("Durations on which the latency is based.")]]
+    recomputation: NotRequired[Annotated[RecomputationFields, Doc("Costs of operators that run again.")]]
+    instructions: Annotated[list[InstructionFields], Doc("The program.")]
+    result: NotRequired[Annotated[PlanResultFields, Doc("Claims of the maker; `onchip check` recomputes them.")]]
 
 
 def read_plan(path: Path) -> PlanDocument:

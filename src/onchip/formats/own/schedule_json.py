@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, NotRequired
+from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -42,7 +42,7 @@ from onchip.formats.own.fields import (
     source_fields,
     source_of,
 )
-from onchip.formats.validation import Format, errors_at, field_path, parse
+from onchip.formats.validation import Doc, Format, errors_at, field_path, parse
 from onchip.without_collecting import without_collecting
 
 SCHEDULE_FORMAT: Final = Format("onchip-schedule", 1, ScheduleError)
@@ -59,110 +59,75 @@ class ScheduleReadingFields(BindingFields):
     to 32, if it is null, and 32 if it is absent. An accumulator never has fewer bits than the output.
     """
 
-    bits: int | None
-    """Bits per element; null for the data types of the model."""
-    partial_bits: NotRequired[int | None]
-    """Accumulator width in bits."""
-    granularity: NotRequired[Granularity]
-    """`fused`, or `raw` for the nodes of the file."""
+    bits: Annotated[int | None, Doc("Bits per element; null for the data types of the model.")]
+    partial_bits: NotRequired[Annotated[int | None, Doc("Accumulator width in bits.")]]
+    granularity: NotRequired[Annotated[Granularity, Doc("`fused`, or `raw` for the nodes of the file.")]]
 
 
 class ScheduledStackFields(TypedDict):
     """Operators of a fused group, by name; `tile` and `mode` if they run tile by tile."""
 
-    operators: list[str]
-    """Names of the operators in execution order."""
-    tile: PixelFields | None
-    """Tile of the last output; null if the group runs untiled."""
-    mode: NotRequired[OverlapMode]
-    """Overlap mode: `recompute`, `h-cached` or `fully-cached`."""
+    operators: Annotated[list[str], Doc("Names of the operators in execution order.")]
+    tile: Annotated[PixelFields | None, Doc("Tile of the last output; null if the group runs untiled.")]
+    mode: NotRequired[Annotated[OverlapMode, Doc("Overlap mode: `recompute`, `h-cached` or `fully-cached`.")]]
 
 
 class HomesFields(TypedDict, total=False):
     """Home memories by name; an absent operand streams from or to DRAM, or does not exist."""
 
-    input: str
-    """Home memory of the input."""
-    weight: str
-    """Home memory of the weight."""
-    output: str
-    """Home memory of the output."""
+    input: Annotated[str, Doc("Home memory of the input.")]
+    weight: Annotated[str, Doc("Home memory of the weight.")]
+    output: Annotated[str, Doc("Home memory of the output.")]
 
 
 class ScheduledMappingFields(NestFields):
     """The mapping of the tile operators of a fused group whose loop nest is `layer`; groups are numbered from 0."""
 
-    stack: int
-    """Number of the fused group, from 0."""
-    layer: LayerFields
-    """Loop nest with the exact extents of the tile."""
-    homes: HomesFields
-    """Home memories of the operands."""
+    stack: Annotated[int, Doc("Number of the fused group, from 0.")]
+    layer: Annotated[LayerFields, Doc("Loop nest with the exact extents of the tile.")]
+    homes: Annotated[HomesFields, Doc("Home memories of the operands.")]
 
 
 class SpaceFields(TypedDict):
     """The space in which the bound is proven: `any`, or the restriction in words, for each decision."""
 
-    order: str
-    """Operator orders."""
-    stacks: str
-    """Fused groups."""
-    tilings: str
-    """Tiles and overlap modes."""
-    homes: str
-    """Operand placements."""
-    mappings: str
-    """Loop mappings."""
-    residencies: str
-    """Residencies."""
-    prefetch: str
-    """Times of transfers."""
+    order: Annotated[str, Doc("Operator orders.")]
+    stacks: Annotated[str, Doc("Fused groups.")]
+    tilings: Annotated[str, Doc("Tiles and overlap modes.")]
+    homes: Annotated[str, Doc("Operand placements.")]
+    mappings: Annotated[str, Doc("Loop mappings.")]
+    residencies: Annotated[str, Doc("Residencies.")]
+    prefetch: Annotated[str, Doc("Times of transfers.")]
 
 
 class ScheduleResultFields(TypedDict):
     """Claims of the maker; objective and bound in femtojoules, cycles, the product of both, or bytes."""
 
-    method: str
-    """Method that found the schedule."""
-    status: Status
-    """`OPTIMAL`, `FEASIBLE`, `INFEASIBLE` or `UNKNOWN`."""
-    objective: Literal["energy", "latency", "edp", "traffic"]
-    """Name of the objective."""
+    method: Annotated[str, Doc("Method that found the schedule.")]
+    status: Annotated[Status, Doc("`OPTIMAL`, `FEASIBLE`, `INFEASIBLE` or `UNKNOWN`.")]
+    objective: Annotated[Literal["energy", "latency", "edp", "traffic"], Doc("Name of the objective.")]
     objective_value: int | float
     """Value of the schedule in femtojoules, cycles, their product, or bytes."""
-    lower_bound: int | float
-    """Lower bound on the value of every schedule of the space."""
+    lower_bound: Annotated[int | float, Doc("Lower bound on the value of every schedule of the space.")]
     energy_pj: NotRequired[int | float]
     """Energy in pJ; absent if the accelerator does not state all energies."""
-    latency_cycles: int
-    """Latency in cycles."""
-    traffic_bytes: int
-    """Bytes from and to DRAM."""
-    space: SpaceFields
-    """Space for which the bound holds."""
+    latency_cycles: Annotated[int, Doc("Latency in cycles.")]
+    traffic_bytes: Annotated[int, Doc("Bytes from and to DRAM.")]
+    space: Annotated[SpaceFields, Doc("Space for which the bound holds.")]
 
 
 class ScheduleFields(TypedDict):
     """A schedule file, with fused groups in execution order and the fields of an accelerator file."""
 
-    format: Literal["onchip-schedule"]
-    """Name of the format."""
-    version: Literal[1]
-    """Version of the format."""
-    graph: SourceFields
-    """Network that the schedule is for."""
-    accelerator: AcceleratorFields
-    """The complete accelerator."""
-    reading: ScheduleReadingFields
-    """Options with which the network file is read."""
-    stacks: list[ScheduledStackFields]
-    """Fused groups in execution order."""
-    mappings: list[ScheduledMappingFields]
-    """Mapping of each distinct loop nest."""
-    instructions: list[InstructionFields]
-    """The program over the network in tiles."""
-    result: NotRequired[ScheduleResultFields]
-    """Claims of the maker; `onchip check` recomputes them."""
+    format: Annotated[Literal["onchip-schedule"], Doc("Name of the format.")]
+    version: Annotated[Literal[1], Doc("Version of the format.")]
+    graph: Annotated[SourceFields, Doc("Network that the schedule is for.")]
+    accelerator: Annotated[AcceleratorFields, Doc("The complete accelerator.")]
+    reading: Annotated[ScheduleReadingFields, Doc("Options with which the network file is read.")]
+    stacks: Annotated[list[ScheduledStackFields], Doc("Fused groups in execution order.")]
+    mappings: Annotated[list[ScheduledMappingFields], Doc("Mapping of each distinct loop nest.")]
+    instructions: Annotated[list[InstructionFields], Doc("The program over the network in tiles.")]
+    result: NotRequired[Annotated[ScheduleResultFields, Doc("Claims of the maker; `onchip check` recomputes them.")]]
 
 
 @without_collecting()

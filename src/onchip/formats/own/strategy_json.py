@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, NotRequired
+from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -38,7 +38,7 @@ from onchip.formats.own.fields import (
     source_of,
 )
 from onchip.formats.own.schedule_json import HomesFields
-from onchip.formats.validation import Format, errors_at, field_path, parse
+from onchip.formats.validation import Doc, Format, errors_at, field_path, parse
 
 STRATEGY_FORMAT: Final = Format("onchip-strategy", 1, StrategyError)
 STRATEGIES: Final = "strategies"
@@ -51,29 +51,20 @@ class StrategyReadingFields(BindingFields):
     With `bits` null, elements have the data types of the model.
     """
 
-    bits: NotRequired[int | None]
-    """Bits per element; null: the data types of the model."""
-    partial_bits: NotRequired[int]
-    """Accumulator width in bits."""
-    granularity: NotRequired[Granularity]
-    """`fused`, or `raw` for the nodes of the file."""
-    mapper: NotRequired[str]
-    """Method that mapped the layers of tiles."""
-    model: NotRequired[CostModel]
-    """Cost model: `onchip` or `defines`."""
+    bits: NotRequired[Annotated[int | None, Doc("Bits per element; null: the data types of the model.")]]
+    partial_bits: NotRequired[Annotated[int, Doc("Accumulator width in bits.")]]
+    granularity: NotRequired[Annotated[Granularity, Doc("`fused`, or `raw` for the nodes of the file.")]]
+    mapper: NotRequired[Annotated[str, Doc("Method that mapped the layers of tiles.")]]
+    model: NotRequired[Annotated[CostModel, Doc("Cost model: `onchip` or `defines`.")]]
 
 
 class StackFields(TypedDict):
     """Layers of a fused group, by name; `output` is the home memory of their last output, DRAM if absent."""
 
-    layers: list[str]
-    """Names of the layers in execution order."""
-    tile: PixelFields
-    """Tile of the last feature map."""
-    mode: OverlapMode
-    """Overlap mode: `recompute`, `h-cached` or `fully-cached`."""
-    output: NotRequired[str]
-    """Home memory of the last output; DRAM if absent."""
+    layers: Annotated[list[str], Doc("Names of the layers in execution order.")]
+    tile: Annotated[PixelFields, Doc("Tile of the last feature map.")]
+    mode: Annotated[OverlapMode, Doc("Overlap mode: `recompute`, `h-cached` or `fully-cached`.")]
+    output: NotRequired[Annotated[str, Doc("Home memory of the last output; DRAM if absent.")]]
 
 
 class TileMappingFields(NestFields):
@@ -82,14 +73,10 @@ class TileMappingFields(NestFields):
     `room` maps a memory to the bytes left to tiles in one instance; an absent memory belongs to the tiles entirely.
     """
 
-    stack: int
-    """Number of the fused group, from 0."""
-    names: list[str]
-    """Layers that run by this mapping."""
-    layer: LayerFields
-    """Loop nest of the tile."""
-    homes: HomesFields
-    """Home memories of the operands."""
+    stack: Annotated[int, Doc("Number of the fused group, from 0.")]
+    names: Annotated[list[str], Doc("Layers that run by this mapping.")]
+    layer: Annotated[LayerFields, Doc("Loop nest of the tile.")]
+    homes: Annotated[HomesFields, Doc("Home memories of the operands.")]
     room: NotRequired[dict[str, int]]
     """Map from a memory to the bytes of one instance that the tiles may use."""
 
@@ -100,53 +87,35 @@ class StrategyResultFields(TypedDict):
     Without `bound_among` the lower bound is that of the space.
     """
 
-    status: Status
-    """`OPTIMAL`, `FEASIBLE`, `INFEASIBLE` or `UNKNOWN`."""
-    objective: Literal["energy", "latency", "edp", "dram"]
-    """Name of the objective."""
+    status: Annotated[Status, Doc("`OPTIMAL`, `FEASIBLE`, `INFEASIBLE` or `UNKNOWN`.")]
+    objective: Annotated[Literal["energy", "latency", "edp", "dram"], Doc("Name of the objective.")]
     objective_value: int | float
     """Value in femtojoules, cycles, their product, or bits of DRAM traffic."""
-    lower_bound: int | float
-    """Lower bound on the value of every strategy."""
-    energy_pj: NotRequired[int | float]
-    """Energy in pJ."""
-    latency_cycles: int | float
-    """Latency in cycles."""
-    macs: int
-    """Multiply-accumulates, recomputation included."""
-    dram_bits: int
-    """Bits from and to DRAM."""
+    lower_bound: Annotated[int | float, Doc("Lower bound on the value of every strategy.")]
+    energy_pj: NotRequired[Annotated[int | float, Doc("Energy in pJ.")]]
+    latency_cycles: Annotated[int | float, Doc("Latency in cycles.")]
+    macs: Annotated[int, Doc("Multiply-accumulates, recomputation included.")]
+    dram_bits: Annotated[int, Doc("Bits from and to DRAM.")]
     energies_pj: NotRequired[dict[str, dict[EnergyCause, int | float]]]
     """Energy in pJ by memory and cause."""
     peak_bytes: NotRequired[dict[str, int]]
     """Map from a memory to the maximum number of bytes in one instance."""
-    space: NotRequired[str]
-    """Strategies among which `bound_among` holds."""
-    bound_among: NotRequired[int | float]
-    """Lower bound on the value of the strategies of `space`."""
+    space: NotRequired[Annotated[str, Doc("Strategies among which `bound_among` holds.")]]
+    bound_among: NotRequired[Annotated[int | float, Doc("Lower bound on the value of the strategies of `space`.")]]
 
 
 class StrategyFields(TypedDict):
     """A strategy file, with fused groups in execution order, and the names of operators outside of them."""
 
-    format: Literal["onchip-strategy"]
-    """Name of the format."""
-    version: Literal[1]
-    """Version of the format."""
-    network: SourceFields
-    """Network that the strategy is for."""
-    accelerator: SourceFields
-    """Accelerator that the strategy is for."""
-    reading: NotRequired[StrategyReadingFields]
-    """Options with which the network file is read."""
-    stacks: list[StackFields]
-    """Fused groups in execution order."""
-    mappings: NotRequired[list[TileMappingFields]]
-    """Mapping of each distinct loop nest."""
-    outside: NotRequired[list[str]]
-    """Operators that run outside of all fused groups."""
-    result: NotRequired[StrategyResultFields]
-    """Claims of the maker; `onchip check` recomputes them."""
+    format: Annotated[Literal["onchip-strategy"], Doc("Name of the format.")]
+    version: Annotated[Literal[1], Doc("Version of the format.")]
+    network: Annotated[SourceFields, Doc("Network that the strategy is for.")]
+    accelerator: Annotated[SourceFields, Doc("Accelerator that the strategy is for.")]
+    reading: NotRequired[Annotated[StrategyReadingFields, Doc("Options with which the network file is read.")]]
+    stacks: Annotated[list[StackFields], Doc("Fused groups in execution order.")]
+    mappings: NotRequired[Annotated[list[TileMappingFields], Doc("Mapping of each distinct loop nest.")]]
+    outside: NotRequired[Annotated[list[str], Doc("Operators that run outside of all fused groups.")]]
+    result: NotRequired[Annotated[StrategyResultFields, Doc("Claims of the maker; `onchip check` recomputes them.")]]
 
 
 def read_strategy(path: Path) -> StrategyDocument:

@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from re import split
-from typing import Any, Final, Literal, NotRequired
+from typing import Annotated, Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from onchip.errors import InputError
 from onchip.formats.files import read_file
-from onchip.formats.validation import Format, check_format, validate
+from onchip.formats.validation import Doc, Format, check_format, validate
 from onchip.formats.yaml_documents import YamlDocument, parse_yaml
 
 STUDY_FORMAT: Final = Format("onchip-study", 1, InputError)
@@ -25,63 +25,44 @@ class ParameterFields(TypedDict, total=False):
     range, or a list of values, may stand alone.
     """
 
-    path: str
-    """Field of the accelerator that varies, such as `memories.sram.capacity`."""
-    range: str
-    """First and last value."""
-    steps: int
-    """Number of values, evenly spaced."""
-    doubling: bool
-    """True if each value is twice the one before."""
-    values: list[Any]
-    """List of values."""
+    path: Annotated[str, Doc("Field of the accelerator that varies, such as `memories.sram.capacity`.")]
+    range: Annotated[str, Doc("First and last value.")]
+    steps: Annotated[int, Doc("Number of values, evenly spaced.")]
+    doubling: Annotated[bool, Doc("True if each value is twice the one before.")]
+    values: Annotated[list[Any], Doc("List of values.")]
 
 
 class CostTableFields(TypedDict):
     """A cost by the value of a parameter, or by the accelerator."""
 
-    by: str
-    """Name of the parameter, or `accelerator`."""
-    table: dict[str, float]
-    """Map from a value to the cost."""
+    by: Annotated[str, Doc("Name of the parameter, or `accelerator`.")]
+    table: Annotated[dict[str, float], Doc("Map from a value to the cost.")]
 
 
 class PointLimitFields(TypedDict, total=False):
     """Limits for computing one point; the memory limit is bytes, or text with a unit."""
 
-    memory: int | str
-    """Memory of the process that computes a point."""
-    seconds: float
-    """Seconds for one point."""
+    memory: Annotated[int | str, Doc("Memory of the process that computes a point.")]
+    seconds: Annotated[float, Doc("Seconds for one point.")]
 
 
 class StudyFields(TypedDict):
     """A study file. A list as the value of an option is an axis of the study, as parameters are."""
 
-    format: Literal["onchip-study"]
-    """Name of the format."""
-    version: Literal[1]
-    """Version of the format."""
-    name: NotRequired[str]
-    """Name of the study."""
+    format: Annotated[Literal["onchip-study"], Doc("Name of the format.")]
+    version: Annotated[Literal[1], Doc("Version of the format.")]
+    name: NotRequired[Annotated[str, Doc("Name of the study.")]]
     verb: NotRequired[Literal["plan", "map", "fuse", "schedule"]]
     """Command that answers a point; `plan` if absent."""
-    networks: list[str]
-    """Networks by name or file."""
-    accelerators: NotRequired[list[str]]
-    """Accelerators by name or file."""
-    parameters: NotRequired[dict[str, ParameterFields]]
-    """Parameters that vary, by name."""
-    objectives: NotRequired[list[str]]
-    """Objectives to minimise."""
-    options: NotRequired[dict[str, Any]]
-    """Options of the command."""
+    networks: Annotated[list[str], Doc("Networks by name or file.")]
+    accelerators: NotRequired[Annotated[list[str], Doc("Accelerators by name or file.")]]
+    parameters: NotRequired[Annotated[dict[str, ParameterFields], Doc("Parameters that vary, by name.")]]
+    objectives: NotRequired[Annotated[list[str], Doc("Objectives to minimise.")]]
+    options: NotRequired[Annotated[dict[str, Any], Doc("Options of the command.")]]
     constraints: NotRequired[list[str]]
     """Conditions that a point must meet, as expressions over parameters and figures."""
-    costs: NotRequired[dict[str, str | CostTableFields]]
-    """Costs of a point, as expressions or tables."""
-    limits: NotRequired[PointLimitFields]
-    """Limits for computing one point."""
+    costs: NotRequired[Annotated[dict[str, str | CostTableFields], Doc("Costs of a point, as expressions or tables.")]]
+    limits: NotRequired[Annotated[PointLimitFields, Doc("Limits for computing one point.")]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,24 +10,20 @@ from __future__ import annotations
 import ast
 import json
 import math
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from re import fullmatch, search
-from typing import TYPE_CHECKING, Any, Final, NotRequired, TypeAlias
+from typing import Any, Final, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict
 
 from onchip.arch.memory import Operand
 from onchip.errors import AcceleratorError, InputError
 from onchip.formats.files import read_file
-from onchip.formats.validation import Format, as_utf8, field_path, placed, quoted, validate
+from onchip.formats.validation import Format, ShapeT, as_utf8, field_path, placed, quoted, validate
 from onchip.formats.yaml_documents import Dialect, YamlDocument, parse_yaml
-
-if TYPE_CHECKING:
-    from jinja2.sandbox import SandboxedEnvironment
 
 CONSTRAINTS: Final = (
     "mapspace",
@@ -76,103 +72,71 @@ def read_document(text: str | bytes, file_format: Format, file: str) -> YamlDocu
 
 def without_templates(text: str | bytes, file_format: Format, file: str) -> bytes:
     """Return the text as UTF-8, rendered if it is a template. Raises InputError."""
-    encoded = as_utf8(text, file_format, file)
-    return rendered(encoded.decode(), Path(file)).encode() if is_template(encoded) else encoded
+    return _rendered(as_utf8(text, file_format, file).decode(), Path(file), ()).encode()
 
 
-def is_template(text: bytes) -> bool:
-    """Return True if the text has parts in `{{ }}` or `{% %}` outside of comments."""
-    return search(rb"(?m)^[^#\n]*(\{\{|\{%)", text) is not None
+def _rendered(text: str, file: Path, outer: tuple[Path, ...]) -> str:
+    """Render a text with parts in `{{ }}` or `{% %}` outside of comments; `outer` are the files that include it.
 
-
-def rendered(text: str, file: Path) -> str:
-    """Return the rendered template; raises InputError for an unsupported feature."""
-    return _Renderer(file).rendered(text)
-
-
-@dataclass(slots=True)
-class _Renderer:
-    """Renders a file and those that it includes, searched in `folders`, its own first."""
-
-    file: Path
-    depth: int = 0
-    folders: list[Path] = field(default_factory=list)
-
-    def rendered(self, text: str) -> str:
-        environment = _environment()
-        from jinja2 import TemplateError, TemplateSyntaxError, nodes
-
-        self.folders.insert(0, self.file.parent)
-        try:
-            for node in environment.parse(text).find_all(nodes.Node):
-                if type(node).__name__ not in NODES:
-                    raise self._refusal(f"it uses {type(node).__name__} of Jinja", node.lineno)
-            return environment.from_string(text).render(self._functions())
-        except TemplateSyntaxError as error:
-            raise self._refusal(f"its template (version 0.4) is malformed: {error.message}", error.lineno) from None
-        except TemplateError as error:
-            raise self._refusal(f"its template (version 0.4) cannot be rendered: {error.message}", None) from None
-        except (TypeError, ValueError) as error:
-            raise self._refusal(f"its template cannot be rendered: {error}", None) from None
-
-    def _functions(self) -> dict[str, Callable[..., object]]:
-        return {
-            "cwd": lambda: str(self.file.parent),
-            "add_to_path": self._add_to_path,
-            "path_exists": lambda name: self._found(str(name)) is not None,
-            "find_path": lambda name: str(self._path(str(name))),
-            "include_text": self._include_text,
-            "include": self._include,
-        }
-
-    def _add_to_path(self, name: object) -> str:
-        self.folders.append(self.file.parent / str(name))
-        return ""
-
-    def _found(self, name: str) -> Path | None:
-        return next((path for folder in self.folders if (path := folder / name).is_file()), None)
-
-    def _path(self, name: str) -> Path:
-        if (path := self._found(name)) is None:
-            raise self._refusal(f"its template (version 0.4) includes {name!r}, which is not there", None)
-        return path
-
-    def _include_text(self, name: object) -> str:
-        path = self._path(str(name))
-        if self.depth == DEEPEST_INCLUDE:
-            raise self._refusal("its includes do not end", None)
-        text = read_file(path, GREATEST_BYTES)
-        inner = _Renderer(path, self.depth + 1, list(self.folders))
-        return inner.rendered(text.decode(errors="replace")) if is_template(text) else text.decode(errors="replace")
-
-    def _include(self, name: object, key: object = "") -> str:
-        """Return a part of a file, named by keys with points between them, as JSON, which is YAML in one line."""
-        import json
-
-        value = read_document(self._include_text(name), Format("Timeloop file", 4, InputError), str(name)).value
-        for part in str(key).split(".") if key else ():
-            if not isinstance(value, dict) or part not in value:
-                raise self._refusal(f"{name!r} has no {key!r}", None)
-            value = value[part]
-        return json.dumps(value)
-
-    def _refusal(self, what: str, line: int | None) -> InputError:
-        place = None if line is None else f"line {line}"
-        expected = (
-            "if, set, default, cwd, add_to_path, path_exists, find_path, include and include_text, names that it sets"
-        )
-        return InputError(what, file=str(self.file), place=place, expected=expected)
-
-
-def _environment() -> SandboxedEnvironment:
+    Files to include are searched in the folders of the including files, its own first. Raises InputError.
+    """
+    if not search(r"(?m)^[^#\n]*(\{\{|\{%)", text):
+        return text
     try:
-        from jinja2 import StrictUndefined
+        from jinja2 import StrictUndefined, TemplateError, nodes
         from jinja2.sandbox import SandboxedEnvironment
     except ImportError:
         raise InputError("it is a Jinja template", expected="jinja2, which onchip[report] installs") from None
-    return SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    folders = [file.parent, *(one.parent for one in outer)]
+
+    def refusal(what: str, line: int | None = None) -> InputError:
+        functions = "cwd, add_to_path, path_exists, find_path, include and include_text"
+        place, expected = line and f"line {line}", f"if, set, default, {functions}, names that it sets"
+        return InputError(what, file=str(file), place=place, expected=expected)
+
+    def found(name: object) -> Path | None:
+        return next((path for folder in folders if (path := folder / str(name)).is_file()), None)
+
+    def path_of(name: object) -> Path:
+        if (path := found(name)) is None:
+            raise refusal(f"its template (version 0.4) includes {name!r}, which is not there")
+        return path
+
+    def include_text(name: object) -> str:
+        if len(outer) == DEEPEST_INCLUDE:
+            raise refusal("its includes do not end")
+        path = path_of(name)
+        return _rendered(read_file(path, GREATEST_BYTES).decode(errors="replace"), path, (file, *outer))
+
+    def include(name: object, key: object = "") -> str:
+        """Return a part of a file, named by keys with points between them, as JSON, which is YAML in one line."""
+        value = parse_yaml(include_text(name), TIMELOOP_FILE, str(name), TIMELOOP).value
+        for part in str(key).split(".") if key else ():
+            if not isinstance(value, dict) or part not in value:
+                raise refusal(f"{name!r} has no {key!r}")
+            value = value[part]
+        return json.dumps(value)
+
+    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    try:
+        for node in environment.parse(text).find_all(nodes.Node):
+            if type(node).__name__ not in NODES:
+                raise refusal(f"it uses {type(node).__name__} of Jinja", node.lineno)
+        return environment.from_string(text).render(
+            cwd=lambda: str(file.parent),
+            add_to_path=lambda name: folders.append(file.parent / str(name)) or "",
+            path_exists=lambda name: found(name) is not None,
+            find_path=lambda name: str(path_of(name)),
+            include_text=include_text,
+            include=include,
+        )
+    except (TemplateError, TypeError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        what = "is malformed" if line else "cannot be rendered"
+        raise refusal(f"its template (version 0.4) {what}: {error}", line) from None
 
 
+TIMELOOP_FILE: Final = Format("Timeloop file", 4, InputError)
 MAPSPACE_FILE: Final = Format("Timeloop mapspace", 3, InputError)
 Keeps: TypeAlias = Mapping[str, tuple[Operand, ...]]
 """Map from memory to the operands that it keeps; an absent memory keeps all."""
@@ -249,10 +213,7 @@ def _keeps_of(part: object, place: str, unapplied: list[str] | None) -> Keeps:
             one if _is_keeping(one, f"{where}[{at}]", unapplied) else UNAPPLIED for at, one in enumerate(entries)
         ]
     fields = {"targets": lists[""]} if "" in lists else {**whole, **lists}
-    try:
-        mapspace = validate(MapspaceFields, json.dumps(fields).encode(), MAPSPACE_FILE, "")
-    except InputError as error:
-        raise placed(InputError(error.what, place=error.place, expected=error.expected), place) from None
+    mapspace = _validated(MapspaceFields, fields, place)
     keeps: dict[str, tuple[Operand, ...]] = {}
     for name, constraints in (("constraints", mapspace.get("constraints")), ("targets", mapspace.get("targets"))):
         for at, one in enumerate(constraints or ()):
@@ -281,87 +242,61 @@ def operands_kept(spaces: Mapping[str, Any], place: str, *, only_kept: bool = Fa
 
     Raises InputError with the field's path.
     """
-    try:
-        fields = validate(SpacesFields, json.dumps(spaces).encode(), MAPSPACE_FILE, "")
-    except InputError as error:
-        raise placed(InputError(error.what, place=error.place, expected=error.expected), place) from None
-    named = {field: _operands(names, f"{place}.{field}") for field, names in fields.items()}  # type: ignore[arg-type]
-    kept = named.get("keep", frozenset()) | named.get("keep_only", frozenset())
-    bypassed = named.get("bypass", frozenset()) | named.get("bypass_only", frozenset())
+    fields = _validated(SpacesFields, spaces, place)
+    kept, bypassed = (
+        {operand for end in ("", "_only") for operand in _operands(fields, f"{way}{end}", place)}
+        for way in ("keep", "bypass")
+    )
     if both := sorted(kept & bypassed):
         raise InputError(f"{OPERANDS[both[0]][0]} is kept and bypassed", place=place, expected="one of both")
-    if only_kept or "keep_only" in named:
+    if only_kept or "keep_only" in fields:
         return tuple(operand for operand in Operand if operand in kept)
     return tuple(operand for operand in Operand if operand not in bypassed)
 
 
-def _operands(names: list[str], place: str) -> frozenset[Operand]:
+def _operands(fields: Mapping[str, Any], name: str, place: str) -> Iterator[Operand]:
     operand_of = {name: operand for operand, spellings in OPERANDS.items() for name in spellings}
-    for name in names:
-        if name not in operand_of:
+    for one in fields.get(name, ()):
+        if one not in operand_of:
             expected = f"some of {', '.join(operand_of)}"
-            raise InputError(f"it lists {quoted(name)}", place=place, expected=expected)
-    return frozenset(operand_of[name] for name in names)
+            raise InputError(f"it lists {quoted(one)}", place=f"{place}.{name}", expected=expected)
+        yield operand_of[one]
+
+
+def _validated(shape: type[ShapeT], fields: object, place: str) -> ShapeT:
+    try:
+        return validate(shape, json.dumps(fields).encode(), MAPSPACE_FILE, "")
+    except InputError as error:
+        raise placed(InputError(error.what, place=error.place, expected=error.expected), place) from None
 
 
 LONGEST: Final = 200
 """Largest number of characters of an expression."""
-BINARY: Final[Mapping[type[ast.operator], Callable[[float, float], float]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
 FUNCTIONS: Final[Mapping[str, Callable[..., float]]] = {
-    "max": max,
-    "min": min,
-    "ceil": math.ceil,
-    "floor": math.floor,
-    "round": round,
-    "int": int,
-    "float": float,
-    "sqrt": math.sqrt,
-    "log2": math.log2,
+    one.__name__: one for one in (max, min, round, int, float, math.ceil, math.floor, math.sqrt, math.log2)
 }
+ARITHMETIC: Final = (
+    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Load, ast.USub),
+    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod),
+)
 
 
 def evaluated(text: str, names: Mapping[str, object]) -> object:
     """Return the value of an arithmetic expression over `names`, or the text itself if it is none."""
-    if len(text) > LONGEST:
-        return text
+    numbers = {name: value for name, value in names.items() if _is_number(value)}
     try:
-        value = _value(ast.parse(text, mode="eval").body, names)
-    except (SyntaxError, ValueError, ArithmeticError, TypeError, RecursionError):
+        tree = ast.parse(text, mode="eval") if len(text) <= LONGEST else None
+        for node in ast.walk(tree) if tree else [None]:
+            if not isinstance(node, ARITHMETIC) and not (isinstance(node, ast.Constant) and _is_number(node.value)):
+                return text
+        value = eval(compile(tree or "", "", "eval"), {"__builtins__": {}}, {**FUNCTIONS, **numbers})
+    except (SyntaxError, ValueError, ArithmeticError, TypeError, NameError, RecursionError, MemoryError):
         return text
-    return value if math.isfinite(value) else text
+    return value if _is_number(value) and math.isfinite(value) else text
 
 
-def _value(node: ast.expr, names: Mapping[str, object]) -> float:
-    """Evaluate an expression; raises ValueError unless it is arithmetic of numbers."""
-    if isinstance(node, ast.Constant):
-        return _number(node.value)
-    if isinstance(node, ast.Name) and node.id in names:
-        return _number(names[node.id])
-    if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
-        return BINARY[type(node.op)](_value(node.left, names), _value(node.right, names))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_value(node.operand, names)
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in FUNCTIONS
-        and not node.keywords
-    ):
-        return FUNCTIONS[node.func.id](*(_value(one, names) for one in node.args))
-    raise ValueError("it is no arithmetic")
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("it is no number")
-    return value
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 ARCHITECTURE: Final = Format("Timeloop architecture", 3, AcceleratorError)

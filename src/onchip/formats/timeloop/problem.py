@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NotRequired
+from typing import Any, Final, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -244,24 +244,6 @@ PROBLEM: Final = Format("Timeloop problem", 3, InputError)
 SPARSE: Final = frozenset({"densities", "commonDensity"})
 
 
-class ProblemFields(TypedDict):
-    """The loops of a convolution; W is the axis of P and R, H that of Q and S, as in Timeloop's shape."""
-
-    shape: NotRequired[Literal["cnn-layer", "cnn_layer"]]
-    version: NotRequired[str | int | float]
-    N: int
-    K: int
-    C: int
-    P: int
-    Q: int
-    R: int
-    S: int
-    Wstride: NotRequired[int]
-    Hstride: NotRequired[int]
-    Wdilation: NotRequired[int]
-    Hdilation: NotRequired[int]
-
-
 class ShapedFields(TypedDict):
     """An instance of a shape, which the file states or Timeloop defines."""
 
@@ -271,14 +253,8 @@ class ShapedFields(TypedDict):
     instance: dict[str, Any]
 
 
-class ProblemFileFields(TypedDict):
-    """The problem by its name; the file may also be the problem itself."""
-
-    problem: ProblemFields
-
-
 class ShapedFileFields(TypedDict):
-    """The problem by its name."""
+    """The problem by its name; the file may also be the problem itself."""
 
     problem: ShapedFields
 
@@ -286,22 +262,25 @@ class ShapedFileFields(TypedDict):
 def timeloop_problem(text: str | bytes, file: str) -> Layer:
     """Read the problem in `text`, and ignore other parts; raises InputError that names `file`.
 
-    Images are as large as the loops reach, unpadded. Warns with NetworkWarning of unused values of an instance.
+    A problem without an instance has the sizes of a convolution; W is the axis of P and R, H that of Q and S. Images
+    are as large as the loops reach, unpadded. Warns with NetworkWarning of unused values of an instance.
     """
     document = read_document(text, PROBLEM, file)
     value = document.value
     is_flat = isinstance(value, dict) and "problem" not in value
     problem = value if is_flat else value["problem"] if isinstance(value, dict) else value
+    is_plain = isinstance(problem, dict) and "instance" not in problem
     try:
-        if isinstance(problem, dict) and "instance" in problem:
-            shape = _shape_of(problem.get("shape", "cnn_layer"))
-            encoded = json.dumps({"problem": {**problem, "shape": shape}}).encode()
-            return _shaped(validate(ShapedFileFields, encoded, PROBLEM, file)["problem"], file)
+        if is_plain:
+            sizes = {name: size for name, size in problem.items() if name not in ("shape", "version")}
+            problem = {"shape": problem.get("shape", "cnn_layer"), "instance": sizes}
+        if isinstance(problem, dict):
+            problem = {**problem, "shape": _shape_of(problem.get("shape", "cnn_layer"))}
         encoded = json.dumps({"problem": problem}).encode()
-        return _layer(validate(ProblemFileFields, encoded, PROBLEM, file)["problem"])
+        return _shaped(validate(ShapedFileFields, encoded, PROBLEM, file)["problem"], file, is_plain=is_plain)
     except InputError as error:
-        place = error.place or ""
-        error.place = document.place(place.removeprefix("problem.") if is_flat else place)
+        place = (error.place or "").replace("problem.instance", "problem") if is_plain else error.place or ""
+        error.place = document.place(place.removeprefix("problem").removeprefix(".") if is_flat else place)
         raise error.in_file(file) from None
 
 
@@ -324,8 +303,11 @@ def _shape_of(given: object) -> object:
     return shape
 
 
-def _shaped(fields: ShapedFields, file: str) -> Layer:
-    instance = fields["instance"]
+def _shaped(fields: ShapedFields, file: str, *, is_plain: bool) -> Layer:
+    instance, known = fields["instance"], named_sizes(fields["shape"]) | SPARSE
+    for name in instance if is_plain else ():
+        if name not in known:
+            raise InputError("the field is unknown", place=f"problem.{name}", expected="only fields of the format")
     try:
         layer = layer_of(fields["shape"], instance)
     except InputError as error:
@@ -333,25 +315,7 @@ def _shaped(fields: ShapedFields, file: str) -> Layer:
         raise InputError(error.what, place=place, expected=error.expected) from None
     if sparse := sorted(SPARSE & instance.keys()):
         warnings.warn(f"{file}: its {sparse[0]} are not modelled: all tensors are dense", NetworkWarning, stacklevel=2)
-    names = named_sizes(fields["shape"]) | SPARSE
-    if unread := [name for name in instance if name not in names and instance[name] not in (0, 1)]:
+    if unread := [name for name in instance if name not in known and instance[name] not in (0, 1)]:
         what = f"{', '.join(unread)} in its instance names no dimension or coefficient and is not read, as in Timeloop"
         warnings.warn(f"{file}: {what}", NetworkWarning, stacklevel=2)
     return layer
-
-
-def _layer(fields: ProblemFields) -> Layer:
-    try:
-        return Layer(
-            fields["N"],
-            fields["K"],
-            fields["C"],
-            fields["P"],
-            fields["Q"],
-            fields["R"],
-            fields["S"],
-            stride=(fields.get("Wstride", 1), fields.get("Hstride", 1)),
-            dilation=(fields.get("Wdilation", 1), fields.get("Hdilation", 1)),
-        )
-    except InputError as error:
-        raise InputError(error.what, place="problem", expected=error.expected) from None
