@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -165,7 +164,6 @@ _SIZES: Final = ((224, 512), (640, 16000), (48, 128), (32, 576), (320, 256), (64
 """Rows and columns of images, and lengths of sequences, in the order in which they are tried."""
 _GREATEST_VISITS: Final = 20_000
 """Limit on nodes visited while sizes are tried; the first sizes are always tried."""
-_SAME_VALUE: Final = {"Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Gather"}
 
 
 def open_dimensions_error(
@@ -175,99 +173,40 @@ def open_dimensions_error(
 
     `read` raises InputError for a model that cannot be read.
     """
-    values = _deciding_values(model.graph)
     visits = max(1, sum(1 for _ in all_nodes(model.graph.node)))
     candidates = [_candidate(model.graph, still_open, *sizes) for sizes in _SIZES]
     for candidate in candidates[: max(1, _GREATEST_VISITS // visits)]:
-        bindings = Bindings(candidate.dims, candidate.shapes, values)
         closed = onnx.ModelProto()
         closed.CopyFrom(model)
         try:
-            bind(closed.graph, bindings)
+            bind(closed.graph, candidate)
             read(closed)
         except InputError:
             continue
-        return OpenDimensionsError(tuple(still_open), bindings)
-    return OpenDimensionsError(tuple(still_open), Bindings(candidates[0].dims, candidates[0].shapes, values))
-
-
-@dataclass(slots=True)
-class _Guess:
-    """Guessed sizes for open dimensions, for images of `rows` and sequences of `length`; a symbol has one size."""
-
-    rows: int
-    length: int
-    symbols: dict[str, int]
-
-    def shape(self, value: onnx.ValueInfoProto, *, is_first: bool) -> tuple[int, ...]:
-        """Return a shape for an input; four dimensions if the file does not declare any."""
-        tensor = value.type.tensor_type
-        if not tensor.HasField("shape"):
-            return (1, 3, self.rows, self.rows)
-        rank = len(tensor.shape.dim)
-        return tuple(self._size(dimension, axis, rank, is_first) for axis, dimension in enumerate(tensor.shape.dim))
-
-    def _size(self, dimension: onnx.TensorShapeProto.Dimension, axis: int, rank: int, is_first: bool) -> int:
-        """Return the size of a dimension; in further inputs, a dimension without a symbol is the batch of a state."""
-        if dimension.HasField("dim_value"):
-            return int(dimension.dim_value)
-        is_batch = axis == 0 or "batch" in dimension.dim_param.lower() or not (is_first or dimension.dim_param)
-        size = 1 if is_batch else self.length
-        if not is_batch and rank > 3:
-            size = self.rows if axis > 1 else 3
-        return self.symbols.setdefault(dimension.dim_param, size) if dimension.dim_param else size
+        return OpenDimensionsError(tuple(still_open), candidate)
+    return OpenDimensionsError(tuple(still_open), candidates[0])
 
 
 def _candidate(graph: onnx.GraphProto, still_open: Sequence[OpenDimension], rows: int, length: int) -> Bindings:
-    """Return shapes for inputs that symbols do not close, and sizes for the remaining symbols."""
-    guess = _Guess(rows, length, {})
-    inputs = {value.name: value for value in network_inputs(graph)}
-    names = dict.fromkeys(one.input for one in still_open)
-    guesses = {name: guess.shape(inputs[name], is_first=index == 0) for index, name in enumerate(names)}
+    """Return shapes for inputs that symbols do not close, and sizes for the remaining symbols.
+
+    Images have this number of rows, and sequences this length. In inputs after the first, a dimension without a symbol
+    is the batch of a state.
+    """
+    inputs = {value.name: value.type.tensor_type for value in network_inputs(graph)}
     needs_shape = {one.input for one in still_open if one.symbol is None}
-    shapes = {name: shape for name, shape in guesses.items() if name in needs_shape}
-    left = {one.symbol for one in still_open if one.symbol is not None}
-    left -= {one.symbol for one in still_open if one.input in needs_shape}
-    return Bindings({symbol: size for symbol, size in guess.symbols.items() if symbol in left}, shapes)
-
-
-def _deciding_values(graph: onnx.GraphProto) -> Mapping[str, tuple[float, ...]]:
-    """Return the values of integer inputs that make the first If that compares them with a constant true."""
-    nodes = list(all_nodes(graph.node))
-    writer = {output: node for node in nodes for output in node.output}
-    inputs = {value.name for value in network_inputs(graph) if value.type.tensor_type.elem_type in _INTEGERS}
-    stated = {tensor.name: tensor for tensor in graph.initializer}
-    found: dict[str, tuple[float, ...]] = {}
-    for condition in (node.input[0] for node in nodes if node.op_type == "If" and node.input):
-        node = writer.get(_source(condition, writer))
-        if node is None or node.op_type != "Equal" or len(node.input) != 2:
-            continue
-        sources = [_source(operand, writer) for operand in node.input]
-        for source, other in (sources, sources[::-1]):
-            number = _number(stated.get(other), writer.get(other))
-            if source in inputs and number is not None:
-                found.setdefault(source, (number,))
-    return found
-
-
-_INTEGERS: Final = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
-
-
-def _source(name: str, writer: Mapping[str, onnx.NodeProto]) -> str:
-    """Return the tensor from which `name` differs only in shape and type."""
-    for _ in range(16):
-        node = writer.get(name)
-        if node is None or node.op_type not in _SAME_VALUE or not node.input:
-            break
-        name = node.input[0]
-    return name
-
-
-def _number(tensor: onnx.TensorProto | None, node: onnx.NodeProto | None) -> int | None:
-    attributes = node.attribute if node is not None and node.op_type == "Constant" else ()
-    tensors = [tensor] if tensor is not None else [one.t for one in attributes if one.name == "value"]
-    try:
-        array = numpy_helper.to_array(tensors[0]) if tensors else None
-    except (TypeError, ValueError):  # one without its values, or damaged
-        return None
-    return int(array.reshape(-1)[0]) if array is not None and array.size == 1 and array.dtype.kind in "iu" else None
+    sizes, shapes = dict[str, int](), dict[str, tuple[int, ...]]()
+    for index, name in enumerate(dict.fromkeys(one.input for one in still_open)):
+        dimensions = inputs[name].shape.dim
+        shape = [] if inputs[name].HasField("shape") else [1, 3, rows, rows]
+        for axis, dimension in enumerate(dimensions):
+            symbol = dimension.dim_param
+            is_batch = axis == 0 or "batch" in symbol.lower() or not (index == 0 or symbol)
+            size = 1 if is_batch else length if len(dimensions) <= 3 else rows if axis > 1 else 3
+            if dimension.HasField("dim_value"):
+                size = dimension.dim_value
+            shape.append(sizes.setdefault(symbol, size) if symbol else size)
+        if name in needs_shape:
+            shapes[name] = tuple(shape)
+    left = {one.symbol for one in still_open} - {one.symbol for one in still_open if one.input in needs_shape}
+    return Bindings({symbol: size for symbol, size in sizes.items() if symbol in left}, shapes)

@@ -112,21 +112,6 @@ def _quantised_recurrence(node: TypedNode) -> Outputs:
     return [(TensorProto.FLOAT, (steps, directions, batch, hidden)), last, last]
 
 
-def _unsqueezed(node: TypedNode) -> Outputs:
-    """ExpandDims: one more axis."""
-    shape = node.shape(0)
-    axis = _axis(node.integers(1, 1)[0], len(shape) + 1, "axis")
-    return [(node.element_type(0), (*shape[:axis], 1, *shape[axis:]))]
-
-
-def _unfolded(node: TypedNode) -> Outputs:
-    """UnfoldTensor: windows along one axis, their elements as a last axis."""
-    shape, size = node.shape(0), node.number("size")
-    axis = _axis(node.number("dim", -1), len(shape), "dim")
-    windows = (shape[axis] - size) // max(1, node.number("step", 1)) + 1
-    return [(node.element_type(0), (*shape[:axis], windows, *shape[axis + 1 :], size))]
-
-
 def _padded(node: TypedNode) -> Outputs:
     """Pad: elements before and after each axis."""
     shape = node.rows(0)
@@ -232,30 +217,12 @@ def _group_query_attention(node: TypedNode) -> Outputs:
     return [output, present, present, (node.element_type(0), (batch, heads, tokens, total))]
 
 
-def _sparse_attention(node: TypedNode) -> Outputs:
-    """SparseAttention: as GroupQueryAttention, over a cache of fixed size."""
-    heads, key_heads = node.number("num_heads"), node.number("kv_num_heads")
-    batch, tokens, columns = node.shape(0, 3)
-    parts = heads if node.has(1) else heads + 2 * key_heads
-    width = heads * _divided(columns, parts, "the width of its queries")
-    element_type = node.element_type(0)
-    return [(element_type, (batch, tokens, width)), *((element_type, node.shape(place, 4)) for place in (3, 4))]
-
-
-def _packed_attention(node: TypedNode) -> Outputs:
-    """PackedAttention: tokens of all sequences in one row after another."""
-    tokens, _ = node.shape(0, 2)
-    _, columns = node.shape(1, 2)
-    widths = tuple(node.attribute("qkv_hidden_sizes", ())) or (_divided(columns, 3, "its weight's width"),) * 3
-    return [(node.element_type(0), (tokens, widths[-1]))]
-
-
 RUNTIME_DOMAIN: Final = "com.microsoft"
 _STAND_IN_OPSET: Final = 13
 """Version of ONNX's operators whose attributes the stand-ins have."""
 _IN_DEFAULT_DOMAIN: Final = frozenset({"SimplifiedLayerNormalization"})
 """Kinds that onnxruntime adds to ONNX's own domain."""
-_REQUIRED_OUTPUTS: Final[Mapping[str, int]] = {"QEmbedLayerNormalization": 2, "SparseAttention": 3}
+_REQUIRED_OUTPUTS: Final[Mapping[str, int]] = {"QEmbedLayerNormalization": 2}
 """Kinds that require more than the first output."""
 _RULES: Final[Mapping[str, Rule]] = {
     "SkipLayerNormalization": _skipped_norm,
@@ -265,26 +232,17 @@ _RULES: Final[Mapping[str, Rule]] = {
     "EmbedLayerNormalization": lambda node: _embedding(node, 2),
     "QEmbedLayerNormalization": lambda node: _embedding(node, 8)[:2],
     "MatMulNBits": lambda node: _rows(node, node.rows(0)[:-1], node.number("N")),
-    "MatMulBnb4": lambda node: _rows(node, node.rows(0)[:-1], node.number("N" if node.number("transB", 1) else "K")),
     "FusedMatMul": _fused_product,
-    "TransposeMatMul": _fused_product,
     "GatherBlockQuantized": _gathered_blocks,
     "DynamicQuantizeLSTM": _quantised_recurrence,
-    "BiasSplitGelu": lambda node: _rows(node, node.rows(0)[:-1], _divided(node.rows(0)[-1], 2, "its width")),
-    "CropAndResize": lambda node: _rows(node, (node.shape(1, 2)[0], node.shape(0, 4)[1]), *node.integers(3, 2)),
     "GatherND": _gathered_at_places,
     "GridSample": lambda node: _rows(node, node.shape(0, 4)[:2], *node.shape(1, 4)[1:3]),
     "Pad": _padded,
-    "ExpandDims": _unsqueezed,
-    "CDist": lambda node: _rows(node, (node.shape(0, 2)[0], node.shape(1, 2)[0])),
-    "UnfoldTensor": _unfolded,
     "Attention": lambda node: _projected(node, past_place=4, element_type=node.element_type(0)),
     "QAttention": lambda node: _projected(node, past_place=8, element_type=node.element_type(3)),
     "MultiHeadAttention": _multi_head_attention,
     "DecoderMaskedMultiHeadAttention": _decoder_masked_attention,
     "GroupQueryAttention": _group_query_attention,
-    "SparseAttention": _sparse_attention,
-    "PackedAttention": _packed_attention,
 }
 
 
