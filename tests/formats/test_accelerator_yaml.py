@@ -14,7 +14,6 @@ from onchip.formats.own.accelerator_yaml import (
     accelerator_from_yaml,
     accelerator_sha256,
     accelerator_to_yaml,
-    bundled_accelerators,
     load_accelerator,
     read_accelerator,
 )
@@ -38,15 +37,6 @@ dma: {queues: 2, setup_cycles: 10}
 
 def test_the_example_is_rewritten_byte_for_byte() -> None:
     assert accelerator_to_yaml(read_accelerator(EXAMPLE)) == EXAMPLE.read_text(encoding="utf-8")
-
-
-def test_one_scratchpad_is_an_accelerator() -> None:
-    accelerator = accelerator_from_yaml(
-        "format: onchip-accelerator\nversion: 1\nname: one\n"
-        "memories: [{name: sram, capacity: 2MiB, scratchpad: true}]\n",
-        "one.yaml",
-    )
-    assert accelerator == Accelerator("one", (Memory("sram", 2 * 2**20),))
 
 
 def test_every_field_arrives() -> None:
@@ -82,26 +72,6 @@ def test_the_hash_is_of_what_is_said_not_of_how() -> None:
     assert accelerator_sha256(single) != accelerator_sha256(Accelerator("single", (memory,)))
 
 
-def test_every_bundled_accelerator_is_read() -> None:
-    assert "single-2mib" in bundled_accelerators()
-    for name in bundled_accelerators():
-        assert load_accelerator(name).name == name
-
-
-def test_meta_prototype_df_has_the_macs_and_instances_of_defines() -> None:
-    accelerator = load_accelerator("meta-prototype-df")
-    assert accelerator.array is not None
-    assert accelerator.array.macs == 1024
-    dimensions = accelerator.array.dimensions
-    instances = {}
-    for level in accelerator.levels:
-        count = 1
-        for name, units in dimensions.items():
-            count *= 1 if name in (level.serves or dimensions) else units
-        instances[level.memory.name] = count
-    assert list(instances.values()) == [64, 512, 1, 1, 1, 1]
-
-
 def test_an_accelerator_is_a_name_or_a_file() -> None:
     assert load_accelerator(str(EXAMPLE)).name == "single"
     with pytest.raises(
@@ -117,37 +87,24 @@ def test_an_accelerator_is_a_name_or_a_file() -> None:
     [
         ("version: 1", "version: 2", "line 2: version: it is 2, newer than this onchip reads"),
         ("name: small", "name: small\nname: x", "line 4: name: the field stands twice"),
-        ("clock_mhz: 200", "clock: 200", "line 4: clock: the field is unknown"),
         ("clock_mhz: 200", "clock_mhz: 0", "accelerator 'small': clock_mhz is 0"),
-        ("clock_mhz: 200", "clock_mhz: .inf", 'line 4: clock_mhz: it is ".inf"'),
         ("clock_mhz: 200", 'clock_mhz: "200"', 'line 4: clock_mhz: it is "200"; expected a number'),
         ("K: 4", "K: 0", "line 5: array: 'K' has 0 units"),
         ("K: 4", f"K: {2**40}", "line 5: array: it has 2,199,023,255,552 units; expected at most 1,099,511,627,776"),
-        ("K: 4", "4: K", 'line 5: array.dimensions.4: it is "K"; expected an integer'),
         ("array: {", "array: {free: 8, ", "line 5: array: it has dimensions and free units, or neither"),
         ("capacity: 1B", "capacity: 1Kb", "line 7: memories[0].capacity: '1Kb' is not a size"),
         ("capacity: 1B", "capacity: 0", "line 7: memories[0].capacity: '0' is out of range"),
         ("capacity: 1B", "capacity: 1.5", "line 7: memories[0].capacity: it is 1.5; expected an integer or a string"),
-        ("capacity: 1B, ", "", "line 7: memories[0].capacity: the field is missing"),
-        ("[weight]", "[weights]", "line 7: memories[0].holds[0]: it is \"weights\"; expected 'input', 'weight' or"),
         ("[weight]", "[]", "line 7: memories[0] (memory 'register'): it holds nothing"),
-        ("[weight]", "[weight", "malformed YAML"),
         ("[C]", "[OX]", "memory 'register': it serves 'OX', which the array does not have; expected one of K, C"),
         ("write_energy_pj: 0.02, ", "", "line 7: memories[0]: it has access_bits and read_energy_pj alone"),
         ("read_energy_pj: 0.01", "read_energy_pj: -1", "line 7: memories[0]: read_energy_pj is -1"),
-        ("read_energy_pj: 0.01", "read_energy_pj: 1e300", "read_energy_pj is 1e+300; expected 0 to 1e+15"),
         ("bits_per_cycle: 8", "bits_per_cycle: 0", "line 7: memories[0]: bits_per_cycle of a port is 0"),
-        ("access_bits: 8", "access_bits: 0x8", 'line 7: memories[0].access_bits: it is "0x8"; expected a decimal'),
         ("name: buffer", "name: register", "memory 'register': 2 memories have this name"),
         ("name: buffer", "name: dram", "line 9: memories[1] (memory 'dram'): the name is reserved"),
         ("scratchpad: true, ", "", "accelerator 'small': it has no scratchpad"),
-        ("scratchpad: true", "scratchpad: yes", 'line 9: memories[1].scratchpad: it is "yes"; expected true or false'),
         ("queues: 2", "queues: 0", "line 11: dma: queues is 0"),
         ("queues: 2", f"queues: {2**60}", "line 11: dma: queues is 1152921504606846976; expected 1 to 65,536"),
-        ("memories:", "memory:", "memories: the field is missing"),
-        ("name: small", "name: *x", "line 3: name: it is an alias"),
-        ("name: small", "name: \x01", "malformed YAML"),
-        ("[weight]", "!!binary weight", 'line 7: memories[0].holds: it is tagged "tag:yaml.org,2002:binary"'),
     ],
 )
 def test_a_wrong_field_is_named_with_its_line(old: str, new: str, message: str) -> None:
@@ -185,9 +142,3 @@ def test_loops_that_are_unrolled_may_bear_the_names_that_other_works_give_them()
     accelerator = accelerator_from_yaml(text, "small.yaml")
     assert accelerator.array is not None
     assert accelerator.array.unrolls == {"K": ("Q", "R")}
-
-
-def test_what_is_no_loop_cannot_be_unrolled() -> None:
-    text = FULL.replace("dimensions: {K: 4, C: 2}", "dimensions: {K: 4, C: 2}, unrolls: {K: [X]}")
-    with pytest.raises(AcceleratorError, match="'X' is no loop of a layer; expected some of N, K, C"):
-        accelerator_from_yaml(text, "small.yaml")

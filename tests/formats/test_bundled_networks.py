@@ -11,9 +11,8 @@ from typing import NamedTuple
 import pytest
 
 from onchip.errors import UsageError
-from onchip.formats.own.graph_json import bundled_networks, graph_from_json, graph_to_json, load_network
+from onchip.formats.own.graph_json import load_network
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.transform.rewrite.activations import fuse
 
@@ -65,11 +64,6 @@ def peak_bytes_of_the_given_order(graph: Graph) -> int:
     )
 
 
-def test_the_papers_fourteen_are_bundled() -> None:
-    assert len(PUBLISHED) == 14
-    assert set(PUBLISHED) <= set(bundled_networks())
-
-
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_bundled_network_has_the_published_counts_and_bytes(name: str) -> None:
     raw = load_network(name).with_bits(8)
@@ -81,59 +75,6 @@ def test_a_bundled_network_has_the_published_counts_and_bytes(name: str) -> None
         (required_bytes(raw), required_bytes(fused)),
         (peak_bytes_of_the_given_order(raw), peak_bytes_of_the_given_order(fused)),
     )
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_bundled_network_is_stored_raw_in_float_with_one_output(name: str) -> None:
-    graph = load_network(name)
-    assert not any(operator.members for operator in graph.operators)
-    assert {tensor.bits for tensor in graph.tensors} == {32}
-    assert len(graph.with_role(Role.OUTPUT)) == 1
-    assert all(graph.readers[tensor.name] for tensor in graph.with_role(Role.PARAMETER))
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_every_convolution_and_pool_says_its_loops(name: str) -> None:
-    needed = {
-        "Conv": {"dilations", "group", "kernel_shape", "pads", "strides"},
-        "MaxPool": {"kernel_shape", "pads", "strides"},
-        "AveragePool": {"kernel_shape", "pads", "strides"},
-    }
-    for operator in load_network(name).operators:
-        assert needed.get(operator.kind, set()) <= set(operator.attributes), operator.name
-
-
-def output_sizes(operator: Operator, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return floor((size + pads - dilation * (kernel - 1) - 1) / stride) + 1 for every dimension."""
-    kernel, strides, dilations, pads = (
-        operator.attributes[name] for name in ("kernel_shape", "strides", "dilations", "pads")
-    )
-    assert isinstance(kernel, list)
-    assert isinstance(strides, list)
-    assert isinstance(dilations, list)
-    assert isinstance(pads, list)
-    assert len(pads) == 2 * len(sizes)
-    padded = [size + int(str(pads[i])) + int(str(pads[len(sizes) + i])) for i, size in enumerate(sizes)]
-    return tuple(
-        (size - int(str(d)) * (int(str(k)) - 1) - 1) // int(str(s)) + 1
-        for size, k, s, d in zip(padded, kernel, strides, dilations, strict=True)
-    )
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_convolutions_attributes_give_the_size_of_its_output(name: str) -> None:
-    graph = load_network(name)
-    for operator in graph.operators:
-        if operator.kind == "Conv":
-            read, written = (graph.tensor[each].shape for each in (operator.inputs[0], operator.outputs[0]))
-            assert read is not None
-            assert written is not None
-            assert output_sizes(operator, read[2:]) == written[2:], operator.name
-
-
-def test_a_bundled_network_survives_writing_and_reading() -> None:
-    graph = load_network("resnet50")
-    assert graph_from_json(graph_to_json(graph), "resnet50.json") == graph
 
 
 def test_an_unknown_network_is_refused_with_the_names_of_the_known_ones() -> None:

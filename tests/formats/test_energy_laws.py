@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-from math import sqrt
-from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energy_laws import EnergyTable, SquareRootLaw
 from onchip.arch.memory import Access
 from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import (
@@ -27,9 +22,6 @@ from onchip.ir.layer import Layer
 from onchip.mapping.methods.registry import method_named
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Run
-from onchip.sweeps.study import changed
-from support.answer_files import accelerators
-from support.diamond import Program
 
 CHIP = """\
 format: onchip-accelerator
@@ -139,11 +131,6 @@ def test_a_capacity_outside_of_a_table_is_refused(law: str, place: str | None) -
         chip(law).resized({"buffer": 1 << 30})
 
 
-def test_an_unknown_memory_cannot_be_resized() -> None:
-    with pytest.raises(AcceleratorError, match="accelerator 'chip': there is no memory 'l2'; expected one of buffer"):
-        chip(ROOT).resized({"l2": 1024})
-
-
 @pytest.mark.parametrize("law", [ROOT, TABLE, f"{{read: {ROOT}, write: {TABLE}}}"])
 def test_laws_are_written_back_and_hashed(law: str) -> None:
     accelerator = chip(law)
@@ -158,33 +145,6 @@ def test_laws_are_written_back_and_hashed(law: str) -> None:
     json.dumps(accelerator_fields(accelerator))
 
 
-@given(accelerators(), st.integers(1, 2**40))
-def test_a_resized_machine_is_the_machine_of_its_file_with_another_capacity(
-    accelerator: Accelerator, capacity_bytes: int
-) -> None:
-    name = accelerator.levels[0].memory.name
-    resized = accelerator.resized({name: capacity_bytes})
-    assert resized == changed(accelerator, {"memories.0.capacity": capacity_bytes})
-    assert accelerator_from_yaml(accelerator_to_yaml(resized), "resized.yaml") == resized
-
-
-@given(st.floats(0, 1e6), st.floats(0, 1e6), st.integers(1, 2**40), st.integers(1, 2**40))
-def test_the_square_root_law_grows_with_the_capacity(base: float, factor: float, one: int, other: int) -> None:
-    law = SquareRootLaw(base, factor)
-    assert law.energy_pj(min(one, other)) <= law.energy_pj(max(one, other))
-    assert law.energy_pj(one) == base + factor * sqrt(one)
-
-
-@given(st.dictionaries(st.integers(1, 2**20), st.floats(0, 1e6), min_size=2), st.data())
-def test_a_table_stays_between_its_neighbours(energies_pj: dict[int, float], data: st.DataObject) -> None:
-    entries = tuple(sorted(energies_pj.items()))
-    capacity_bytes = data.draw(st.integers(entries[0][0], entries[-1][0]))
-    below = max(entry for entry in entries if entry[0] <= capacity_bytes)
-    above = min(entry for entry in entries if entry[0] >= capacity_bytes)
-    least, greatest = sorted((below[1], above[1]))
-    assert least - 1e-6 <= EnergyTable(entries).energy_pj(capacity_bytes) <= greatest + 1e-6
-
-
 def test_a_mapping_costs_what_the_law_says_of_the_new_capacity() -> None:
     layer = Layer(k=4, c=4, p=4)
     small, large = chip(ROOT), chip(ROOT).resized({"buffer": 1 << 18})
@@ -194,14 +154,3 @@ def test_a_mapping_costs_what_the_law_says_of_the_new_capacity() -> None:
     for key, energy_pj in costs[0].items():
         ratio = 66.5 / 34.5 if key[0] == "buffer" else 1
         assert costs[1][key] == pytest.approx(energy_pj * ratio)
-
-
-def test_a_schedule_file_keeps_the_law(onchip: Program, tmp_path: Path) -> None:
-    machine, answer = tmp_path / "chip.yaml", tmp_path / "schedule.json"
-    machine.write_text(CHIP.replace("LAW", TABLE))
-    asked = ("lenet5", "--accelerator", machine, "--time-limit", "2", "--no-cache", "-o", answer)
-    assert onchip("schedule", *asked).code == 0
-    (memory,) = json.loads(answer.read_text())["accelerator"]["memories"]
-    assert memory["energy_per_access"] == {"table": {"16384": 8.0, "65536": 20.0, "262144": 80.5}}
-    assert "read_energy_pj" not in memory
-    assert onchip("check", answer, "lenet5").code == 0

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.errors import GraphError, InputError, OutputError
+from onchip.errors import GraphError, InputError
 from onchip.formats.own.graph_json import graph_from_json, graph_sha256, graph_to_json, read_graph, write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
@@ -55,14 +55,6 @@ def test_a_round_trip_loses_nothing(graph: Graph, attributes: dict[str, Any], me
     assert read == graph
     types = [[type(value) for value in one.operators[0].attributes.values()] for one in (read, graph)]
     assert types[0] == types[1]
-
-
-def test_a_band_with_aliases_survives_the_round_trip(tmp_path: Path) -> None:
-    band = Tensor("x.0", 8, Role.INPUT, (2, 4), 8, part_of="x", region=((0, 2), (0, 4)))
-    out = Tensor("y", 3, Role.OUTPUT, aliases=("z", "é\n"))
-    graph = Graph("bands", (band, out), (Operator("relu", "Relu", ("x.0",), ("y",)),))
-    write_graph(graph, tmp_path / "bands.json")
-    assert read_graph(tmp_path / "bands.json") == graph
 
 
 TILE = Tile("conv", ("x", "x"), ("w",), ("y",), ((4,), (4,), (2, 2), (4,)), (((1, 3),),), (0, 2), SumPart.START)
@@ -129,27 +121,15 @@ def test_the_hash_changes_with_every_field() -> None:
     assert len({graph_sha256(each) for each in (graph, *others)}) == 5
 
 
-def test_an_infinite_attribute_cannot_be_written() -> None:
-    operator = Operator("clip", "Clip", (), ("y",), attributes={"max": float("inf")})
-    graph = Graph("g", (Tensor("y", 3, Role.OUTPUT),), (operator,))
-    with pytest.raises(GraphError, match="cannot be written"):
-        graph_to_json(graph)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda g: g.update(version=2), "version: it is 2, newer than this onchip reads; expected 1"),
-        (lambda g: g.update(version=True), "version: it is true; expected 1"),
         (lambda g: g.pop("version"), "version: the field is missing"),
-        (lambda g: g.update(format="onchip-plan"), 'format: it is "onchip-plan"; expected "onchip-graph"'),
-        (lambda g: g.update(extra=1), "extra: the field is unknown"),
         (lambda g: g.pop("operators"), "operators: the field is missing"),
         (lambda g: g["tensors"][3].update(shape=4), "tensors[3].shape: it is 4; expected a list"),
-        (lambda g: g["tensors"][3].update(shape=[4, "5"]), 'tensors[3].shape[1]: it is "5"; expected an integer'),
         (lambda g: g["tensors"][3].update(shape=[4, 0]), "tensors[3] (tensor 'left.weight'): its shape [4, 0] has"),
         (lambda g: g["tensors"][3].update(bits=0), "tensors[3] (tensor 'left.weight'): its elements have 0 bits"),
-        (lambda g: g["tensors"][3].update(bits=True), "tensors[3].bits: it is true; expected an integer"),
         (lambda g: g["tensors"][3].update(bits=10**40), "tensors[3].bits: the integer is too large"),
         (lambda g: g["tensors"][3].update(shape=[2**62] * 9), "tensors[3]: its size is too large"),
         (lambda g: g["tensors"][3].update(bytes=5), "tensors[3]: it has shape and bits and bytes; expected shape and"),
@@ -162,7 +142,6 @@ def test_an_infinite_attribute_cannot_be_written() -> None:
             "(tensor 'z'): its size is 0 bytes",
         ),
         (lambda g: g["tensors"].append(g["tensors"][0]), "tensor 'x': 2 tensors have this name"),
-        (lambda g: g["operators"][0].update(kernel=3), "operators[0].kernel: the field is unknown"),
         (lambda g: g["operators"][0].update(outputs=[]), "operators[0] (operator 'left_wide'): it writes nothing"),
         (lambda g: g["operators"][0].update(inputs=["q"]), "operator 'left_wide': tensor 'q' is unknown"),
         (lambda g: g["operators"][0].update(attributes={"a": [{}]}), "operators[0].attributes.a[0]: it is an object"),
@@ -213,8 +192,3 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="it cannot be read") as raised:
             read_graph(path)
         assert str(raised.value).startswith(f"{path}: ")
-
-
-def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="it cannot be written"):
-        write_graph(read_graph(EXAMPLE), tmp_path)

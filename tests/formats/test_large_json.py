@@ -27,22 +27,6 @@ def test_too_many_values_are_refused_before_any_is_read(monkeypatch: pytest.Monk
         graph_from_json(text, "g.json")
 
 
-def test_numbers_are_looked_at_one_by_one_only_if_some_may_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    integer = validation._Hooks.integer
-
-    def counted(hooks: validation._Hooks, text: str) -> object:
-        seen.append(text)
-        return integer(hooks, text)
-
-    monkeypatch.setattr(validation._Hooks, "integer", counted)
-
-    graph_from_json(graph_with("[" + "999999999999999999, -1.5, " * 1_000 + "0]"), "g.json")
-    assert seen == []
-    graph_from_json(graph_with("[1, 9223372036854775807]"), "g.json")
-    assert "9223372036854775807" in seen
-
-
 @pytest.mark.parametrize(
     "number",
     ["9223372036854775808", "-9223372036854775808", "1e999", "-1E999", "1.5E+400", "9" * 400 + ".5", "9" * 9999],

@@ -82,11 +82,6 @@ def test_products_beyond_64_bits_are_written_as_real_numbers() -> None:
     assert read.answer[0].claim == Claim("exact", Status.OPTIMAL, "edp", 2.0**70, 2.0**70)
 
 
-def test_layers_may_stand_before_all_other_fields() -> None:
-    head, layers = TEXT.split("layers:\n")
-    assert mappings_from_yaml(f"layers:\n{layers}{head}", "m.yaml") == mappings_from_yaml(TEXT, "m.yaml")
-
-
 def test_a_newer_version_is_said_before_what_it_may_have_anew() -> None:
     newer = TEXT.replace("version: 1", "version: 2").replace("K4@lane", "anew")
     with pytest.raises(MappingError, match="line 2: version: it is 2, newer"):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.errors import InputError
-from onchip.formats.minimalloc import BufferTable, packing_to_csv, read_buffers, write_packing
+from onchip.formats.minimalloc import BufferTable, packing_to_csv, read_buffers
 
 INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
 
@@ -54,10 +53,6 @@ def test_gaps_and_an_alignment_for_each_buffer_are_read_and_written(tmp_path: Pa
     assert (first.gaps, second.gaps) == (((3, 5), (6, 7)), ())
     written = packing_to_csv(table.ids, PackingProblem(table.buffers, 8), Packing((0, 4)))
     assert written == "id,lower,upper,size,alignment,gaps,offset\na,0,9,4,2,3-5 6-7,0\nb,0,3,4,4,,4\n"
-
-
-def test_one_alignment_for_all_is_read(tmp_path: Path) -> None:
-    assert read(tmp_path, "id,lower,upper,size,alignment\na,0,3,4,8\nb,0,3,4,8\n").alignment_bytes == 8
 
 
 def test_windows_line_ends_empty_lines_and_a_byte_order_mark(tmp_path: Path) -> None:
@@ -131,14 +126,3 @@ def test_what_is_written_is_read_again(rows: list[tuple[int, int, int, int]]) ->
     assert lines[0] == ["id", "lower", "upper", "size", "offset"]
     assert [tuple(map(int, line[1:])) for line in lines[1:]] == [(s, s + life, z, o) for s, life, z, o in rows]
     assert [line[0] for line in lines[1:]] == list(ids)
-
-
-def test_a_written_file_is_input_with_fixed_offsets(tmp_path: Path) -> None:
-    table = read_buffers(INSTANCES / "input.12.csv")
-    path = tmp_path / "out.csv"
-    write_packing(table.ids, PackingProblem(table.buffers, 12), Packing((8, 8, 4, 4, 0)), path)
-
-    assert path.read_text().splitlines()[:3] == ["id,lower,upper,size,offset", "b1,0,3,4,8", "b2,3,9,4,8"]
-    fixed = zip(table.buffers, (8, 8, 4, 4, 0), strict=True)
-    buffers = tuple(replace(buffer, offset_bytes=offset) for buffer, offset in fixed)
-    assert read_buffers(path) == replace(table, buffers=buffers)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto
 from onnx.helper import make_node, make_tensor
 
 from onchip.errors import InputError, NetworkWarning
@@ -19,10 +18,6 @@ from support.onnx_runs import AS_IT_IS, run_model, saved
 
 X = value("x", [3, 4])
 BOOL, INT64 = TensorProto.BOOL, TensorProto.INT64
-
-
-def array(name: str, content: object, dtype: type) -> TensorProto:
-    return numpy_helper.from_array(np.array(content, dtype), name)
 
 
 def read_model(network: onnx.ModelProto, folder: Path) -> Graph:
@@ -73,42 +68,6 @@ def test_a_shape_that_follows_from_values_is_planned_at_its_largest(name: str, t
         graph = read_model(network, tmp_path)
     assert graph.tensor["y"].shape == shape
     assert graph.operators[-1].attributes["upper_bound"] in (["y"], ["y", "i"])
-
-
-def test_a_known_limit_gives_an_exact_shape(tmp_path: Path) -> None:
-    network = model([make_node("TopK", ["x", "k"], ["y", "i"])], [X], ["y"], [integers("k", [2])])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        graph = read_model(network, tmp_path)
-    assert graph.tensor["y"].shape == (3, 2)
-    assert "upper_bound" not in graph.operators[0].attributes
-
-
-@pytest.mark.parametrize("seed", [0, 3])
-def test_what_hangs_on_such_a_shape_runs_at_what_it_is(seed: int, tmp_path: Path) -> None:
-    """The rows of x with a nonzero mask are gathered, scaled, and written back into a copy."""
-    nodes = [
-        make_node("Greater", ["x", "limit"], ["mask"]),
-        make_node("NonZero", ["mask"], ["columns"]),
-        make_node("Transpose", ["columns"], ["places"]),
-        make_node("GatherND", ["x", "places"], ["found"]),
-        make_node("Mul", ["found", "two"], ["twice"]),
-        make_node("ScatterND", ["x", "places", "twice"], ["y"]),
-        make_node("Relu", ["y"], ["z"]),
-    ]
-    constants = [array("limit", -0.2 + seed / 10, np.float32), array("two", 2, np.float32)]
-    path = saved(model(nodes, [X], ["z", "twice"], constants), tmp_path)
-    with pytest.warns(NetworkWarning):
-        graph = read_onnx(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        ran = run_model(path, AS_IT_IS, None)
-    assert graph.tensor["twice"].shape == (12,)
-    assert graph.tensor["z"].shape == (3, 4)
-    assert [operator.kind for operator in graph.operators if "upper_bound" in operator.attributes] == [
-        "NonZero", "Transpose", "GatherND", "Mul",
-    ]  # fmt: skip
-    assert ran.relative_difference == 0
 
 
 def test_what_is_made_of_the_shape_of_such_a_tensor_has_a_bound(tmp_path: Path) -> None:

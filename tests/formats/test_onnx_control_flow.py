@@ -16,7 +16,7 @@ from onchip.answer.document import Reading
 from onchip.errors import InputError, NetworkWarning
 from onchip.formats.networks import read_onnx
 from onchip.ir.graph import Graph
-from support.onnx_networks import integers, model, value
+from support.onnx_networks import model, value
 from support.onnx_runs import run_model, saved
 
 X = value("x", [2, 3])
@@ -83,14 +83,6 @@ def test_a_condition_that_follows_from_a_shape_is_constant(tmp_path: Path) -> No
     assert kinds(read_model(network, tmp_path)) == ["Relu", "Neg"]
 
 
-def test_a_condition_that_follows_from_a_value_is_constant(tmp_path: Path) -> None:
-    nodes = [make_node("Equal", ["rate", "sixteen"], ["c"]), an_if("c")]
-    network = model(nodes, [X, value("rate", [], INT64)], ["y"], [number("sixteen", 16000)])
-    bindings = Bindings(values={"rate": (8000,)})
-    assert kinds(read_model(network, tmp_path, bindings)) == ["Exp", "Neg"]
-    runs_as_the_file(network, tmp_path, Reading.of(bindings))
-
-
 def test_branches_of_the_same_names_and_nested_ones_get_names_of_their_own(tmp_path: Path) -> None:
     inside = make_graph([an_if("d", "deep")], "outer", [], [value("deep", None)])
     nodes = [
@@ -144,13 +136,6 @@ def test_branches_of_different_shapes_are_planned_at_the_larger_and_run(is_so: b
     graph = read_model(network, tmp_path)
     assert (kinds(graph)[-2], graph.tensor["chosen"].shape) == ("If", (3, 3))
     runs_as_the_file(network, tmp_path)
-
-
-def test_branches_of_different_ranks_are_refused_by_their_node(tmp_path: Path) -> None:
-    other = make_graph([make_node("ReduceMax", ["x"], ["t"], keepdims=0)], "else", [], [value("t", None)])
-    network = model([an_if("c", else_branch=other)], [X, value("c", [], BOOL)], ["y"])
-    with pytest.raises(InputError, match=r"node 'choose y': .* give 'y' as \(2, 3\) and \(\); expected one type"):
-        read_model(network, tmp_path)
 
 
 def test_a_branch_that_cannot_be_planned_is_named_with_its_if(tmp_path: Path) -> None:
@@ -245,15 +230,6 @@ def test_a_loop_that_cannot_be_unrolled_is_refused_by_its_node(loop: onnx.NodePr
     assert "'again" in str(caught.value) or "ghost" in what
 
 
-def test_a_loop_that_never_runs_hands_out_its_state_and_nothing_more(tmp_path: Path) -> None:
-    sums = make_node("ReduceSum", ["p", "zero"], ["s"], keepdims=0)
-    nodes = [a_loop("none", "", adding_body(), ["l", "p"]), sums, make_node("Add", ["l", "s"], ["y"])]
-    network = model(nodes, [X], ["y"], [number("none", 0), number("last", 2), integers("zero", [0])])
-    graph = read_model(network, tmp_path)
-    assert [operator.kind for operator in graph.operators] == ["Loop", "Add"]
-    assert graph.tensor["y"].shape == graph.tensor["x"].shape
-
-
 def scan_body() -> onnx.GraphProto:
     """Return a body with a running sum of the rows of one input and the columns of another."""
     nodes = [make_node("Sum", ["s", "row", "column"], ["next"]), make_node("Identity", ["next"], ["part"])]
@@ -281,16 +257,3 @@ def test_a_scan_is_unrolled_along_its_axes(directions: list[int], output_directi
     graph = read_model(network, tmp_path)
     assert kinds(graph).count("Gather") == 6
     runs_as_the_file(network, tmp_path)
-
-
-def test_scan_inputs_of_different_lengths_are_refused(tmp_path: Path) -> None:
-    node = make_node("Scan", ["start", "x", "z"], ["y", "p"], name="sum", body=scan_body(), num_scan_inputs=2)
-    network = model([node], [value("start", [2]), X, value("z", [3, 2])], ["y", "p"])
-    with pytest.raises(InputError, match=r"node 'sum': its scan inputs have \[2, 3\] parts"):
-        read_model(network, tmp_path)
-
-
-def test_any_other_node_with_a_graph_is_refused(tmp_path: Path) -> None:
-    node = make_node("While", ["x"], ["y"], domain="custom", name="flow", body=branch("body", "Relu"))
-    with pytest.raises(InputError, match="node 'flow': custom::While runs a graph of its own"):
-        read_model(model([node], [X], ["y"], [integers("unused", [1])]), tmp_path)

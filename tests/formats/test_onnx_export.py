@@ -19,7 +19,6 @@ from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory, Operand
 from onchip.errors import InputError
 from onchip.formats.onnx.metadata import metadata_of, model_with_metadata
-from onchip.formats.own.plan_json import read_plan
 from onchip.ir.graph import Graph
 from support.in_tiles import tiled_to_fit
 from support.onnx_networks import make_node, model, value
@@ -94,22 +93,6 @@ def test_offsets_and_order_are_read_back_from_the_runtime(path: Path, tmp_path: 
         assert operands <= resident
 
 
-def test_the_nodes_of_the_model_are_all_in_the_order(path: Path, tmp_path: Path) -> None:
-    export(path, tmp_path / "planned.onnx")
-    steps = json.loads(metadata_in(tmp_path / "planned.onnx")["onchip.order"])
-
-    nodes = [node for step in steps for node in step["nodes"]]
-    assert sorted(nodes) == ["activate", "c", "join", "multiply"]
-    assert ["multiply", "activate"] in [step["nodes"] for step in steps]
-
-
-def test_the_whole_plan_is_read_back_from_the_runtime(path: Path, tmp_path: Path) -> None:
-    document = export(path, tmp_path / "planned.onnx")
-    (tmp_path / "plan.json").write_text(metadata_in(tmp_path / "planned.onnx")["onchip.plan"])
-
-    assert read_plan(tmp_path / "plan.json") == document
-
-
 def test_all_else_in_the_model_is_as_it_was(path: Path, tmp_path: Path) -> None:
     export(path, tmp_path / "planned.onnx")
     before, after = onnx.load(path), onnx.load(tmp_path / "planned.onnx")
@@ -167,15 +150,6 @@ def test_a_model_that_would_not_find_its_external_data_is_refused(external: Path
 
     (tmp_path / "elsewhere" / "weights.bin").symlink_to(tmp_path / "weights.bin")
     export(external, tmp_path / "elsewhere" / "planned.onnx")
-
-
-def test_external_data_that_are_missing_already_are_no_hindrance(external: Path, tmp_path: Path) -> None:
-    (tmp_path / "weights.bin").unlink()
-    (tmp_path / "elsewhere").mkdir()
-    export(external, tmp_path / "elsewhere" / "planned.onnx")
-
-    kept = onnx.load(tmp_path / "elsewhere" / "planned.onnx", load_external_data=False)
-    assert kept.graph.initializer[0].external_data[0].value == "weights.bin"
 
 
 def test_tiles_name_the_nodes_of_their_operator_and_the_region_that_each_writes(path: Path, tmp_path: Path) -> None:

@@ -121,15 +121,6 @@ def test_a_body_that_cannot_be_planned_is_named_with_its_loop(tmp_path: Path) ->
         read_model(network, tmp_path)
 
 
-def test_a_loop_whose_parts_take_more_than_any_network_may_is_refused(tmp_path: Path) -> None:
-    inner = body([make_node("Neg", ["s"], ["part"])], ["go", "s", "part"], [])
-    network = model([a_loop("n", inner, ["y", "p"])], [X], ["p"], [number("n", 2**60)])
-    with pytest.raises(
-        InputError, match=r"node 'again': it stays one operator, which needs 34 bytes and writes \d{20};"
-    ):
-        read_model(network, tmp_path)
-
-
 def test_a_loop_in_a_loop_that_stays_is_counted_with_its_workspace(tmp_path: Path) -> None:
     """The inner loop is the body's only operator and shares the outer state: its workspace, and one state."""
     deep = squashing_body()
@@ -164,15 +155,6 @@ def test_a_scan_of_too_many_parts_stays_with_its_slices(tmp_path: Path) -> None:
     runs_as_the_file(network, tmp_path)
 
 
-def test_loops_of_too_many_nodes_stay(tmp_path: Path) -> None:
-    names = ["s", *(f"r{index}" for index in range(30))]
-    nodes = [make_node("Relu", [one], [other]) for one, other in pairwise(names)]
-    network = model([a_loop("n", body(nodes, ["go", "r29"], []), ["y"])], [X], ["y"], [number("n", 1000)])
-    assert "unrolled, it takes the network's loops beyond 20000 nodes: it stays one" in remarks(network, tmp_path)[0]
-    assert len(read_model(network, tmp_path).operators) == 1
-    runs_as_the_file(network, tmp_path)
-
-
 @pytest.mark.slow
 def test_what_was_unrolled_in_vain_is_forgotten(tmp_path: Path) -> None:
     """The condition depends on the iteration, so only after 20000 nodes the loop turns out to be too long."""
@@ -184,16 +166,3 @@ def test_what_was_unrolled_in_vain_is_forgotten(tmp_path: Path) -> None:
     graph = read_model(network, tmp_path)
     assert [operator.kind for operator in graph.operators] == ["Loop"]
     assert len(graph.tensors) < 10
-
-
-@pytest.mark.slow
-def test_nested_loops_of_unknown_length_are_refused(tmp_path: Path) -> None:
-    """The trip counts are unknown, and unrolling the innermost loop always fails."""
-    inner = body([make_node("Relu", ["s"], ["t"]), make_node("Less", ["i", "last"], ["e"])], ["e", "t"], [])
-    for depth in range(8):
-        again = make_node("Loop", ["n" if depth % 2 else "m", "", "s"], ["t"], body=inner)
-        inner = body([again], ["go", "t"], [])
-    inputs = [X, value("m", [], INT64)]
-    network = model([a_loop("n", inner, ["y"])], inputs, ["y"], [number("n", 900), number("last", 10**6)])
-    with pytest.raises(InputError, match="its loops take too long to look into"):
-        read_model(network, tmp_path)

@@ -33,15 +33,6 @@ def test_a_convolution_reads_its_input_and_its_parameters(tmp_path: Path) -> Non
     )
 
 
-def test_parameters_may_be_listed_among_the_inputs(tmp_path: Path) -> None:
-    network = model(
-        [make_node("Add", ["x", "w"], ["y"])], [value("x", [4]), value("w", [4])], ["y"], [weight("w", [4])]
-    )
-    graph = read(network, tmp_path)
-    assert [tensor.name for tensor in graph.with_role(Role.INPUT)] == ["x"]
-    assert graph.operators[0].parameters == ("w",)
-
-
 def test_parameters_nobody_reads_are_no_tensors(tmp_path: Path) -> None:
     network = model([make_node("Relu", ["x"], ["y"])], [value("x", [4])], ["y"], [weight("w", [4])])
     assert parameters_of(read(network, tmp_path)) == []
@@ -96,13 +87,6 @@ def test_shapes_that_no_inference_propagates_are_computed(tmp_path: Path) -> Non
     assert graph.tensor["kept"].shape == (2,)
     assert graph.tensor["y"].shape == (4,)
     assert graph.tensor["positions"].shape == (1, 1)
-
-
-def test_random_numbers_are_no_constants(tmp_path: Path) -> None:
-    nodes = [make_node("RandomNormal", [], ["noise"], shape=[4]), make_node("Add", ["x", "noise"], ["y"])]
-    graph = read(model(nodes, [value("x", [4])], ["y"]), tmp_path)
-    assert operator_names(graph) == ["noise", "y"]
-    assert graph.tensor["noise"].role is Role.ACTIVATION
 
 
 @pytest.mark.parametrize(
@@ -179,31 +163,12 @@ def test_an_output_that_is_an_input_or_a_parameter_is_copied(tmp_path: Path) -> 
     assert [tensor.name for tensor in graph.with_role(Role.OUTPUT)] == ["x.output", "w.output", "y"]
 
 
-def test_an_output_computed_from_constants_is_copied_from_a_parameter(tmp_path: Path) -> None:
-    nodes = [make_node("Add", ["w", "w"], ["c"]), make_node("Relu", ["x"], ["y"])]
-    graph = read(model(nodes, [value("x", [4])], ["c", "y"], [weight("w", [4])]), tmp_path)
-    assert [(o.kind, o.parameters, o.outputs) for o in graph.operators] == [
-        ("Identity", ("c",), ("c.output",)),
-        ("Relu", (), ("y",)),
-    ]
-
-
 def test_empty_names_are_no_operands(tmp_path: Path) -> None:
     node = make_node("Resize", ["x", "", "scales"], ["y"], name="resize")
     scales = make_tensor("scales", TensorProto.FLOAT, [4], [1, 1, 2, 2])
     graph = read(model([node], [value("x", [1, 2, 3, 4])], ["y"], [scales]), tmp_path)
     assert (graph.operators[0].inputs, graph.operators[0].parameters) == (("x",), ("scales",))
     assert graph.tensor["y"].shape == (1, 2, 6, 8)
-
-
-def test_a_constant_without_elements_is_an_absent_operand(tmp_path: Path) -> None:
-    node = make_node("Resize", ["x", "roi", "scales"], ["y"])
-    constants = [
-        make_tensor("roi", TensorProto.FLOAT, [0], []),
-        make_tensor("scales", TensorProto.FLOAT, [3], [1, 2, 2]),
-    ]
-    graph = read(model([node], [value("x", [1, 2, 3])], ["y"], constants), tmp_path)
-    assert graph.operators[0].parameters == ("scales",)
 
 
 def test_outputs_nobody_reads_are_tensors_unless_they_are_optional(tmp_path: Path) -> None:
@@ -218,19 +183,6 @@ def test_outputs_nobody_reads_are_tensors_unless_they_are_optional(tmp_path: Pat
     assert graph.tensor["right"].role is Role.ACTIVATION
 
 
-def test_the_training_outputs_of_batch_norm_are_no_tensors(tmp_path: Path) -> None:
-    node = make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "mean", "var", "saved_mean", "saved_var"])
-    constants = [weight(name, [3]) for name in "sbmv"]
-    graph = read(model([node], [value("x", [1, 3, 4])], ["y"], constants, opset=9), tmp_path)
-    assert graph.operators[0].outputs == ("y",)
-
-
-def test_an_input_may_be_read_twice(tmp_path: Path) -> None:
-    graph = read(model([make_node("Add", ["x", "x"], ["y"])], [value("x", [4])], ["y"]), tmp_path)
-    assert graph.operators[0].inputs == ("x", "x")
-    assert graph.operators[0].reads == ("x",)
-
-
 def test_an_operator_without_a_unique_name_bears_its_first_output_s(tmp_path: Path) -> None:
     nodes = [
         make_node("Relu", ["x"], ["a"], name="twice"),
@@ -239,18 +191,6 @@ def test_an_operator_without_a_unique_name_bears_its_first_output_s(tmp_path: Pa
         make_node("Relu", ["c"], ["y"], name="last"),
     ]
     assert operator_names(read(model(nodes, [value("x", [4])], ["y"]), tmp_path)) == ["a", "b", "c", "last"]
-
-
-def test_symbolic_dimensions_are_bound_by_name(tmp_path: Path) -> None:
-    nodes = [make_node("Concat", ["x", "z"], ["y"], axis=1)]
-    inputs = [value("x", ["batch", 3]), value("z", ["batch", "length"])]
-    graph = read(model(nodes, inputs, [value("y", ["batch", "out"])]), tmp_path, batch=2, length=5)
-    assert graph.tensor["y"].shape == (2, 8)
-
-
-def test_inference_wins_over_what_the_file_declares(tmp_path: Path) -> None:
-    network = model([make_node("Relu", ["x"], ["y"])], [value("x", ["batch", 3])], [value("y", [1, 3])])
-    assert read(network, tmp_path, batch=4).tensor["y"].shape == (4, 3)
 
 
 def test_an_operator_onnx_does_not_know_needs_declared_shapes(tmp_path: Path) -> None:
@@ -285,16 +225,6 @@ def test_local_functions_are_inlined(tmp_path: Path) -> None:
     assert [operator.kind for operator in read(network, tmp_path).operators] == ["Relu", "Tanh"]
 
 
-def test_weights_may_be_absent_and_larger_than_two_gigabytes(tmp_path: Path) -> None:
-    network = model(
-        [make_node("MatMul", ["x", "w"], ["y"])], [value("x", [1, 70_000])], ["y"], [weight("w", [70_000, 70_000])]
-    )
-    (parameter,) = network.graph.initializer
-    parameter.data_location = TensorProto.EXTERNAL
-    parameter.external_data.add(key="location", value="absent.bin")
-    assert read(network, tmp_path).tensor["w"].size_bytes == 4 * 70_000**2
-
-
 def test_a_shape_in_an_external_file_is_read(tmp_path: Path) -> None:
     shape = integers("shape", [2, 6])
     shape.raw_data, shape.data_location = b"", TensorProto.EXTERNAL
@@ -303,3 +233,13 @@ def test_a_shape_in_an_external_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "shape.bin").write_bytes((2).to_bytes(8, "little") + (6).to_bytes(8, "little"))
     nodes = [make_node("Reshape", ["x", "shape"], ["v"]), make_node("Relu", ["v"], ["y"])]
     assert read(model(nodes, [value("x", [12])], ["y"], [shape]), tmp_path).tensor["y"].shape == (2, 6)
+
+
+def test_weights_may_be_absent_and_larger_than_two_gigabytes(tmp_path: Path) -> None:
+    network = model(
+        [make_node("MatMul", ["x", "w"], ["y"])], [value("x", [1, 70_000])], ["y"], [weight("w", [70_000, 70_000])]
+    )
+    (parameter,) = network.graph.initializer
+    parameter.data_location = TensorProto.EXTERNAL
+    parameter.external_data.add(key="location", value="absent.bin")
+    assert read(network, tmp_path).tensor["w"].size_bytes == 4 * 70_000**2

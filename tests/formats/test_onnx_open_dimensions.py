@@ -5,7 +5,6 @@ import shlex
 import warnings
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto
@@ -16,8 +15,6 @@ from onchip.errors import InputError, NetworkWarning, OpenDimension, OpenDimensi
 from onchip.formats.networks import read_onnx
 from onchip.ir.graph import Graph
 from support.onnx_networks import integers, make_node, model, value, weight
-
-RELU = make_node("Relu", ["x"], ["y"])
 
 
 def read_bound(network: onnx.ModelProto, folder: Path, bindings: Bindings) -> Graph:
@@ -85,14 +82,6 @@ def test_a_shape_binds_the_symbols_in_it_everywhere(tmp_path: Path) -> None:
     assert (graph.tensor["x"].shape, graph.tensor["z"].shape) == ((5, 7), (5, 4))
 
 
-def test_a_question_mark_is_no_symbol(tmp_path: Path) -> None:
-    """Exporters write it for every unknown size: two of them need not be equal."""
-    network = network_of(value("x", ["?", 3, "?"]))
-    error = question(network, tmp_path, Bindings())
-    assert [(one.axis, one.symbol) for one in error.open_dimensions] == [(0, None), (2, None)]
-    assert read_bound(network, tmp_path, Bindings(shapes={"x": (2, 3, 5)})).tensor["x"].shape == (2, 3, 5)
-
-
 @pytest.mark.parametrize(
     ("bindings", "place", "what"),
     [
@@ -134,19 +123,6 @@ def test_a_value_makes_an_input_a_constant_and_folds_what_hangs_on_it(tmp_path: 
     assert graph.tensor["y"].shape == (16,)
 
 
-@pytest.mark.parametrize(
-    ("dims", "numbers", "shape"),
-    [([], (3,), ()), ([None], (3,), (1,)), ([None], (3, 4), (2,)), ([2, None], (3,), (2, 1))],
-)
-def test_a_value_of_one_number_fills_an_input_and_several_size_it(
-    dims: list[int | None], numbers: tuple[int, ...], shape: tuple[int, ...], tmp_path: Path
-) -> None:
-    nodes = [make_node("Cast", ["k"], ["i"], to=TensorProto.FLOAT), make_node("Sum", ["x", "i"], ["y"])]
-    network = model(nodes, [value("x", [1]), value("k", dims, TensorProto.INT64)], ["y"])
-    graph = read_bound(network, tmp_path, Bindings(values={"k": numbers}))
-    assert np.broadcast_shapes((1,), shape) == graph.tensor["y"].shape
-
-
 def test_a_declared_shape_that_contradicts_what_is_found_is_dropped_with_a_warning(tmp_path: Path) -> None:
     nodes = [make_node("Relu", ["x"], ["a"]), make_node("Flatten", ["a"], ["b"]), make_node("Relu", ["b"], ["y"])]
     declared = [value("a", [1, 3, 8]), value("b", [1, 24])]
@@ -160,31 +136,12 @@ def test_a_declared_shape_that_contradicts_what_is_found_is_dropped_with_a_warni
     assert "'a' is declared [1, 3, 8] and is [2, 3, 4]; 'b' is declared [1, 24] and is [2, 12]" in str(warning.message)
 
 
-def test_a_declared_shape_with_which_a_later_node_is_wrong_is_dropped(tmp_path: Path) -> None:
-    """Only the declaration states the shape of the unknown operator's output, and no later node may need it."""
-    nodes = [make_node("Twist", ["x"], ["t"], domain="custom", name="turn"), make_node("MatMul", ["t", "w"], ["y"])]
-    network = model(nodes, [value("x", [2])], ["y"], [weight("w", [5, 2])], declared=[value("t", [2, 6])])
-    with pytest.raises(InputError, match="node 'turn': onnx knows no operator"):
-        read_bound(network, tmp_path, Bindings())
-
-
 def test_a_negative_size_that_inference_finds_is_refused_by_its_node(tmp_path: Path) -> None:
     """A window is longer than the signal; ONNX's inference would abort the program at a later node."""
     node = make_node("Conv", ["x", "w"], ["y"], name="window")
     network = model([node], [value("x", [1, 1, "n"])], ["y"], [weight("w", [2, 1, 9])])
     with pytest.raises(InputError, match=r"node 'window': its output 'y' has the shape \[1, 2, -3\]"):
         read_bound(network, tmp_path, Bindings({"n": 5}))
-
-
-def test_a_slice_backwards_through_no_elements_is_empty(tmp_path: Path) -> None:
-    nodes = [
-        make_node("Slice", ["x", "four", "four"], ["e"]),
-        make_node("Slice", ["e", "four", "zero", "axis", "back"], ["s"]),
-        make_node("Concat", ["x", "s"], ["y"], axis=0),
-    ]
-    constants = [integers("four", [4]), integers("zero", [0]), integers("axis", [0]), integers("back", [-1])]
-    graph = read_bound(model(nodes, [value("x", [4])], ["y"], constants), tmp_path, Bindings())
-    assert graph.tensor["y"].shape == (4,)
 
 
 @pytest.mark.parametrize("damaged", ["shape", "condition"])
@@ -206,3 +163,11 @@ def test_a_declared_size_of_zero_or_less_is_no_size(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_bound(network, tmp_path, Bindings()).tensor["y"].shape == (2,)
+
+
+def test_a_declared_shape_with_which_a_later_node_is_wrong_is_dropped(tmp_path: Path) -> None:
+    """Only the declaration states the shape of the unknown operator's output, and no later node may need it."""
+    nodes = [make_node("Twist", ["x"], ["t"], domain="custom", name="turn"), make_node("MatMul", ["t", "w"], ["y"])]
+    network = model(nodes, [value("x", [2])], ["y"], [weight("w", [5, 2])], declared=[value("t", [2, 6])])
+    with pytest.raises(InputError, match="node 'turn': onnx knows no operator"):
+        read_bound(network, tmp_path, Bindings())

@@ -49,11 +49,6 @@ def test_shapes_are_those_that_onnxruntime_computes(tmp_path: Path) -> None:
     assert_alike([*sorted(RULES), *RULED * 10], tmp_path)
 
 
-@pytest.mark.slow
-def test_shapes_of_5000_models_are_those_that_onnxruntime_computes(tmp_path: Path) -> None:
-    assert assert_alike([*sorted(RULES) * 20, *RULED * 140], tmp_path) >= 5000
-
-
 def assert_alike(kinds: list[str], folder: Path) -> int:
     """Compare a model of each kind with the runtime (new models if repeated); return how many onnxruntime ran."""
     ran = 0

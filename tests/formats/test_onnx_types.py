@@ -4,40 +4,15 @@ from pathlib import Path
 
 import pytest
 from onnx import TensorProto
-from onnx.defs import onnx_opset_version
 from onnx.helper import make_node, make_tensor
 
 from onchip.formats.onnx.nodes import BITS
-from onchip.ir.tensor import size_in_bytes
 from support.onnx_networks import model, operator_names, read, value, weight
 
 
 def test_every_number_type_of_onnx_has_bits() -> None:
     without = {TensorProto.UNDEFINED, TensorProto.STRING}
     assert set(BITS) == set(TensorProto.DataType.values()) - without
-
-
-@pytest.mark.parametrize(
-    ("element_type", "bits"),
-    [
-        ("BOOL", 8),
-        ("FLOAT16", 16),
-        ("INT4", 4),
-        ("UINT2", 2),
-        ("FLOAT4E2M1", 4),
-        ("FLOAT8E5M2", 8),
-        ("INT64", 64),
-        ("COMPLEX128", 128),
-    ],
-)
-def test_a_tensor_has_the_bytes_its_type_says(element_type: str, bits: int, tmp_path: Path) -> None:
-    number = dict(TensorProto.DataType.items()).get(element_type)
-    if number is None:
-        pytest.skip(f"the installed onnx has no type {element_type}")
-    node = make_node("Transpose", ["x"], ["y"])
-    network = model([node], [value("x", [3, 5], number)], ["y"], opset=onnx_opset_version())
-    tensor = read(network, tmp_path).tensor["y"]
-    assert (tensor.bits, tensor.size_bytes) == (bits, size_in_bytes((3, 5), bits))
 
 
 def test_a_quantised_model_has_the_bytes_its_types_say(tmp_path: Path) -> None:

@@ -250,9 +250,6 @@ def test_another_tool_may_leave_out_hashes_reading_and_result() -> None:
     ("change", "message"),
     [
         (lambda p: p.update(version=2), "version: it is 2, newer than this onchip reads"),
-        (lambda p: p.update(made_by="x"), "made_by: the field is unknown"),
-        (lambda p: p.update(result=None), "result: it is null; expected an object"),
-        (lambda p: p["graph"].update(sha256="00"), 'graph.sha256: it is "00"; expected 64 hexadecimal digits'),
         (lambda p: p["reading"].update(bits=0), "reading.bits: it is 0; expected at least 1"),
         (lambda p: p["reading"].update(dims={"n": -1}), "reading.dims.n: it is -1; expected at least 0"),
         (lambda p: p["reading"].update(granularity="fine"), "reading.granularity: it is \"fine\"; expected 'fused' or"),
@@ -265,12 +262,7 @@ def test_another_tool_may_leave_out_hashes_reading_and_result() -> None:
         ),
         (lambda p: p["instructions"].insert(1, {}), "instructions[1]: it has no field; expected one of allocate, copy"),
         (lambda p: p["instructions"][3].update(free={"tensor": "x", "memory": "sram"}), "it has compute and free"),
-        (lambda p: p["instructions"][3].update(compute=None), "instructions[3].compute: it is null; expected a string"),
-        (lambda p: p["instructions"][0]["allocate"].update(offset_bytes=1.0), "allocate.offset_bytes: it is 1.0"),
-        (lambda p: p["instructions"][0]["allocate"].pop("tensor"), "instructions[0].allocate.tensor: the field is"),
-        (lambda p: p["instructions"][1].update(move={}), "instructions[1].move: the field is unknown"),
         (lambda p: p["result"].update(status="optimal"), "result.status: it is \"optimal\"; expected 'OPTIMAL',"),
-        (lambda p: p["result"].update(objective_value=None), "result.objective_value: it is null"),
     ],
 )
 def test_a_wrong_field_is_named(change: Callable[[Any], object], message: str) -> None:

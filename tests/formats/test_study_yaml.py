@@ -88,9 +88,3 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, before: str, after
         study_of(tmp_path, WHOLE.replace(before, after))
     assert str(refused.value).startswith(f"{tmp_path / 'study.yaml'}: {place}: ") or place in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.slow
-def test_a_study_of_too_many_points_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="points"):
-        study_of(tmp_path, WHOLE.replace("64KiB..256KiB", "{range: 64KiB..256KiB, steps: 90000}"))

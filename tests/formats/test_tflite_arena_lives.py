@@ -49,17 +49,6 @@ def test_inputs_live_from_the_start_and_outputs_to_the_end() -> None:
     }
 
 
-def test_lives_follow_the_order_asked_for() -> None:
-    found = lives(branching(), [1, 0, 2])
-    assert (found["y"], found["a"], found["x"]) == ((1, 4), (2, 4), (0, 3))
-
-
-def test_an_early_output_stays_to_the_end() -> None:
-    operators = [TfliteOperator("RELU", ["x"], ["y"]), TfliteOperator("RELU", ["x"], ["z"])]
-    model = network([int8(name, 1, 64) for name in "xyz"], operators, ["x"], ["y", "z"])
-    assert lives(model, [0, 1])["y"] == (1, 3)
-
-
 def test_a_view_is_one_buffer_with_its_source_over_both_lives() -> None:
     operators = [TfliteOperator("RESHAPE", ["x"], ["v"]), TfliteOperator("RELU", ["v"], ["y"])]
     found = read(network([int8("x", 1, 64), int8("v", 64, 1), int8("y", 64, 1)], operators, ["x"], ["y"]))

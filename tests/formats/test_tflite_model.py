@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onchip.answer.document import Granularity, Reading
-from onchip.api.networks import read_network
 from onchip.errors import NetworkWarning, UsageError
 from onchip.formats.networks import read_tflite
 from onchip.ir.graph import Graph
@@ -65,11 +63,6 @@ def test_names_that_repeat_or_are_empty_are_made_unique_the_same_way_every_time(
     assert read_tflite(path) == graph
 
 
-def test_an_operator_is_called_like_its_first_output(tmp_path: Path) -> None:
-    model = network([tensor("x", 4), tensor("y", 4)], [relu("x", "y")], ["x"], ["y"])
-    assert [(each.name, each.kind) for each in graph_of(model, tmp_path).operators] == [("y", "Relu")]
-
-
 def test_maps_and_filters_have_their_channels_before_their_pixels(tmp_path: Path) -> None:
     tensors = [tensor("x", 1, 6, 8, 3), constant("w", 5, 2, 4, 3), constant("b", 5), tensor("y", 1, 5, 5, 5)]
     graph = graph_of(network(tensors, [TfliteOperator("CONV_2D", "xwb", "y", VALID)], "x", "y"), tmp_path)
@@ -82,14 +75,6 @@ def test_maps_and_filters_have_their_channels_before_their_pixels(tmp_path: Path
     (convolution,) = graph.operators
     assert (convolution.kind, convolution.inputs, convolution.parameters) == ("Conv", ("x",), ("w", "b"))
     assert convolution.attributes["kernel_shape"] == [2, 4]
-
-
-def test_a_depthwise_convolution_is_one_of_as_many_groups_as_channels(tmp_path: Path) -> None:
-    options = ("DepthwiseConv2DOptions", {"Padding": 1, "StrideH": 1, "StrideW": 1, "DepthMultiplier": 2})
-    tensors = [tensor("x", 1, 6, 8, 3), constant("w", 1, 3, 3, 6), constant("b", 6), tensor("y", 1, 4, 6, 6)]
-    graph = graph_of(network(tensors, [TfliteOperator("DEPTHWISE_CONV_2D", "xwb", "y", options)], "x", "y"), tmp_path)
-    assert graph.tensor["w"].shape == (6, 1, 3, 3)
-    assert graph.operators[0].attributes["group"] == 3
 
 
 def test_an_activation_inside_an_operator_is_its_attribute(tmp_path: Path) -> None:
@@ -133,19 +118,6 @@ def test_what_a_kind_does_not_say_keeps_the_kind_and_all_constants_of_the_file(t
     assert (graph.operators[0].kind, graph.operators[0].parameters) == ("CUMSUM", ("axis",))
 
 
-def test_a_convolution_whose_sizes_contradict_its_padding_keeps_its_kind(tmp_path: Path) -> None:
-    tensors = [tensor("x", 1, 6, 8, 3), constant("w", 5, 2, 4, 3), constant("b", 5), tensor("y", 1, 6, 5, 5)]
-    graph = graph_of(network(tensors, [TfliteOperator("CONV_2D", "xwb", "y", VALID)], "x", "y"), tmp_path)
-    assert graph.operators[0].kind == "CONV_2D"
-
-
-def test_a_custom_operator_has_its_tensors_and_its_own_name(tmp_path: Path) -> None:
-    tensors = [tensor("x", 4), constant("c", 3), tensor("y", 7)]
-    operators = [TfliteOperator("CUSTOM", "xc", "y", custom="Relu")]
-    (operator,) = graph_of(network(tensors, operators, "x", "y"), tmp_path).operators
-    assert (operator.kind, operator.inputs, operator.parameters) == ("custom.Relu", ("x",), ("c",))
-
-
 def test_views_are_their_base_and_an_output_over_one_is_its_alias(tmp_path: Path) -> None:
     tensors = [tensor("x", 2, 3), tensor("a", 2, 3), numbers("s", 6), tensor("y", 6)]
     operators = [relu("x", "a"), TfliteOperator("RESHAPE", "as", "y")]
@@ -171,28 +143,6 @@ def test_a_dequantised_constant_stays_as_it_is_stored(tmp_path: Path) -> None:
     assert [each.kind for each in graph.operators] == ["Conv"]
     assert (graph.tensor["h"].shape, graph.tensor["h"].size_bytes) == ((5, 3, 1, 1), 30)
     assert "w" not in graph.tensor
-
-
-def test_between_dequantisation_and_quantisation_the_runtime_has_floating_point(tmp_path: Path) -> None:
-    integers = [TfliteTensor(name, [1, 8], "INT8", scale=0.1) for name in "xy"]
-    operators = [
-        TfliteOperator("DEQUANTIZE", "x", "a"),
-        TfliteOperator("ADD", "aa", "b"),
-        TfliteOperator("QUANTIZE", "b", "y"),
-    ]
-    tensors = [*integers, tensor("a", 1, 8), tensor("b", 1, 8)]
-    path = network(tensors, operators, "x", "y").write(tmp_path / "quantised.tflite")
-    for granularity in Granularity:
-        graph = read_network(str(path), Reading(granularity=granularity))
-        assert [one.kind for one in graph.operators] == ["DequantizeLinear", "Add", "QuantizeLinear"]
-        assert graph.tensor["b"].size_bytes == 4 * graph.tensor["y"].size_bytes
-
-
-def test_what_is_computed_from_constants_alone_is_a_constant(tmp_path: Path) -> None:
-    tensors = [tensor("x", 4), constant("c", 4), tensor("d", 4), tensor("y", 4)]
-    operators = [TfliteOperator("NEG", "c", "d"), TfliteOperator("ADD", "xd", "y")]
-    graph = graph_of(network(tensors, operators, "x", "y"), tmp_path)
-    assert [(each.kind, each.parameters) for each in graph.operators] == [("Add", ("d",))]
 
 
 def test_a_call_is_its_body_and_a_decided_branch_stands_for_the_choice(tmp_path: Path) -> None:
@@ -223,11 +173,6 @@ def test_state_is_an_input_and_its_next_value_an_output_and_a_warning_says_so(tm
         graph = graph_of(model, tmp_path)
     assert (graph.operators[0].inputs, graph.operators[0].outputs) == (("x", "s"), ("y", "s@next"))
     assert (graph.tensor["s"].role, graph.tensor["s@next"].role) == (Role.INPUT, Role.OUTPUT)
-
-
-def test_open_dimensions_have_the_sizes_of_the_file(tmp_path: Path) -> None:
-    tensors = [TfliteTensor("x", [1, 4], signature=[-1, 4]), TfliteTensor("y", [1, 4], signature=[-1, 4])]
-    assert graph_of(network(tensors, [relu("x", "y")], "x", "y"), tmp_path).tensor["y"].shape == (1, 4)
 
 
 def test_other_shapes_of_inputs_are_carried_through(tmp_path: Path) -> None:

@@ -96,20 +96,6 @@ def test_operators_stand_in_the_order_asked_for(seed: int) -> None:
     assert buffers_of(again)[:-1] == buffers_of(content)
 
 
-def test_a_later_plan_replaces_an_earlier_one() -> None:
-    content = branches().content()
-    tensors = len(model_file(content).subgraphs[0].tensors)
-    again = planned(planned(content), [32] * tensors)
-    assert metadata_of(again) == [(METADATA, plan_content([32] * tensors))]
-
-
-def test_other_metadata_stay() -> None:
-    model = branches()
-    model.metadata = {"min_runtime_version": b"1.5.0", METADATA: plan_content([0])}
-    names = [name for name, _ in metadata_of(planned(model.content()))]
-    assert names == ["min_runtime_version", METADATA]
-
-
 def refused(content: bytes, order: Sequence[int] | None = None) -> str:
     with pytest.raises(InputError) as caught:
         planned(content, order=order)
@@ -177,12 +163,6 @@ def test_fields_that_cannot_be_carried_over_are_refused(table: str, slot: int, l
     operators = [TfliteOperator("RELU", "x", "y"), TfliteOperator("RELU", "x", "z")]
     content = _Copy(network(tensors, operators, "x", "yz").content(), table, slot).content()
     assert line in refused(content, order=[1, 0])
-
-
-def test_bytes_behind_the_flatbuffer_are_refused() -> None:
-    file = model_file(branches().content())
-    with pytest.raises(InputError, match="some of its bytes lie behind the flatbuffer"):
-        with_arena_plan(replace(file, has_outer_buffers=True), [], [])
 
 
 def test_damaged_bytes_end_in_a_model_or_in_one_line() -> None:

@@ -45,43 +45,10 @@ def test_what_is_no_tflite_file_is_refused(content: bytes, tmp_path: Path) -> No
     assert refused(content, tmp_path).startswith("it is no TFLite model")
 
 
-@pytest.mark.parametrize("kind", ["STRING", "RESOURCE", "VARIANT"])
-def test_elements_of_no_fixed_size_are_refused(kind: str, tmp_path: Path) -> None:
-    model = one("RELU", [tensor("x", 4, kind=kind), tensor("y", 4, kind=kind)])
-    assert refused(model.content(), tmp_path) == (
-        f"tensor 'x': its elements, {kind}, have no fixed size; expected numbers"
-    )
-
-
-@pytest.mark.parametrize("kind", ["WHILE", "IF", "CALL_ONCE"])
-def test_control_flow_without_its_subgraphs_is_refused(kind: str, tmp_path: Path) -> None:
-    line = refused(one(kind, [tensor("x", 4), tensor("y", 4)]).content(), tmp_path)
-    assert line == "operator 'y': it runs subgraph 0 of 1; expected another one of the file's"
-
-
-@pytest.mark.parametrize("kind", ["READ_VARIABLE", "ASSIGN_VARIABLE"])
-def test_a_variable_that_nobody_names_is_refused(kind: str, tmp_path: Path) -> None:
-    line = refused(one(kind, [tensor("x", 4), tensor("y", 4)]).content(), tmp_path)
-    assert line == f"operator 'y': {kind} has a variable that nobody names; expected variables that VAR_HANDLE names"
-
-
 def test_subgraphs_that_call_each_other_are_refused(tmp_path: Path) -> None:
     call = TfliteOperator("CALL", ["x"], ["y"], ("CallOptions", {"Subgraph": 1}))
     again = TfliteSubgraph([tensor("x", 4), tensor("y", 4)], [call], ["x"], ["y"])
     assert "call each other" in refused(TfliteModel([again, again]).content(), tmp_path)
-
-
-def test_a_subgraph_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    call = TfliteOperator("CALL", ["x"], ["y"], ("CallOptions", {"Subgraph": 7}))
-    model = network([tensor("x", 4), tensor("y", 4)], [call], ["x"], ["y"])
-    assert refused(model.content(), tmp_path).startswith("operator 'y': it runs subgraph 7 of 1")
-
-
-def test_a_tensor_of_two_producers_is_refused(tmp_path: Path) -> None:
-    operators = [TfliteOperator("RELU", "x", "y"), TfliteOperator("NEG", "x", "y")]
-    assert "write it; expected one producer" in refused(
-        network([tensor("x", 4), tensor("y", 4)], operators, "x", "y").content(), tmp_path
-    )
 
 
 def test_a_tensor_that_is_read_before_it_is_written_is_refused(tmp_path: Path) -> None:
@@ -89,16 +56,6 @@ def test_a_tensor_that_is_read_before_it_is_written_is_refused(tmp_path: Path) -
     tensors = [tensor("x", 4), tensor("a", 4), tensor("y", 4)]
     line = refused(network(tensors, operators, "x", "y").content(), tmp_path)
     assert line.startswith("operator 'y': tensor 'a': it is read before it is written")
-
-
-def test_a_tensor_that_nobody_writes_is_refused(tmp_path: Path) -> None:
-    line = refused(one("ADD", [tensor("x", 4), tensor("z", 4), tensor("y", 4)], "xz").content(), tmp_path)
-    assert line.startswith("operator 'y': tensor 'z': nobody writes it")
-
-
-def test_a_constant_of_too_few_bytes_is_refused(tmp_path: Path) -> None:
-    model = one("ADD", [tensor("x", 4), TfliteTensor("c", [4], raw=bytes(15)), tensor("y", 4)], "xc")
-    assert refused(model.content(), tmp_path) == "tensor 'c': its buffer holds 15 bytes; expected 16 for [4]"
 
 
 def test_state_of_two_operators_is_refused(tmp_path: Path) -> None:

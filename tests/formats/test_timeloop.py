@@ -97,14 +97,6 @@ def test_simba_in_either_form_is_the_preset_after_the_same_file(text: str) -> No
     assert accelerator.name == "simba"
 
 
-def test_dram_has_the_bandwidth_given_or_an_access_a_cycle() -> None:
-    given, left_out = (timeloop_architecture(text + MAPSPACE, "simba.yaml").dram for text in (FLAT, NESTED))
-    assert given is not None
-    assert left_out is not None
-    assert given.ports == (Port(Direction.READ, 80), Port(Direction.WRITE, 80))
-    assert left_out.ports == (Port(Direction.READ_WRITE, 512),)
-
-
 @pytest.mark.parametrize(
     ("attributes", "capacity_bytes", "access_bits"),
     [
@@ -128,24 +120,6 @@ def test_an_instance_holds_depth_times_block_size_words(attributes: str, capacit
     assert (level.memory.capacity_bytes, level.access.access_bits) == (capacity_bytes, access_bits)
 
 
-def test_a_cluster_costs_an_access_as_one_memory_shared_by_its_instances() -> None:
-    alone, shared = (
-        timeloop_architecture(NESTED.replace("entries: 4096, width: 64", attributes), "x.yaml").levels[3].access
-        for attributes in ("depth: 128, width: 256", "depth: 128, width: 1024, block-size: 32")
-    )
-    assert alone is not None
-    assert shared is not None
-    assert alone.access_bits == shared.access_bits
-    assert shared.read_energy_pj == 2 * alone.read_energy_pj
-
-
-@pytest.mark.parametrize("energy", ["energy-per-op: 0", "energy: 0", "energy_per_op: 0.0"])
-def test_a_mac_may_cost_nothing(energy: str) -> None:
-    array = timeloop_architecture(NESTED.replace("datawidth: 8", energy), "x.yaml").array
-    assert array is not None
-    assert array.mac_energy_pj == 0
-
-
 def test_a_mapspace_file_says_what_each_memory_keeps_and_else_it_keeps_all() -> None:
     keeps = timeloop_bypass(MAPSPACE, "mapspace.yaml")
     assert timeloop_architecture(FLAT, "x.yaml", keeps) == timeloop_architecture(FLAT + MAPSPACE, "x.yaml")
@@ -163,17 +137,6 @@ def test_a_memory_that_keeps_nothing_is_left_out_with_its_units_in_place() -> No
     ]
     assert machine.array is not None
     assert machine.array.macs == 1024
-
-
-def test_units_in_rows_and_columns_are_two_dimensions() -> None:
-    machine = timeloop_architecture(FLAT.replace("meshX: 16", "meshX: 4"), "x.yaml")
-    assert machine.array is not None
-    assert machine.array.sizes == {
-        "Registers units": 8,
-        "WeightBuffer units": 8,
-        "InputBuffer x": 4,
-        "InputBuffer y": 4,
-    }
 
 
 def test_energies_and_bandwidths_that_are_given_are_taken() -> None:

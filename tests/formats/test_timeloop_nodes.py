@@ -14,7 +14,7 @@ from onchip.errors import InputError, NetworkWarning
 from onchip.formats.foreign_files import load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, accelerator_sha256, accelerator_to_yaml
 from onchip.formats.timeloop.architecture import timeloop_architecture
-from onchip.formats.timeloop.components import Keeps, evaluated, timeloop_bypass
+from onchip.formats.timeloop.components import Keeps, evaluated
 from onchip.ir.layer import Layer
 
 MACHINE = """\
@@ -138,38 +138,10 @@ def test_features_that_change_mappings_or_costs_are_left_out_with_a_note(
     assert accelerator_from_yaml(accelerator_to_yaml(machine), "chip.yaml").notes == machine.notes
 
 
-def test_sparse_optimisations_of_older_files_are_refused() -> None:
-    text = "architecture: {subtree: []}\nsparse_optimizations: {targets: [{name: shared}]}\n"
-    with pytest.raises(InputError, match=re.escape("the file has sparse_optimizations (Sparseloop, version 0.3)")):
-        read(text)
-
-
 def test_an_error_behind_a_constraint_that_is_not_applied_has_its_own_place() -> None:
     first = "{target: shared, type: temporal, factors: [P=1]}"
     with pytest.raises(InputError, match=re.escape("constraints[1].keep")):
         read(MACHINE + f"constraints: [{first}, {{target: shared, type: dataspace, keep: [Sums]}}]\n")
-
-
-def test_a_mapspace_with_other_constraints_is_refused() -> None:
-    text = "mapspace: [{target: shared, type: temporal, factors: [P=1]}]\n"
-    with pytest.raises(InputError, match=re.escape('a constraint of "shared" is of the type "temporal"')):
-        timeloop_bypass(text, "mapspace.yaml")
-
-
-def test_constraints_that_restrict_nothing_are_read() -> None:
-    text = MACHINE.replace(COLUMN, f"{COLUMN}    constraints: {{temporal: {{}}, spatial: {{}}}}\n")
-    assert read(text) == read(MACHINE)
-
-
-def test_the_outermost_memory_is_dram_whatever_its_class() -> None:
-    machine, remarks = read(
-        MACHINE.replace("class: DRAM", "class: SRAM").replace("{width: 64, type", "{depth: 64, width: 64, type")
-    )
-    assert remarks == ["chip.yaml: main, the outermost memory, is read as a DRAM that holds everything"]
-    assert machine.dram is not None
-    assert machine.dram.access is not None
-    assert machine.dram.access.access_bits == 64
-    assert [level.memory.name for level in machine.levels] == ["lane", "sums", "weights", "shared"]
 
 
 def test_a_machine_of_one_memory_is_fed_by_a_free_dram() -> None:
@@ -190,15 +162,6 @@ architecture:
         "chip.yaml: buffer is read as 25 whole bytes, 4 bits less than it has",
         "chip.yaml: buffer is the only memory: what it holds comes from a DRAM that costs nothing",
     ]
-
-
-def test_several_memories_may_share_the_outermost_one() -> None:
-    text = MACHINE.replace("name: shared\n", "name: shared\n    spatial: {meshX: 5}\n")
-    machine, _ = read(text)
-    assert machine.array is not None
-    assert machine.array.macs == 5 * 24
-    assert machine.array.sizes["shared units"] == 5
-    assert all("shared units" not in (level.serves or ()) for level in machine.levels)
 
 
 @pytest.mark.parametrize(
@@ -263,3 +226,23 @@ def test_all_parts_may_stand_in_one_file(tmp_path: Path) -> None:
 )
 def test_expressions_are_arithmetic_and_nothing_else(text: str, value: object) -> None:
     assert evaluated(text, {"WIDE": 8}) == value
+
+
+def test_several_memories_may_share_the_outermost_one() -> None:
+    text = MACHINE.replace("name: shared\n", "name: shared\n    spatial: {meshX: 5}\n")
+    machine, _ = read(text)
+    assert machine.array is not None
+    assert machine.array.macs == 5 * 24
+    assert machine.array.sizes["shared units"] == 5
+    assert all("shared units" not in (level.serves or ()) for level in machine.levels)
+
+
+def test_the_outermost_memory_is_dram_whatever_its_class() -> None:
+    machine, remarks = read(
+        MACHINE.replace("class: DRAM", "class: SRAM").replace("{width: 64, type", "{depth: 64, width: 64, type")
+    )
+    assert remarks == ["chip.yaml: main, the outermost memory, is read as a DRAM that holds everything"]
+    assert machine.dram is not None
+    assert machine.dram.access is not None
+    assert machine.dram.access.access_bits == 64
+    assert [level.memory.name for level in machine.levels] == ["lane", "sums", "weights", "shared"]

@@ -159,11 +159,6 @@ def test_shapes_that_are_no_layer_are_refused(old: str, new: str, message: str, 
     assert place in (caught.value.place or "")
 
 
-def test_an_unknown_shape_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match='it is "mttkrp"; expected a shape in the file, or one of cnn_layer, gemm_abz'):
-        read("problem: {shape: mttkrp, instance: {I: 1}}")
-
-
 def test_a_template_includes_another_file_and_merges_it(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text(
         SHAPE.replace("problem:", "problem_base_ignore: &base", 1).replace("H: 99", "H: 1")

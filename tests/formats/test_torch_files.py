@@ -13,12 +13,10 @@ from typing import Any, TypeAlias
 import pytest
 
 from onchip.answer.bindings import Bindings
-from onchip.answer.document import Granularity, Reading
 from onchip.api.networks import read_network
 from onchip.errors import InputError, NetworkWarning, OpenDimensionsError, UsageError
 from onchip.formats.networks import graph_from_torch, read_torch
 from onchip.ir.graph import Graph
-from onchip.ir.operator import SEEN_SHAPES
 from onchip.ir.tensor import Role
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
@@ -45,22 +43,6 @@ def test_a_file_gives_the_graph_of_its_program(tmp_path: Path) -> None:
     assert read_torch(tmp_path / "small.pt2") == graph_from_torch(program, (), "small")
 
 
-def test_operators_of_bits_have_names_of_their_own(tmp_path: Path) -> None:
-    both = torch.nn.Module()
-    both.forward = lambda x, y: (x > 0) & (y > 0) | (x > y)
-    saved(tmp_path / "both.pt2", both, torch.zeros(4), torch.zeros(4))
-    kinds = [operator.kind for operator in read_torch(tmp_path / "both.pt2").operators]
-    assert kinds == ["gt", "gt", "BitwiseAnd", "gt", "BitwiseOr"]
-
-
-def test_tied_weights_of_a_file_are_one(tmp_path: Path) -> None:
-    first, second = torch.nn.Linear(8, 8, bias=False), torch.nn.Linear(8, 8, bias=False)
-    second.weight = first.weight
-    saved(tmp_path / "tied.pt2", torch.nn.Sequential(first, second), torch.zeros(1, 8))
-    graph = read_torch(tmp_path / "tied.pt2")
-    assert [operator.parameters for operator in graph.operators] == [("0.weight",), ("0.weight",)]
-
-
 @pytest.mark.slow
 def test_open_dimensions_are_asked_for_at_once_and_what_is_suggested_reads_it(tmp_path: Path) -> None:
     path = dynamic_file(tmp_path / "dynamic.pt2")
@@ -72,12 +54,6 @@ def test_open_dimensions_are_asked_for_at_once_and_what_is_suggested_reads_it(tm
     assert shape is not None
     assert (shape[0], shape[1], shape[3]) == (1, 3, 16)
     assert shape[2] == 2 * raised.value.suggested.dims[str(raised.value.open_dimensions[1].symbol)]
-
-
-def test_a_shape_closes_symbols_that_it_follows_from(tmp_path: Path) -> None:
-    graph = read_torch(dynamic_file(tmp_path / "dynamic.pt2"), Bindings(shapes={"x": (3, 3, 18, 16)}))
-    assert graph.tensor["x"].shape == (3, 3, 18, 16)
-    assert graph.tensor["conv"].shape == (3, 8, 16, 14)
 
 
 @pytest.mark.parametrize(
@@ -160,13 +136,6 @@ def test_a_quantised_program_runs_over_integers(quantised_file: Path) -> None:
     assert graph.tensor["weight"].size_bytes == 8 * 8 * 9
 
 
-def test_raw_a_quantised_program_is_as_it_is_written(quantised_file: Path) -> None:
-    graph = read_network(str(quantised_file), Reading(granularity=Granularity.RAW))
-    kinds = [operator.kind for operator in graph.operators]
-    assert kinds.count("QuantizeLinear") == kinds.count("DequantizeLinear") == 4
-    assert {tensor.bits for tensor in graph.with_role(Role.ACTIVATION)} == {8, 32}
-
-
 def permuted(forward: Callable[[Value], Value], shape: tuple[int, ...]) -> Graph:
     module = torch.nn.Module()
     module.forward = forward
@@ -182,34 +151,10 @@ def test_a_permuted_map_that_is_read_is_made_by_a_transpose_once() -> None:
     assert graph.tensor["relu.transpose"].shape == (8, 2)
 
 
-def test_the_permutation_is_of_the_view_that_is_permuted() -> None:
-    graph = permuted(lambda x: torch.relu(x).view(2, 4, 3).permute(2, 0, 1).contiguous().view(6, 4) + 1, (8, 3))
-    transpose = graph.operators[1]
-    assert transpose.attributes == {"perm": [2, 0, 1], SEEN_SHAPES: [[2, 4, 3]]}
-    assert graph.tensor[transpose.outputs[0]].shape == (3, 2, 4)
-    assert graph.operators[2].attributes[SEEN_SHAPES] == [[6, 4]]
-
-
 def test_what_is_computed_of_parameters_alone_is_a_parameter_but_for_random_numbers() -> None:
     graph = permuted(lambda x: x + torch.arange(8) * 2 + torch.rand(8), (2, 8))
     assert [operator.kind for operator in graph.operators] == ["Add", "rand", "Add"]
     assert graph.operators[0].parameters == ("mul",)
-
-
-def test_what_takes_a_part_and_permutes_it_has_no_kind_of_onnx() -> None:
-    graph = permuted(lambda x: torch.relu(x)[:, :4].t() + 1, (2, 8))
-    assert [operator.kind for operator in graph.operators] == ["Relu", "contiguous", "Add"]
-    assert graph.tensor["relu.transpose"].shape == (4, 2)
-
-
-def test_a_map_whose_part_is_written_is_no_operator_element_by_element() -> None:
-    def forward(x: Value) -> Value:
-        y = x * 2
-        y[0].add_(1)
-        return y * 3
-
-    graph = permuted(forward, (2, 8))
-    assert [operator.kind for operator in graph.operators] == ["Mul", "add", "Mul"]
 
 
 def test_without_torch_one_line_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +14,8 @@ from onchip.formats import yaml_documents
 from onchip.formats.validation import Format, field_path
 from onchip.formats.yaml_documents import Dialect, YamlDocument, parse_yaml
 
-ROOT = Path(__file__).parents[2]
 FORMAT = Format("some", 1, InputError)
 SHARED = Dialect(shared_nodes=True)
-FILES = sorted(path for room in ("src", "tests", "examples") for path in (ROOT / room).rglob("*.yaml"))
 
 TEXTS = st.text("abcXY_é日 :#-'\"{}[],&*!\\\n", max_size=8) | st.sampled_from(
     ["yes", "N", "null", "1e3", "~", "<<", ""]
@@ -69,26 +66,6 @@ class Quoting(yaml.SafeDumper):  # type: ignore[misc]
 Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_files_of_the_repository_have_the_structure_that_pyyaml_finds(path: Path) -> None:
-    def texts(read: Any) -> Any:  # noqa: ANN401 - JSON
-        if isinstance(read, dict):
-            return {name: texts(part) for name, part in read.items() if name != "!"}
-        if isinstance(read, list):
-            return [texts(part) for part in read]
-        return read
-
-    def is_alike(found: Any, expected: Any) -> bool:  # noqa: ANN401 - JSON
-        if isinstance(found, dict):
-            return found.keys() == expected.keys() and all(is_alike(found[name], expected[name]) for name in found)
-        if isinstance(found, list):
-            return len(found) == len(expected) and all(map(is_alike, found, expected))
-        return bool(found == (expected if isinstance(found, str) else yaml.safe_load(expected.replace("_", ""))))
-
-    text = path.read_text(encoding="utf-8")
-    assert is_alike(texts(value(text, SHARED)), yaml.load(text, yaml.BaseLoader))
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -123,18 +100,6 @@ def test_files_of_the_repository_have_the_structure_that_pyyaml_finds(path: Path
 def test_a_scalar_means_text_unless_it_is_a_decimal_number_or_a_constant(text: str, expected: object) -> None:
     found = value(f"a: {text}\n")
     assert repr(found) == repr({"a": expected})
-
-
-def test_names_of_fields_are_text_as_written() -> None:
-    assert value("N: 1\nY: 2\nyes: 3\n12: 4\ntrue: 5\n1e3: 6\n2001-01-01: 7\n") == {
-        "N": 1,
-        "Y": 2,
-        "yes": 3,
-        "12": 4,
-        "true": 5,
-        "1e3": 6,
-        "2001-01-01": 7,
-    }
 
 
 DEEP = "a: " + "[" * 97 + "&a [[1]]" + "]" * 97

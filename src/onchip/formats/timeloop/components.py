@@ -91,8 +91,12 @@ def _rendered(text: str, file: Path, outer: tuple[Path, ...]) -> str:
 
     def refusal(what: str, line: int | None = None) -> InputError:
         functions = "cwd, add_to_path, path_exists, find_path, include and include_text"
-        place, expected = line and f"line {line}", f"if, set, default, {functions}, names that it sets"
+        place, expected = f"line {line}" if line else None, f"if, set, default, {functions}, names that it sets"
         return InputError(what, file=str(file), place=place, expected=expected)
+
+    def add_to_path(name: object) -> str:
+        folders.append(file.parent / str(name))
+        return ""
 
     def found(name: object) -> Path | None:
         return next((path for folder in folders if (path := folder / str(name)).is_file()), None)
@@ -124,7 +128,7 @@ def _rendered(text: str, file: Path, outer: tuple[Path, ...]) -> str:
                 raise refusal(f"it uses {type(node).__name__} of Jinja", node.lineno)
         return environment.from_string(text).render(
             cwd=lambda: str(file.parent),
-            add_to_path=lambda name: folders.append(file.parent / str(name)) or "",
+            add_to_path=add_to_path,
             path_exists=lambda name: found(name) is not None,
             find_path=lambda name: str(path_of(name)),
             include_text=include_text,
