@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import isfinite
 from re import fullmatch
-from typing import Annotated, NotRequired
+from typing import Annotated, Any, Final, NotRequired, cast
 
 from typing_extensions import TypedDict
 
 from onchip.answer.bindings import Bindings
-from onchip.answer.document import Claim, Source, as_written
+from onchip.answer.document import Claim, Granularity, Reading, Source, as_written
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import Operand
@@ -147,6 +148,18 @@ def source_fields(source: Source) -> dict[str, object]:
     return present({"name": source.name, "sha256": source.sha256 or None, "notes": [*source.notes] or None})
 
 
+def reading_of(fields: BindingFields, error: type[InputError], bits: int | None = None) -> Reading:
+    """Return the reading with the fields that all answers have; `bits` stands for an absent number of bits.
+
+    Raises `error` for an impossible size.
+    """
+    given = cast("Mapping[str, Any]", fields)
+    widths = {"bits": given.get("bits", bits), "partial_bits": given.get("partial_bits")}
+    check_sizes(widths, error)
+    reading = Reading.of(bindings_of(fields, error), given.get("granularity", Granularity.FUSED))
+    return replace(reading, **widths)
+
+
 def bindings_of(fields: BindingFields, error: type[InputError]) -> Bindings:
     """Return the bindings; raises `error` for a negative size and for a value without finite numbers."""
     dims, shapes = fields.get("dims", {}), fields.get("shapes", {})
@@ -189,35 +202,31 @@ def claim_fields(claim: Claim) -> dict[str, object]:
 
 def layer_of(fields: LayerFields, place: str) -> Layer:
     """Return the layer; raises MappingError with the field if no layer can have these sizes."""
-    loops = dict[str, int](**fields["loops"])
-    n, k, c, p, q, r, s, g = (loops.get(loop, 1) for loop in LOOPS)
-    bits = fields.get("bits", BitsFields(input=8, weight=8, output=8, partial=24))
+    given = cast("Mapping[str, Any]", fields)
+    sizes = {name: given[name] for name in _LENGTHS if name in given}
+    for name, values in sizes.items():
+        if len(values) != _LENGTHS[name]:
+            what = f"it has {len(values)} entries"
+            raise MappingError(what, place=f"{place}.{name}", expected=str(_LENGTHS[name]))
     try:
-        top, left, bottom, right = _integers(fields.get("padding", [0] * 4), 4, f"{place}.padding")
-        stride = _integers(fields.get("stride", [1, 1]), 2, f"{place}.stride")
-        dilation = _integers(fields.get("dilation", [1, 1]), 2, f"{place}.dilation")
         return Layer(
-            *(n, k, c, p, q, r, s, g),
-            stride=(stride[0], stride[1]),
-            dilation=(dilation[0], dilation[1]),
-            padding=(top, left, bottom, right),
-            input_bits=bits["input"],
-            weight_bits=bits["weight"],
-            output_bits=bits["output"],
-            partial_bits=bits["partial"],
-            has_weight=fields.get("has_weight", True),
+            *(given["loops"].get(loop, 1) for loop in LOOPS),
+            **{name: tuple(values) for name, values in sizes.items()},
+            **{f"{operand}_bits": bits for operand, bits in given.get("bits", {}).items()},
+            has_weight=given.get("has_weight", True),
         )
-    except MappingError:
-        raise
     except InputError as error:
         raise placed(MappingError(error.what, place=error.place, expected=error.expected), place) from None
+
+
+_LENGTHS: Final = {"stride": 2, "dilation": 2, "padding": 4}
 
 
 def layer_fields(layer: Layer) -> dict[str, object]:
     """Return the fields of a layer that differ from those of `Layer()`."""
     plain = Layer()
     fields: dict[str, object] = {"loops": {loop: bound for loop, bound in layer.bounds.items() if bound > 1}}
-    for name in ("stride", "dilation", "padding"):
+    for name in _LENGTHS:
         if getattr(layer, name) != getattr(plain, name):
             fields[name] = list(getattr(layer, name))
     bits = {part: getattr(layer, f"{part}_bits") for part in ("input", "weight", "output", "partial")}
@@ -229,10 +238,8 @@ def layer_fields(layer: Layer) -> dict[str, object]:
 def mapping_of(fields: NestFields, place: str) -> LayerMapping:
     """Return the mapping, of any layer; raises MappingError with the field for an impossible mapping."""
     nest = tuple(_loop(text, f"{place}.nest[{i}]") for i, text in enumerate(fields["nest"]))
-    kept = [
-        tuple(Kept(entry["memory"], entry["loops"]) for entry in entries)
-        for entries in (fields.get("input", ()), fields.get("weight", ()), fields.get("output", ()))
-    ]
+    given = cast("Mapping[str, Any]", fields)
+    kept = [tuple(Kept(**entry) for entry in given.get(operand, ())) for operand in Operand]
     with errors_at(place):
         return LayerMapping(nest, *kept, ragged=tuple(fields.get("ragged", ())))
 
@@ -246,40 +253,27 @@ def mapping_fields(mapping: LayerMapping) -> dict[str, object]:
     return fields | {"ragged": list(mapping.ragged)} if mapping.ragged else fields
 
 
-def instructions_of(entries: Iterable[InstructionFields], error: type[InputError]) -> Iterable[Instruction]:
+_INSTRUCTIONS: Final[Mapping[str, Any]] = {"allocate": Allocate, "copy": Copy, "free": Free}
+
+
+def instructions_of(entries: Iterable[Mapping[str, Any]], error: type[InputError]) -> Iterable[Instruction]:
     """Yield the instructions; raises `error` for an entry that does not have exactly one field."""
     for index, entry in enumerate(entries):
         if len(entry) != 1:
             what, place = f"it has {' and '.join(entry) or 'no field'}", field_path(("instructions", index))
             raise error(what, place=place, expected="one of allocate, copy, compute, free")
-        if "allocate" in entry:
-            yield Allocate(**entry["allocate"])
-        elif "copy" in entry:
-            yield Copy(**entry["copy"])
-        elif "free" in entry:
-            yield Free(**entry["free"])
-        else:
-            yield Compute(entry["compute"])
+        ((name, value),) = entry.items()
+        yield Compute(value) if name == "compute" else _INSTRUCTIONS[name](**value)
 
 
-def instruction_fields(instruction: Instruction) -> InstructionFields:
+def instruction_fields(instruction: Instruction) -> dict[str, object]:
     """Return the fields of an instruction."""
-    match instruction:
-        case Allocate(tensor, memory, offset_bytes, is_state):
-            fields: AllocateFields = {"tensor": tensor, "memory": memory, "offset_bytes": offset_bytes}
-            return {"allocate": {**fields, "is_state": True} if is_state else fields}
-        case Copy(tensor, source, target):
-            return {"copy": {"tensor": tensor, "source": source, "target": target}}
-        case Free(tensor, memory):
-            return {"free": {"tensor": tensor, "memory": memory}}
-        case Compute(operator):
-            return {"compute": operator}
-
-
-def _integers(values: list[int], count: int, place: str) -> list[int]:
-    if len(values) != count:
-        raise MappingError(f"it has {len(values)} entries", place=place, expected=f"{count}")
-    return values
+    if isinstance(instruction, Compute):
+        return {"compute": instruction.operator}
+    fields = {name: getattr(instruction, name) for name in type(instruction).__match_args__}
+    if not fields.get("is_state", True):
+        del fields["is_state"]
+    return {type(instruction).__name__.lower(): fields}
 
 
 def _loop(text: str, place: str) -> Loop:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal, NotRequired
 
@@ -36,12 +37,11 @@ from onchip.formats.own.fields import (
     InstructionFields,
     SourceFields,
     binding_fields,
-    bindings_of,
-    check_sizes,
     claim_fields,
     instruction_fields,
     instructions_of,
     present,
+    reading_of,
     source_fields,
     source_of,
 )
@@ -187,22 +187,16 @@ def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
 
 
 def _reading(fields: PlanReadingFields) -> Reading:
-    check_sizes({"bits": fields.get("bits")}, PlanError)
-    bound = bindings_of(fields, PlanError)
-    share = fields.get("share")
-    return Reading(
-        fields.get("bits"),
-        bound.dims,
-        fields.get("granularity", Granularity.FUSED),
-        fields.get("count", Count.ACTIVATIONS),
-        fields.get("cap_tensors", False),
-        shapes=bound.shapes,
-        values=bound.values,
+    share, tiles = fields.get("share"), fields.get("tiles", {})
+    return replace(
+        reading_of(fields, PlanError),
+        count=fields.get("count", Count.ACTIVATIONS),
+        cap_tensors=fields.get("cap_tensors", False),
         sharing=NO_SHARING if share is None else SharedKinds(tuple(share["in_place"]), tuple(share["alias"])),
         states=fields.get("states", {}),
         bands=fields.get("bands", {}),
         recompute=fields.get("recompute", Recompute.NEVER),
-        tiles={name: OperatorTiles(one["axis"], tuple(one["ends"])) for name, one in fields.get("tiles", {}).items()},
+        tiles={name: OperatorTiles(one["axis"], tuple(one["ends"])) for name, one in tiles.items()},
     )
 
 
@@ -308,9 +302,7 @@ def plan_to_json(document: PlanDocument) -> str:
         "order": None if document.order is Order.FREE else document.order,
         "durations": durations
         and {
-            "queues": durations.queues,
-            "setup_cycles": durations.setup_cycles,
-            "has_one_channel": durations.has_one_channel,
+            **{name: getattr(durations, name) for name in ("queues", "setup_cycles", "has_one_channel")},
             "cycles": dict(sorted(durations.cycles.items())),
         },
         "recomputation": document.recomputation and {"costs": dict(sorted(document.recomputation.costs.items()))},

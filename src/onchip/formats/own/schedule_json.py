@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.answer.document import Claim, Document, Granularity, Reading, ScheduleDocument
+from onchip.answer.document import Claim, Document, Granularity, ScheduleDocument
 from onchip.answer.problem import Count
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
@@ -30,8 +30,6 @@ from onchip.formats.own.fields import (
     PixelFields,
     SourceFields,
     binding_fields,
-    bindings_of,
-    check_sizes,
     claim_fields,
     instruction_fields,
     instructions_of,
@@ -39,6 +37,7 @@ from onchip.formats.own.fields import (
     layer_of,
     mapping_fields,
     mapping_of,
+    reading_of,
     source_fields,
     source_of,
 )
@@ -149,7 +148,7 @@ def schedule_from_json(text: str | bytes, file: str) -> ScheduleDocument:
         return Document(
             source_of(fields["graph"], "graph", ScheduleError),
             accelerator,
-            _reading(fields["reading"]),
+            replace(reading_of(fields["reading"], ScheduleError), count=Count.ALL),
             Schedule(stacks, mappings, Plan(addressed_memories(accelerator), instructions)),
             _claim(fields["result"]) if "result" in fields else None,
         )
@@ -160,20 +159,13 @@ def addressed_memories(accelerator: Accelerator) -> tuple[Memory, ...]:
     return tuple(level.memory for level in accelerator.addressed)
 
 
-def _reading(fields: ScheduleReadingFields) -> Reading:
-    bits, partial_bits = fields["bits"], fields.get("partial_bits")
-    check_sizes({"bits": bits, "partial_bits": partial_bits}, ScheduleError)
-    reading = Reading.of(bindings_of(fields, ScheduleError), fields.get("granularity", Granularity.FUSED))
-    return replace(reading, bits=bits, count=Count.ALL, partial_bits=partial_bits)
-
-
 def _stack(fields: ScheduledStackFields, place: str) -> ScheduledStack:
     tile, mode = fields["tile"], fields.get("mode")
     if (tile is None) is not (mode is None):
         what = "it has a mode and no tile" if tile is None else "it has a tile and no mode"
         raise ScheduleError(what, place=place, expected="both or none")
     with errors_at(place):
-        tiling = None if tile is None or mode is None else Tiling(tile["columns"], tile["rows"], mode)
+        tiling = None if tile is None or mode is None else Tiling(**tile, mode=mode)
         return ScheduledStack(tuple(fields["operators"]), tiling)
 
 

@@ -5,13 +5,12 @@ The reader does not judge whether the strategy is legal; the verifier does. The 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.answer.document import Claim, CostModel, Granularity, Reading, StrategyDocument, as_written
+from onchip.answer.document import Claim, CostModel, Granularity, StrategyDocument, as_written
 from onchip.answer.result import Status
 from onchip.answer.schedule import Homes
 from onchip.answer.stacks import OverlapMode, StackStrategy, StrategyError, Tiling
@@ -26,14 +25,13 @@ from onchip.formats.own.fields import (
     PixelFields,
     SourceFields,
     binding_fields,
-    bindings_of,
-    check_sizes,
     claim_fields,
     layer_fields,
     layer_of,
     mapping_fields,
     mapping_of,
     present,
+    reading_of,
     source_fields,
     source_of,
 )
@@ -137,7 +135,7 @@ def strategy_from_json(text: str | bytes, file: str) -> StrategyDocument:
         return StrategyDocument(
             source_of(fields["network"], "network", StrategyError),
             source_of(fields["accelerator"], "accelerator", StrategyError),
-            _reading(reading),
+            reading_of(reading, StrategyError, bits=8),
             FusionStrategy(tuple(stacks), tuple(mappings), tuple(fields.get("outside", ()))),
             _claim(fields["result"], mapper) if "result" in fields else None,
             mapper,
@@ -145,16 +143,9 @@ def strategy_from_json(text: str | bytes, file: str) -> StrategyDocument:
         )
 
 
-def _reading(fields: StrategyReadingFields) -> Reading:
-    bits, partial_bits = fields.get("bits", 8), fields.get("partial_bits")
-    check_sizes({"bits": bits, "partial_bits": partial_bits}, StrategyError)
-    reading = Reading.of(bindings_of(fields, StrategyError), fields.get("granularity", Granularity.FUSED))
-    return replace(reading, bits=bits, partial_bits=partial_bits)
-
-
 def _stack(fields: StackFields, place: str) -> StackStrategy:
     with errors_at(place):
-        tiling = Tiling(fields["tile"]["columns"], fields["tile"]["rows"], fields["mode"])
+        tiling = Tiling(**fields["tile"], mode=fields["mode"])
         return StackStrategy(tuple(fields["layers"]), tiling, fields.get("output", DRAM))
 
 

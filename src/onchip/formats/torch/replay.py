@@ -32,42 +32,24 @@ Describer: TypeAlias = Callable[[Arguments], tuple[str, Attributes]]
 
 
 def convolution(arguments: Arguments) -> tuple[str, Attributes]:
-    """Return kind and attributes of a convolution of any rank."""
-    weight = [int(size) for size in arguments["weight"].shape]
-    rank = len(weight) - 2
-    dilations = _per_dimension(arguments["dilation"], rank)
-    attributes: Attributes = {
-        "dilations": list(dilations),
-        "group": int(arguments["groups"]),
-        "kernel_shape": list(weight[2:]),
-        "pads": _convolution_pads(arguments["padding"], weight[2:], dilations),
-        "strides": list(_per_dimension(arguments["stride"], rank)),
-    }
-    return "Conv", attributes
-
-
-def _convolution_pads(
-    padding: str | int | Sequence[int], kernel: list[int], dilations: list[int]
-) -> list[AttributeValue]:
-    """Return the pads in ONNX's order: the begins of all dimensions, then the ends."""
-    if padding == "valid":
-        return [0] * (2 * len(kernel))
+    """Return kind and attributes of a convolution of any rank, also a transposed one."""
+    kernel = [int(size) for size in arguments["weight"].shape[2:]]
+    dilations, padding = _per_dimension(arguments["dilation"], len(kernel)), arguments["padding"]
     if padding == "same":
         totals = [dilation * (size - 1) for size, dilation in zip(kernel, dilations, strict=True)]
-        return [*(total // 2 for total in totals), *(total - total // 2 for total in totals)]
-    return _on_both_sides(_per_dimension([0] if isinstance(padding, str) else padding, len(kernel)))
-
-
-def transposed_convolution(arguments: Arguments) -> tuple[str, Attributes]:
-    """Return kind and attributes of a transposed convolution of any rank."""
-    _, attributes = convolution(arguments)
-    attributes["output_padding"] = list(_per_dimension(arguments["output_padding"], len(arguments["weight"].shape) - 2))
-    return "ConvTranspose", attributes
-
-
-def any_convolution(arguments: Arguments) -> tuple[str, Attributes]:
-    """Return kind and attributes of a convolution, transposed if `transposed` is set."""
-    return (transposed_convolution if arguments["transposed"] else convolution)(arguments)
+        pads = [*(total // 2 for total in totals), *(total - total // 2 for total in totals)]
+    else:
+        pads = 2 * _per_dimension([0] if isinstance(padding, str) else padding, len(kernel))
+    attributes: Attributes = {
+        "dilations": [*dilations],
+        "group": int(arguments["groups"]),
+        "kernel_shape": [*kernel],
+        "pads": [*pads],
+        "strides": [*_per_dimension(arguments["stride"], len(kernel))],
+    }
+    if not arguments.get("transposed", "output_padding" in arguments):
+        return "Conv", attributes
+    return "ConvTranspose", attributes | {"output_padding": [*_per_dimension(arguments["output_padding"], len(kernel))]}
 
 
 def pool(kind: str, rank: int) -> Describer:
@@ -75,18 +57,15 @@ def pool(kind: str, rank: int) -> Describer:
 
     def describe(arguments: Arguments) -> tuple[str, Attributes]:
         kernel = _per_dimension(arguments["kernel_size"], rank)
-        strides = _per_dimension(arguments["stride"], rank) if arguments["stride"] else kernel
         attributes: Attributes = {
             "ceil_mode": int(arguments["ceil_mode"]),
-            "kernel_shape": list(kernel),
-            "pads": _on_both_sides(_per_dimension(arguments["padding"], rank)),
-            "strides": list(strides),
+            "kernel_shape": [*kernel],
+            "pads": [*2 * _per_dimension(arguments["padding"], rank)],
+            "strides": [*(_per_dimension(arguments["stride"], rank) if arguments["stride"] else kernel)],
         }
         if kind == "MaxPool":
-            attributes["dilations"] = list(_per_dimension(arguments["dilation"], rank))
-        else:
-            attributes["count_include_pad"] = int(arguments["count_include_pad"])
-        return kind, attributes
+            return kind, attributes | {"dilations": [*_per_dimension(arguments["dilation"], rank)]}
+        return kind, attributes | {"count_include_pad": int(arguments["count_include_pad"])}
 
     return describe
 
@@ -100,9 +79,9 @@ def adaptive_pool(kind: str, rank: int) -> Describer:
         if all(target == 1 for target in targets):
             return f"Global{kind}", {}
         if any(size % target for size, target in zip(sizes, targets, strict=True)):
-            return f"Adaptive{kind}", {"output_size": list(targets)}
+            return f"Adaptive{kind}", {"output_size": [*targets]}
         kernel = [size // target for size, target in zip(sizes, targets, strict=True)]
-        return kind, {"kernel_shape": list(kernel), "pads": [0] * (2 * rank), "strides": list(kernel)}
+        return kind, {"kernel_shape": [*kernel], "pads": [0] * (2 * rank), "strides": [*kernel]}
 
     return describe
 
@@ -111,10 +90,6 @@ def _per_dimension(value: int | Sequence[int], rank: int) -> list[int]:
     """Return one number per dimension; one number, or a list of one, stands for all."""
     values = [int(value)] if isinstance(value, int) else [int(each) for each in value]
     return values * rank if len(values) == 1 else values
-
-
-def _on_both_sides(pads: list[int]) -> list[AttributeValue]:
-    return [*pads, *pads]
 
 
 _SAME_NAME: Final = (
@@ -140,19 +115,9 @@ _OPTIONAL_OUTPUTS: Final = frozenset(
 """Operators whose outputs beyond the first serve only the backward pass, unless they are read."""
 
 
-def is_dequantisation(name: str) -> bool:
-    """Return True if the operator converts integers to floating point with one scale or several."""
-    return name in _SCALED and _SCALED[name] == "DequantizeLinear"
-
-
 def is_attention(name: str) -> bool:
     """Return True if the operator is a variant of scaled-dot-product attention."""
     return name == "scaled_dot_product_attention" or name.startswith("_scaled_dot_product")
-
-
-def outputs_beyond_the_first_are_optional(name: str) -> bool:
-    """Return True if unread outputs beyond the first serve only the backward pass."""
-    return name in _OPTIONAL_OUTPUTS or name.startswith("_scaled_dot_product")
 
 
 def kind_and_attributes(name: str, arguments: Arguments) -> tuple[str, Attributes]:
@@ -160,9 +125,8 @@ def kind_and_attributes(name: str, arguments: Arguments) -> tuple[str, Attribute
     if is_attention(name):
         seen = shapes(*(arguments[name] for name in ("query", "key", "value")))
         return "Attention", {"input_shapes": seen, "is_causal": int(bool(arguments.get("is_causal")))}
-    if name in _DESCRIBERS:
-        return _DESCRIBERS[name](arguments)
-    return KINDS.get(name, name), {}
+    describe = _DESCRIBERS.get(name)
+    return (KINDS.get(name, name), {}) if describe is None else describe(arguments)
 
 
 def shapes(*values: torch.Tensor) -> list[AttributeValue]:
@@ -170,14 +134,12 @@ def shapes(*values: torch.Tensor) -> list[AttributeValue]:
     return [[int(size) for size in value.shape] for value in values]
 
 
-def _scaled(kind: str) -> Describer:
-    """Return a function that describes a quantisation with one scale, or one for each index of an axis."""
-    names = ("axis", "scale", "zero_point")
-    return lambda arguments: (kind, {name: arguments[name] for name in names if _is_number(arguments.get(name))})
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
+def _plain(kind: str, **names: str) -> Describer:
+    """Return a function that describes an operator by plain arguments; `names` maps ONNX attributes to them."""
+    return lambda arguments: (
+        kind,
+        {name: value for name, of in names.items() if isinstance(value := arguments.get(of), int | float | str)},
+    )
 
 
 def _matrix_product(kind: str, left: str, right: str) -> Describer:
@@ -191,26 +153,13 @@ def _pad(arguments: Arguments) -> tuple[str, Attributes]:
     return "Pad", {"pads": [*unpadded, *pairs[-2::-2], *unpadded, *pairs[::-2]]}
 
 
-def _activation(kind: str, **names: str) -> Describer:
-    """Return a function that describes an activation; `names` maps ONNX attributes to arguments."""
-    plain = (int, float, str)
-    return lambda arguments: (
-        kind,
-        {name: arguments[of] for name, of in names.items() if isinstance(arguments[of], plain)},
-    )
-
-
 def _reduce_mean(arguments: Arguments) -> tuple[str, Attributes]:
-    keepdims = int(bool(arguments.get("keepdim")))
-    return "ReduceMean", {"axes": [int(axis) for axis in arguments.get("dim") or ()], "keepdims": keepdims}
+    axes = [int(axis) for axis in arguments.get("dim") or ()]
+    return "ReduceMean", {"axes": [*axes], "keepdims": int(bool(arguments.get("keepdim")))}
 
 
 def _layer_normalization(arguments: Arguments) -> tuple[str, Attributes]:
     return "LayerNormalization", {"axis": -len(arguments["normalized_shape"]), "epsilon": float(arguments["eps"])}
-
-
-def _batch_normalization(arguments: Arguments) -> tuple[str, Attributes]:
-    return "BatchNormalization", {"epsilon": float(arguments["eps"])}
 
 
 def _group_normalization(arguments: Arguments) -> tuple[str, Attributes]:
@@ -218,23 +167,27 @@ def _group_normalization(arguments: Arguments) -> tuple[str, Attributes]:
     return "GroupNormalization", {"epsilon": float(arguments["eps"]), "num_groups": int(groups)}
 
 
-_SCALED: Mapping[str, str] = {
-    f"{verb}_{how}": f"{verb.capitalize()}Linear"
-    for verb in ("quantize", "dequantize")
-    for how in ("per_tensor", "per_channel", "affine")
-}
+_DEQUANTISING: Final = frozenset(f"dequantize_{how}" for how in ("per_tensor", "per_channel", "affine"))
+"""Operators that convert integers to floating point with one scale, or one for each index of an axis."""
 _DESCRIBERS: Final[Mapping[str, Describer]] = {
-    **{name: _scaled(kind) for name, kind in _SCALED.items()},
-    **dict.fromkeys(("softmax", "_softmax"), _activation("Softmax", axis="dim")),
-    **dict.fromkeys(("log_softmax", "_log_softmax"), _activation("LogSoftmax", axis="dim")),
-    "cat": _activation("Concat", axis="dim"),
-    "clamp": _activation("Clip", min="min", max="max"),
-    "elu": _activation("Elu", alpha="alpha"),
-    "gelu": _activation("Gelu", approximate="approximate"),
-    "hardtanh": _activation("Clip", min="min_val", max="max_val"),
-    "leaky_relu": _activation("LeakyRelu", alpha="negative_slope"),
-    **dict.fromkeys(("batch_norm", "native_batch_norm"), _batch_normalization),
-    **dict.fromkeys(("_native_batch_norm_legit", "_native_batch_norm_legit_no_training"), _batch_normalization),
+    **{
+        name: _plain(
+            f"{name.partition('_')[0].capitalize()}Linear", axis="axis", scale="scale", zero_point="zero_point"
+        )
+        for name in (*_DEQUANTISING, *(one.removeprefix("de") for one in _DEQUANTISING))
+    },
+    **dict.fromkeys(("softmax", "_softmax"), _plain("Softmax", axis="dim")),
+    **dict.fromkeys(("log_softmax", "_log_softmax"), _plain("LogSoftmax", axis="dim")),
+    "cat": _plain("Concat", axis="dim"),
+    "clamp": _plain("Clip", min="min", max="max"),
+    "elu": _plain("Elu", alpha="alpha"),
+    "gelu": _plain("Gelu", approximate="approximate"),
+    "hardtanh": _plain("Clip", min="min_val", max="max_val"),
+    "leaky_relu": _plain("LeakyRelu", alpha="negative_slope"),
+    **{
+        f"{name}batch_norm{how}": _plain("BatchNormalization", epsilon="eps")
+        for name, how in (("", ""), ("native_", ""), ("_native_", "_legit"), ("_native_", "_legit_no_training"))
+    },
     **dict.fromkeys(("group_norm", "native_group_norm"), _group_normalization),
     **dict.fromkeys(("layer_norm", "native_layer_norm"), _layer_normalization),
     "mean": _reduce_mean,
@@ -243,9 +196,8 @@ _DESCRIBERS: Final[Mapping[str, Describer]] = {
     "matmul": _matrix_product("MatMul", "self", "other"),
     **dict.fromkeys(("bmm", "mm"), _matrix_product("MatMul", "self", "mat2")),
     **dict.fromkeys(("pad", "constant_pad_nd"), _pad),
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), convolution),
-    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), transposed_convolution),
-    "convolution": any_convolution,
+    "convolution": convolution,
+    **{f"conv{way}{rank}d": convolution for way in ("", "_transpose") for rank in (1, 2, 3)},
     **{f"avg_pool{rank}d": pool("AveragePool", rank) for rank in (1, 2, 3)},
     **{f"max_pool{rank}d": pool("MaxPool", rank) for rank in (1, 2, 3)},
     **{f"max_pool{rank}d_with_indices": pool("MaxPool", rank) for rank in (2, 3)},
@@ -425,16 +377,6 @@ def by_name(schema: torch.FunctionSchema, args: Sequence[object], kwargs: Mappin
     return {each.name: given.get(each.name, each.default_value) for each in schema.arguments}
 
 
-def is_one_tensor(values: list[object]) -> bool:
-    """Return True if the list is a single tensor."""
-    return len(values) == 1 and isinstance(values[0], torch.Tensor)
-
-
-def is_dropout_at_inference(target: torch._ops.OpOverload, arguments: Arguments) -> bool:
-    """Return True if the operator is a dropout that returns its input."""
-    return "dropout" in target._schema.name and arguments.get("train") is False
-
-
 def of_numbers(function: Value, args: Sequence[Value], place: str) -> Value:
     """Apply a function to sizes, or an index to a list; raises GraphError for any other function."""
     if function is operator.getitem and len(args) == 2 and isinstance(args[0], Sequence) and isinstance(args[1], int):
@@ -449,21 +391,12 @@ def is_map(leaf: object) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.numel() > 0
 
 
-def shadow_of(value: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of the same shape and strides, without values."""
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-
-
-def on_meta(leaf: object) -> object:
-    """Return the meta device in place of any other device."""
-    return torch.device("meta") if isinstance(leaf, torch.device) else leaf
-
-
 def first_line(error: Exception) -> str:
     """Return the first line of an error's text, or its class."""
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
+META: Final = torch.device("meta")
 OVERWRITING = frozenset({"copy", "fill", "zero"})
 
 
@@ -549,7 +482,7 @@ class ExportReplay:
         known = self._shadows.get(storage) if storage is not None else None
         if known is not None and known.numel() == value.numel():
             return known.as_strided(value.shape, value.stride())
-        shadow = shadow_of(value)
+        shadow = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
         if storage is not None:
             self._shadows[storage] = shadow
         if shadow.numel() > 0:
@@ -567,14 +500,16 @@ class ExportReplay:
             return of_numbers(target, args, place)
         arguments = by_name(target._schema, args, kwargs)
         if arguments.get("device", target) is None:  # else it makes its tensor where there would be values
-            kwargs = {**kwargs, "device": torch.device("meta")}
+            kwargs = {**kwargs, "device": META}
         try:
-            result = target(*tree_map(on_meta, args), **tree_map(on_meta, kwargs))
+            args, kwargs = tree_map(lambda leaf: META if isinstance(leaf, torch.device) else leaf, (args, kwargs))
+            result = target(*args, **kwargs)
         except Exception as error:
             what = f"{target} cannot run without values: {first_line(error)}"
             raise GraphError(what, place=place, expected="operators that need shapes only") from error
         result = tree_map(self._as_written, result)
-        if torch.Tag.inplace_view not in target.tags and not is_dropout_at_inference(target, arguments):
+        is_identity = "dropout" in target._schema.name and arguments.get("train") is False
+        if torch.Tag.inplace_view not in target.tags and not is_identity:
             self._record(node, arguments, result)
         return result
 
@@ -610,7 +545,7 @@ class ExportReplay:
         places = [each.name for each in schema.arguments if each.is_write and is_map(arguments[each.name])]
         in_place = tuple(zip(places, versions, strict=False))
         self._recording.note_call(replace(called, written=in_place, results=tuple(results.items())))
-        if outputs_beyond_the_first_are_optional(operation):
+        if operation in _OPTIONAL_OUTPUTS or operation.startswith("_scaled_dot_product"):
             self._recording.optional.update(outputs[1:])
         kind, attributes = kind_and_attributes(operation, arguments)
         writes_a_part = any(not (covers_its_storage(each) and is_in_order(each)) for each in mutated)
@@ -643,7 +578,11 @@ class ExportReplay:
     ) -> bool:
         """Return True if the call has no new result, or its schema lets the result be the argument with its bytes."""
         sources = [arguments[each.name] for each in schema.arguments if each.alias_info is not None]
-        may_alias = any(each.alias_info is not None for each in schema.returns) and is_one_tensor(sources)
+        may_alias = (
+            any(each.alias_info is not None for each in schema.returns)
+            and len(sources) == 1
+            and isinstance(sources[0], torch.Tensor)
+        )
         if results and not (may_alias and all(self._recording.is_same_bytes(sources[0], each) for each in results)):
             return False
         for result in results:
@@ -668,7 +607,7 @@ class ExportReplay:
         """Record a dequantised weight as the stored weight followed by its scales; return False for other calls."""
         operands = self._recording.operands(arguments.values())
         roles = {self._recording.tensors[name].role for name in operands}
-        if not is_dequantisation(operation) or roles != {Role.PARAMETER}:
+        if operation not in _DEQUANTISING or roles != {Role.PARAMETER}:
             return False
         weight = next(value for value in arguments.values() if isinstance(value, torch.Tensor))
         called = replace(self._call_on_real_values(target, arguments), results=((0, operation),))
