@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 class PackArguments:
     """Arguments and options of `onchip pack`."""
 
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Buffers: .csv as MiniMalloc's, .json, or .mlir.")]
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Buffers: .csv as MiniMalloc's, .json, .mlir or .txt.")]
     packing: PackingOptions
     search: LimitOptions
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="OUT", help="Write offsets (none: outside) as .csv, .json or .mlir."),
+        typer.Option(
+            "--output", "-o", metavar="OUT", help="Write offsets (none: outside) as .csv, .json, .mlir or .txt."
+        ),
     ] = None
     as_json: AsJson = False
 
@@ -40,19 +42,20 @@ def pack_command(options: PackArguments) -> int:
     offset, alignment and gaps (ranges such as 3-5 in which others may use the bytes) are optional; an empty offset
     leaves it open. A JSON file may also name several memories, preferences, and groups that must lie together or apart.
     Of an MLIR file, slices of stream.resource.pack and allocations of memrefs are packed, and -o OUT.mlir has the
-    offsets. Exit code 0 if the buffers fit, 3 if they provably do not fit, 4 if the time was not sufficient for a
+    offsets. JSON may also be a program of ExecuTorch, with its offsets in -o OUT.json, or a graph of TVM, and a text
+    file the plan that TFLite Micro prints. Exit code 0 if the buffers fit, 3 if they provably do not fit, 4 if the time was not sufficient for a
     decision. Buffers that do not fit together are named.
 
     With --overflow each buffer is within the capacity for its whole live range, or outside: the bytes outside (the sum
     of the sizes there) are minimised. There is always an answer. The output has no offset for buffers outside.
     """
     from onchip.api.pack import MemoriesRequest, memories_file, overflow_file, pack_file
-    from onchip.formats.packing_json import read_packing_json
+    from onchip.formats.packing_files import read_packing_file
     from onchip.reports.packing import memories_object, overflow_object, packing_object
 
     packing, capacity_bytes = options.packing, options.packing.capacity_bytes
     limits, files = options.search.limits(), AnswerFiles((str(options.file),), options.output)
-    given = read_packing_json(options.file) if options.file.suffix == ".json" else None
+    given = read_packing_file(options.file) if options.file.suffix == ".json" else None
     has_memories = given is not None and bool(given.memories or given.together or given.apart)
     if capacity_bytes is None and not packing.minimize and not (given and given.memories):
         expected = "a size" if packing.overflow else "a size, or --minimize"

@@ -17,7 +17,7 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.formats.validation import Doc, errors_at, field_path, placed, quoted
-from onchip.ir.layer import LOOPS, Layer
+from onchip.ir.layer import Layer
 
 
 class SourceFields(TypedDict):
@@ -154,7 +154,7 @@ def reading_of(fields: BindingFields, error: type[InputError], bits: int | None 
     Raises `error` for an impossible size.
     """
     given = cast("Mapping[str, Any]", fields)
-    widths = {"bits": given.get("bits", bits), "partial_bits": given.get("partial_bits")}
+    widths: dict[str, Any] = {"bits": given.get("bits", bits), "partial_bits": given.get("partial_bits")}
     check_sizes(widths, error)
     reading = Reading.of(bindings_of(fields, error), given.get("granularity", Granularity.FUSED))
     return replace(reading, **widths)
@@ -208,13 +208,11 @@ def layer_of(fields: LayerFields, place: str) -> Layer:
         if len(values) != _LENGTHS[name]:
             what = f"it has {len(values)} entries"
             raise MappingError(what, place=f"{place}.{name}", expected=str(_LENGTHS[name]))
+    arguments: dict[str, Any] = {loop.lower(): bound for loop, bound in given["loops"].items()}
+    arguments |= {name: tuple(values) for name, values in sizes.items()}
+    arguments |= {f"{operand}_bits": bits for operand, bits in given.get("bits", {}).items()}
     try:
-        return Layer(
-            *(given["loops"].get(loop, 1) for loop in LOOPS),
-            **{name: tuple(values) for name, values in sizes.items()},
-            **{f"{operand}_bits": bits for operand, bits in given.get("bits", {}).items()},
-            has_weight=given.get("has_weight", True),
-        )
+        return Layer(**arguments, has_weight=given.get("has_weight", True))
     except InputError as error:
         raise placed(MappingError(error.what, place=error.place, expected=error.expected), place) from None
 
