@@ -10,15 +10,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
 from onchip.arch.memory import Memory
 from onchip.arch.sizes import GREATEST_TOTAL_BYTES
-from onchip.errors import InputError
+from onchip.errors import InputError, errors_in_file
 from onchip.formats.files import read_file, write_file
 
 _COLUMNS = {
@@ -58,14 +57,21 @@ class BufferTable:
 
 def read_buffers(path: Path) -> BufferTable:
     """Read a file; raises InputError that names file and line."""
-    with _errors_in(path):
-        return _table_of(read_file(path).decode("utf-8-sig"))
+    with errors_in_file(str(path)):
+        lines = _lines_of(path)
+        has_alignment = bool(lines) and "alignment" in lines[0].fields
+        alignments = {line.integer("alignment", 1, 2**30) for line in lines} if has_alignment else set()
+        alignment = alignments.pop() if len(alignments) == 1 else None
+        buffers = tuple(line.buffer(has_own_alignment=alignment is None) for line in lines)
+        if sum(buffer.size_bytes for buffer in buffers) > GREATEST_TOTAL_BYTES:
+            raise InputError("all buffers together are too large", place="size", expected="at most 2^50 bytes in all")
+        return BufferTable(tuple(line.fields["id"] for line in lines), buffers, alignment)
 
 
 def read_offsets(path: Path, ids: Sequence[str]) -> tuple[int | None, ...]:
     """Read the offsets of an answer in the order of `ids`; None for a buffer outside the arena. Raises InputError."""
-    with _errors_in(path):
-        lines = _lines_of(read_file(path).decode("utf-8-sig"))
+    with errors_in_file(str(path)):
+        lines = _lines_of(path)
         if lines and "offset" not in lines[0].fields:
             expected = "a packing: id,lower,upper,size,offset"
             raise InputError("column 'offset' is missing", place="line 1", expected=expected)
@@ -79,52 +85,42 @@ def read_offsets(path: Path, ids: Sequence[str]) -> tuple[int | None, ...]:
     return tuple(offsets[name] for name in ids)
 
 
-@contextmanager
-def _errors_in(path: Path) -> Iterator[None]:
+def _lines_of(path: Path) -> list[Line]:
+    rows, lines = csv.reader(io.StringIO(_text_of(path), newline=""), strict=True), dict[str, Line]()
     try:
-        yield
-    except UnicodeDecodeError as error:
-        raise InputError(f"it is not text ({error.reason})", file=str(path), expected="UTF-8") from None
-    except InputError as error:
-        raise error if error.file else error.in_file(str(path)) from None
-
-
-def _table_of(text: str) -> BufferTable:
-    lines = _lines_of(text)
-    alignment = _alignment(lines)
-    buffers = tuple(line.buffer(has_own_alignment=alignment is None) for line in lines)
-    if sum(buffer.size_bytes for buffer in buffers) > GREATEST_TOTAL_BYTES:
-        raise InputError("all buffers together are too large", place="size", expected="at most 2^50 bytes in all")
-    return BufferTable(tuple(line.fields["id"] for line in lines), buffers, alignment)
-
-
-def _lines_of(text: str) -> list[Line]:
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    lines: list[Line] = []
-    try:
-        columns = _columns(next(rows, []))
-        lines.extend(Line.of(rows.line_num, columns, row) for row in rows if row)
+        columns = _columns([name.strip() for name in next(rows, [])])
+        for row in filter(None, rows):
+            if len(row) != len(columns):
+                what, place = f"it has {len(row)} fields", f"line {rows.line_num}"
+                raise InputError(what, place=place, expected=f"{len(columns)}")
+            line = Line(rows.line_num, dict(zip(columns, map(str.strip, row), strict=True)))
+            if (first := lines.setdefault(line.fields["id"], line)) is not line:
+                what = f"{line.fields['id']!r} is the id of line {first.number} too"
+                raise line.refusal("id", what, "an id of its own")
     except csv.Error as error:
         raise InputError(f"it is no CSV ({error})", place=f"line {rows.line_num}", expected="a CSV file") from None
-    _no_id_twice(lines)
-    return lines
+    return list(lines.values())
 
 
-def _columns(header: list[str]) -> list[str]:
-    names = [name.strip() for name in header]
-    expected = "id,lower,upper,size"
-    for name in names:
-        if name not in _COLUMNS:
-            raise InputError(f"column {name!r} is unknown", place="line 1", expected=expected)
-    columns = [_COLUMNS[name] for name in names]
-    for name, column in zip(names, columns, strict=True):
-        if columns.count(column) > 1:
-            raise InputError(f"column {name!r} is there twice", place="line 1", expected=expected)
-    for column in ("id", "lower", "size"):
-        if column not in columns:
-            raise InputError(f"column {column!r} is missing", place="line 1", expected=expected)
+def _text_of(path: Path) -> str:
+    try:
+        return read_file(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"it is not text ({error.reason})", expected="UTF-8") from None
+
+
+def _columns(names: list[str]) -> list[str]:
+    """Return the columns that the names stand for; raises InputError unless each needed column is there once."""
+    columns = [_COLUMNS.get(name, "") for name in names]
+    what = [f"column {name!r} is unknown" for name, column in zip(names, columns, strict=True) if not column]
+    what += [
+        f"column {name!r} is there twice" for name, one in zip(names, columns, strict=True) if columns.count(one) > 1
+    ]
+    what += [f"column {name!r} is missing" for name in ("id", "lower", "size") if name not in columns]
     if ("upper" in columns) is ("end" in columns):
-        raise InputError("there is not one of columns 'upper' and 'end'", place="line 1", expected=expected)
+        what.append("there is not one of columns 'upper' and 'end'")
+    if what:
+        raise InputError(what[0], place="line 1", expected="id,lower,upper,size")
     return columns
 
 
@@ -134,13 +130,6 @@ class Line:
 
     number: int
     fields: dict[str, str]
-
-    @classmethod
-    def of(cls, number: int, columns: list[str], row: list[str]) -> Line:
-        """Return the line; raises InputError unless it has as many fields as there are columns."""
-        if len(row) != len(columns):
-            raise InputError(f"it has {len(row)} fields", place=f"line {number}", expected=f"{len(columns)}")
-        return cls(number, {column: field.strip() for column, field in zip(columns, row, strict=True)})
 
     def buffer(self, *, has_own_alignment: bool) -> Buffer:
         """Return the buffer that the line describes, without its hint, on which no answer depends.
@@ -154,18 +143,15 @@ class Line:
         offset = self.integer("offset", 0, GREATEST_TOTAL_BYTES) if self.fields.get("offset") else None
         is_aligned = has_own_alignment and bool(self.fields.get("alignment"))
         alignment = self.integer("alignment", 1, 2**30) if is_aligned else 1
-        gaps = tuple(self._gaps(last == "end"))
+        gaps = []
+        for gap in self.fields.get("gaps", "").split():
+            if (match := re.fullmatch(r"(\d{1,18})-(\d{1,18})", gap, re.ASCII)) is None:
+                raise self.refusal("gaps", f"{gap!r} is no gap without a window", "ranges of steps such as 3-5 7-9")
+            gaps.append((int(match[1]), int(match[2]) + (last == "end")))
         try:
-            return Buffer(start, stop, size, offset, alignment, gaps)
+            return Buffer(start, stop, size, offset, alignment, tuple(gaps))
         except InputError as error:
             raise self.refusal("", error.what, error.expected or "") from None
-
-    def _gaps(self, is_last_step: bool) -> Iterator[tuple[int, int]]:
-        for gap in self.fields.get("gaps", "").split():
-            match = re.fullmatch(r"(\d{1,18})-(\d{1,18})", gap, re.ASCII)
-            if match is None:
-                raise self.refusal("gaps", f"{gap!r} is no gap without a window", "ranges of steps such as 3-5 7-9")
-            yield int(match[1]), int(match[2]) + is_last_step
 
     def integer(self, column: str, least: int, greatest: int) -> int:
         """Return the whole number in a column; raises InputError for another text, or one out of range."""
@@ -179,21 +165,6 @@ class Line:
         """Return the error that names this line."""
         place = f"line {self.number}, {column}" if column else f"line {self.number}"
         return InputError(what, place=place, expected=expected)
-
-
-def _no_id_twice(lines: list[Line]) -> None:
-    known: dict[str, int] = {}
-    for line in lines:
-        name = line.fields["id"]
-        if known.setdefault(name, line.number) != line.number:
-            raise line.refusal("id", f"{name!r} is the id of line {known[name]} too", "an id of its own")
-
-
-def _alignment(lines: list[Line]) -> int | None:
-    if not lines or "alignment" not in lines[0].fields:
-        return None
-    alignments = {line.integer("alignment", 1, 2**30) for line in lines}
-    return alignments.pop() if len(alignments) == 1 else None
 
 
 def write_packing(ids: Sequence[str], problem: PackingProblem, packing: Packing | Overflow, path: Path) -> None:

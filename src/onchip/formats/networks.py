@@ -6,7 +6,8 @@ onnx, tflite and torch take 0.15 to 2 s to import, so they are imported when a f
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
@@ -61,30 +62,26 @@ def ensure_of_a_size(workspace_bytes: int, written_bytes: int, place: str) -> No
 
 def read_arrays(given: Sequence[str], graph: Graph) -> Mapping[str, npt.NDArray[Any]]:
     """Return a map from network input to array, read from `x.npy` or `NAME=x.npy`; raises InputError."""
+    import numpy as np
+
     names = list(dict.fromkeys(tensor.part_of or tensor.name for tensor in graph.with_role(Role.INPUT)))
-    files: dict[str, str] = {}
+    arrays: dict[str, npt.NDArray[Any]] = {}
     for one in given:
         name, _, file = one.rpartition("=")
         if not name and len(names) == 1:
             name = names[0]
-        if name not in names or name in files:
+        if name not in names or name in arrays:
             what = f"{one!r} is for no network input, or for one that has a value"
             raise UsageError(what, place="inputs", expected=f"NAME=FILE.npy, each once, with {', '.join(names)}")
-        files[name] = file
-    return {name: _read_array(file) for name, file in files.items()}
-
-
-def _read_array(file: str) -> npt.NDArray[Any]:
-    import numpy as np
-
-    try:
-        array: npt.NDArray[Any] = np.load(Path(file), allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"it cannot be read ({reason})", file=file, expected="an array in a .npy file") from None
-    if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-        raise InputError("it is no array of numbers", file=file, expected="an array in a .npy file")
-    return array
+        expected = "an array in a .npy file"
+        try:
+            arrays[name] = np.load(Path(file), allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InputError(f"it cannot be read ({reason})", file=file, expected=expected) from None
+        if not isinstance(arrays[name], np.ndarray) or arrays[name].dtype.hasobject:
+            raise InputError("it is no array of numbers", file=file, expected=expected)
+    return arrays
 
 
 _TRIED_UNROLLED_NODES: Final = 2000
@@ -163,6 +160,16 @@ def network_of_file(file: ModelFile, name: str, shapes: Mapping[str, tuple[int, 
     return build_network(file, network, network.name or name)
 
 
+@contextmanager
+def _torch_needed(what: str, file: str | None = None) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise UsageError(what, file=file, expected="pip install 'onchip[torch]'") from None
+
+
 def graph_from_torch(
     module: torch.nn.Module | torch.export.ExportedProgram,
     example_inputs: Sequence[object] = (),
@@ -182,13 +189,9 @@ def graph_from_torch(
     Raises UsageError without torch and for foreign bindings, OpenDimensionsError for unbound symbols, GraphError for
     programs that `torch.export` or onchip does not support.
     """
-    try:
+    with _torch_needed("PyTorch is not installed"):
         from onchip.formats.torch.program import exported, graph_of_program
         from onchip.formats.torch.replay import ReplayOptions
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise UsageError("PyTorch is not installed", expected="pip install 'onchip[torch]'") from None
     options = ReplayOptions(expand_attention=expand_attention, as_onnx=as_onnx)
     return graph_of_program(exported(module, example_inputs), name or type(module).__name__, bindings, options)
 
@@ -201,15 +204,10 @@ def read_torch(path: Path, bindings: Bindings = Bindings()) -> Graph:  # noqa: B
     a network without a plan. Warns with NetworkWarning of states.
     """
     # torch takes 2 s to import: only those who read its files pay for it.
-    try:
+    with _torch_needed("PyTorch is not installed, which reads it", str(path)):
         from onchip.formats.torch.archive import load_program, refused_if_damaged
         from onchip.formats.torch.program import graph_of_program
         from onchip.formats.torch.replay import ReplayOptions
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        what, expected = "PyTorch is not installed, which reads it", "pip install 'onchip[torch]'"
-        raise UsageError(what, file=str(path), expected=expected) from None
     with errors_in_file(str(path)):
         program = load_program(path)
         with refused_if_damaged():

@@ -182,7 +182,7 @@ def _has_state(value: dict[str, Any]) -> bool:
 def _bytes_of(tensor: dict[str, Any]) -> int:
     scalar = tensor.get("scalar_type", 0)
     size = _SCALAR_BYTES_BY_NUMBER[scalar] if isinstance(scalar, int) else _SCALAR_BYTES[scalar]
-    return size * prod(tensor.get("sizes", ()))
+    return int(size * prod(tensor.get("sizes", ())))
 
 
 def _living_at_once(values: Iterable[int], lives: dict[int, tuple[int, int]]) -> Iterator[list[int]]:

@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
+from typing import Final
 
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
-from onnx.helper import make_tensor
+from onnx.helper import get_attribute_value
 
 from onchip.errors import GraphError
 from onchip.formats.onnx.file import LARGEST_VALUE_ELEMENTS
@@ -43,7 +44,8 @@ class Constants:
     def __init__(self, model: onnx.ModelProto, types: Types) -> None:
         self._model = model
         self._types = types
-        self._names: set[str] = set()
+        self.names: set[str] = set()
+        """Names of all constants, also of those whose value is not kept."""
         self._values: dict[str, TensorProto] = {}
         self._makers: dict[str, onnx.NodeProto] = {}
         self._position: dict[str, int] = {}
@@ -57,37 +59,36 @@ class Constants:
         return max((one.version for one in self._model.opset_import if one.domain in DEFAULT_DOMAINS), default=1)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names
+        return name in self.names
 
     def add_tensor(self, name: str, tensor: TensorProto) -> None:
         """Add a constant that the file states."""
-        self._names.add(name)
+        self.names.add(name)
         elements = prod(tensor.dims)
         is_small = elements <= LARGEST_VALUE_ELEMENTS and any(len(getattr(tensor, field)) for field in _DATA_FIELDS)
         if not elements or (is_small and _is_whole(tensor)):
-            self._values[name] = tensor_of(tensor, name)
-
-    def add_without_value(self, name: str) -> None:
-        """Add a constant whose value is not kept."""
-        self._names.add(name)
+            self._values[name] = renamed(tensor, name)
 
     def are_computed_by(self, node: onnx.NodeProto) -> bool:
         """Return True if the outputs of `node` are constants; the shape of a static tensor is a constant."""
         kind = kind_of(node)
         if kind in _FACTS_OF_A_SHAPE and any(node.input[:1]):
             return True
-        return kind not in _RANDOM and all(name in self._names for name in node.input if name)
+        return kind not in _RANDOM and all(name in self.names for name in node.input if name)
 
     def add_node(self, node: onnx.NodeProto) -> None:
         """Add a node whose outputs are constants."""
         is_fact = kind_of(node) in _FACTS_OF_A_SHAPE and any(node.input[:1])
         if is_fact and (shape := static_shape(self._types[node.input[0]])) is not None:
-            self.add_tensor(node.output[0], _shape_fact(node, shape))
+            bounds = {attribute.name: attribute.i for attribute in node.attribute}
+            part = shape[bounds.get("start", 0) : bounds.get("end", len(shape))]
+            fact = np.array(prod(shape) if kind_of(node) == "Size" else part, np.int64)
+            self.add_tensor(node.output[0], numpy_helper.from_array(fact))
         elif kind_of(node) == "Constant" and (stated := _stated_value(node)) is not None:
             self.add_tensor(node.output[0], stated)
         else:
             for output in filter(None, node.output):
-                self._names.add(output)
+                self.names.add(output)
                 self._position[output] = len(self._makers)
                 self._makers[output] = node
 
@@ -171,8 +172,8 @@ class Constants:
         return kind_of(node) not in _EXPANDING
 
 
-def tensor_of(tensor: TensorProto, name: str) -> TensorProto:
-    """Return the tensor by another name."""
+def renamed(tensor: TensorProto, name: str) -> TensorProto:
+    """Return a copy of the tensor by another name."""
     named = TensorProto()
     named.CopyFrom(tensor)
     named.name = name
@@ -202,30 +203,18 @@ def _run(program: onnx.ModelProto) -> list[TensorProto]:
         return []
 
 
-def _shape_fact(node: onnx.NodeProto, shape: tuple[int, ...]) -> TensorProto:
-    if node.op_type == "Size":
-        return make_tensor(node.output[0], TensorProto.INT64, [], [prod(shape)])
-    bounds = {attribute.name: attribute.i for attribute in node.attribute}
-    part = shape[bounds.get("start", 0) : bounds.get("end", len(shape))]
-    return make_tensor(node.output[0], TensorProto.INT64, [len(part)], part)
+_STATED: Final = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
 
 
 def _stated_value(node: onnx.NodeProto) -> TensorProto | None:
     """Return the value of a Constant node; None for strings and sparse tensors."""
-    name = node.output[0]
     for attribute in node.attribute:
-        match attribute.name:
-            case "value":
-                stated: TensorProto = attribute.t
-                return stated
-            case "value_int":
-                return make_tensor(name, TensorProto.INT64, [], [attribute.i])
-            case "value_ints":
-                return make_tensor(name, TensorProto.INT64, [len(attribute.ints)], attribute.ints)
-            case "value_float":
-                return make_tensor(name, TensorProto.FLOAT, [], [attribute.f])
-            case "value_floats":
-                return make_tensor(name, TensorProto.FLOAT, [len(attribute.floats)], attribute.floats)
+        if attribute.name == "value":
+            stated: TensorProto = attribute.t
+            return stated
+        if attribute.name in _STATED:
+            value = np.array(get_attribute_value(attribute), _STATED[attribute.name])
+            return numpy_helper.from_array(value, node.output[0])
     return None
 
 

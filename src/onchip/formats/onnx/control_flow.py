@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import TensorProto, numpy_helper
-from onnx.helper import make_graph, make_node, make_tensor, make_tensor_type_proto
+from onnx.helper import make_graph, make_node, make_tensor_type_proto
 
 from onchip.errors import GraphError
 from onchip.formats.networks import (
@@ -40,15 +41,6 @@ def graph_of(node: onnx.NodeProto, attribute: str, name: str) -> onnx.GraphProto
     raise GraphError(f"it has no {attribute}", place=f"node {name!r}", expected="a graph")
 
 
-def truth_or_count(value: onnx.TensorProto, name: str) -> int:
-    """Return the single number of a tensor; raises GraphError for another tensor."""
-    array = numpy_helper.to_array(value)
-    if array.size != 1 or array.dtype.kind not in "biu":
-        what = f"what decides how it runs is {array.dtype}{list(array.shape)}"
-        raise GraphError(what, place=f"node {name!r}", expected="one truth value or integer")
-    return int(array.reshape(-1)[0])
-
-
 def ensure_as_many(found: int, expected: int, name: str, what: str = "outputs of its graph") -> None:
     """Raise GraphError if a graph does not have the expected number of inputs or outputs."""
     if found != expected:
@@ -57,21 +49,19 @@ def ensure_as_many(found: int, expected: int, name: str, what: str = "outputs of
 
 def axes_of(node: onnx.NodeProto, attribute: str, ranks: Sequence[int], name: str) -> list[int]:
     """Return one axis for each rank, counted from the front; raises GraphError for an axis out of range."""
-    axes = integers_attribute(node, attribute, len(ranks))
-    for axis, rank in zip(axes, ranks, strict=True):
+    pairs = [*zip(integers_attribute(node, attribute, len(ranks)), ranks, strict=True)]
+    for axis, rank in pairs:
         if not -rank <= axis < rank:
             raise GraphError(f"{attribute} has {axis}", place=f"node {name!r}", expected=f"an axis of {rank}")
-    return [axis % rank for axis, rank in zip(axes, ranks, strict=True)]
+    return [axis % rank for axis, rank in pairs]
 
 
-def integer_attribute(node: onnx.NodeProto, name: str) -> int:
-    """Return an integer attribute; 0 if it is absent."""
-    return next((attribute.i for attribute in node.attribute if attribute.name == name), 0)
-
-
-def integers_attribute(node: onnx.NodeProto, name: str, count: int) -> list[int]:
-    """Return `count` integers of a list attribute, padded with zeros."""
-    found = next((list(attribute.ints) for attribute in node.attribute if attribute.name == name), [])
+def integers_attribute(node: onnx.NodeProto, name: str, count: int = 1) -> list[int]:
+    """Return `count` integers of an attribute, padded with zeros."""
+    found = next(
+        ([attribute.i] if attribute.i else [*attribute.ints] for attribute in node.attribute if attribute.name == name),
+        [],
+    )
     return [*found, *([0] * count)][:count]
 
 
@@ -179,8 +169,13 @@ def _passed_through(body: onnx.GraphProto, inputs: range, first_output: int) -> 
 
 
 def _known(unfolding: Unfolding, operand: str, name: str) -> int | None:
+    """Return a truth value or a count, None if it is unknown; raises GraphError for a tensor of several numbers."""
     value = unfolding.inference.constants.value(operand) if operand else None
-    return None if value is None else truth_or_count(value, name)
+    array = None if value is None else numpy_helper.to_array(value)
+    if array is not None and (array.size != 1 or array.dtype.kind not in "biu"):
+        what = f"what decides how it runs is {array.dtype}{list(array.shape)}"
+        raise GraphError(what, place=f"node {name!r}", expected="one truth value or integer")
+    return None if array is None else int(array.reshape(-1)[0])
 
 
 def _put_together(part: onnx.TypeProto, axis: int, trips: int) -> onnx.TypeProto:
@@ -306,12 +301,11 @@ def run_if(unfolding: Unfolding, scoped: ScopedNode, name: str) -> None:
     The plan is then legal for either branch.
     """
     branches = [graph_of(scoped.node, attribute, name) for attribute in ("else_branch", "then_branch")]
-    condition = scoped.inputs[0] if scoped.inputs else ""
-    value = unfolding.inference.constants.value(condition)
-    if value is None:
+    known = _known(unfolding, scoped.inputs[0] if scoped.inputs else "", name)
+    if known is None:
         _both_branches(unfolding, scoped, name, branches)
         return
-    taken = branches[bool(truth_or_count(value, name))]
+    taken = branches[bool(known)]
     results = unfolding.inline(taken, scoped.names, {}, name)
     ensure_as_many(len(taken.output), len(scoped.node.output), name)
     hand_out(unfolding, results, scoped.outputs, name)
@@ -379,7 +373,7 @@ def _scalar(unfolding: Unfolding, condition: str, name: str) -> str:
     shape, _ = unfolding.inference.shape_and_element_type(condition)
     if shape == ():
         return condition
-    target = integers_of(unfolding, f"{name}/no axes", ())
+    target = _constant(unfolding, f"{name}/no axes", np.array([], np.int64), f"{name}/no axes")
     result = unfolding.names.tensor(f"{name}/condition", name)
     unfolding.add(make_node("Reshape", [condition, target], [result]), result)
     return result
@@ -393,9 +387,9 @@ def hand_out(unfolding: Unfolding, results: Sequence[str], outputs: Sequence[str
             unfolding.add(make_node("Identity", [result], [output]), output)
 
 
-def integers_of(unfolding: Unfolding, name: str, values: Sequence[int]) -> str:
-    """Add a constant of these numbers; return its name in the network."""
-    return unfolding.constant(unfolding.names.tensor(name, name), make_tensor("", 7, [len(values)], values))
+def _constant(unfolding: Unfolding, called: str, value: npt.NDArray[Any], name: str) -> str:
+    """Add a constant; return its name in the network."""
+    return unfolding.constant(unfolding.names.tensor(called, name), numpy_helper.from_array(value))
 
 
 _FIRST_OPSET_OF_SCAN = 9
@@ -430,12 +424,8 @@ def _unrolled_loop(unfolding: Unfolding, scoped: ScopedNode, name: str) -> None:
             _ensure_few(iteration, trips, name)
             unfolding.count_unrolled()
             place = f"{name}.{iteration}"
-            index = unfolding.constant(
-                unfolding.names.tensor(f"{place}/iteration", name), make_tensor("", TensorProto.INT64, (), [iteration])
-            )
-            truth = unfolding.constant(
-                unfolding.names.tensor(f"{place}/condition", name), numpy_helper.from_array(np.array(True))
-            )
+            index = _constant(unfolding, f"{place}/iteration", np.array(iteration), name)
+            truth = _constant(unfolding, f"{place}/condition", np.array(True), name)
             given = dict(zip(formal, (index, truth, *carried), strict=True))
             again, *results = unfolding.inline(body, scoped.names, given, place, shared)
             carried, outputs = results[:state_count], tuple(results[state_count:])
@@ -454,7 +444,7 @@ def _scan(unfolding: Unfolding, scoped: ScopedNode, name: str) -> None:
     if unfolding.inference.opset < _FIRST_OPSET_OF_SCAN:
         what = f"Scan of opset {unfolding.inference.opset} runs batches"
         raise GraphError(what, place=place, expected=f"opset {_FIRST_OPSET_OF_SCAN} or later")
-    body, count = graph_of(scoped.node, "body", name), integer_attribute(scoped.node, "num_scan_inputs")
+    body, count = graph_of(scoped.node, "body", name), integers_attribute(scoped.node, "num_scan_inputs")[0]
     state_count = len(scoped.inputs) - count
     if not 1 <= count <= len(scoped.inputs) or not all(scoped.inputs):
         raise GraphError(f"it has {count} scan inputs", place=place, expected=f"1 to {len(scoped.inputs)}")
@@ -548,7 +538,11 @@ def _stacked(unfolding: Unfolding, parts: tuple[str, ...], axis: int, name: str)
         if unfolding.inference.opset < _AXES_ARE_AN_INPUT:
             node = make_node("Unsqueeze", [part], [pieces[-1]], axes=[axis])
         else:
-            node = make_node("Unsqueeze", [part, integers_of(unfolding, f"{name}/axes", (axis,))], [pieces[-1]])
+            node = make_node(
+                "Unsqueeze",
+                [part, _constant(unfolding, f"{name}/axes", np.array([axis]), f"{name}/axes")],
+                [pieces[-1]],
+            )
         unfolding.add(node, pieces[-1])
     whole = unfolding.names.tensor(f"{name}/outputs", name)
     unfolding.add(make_node("Concat", pieces, [whole], axis=axis), whole)
@@ -557,9 +551,7 @@ def _stacked(unfolding: Unfolding, parts: tuple[str, ...], axis: int, name: str)
 
 def _part(unfolding: Unfolding, source: str, axis: int, index: int, name: str) -> str:
     part = unfolding.names.tensor(f"{name}.{index}/{source}", name)
-    position = unfolding.constant(
-        unfolding.names.tensor(f"{part}/index", name), make_tensor("", TensorProto.INT64, (), [index])
-    )
+    position = _constant(unfolding, f"{part}/index", np.array(index), name)
     unfolding.add(make_node("Gather", [source, position], [part], axis=axis), part)
     return part
 

@@ -29,7 +29,7 @@ from onchip.formats.onnx.bounds import (
     types_that_agree,
     without_elements_along,
 )
-from onchip.formats.onnx.constants import Constants, KeptNode, ModelTypes, tensor_of
+from onchip.formats.onnx.constants import Constants, KeptNode, ModelTypes, renamed
 from onchip.formats.onnx.dimensions import network_inputs
 from onchip.formats.onnx.nodes import (
     DEFAULT_DOMAINS,
@@ -48,9 +48,6 @@ from onchip.formats.onnx.specification import ensure_operands_agree, may_have_sh
 
 GREATEST_LISTED: Final = 100
 """Largest number of contradictions that are listed; the rest is counted."""
-
-_DEFAULTS = {"STFT": {"onesided": 1}}
-"""Attributes whose default ONNX's shape inference gets wrong, so that they are stated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +76,14 @@ class TypeInference:
         self.constants = Constants(model, self.types)
         self._value_bounds = ValueBounds(self.constants)
         self._declarations = Declarations(graph, dropped)
-        self._read = names_read(graph)
+        self.read = names_read(graph)
         self._keep_empty_as_constants(self.types)
         for tensor in graph.initializer:
             self.add_initializer(tensor)
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             self.types[name] = make_tensor_type_proto(sparse.values.data_type, list(sparse.dims))
-            self.constants.add_without_value(name)
+            self.constants.names.add(name)
 
     @property
     def opset(self) -> int:
@@ -114,11 +111,6 @@ class TypeInference:
         self.types[tensor.name] = make_tensor_type_proto(tensor.data_type, list(tensor.dims))
         self.constants.add_tensor(tensor.name, tensor)
 
-    def is_called(self, name: str, actual: str) -> None:
-        """Note the network's name of a tensor of an inner graph."""
-        if name in self._read:
-            self._read.add(actual)
-
     def ensure_known(self, operand: str, reader: str) -> None:
         """Raise GraphError for a tensor that no earlier node writes, or whose size is unknown."""
         if operand in self.unknown:
@@ -133,7 +125,7 @@ class TypeInference:
 
     def is_read(self, name: str) -> bool:
         """Return True if a node reads a tensor, or if it is an output of the network."""
-        return name in self._read
+        return name in self.read
 
     def take(self, types: Types, loop: KeptNode) -> tuple[str, ...]:
         """Note a loop that writes tensors of these types; return their names."""
@@ -170,11 +162,10 @@ class TypeInference:
                 output: self._resolve(output, inferred.get(output, onnx.TypeProto()), is_constant) for output in outputs
             }
             self._drop_impossible_declarations(node, inferred, kinds)
-        if any(static_shape(kind) is None for kind in kinds.values()):
+        if not _are_static(kinds, tuple(kinds)):
             self._resolve_by_bounds(node, name, kinds)
         if self.bounded:
-            first = self.variable_axes(node.input[0]) if node.input else frozenset()
-            self._value_bounds.follow(node, self.types, first)
+            self._value_bounds.follow(node, self.types, self._axes_of_first(node))
         for output, kind in kinds.items():
             if static_shape(kind) is None:
                 missing = missing_fact(node, self.types, self.constants) if schema is None else None
@@ -189,6 +180,9 @@ class TypeInference:
         if name not in self.bounded:
             return frozenset()
         return self._variable_axes.get(name, frozenset(range(len(static_shape(self.types[name]) or ()))))
+
+    def _axes_of_first(self, node: onnx.NodeProto) -> frozenset[int]:
+        return self.variable_axes(node.input[0]) if node.input else frozenset()
 
     def _add_bound(self, name: str, axes: frozenset[int]) -> None:
         if axes:
@@ -262,10 +256,8 @@ class TypeInference:
 
     def _resolve_by_bounds(self, node: onnx.NodeProto, name: str, kinds: dict[str, onnx.TypeProto]) -> None:
         """Replace types that follow from values by their bounds, if they are known."""
-        axes = self.variable_axes(node.input[0]) if node.input else frozenset()
-        largest = self._value_bounds.shape_stated(node, self.types, axes, kinds)
-        if not largest:
-            largest = largest_types(node, self.types, self.constants)
+        largest = self._value_bounds.shape_stated(node, self.types, self._axes_of_first(node), kinds)
+        largest = largest or largest_types(node, self.types, self.constants)
         if kinds.keys() <= largest.keys():
             kinds |= {output: largest[output].kind for output in kinds}
             for output in kinds:
@@ -292,7 +284,7 @@ class TypeInference:
         if schema is None and is_runtime_kind(node):
             optional = set(range(required_outputs(node), len(node.output)))
         named = [(index, output) for index, output in enumerate(node.output) if output]
-        kept = tuple(output for index, output in named if output in self._read or index not in optional)
+        kept = tuple(output for index, output in named if output in self.read or index not in optional)
         return kept or (named[0][1],)
 
     def _infer(self, visit: _Visit, schema: OpSchema, types: Types) -> Types:
@@ -323,7 +315,7 @@ class TypeInference:
 
     def _infer_node(self, visit: _Visit, schema: OpSchema, values: dict[str, onnx.TensorProto], known: Types) -> Types:
         types = {operand: known[operand] for operand in visit.node.input if operand}
-        node, opsets = _with_defaults(visit.node), list(self.opsets.values())
+        node, opsets = _with_onesided(visit.node), list(self.opsets.values())
         try:
             found = infer_node_outputs(
                 schema, node, types, values, opset_imports=opsets, ir_version=self.model.ir_version
@@ -355,14 +347,13 @@ class TypeInference:
         return self._declarations.completed(output, inferred)
 
 
-def _with_defaults(node: onnx.NodeProto) -> onnx.NodeProto:
-    stated = {attribute.name for attribute in node.attribute}
-    missing = {name: value for name, value in _DEFAULTS.get(kind_of(node), {}).items() if name not in stated}
-    if not missing:
+def _with_onesided(node: onnx.NodeProto) -> onnx.NodeProto:
+    """Return an STFT with its attribute `onesided`, whose default ONNX's shape inference gets wrong."""
+    if kind_of(node) != "STFT" or any(attribute.name == "onesided" for attribute in node.attribute):
         return node
     complete = onnx.NodeProto()
     complete.CopyFrom(node)
-    complete.attribute.extend(make_attribute(name, value) for name, value in missing.items())
+    complete.attribute.append(make_attribute("onesided", 1))
     return complete
 
 
@@ -384,18 +375,17 @@ def _are_static(types: Types, names: tuple[str, ...]) -> bool:
 def _refusal(
     node: onnx.NodeProto, name: str, output: str, kind: onnx.TypeProto, missing: str | None, *, has_schema: bool
 ) -> GraphError:
-    place = f"node {name!r}"
-    which = kind.WhichOneof("value")
-    if which not in (None, "tensor_type"):
-        return GraphError(f"its output {output!r} is no tensor: {which}", place=place, expected="tensors")
-    if missing is not None:
-        what = f"the shape of its output {output!r} is unknown: {kind_of(node)} needs more: {missing}"
-        return GraphError(what, place=place, expected="a complete operator or a declared shape")
-    if not has_schema:
-        what = f"onnx knows no operator {kind_of(node)!r} and the file does not declare the shape of {output!r}"
-        return GraphError(what, place=place, expected="a known operator or a declared shape")
+    which, expected = kind.WhichOneof("value"), "static shapes"
     what = f"the shape of its output {output!r} is unknown: it depends on the values of its inputs"
-    return GraphError(what, place=place, expected="static shapes")
+    if which not in (None, "tensor_type"):
+        what, expected = f"its output {output!r} is no tensor: {which}", "tensors"
+    elif missing is not None:
+        what = f"the shape of its output {output!r} is unknown: {kind_of(node)} needs more: {missing}"
+        expected = "a complete operator or a declared shape"
+    elif not has_schema:
+        what = f"onnx knows no operator {kind_of(node)!r} and the file does not declare the shape of {output!r}"
+        expected = "a known operator or a declared shape"
+    return GraphError(what, place=f"node {name!r}", expected=expected)
 
 
 class Declarations:
@@ -439,12 +429,12 @@ class Declarations:
         """Return one line that lists all contradictions; empty without any."""
         if not self._contradictions:
             return ()
-        listed, rest = self._contradictions[:GREATEST_LISTED], len(self._contradictions) - GREATEST_LISTED
-        more = f", and {rest} more" if rest > 0 else ""
         count = len(self._contradictions)
-        what = "declared shape contradicts" if count == 1 else "declared shapes contradict"
-        end = "and is dropped" if count == 1 else "and are dropped"
-        return (f"{count} {what} what its operators give {end}: {'; '.join(listed)}{more}",)
+        listed = "; ".join(self._contradictions[:GREATEST_LISTED])
+        more = f", and {count - GREATEST_LISTED} more" if count > GREATEST_LISTED else ""
+        many, end = ("", "is") if count == 1 else ("s", "are")
+        verb = "contradicts" if count == 1 else "contradict"
+        return (f"{count} declared shape{many} {verb} what its operators give and {end} dropped: {listed}{more}",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,10 +444,6 @@ class UnfoldedModel:
     graph: onnx.GraphProto
     types: ModelTypes
     remarks: tuple[str, ...]
-
-
-_NODES_OF_A_BODY: Final = 20
-"""Cost of a loop body as a model of its own, in visited nodes."""
 
 
 class NotUnrolledError(GraphError):
@@ -574,8 +560,8 @@ class Unfolding:
             raise
 
     def of_body(self, model: onnx.ModelProto) -> UnfoldedModel:
-        """Unfold a loop body as a separate model; raises GraphError."""
-        self._work.spend(_NODES_OF_A_BODY, self.loop)
+        """Unfold a loop body as a separate model, which costs as much as 20 nodes; raises GraphError."""
+        self._work.spend(20, self.loop)
         return Unfolding(model, frozenset(), self._runners, self._greatest_unrolled, self._work).run()
 
     def ensure_known(self, scoped: ScopedNode, name: str) -> None:
@@ -585,7 +571,7 @@ class Unfolding:
 
     def constant(self, name: str, tensor: onnx.TensorProto) -> str:
         """Add a constant; return its name in the network."""
-        made = tensor_of(tensor, name)
+        made = renamed(tensor, name)
         self._initializers.append(made)
         self.inference.add_initializer(made)
         return name
@@ -622,7 +608,8 @@ class Unfolding:
                     raise GraphError(what, place=f"tensor {output!r} in node {prefix!r}", expected="one producer")
                 written.add(output)
                 names[output] = self.names.tensor(output, prefix)
-                self.inference.is_called(output, names[output])
+                if self.inference.is_read(output):
+                    self.inference.read.add(names[output])
                 if is_stated:
                     stated[output] = names[output]
             called = self.names.node(node.name, prefix) or next((names[name] for name in node.output if name), prefix)

@@ -58,12 +58,15 @@ class AxisRange:
 
 def ranges_of(node: onnx.NodeProto, rank: int, constants: Constants) -> list[AxisRange] | None:
     """Return the ranges of a Slice; None if they are not constants, or malformed."""
-    given: Mapping[str, list[int]] | None
+    given: dict[str, list[int]] = {}
     if len(node.input) == 1:
         given = {one.name: list(get_attribute_value(one)) for one in node.attribute if one.name in _OPERANDS}
-    else:
-        given = _values(node, constants)
-    if given is None or "starts" not in given or "ends" not in given:
+    for place, name in enumerate(_OPERANDS, start=1):
+        values = constants.integers(node, place)
+        if values is None and place < len(node.input) and node.input[place]:
+            return None
+        given |= {} if values is None else {name: values}
+    if not given.keys() >= {"starts", "ends"}:
         return None
     starts, ends = given["starts"], given["ends"]
     axes, steps = given.get("axes", list(range(len(starts)))), given.get("steps", [1] * len(starts))
@@ -72,17 +75,6 @@ def ranges_of(node: onnx.NodeProto, rank: int, constants: Constants) -> list[Axi
     if 0 in steps or any(not -rank <= axis < rank for axis in axes):
         return None
     return [AxisRange(axis % rank, *each) for axis, *each in zip(axes, starts, ends, steps, strict=True)]
-
-
-def _values(node: onnx.NodeProto, constants: Constants) -> Mapping[str, list[int]] | None:
-    found = {}
-    for place, name in enumerate(_OPERANDS, start=1):
-        given = constants.integers(node, place)
-        if given is None and place < len(node.input) and node.input[place]:
-            return None
-        if given is not None:
-            found[name] = given
-    return found
 
 
 class MissingFactError(Exception):
@@ -201,7 +193,7 @@ def _pool(node: TypedNode) -> _Outputs:
     padding = node.attribute("auto_pad", "NOTSET")
     is_ceil = bool(node.attribute("ceil_mode", 0))
     sizes = tuple(
-        pooled_size(size, window, padding, is_ceil=is_ceil)
+        _pooled_size(size, window, padding, is_ceil=is_ceil)
         for size, window in zip(given[2:], pads_and_windows, strict=True)
     )
     return [(node.element_type(0), (*given[:2], *sizes)), (TensorProto.INT64, (*given[:2], *sizes))]
@@ -217,7 +209,7 @@ class _Window:
     end: int
 
 
-def pooled_size(size: int, window: _Window, padding: str, *, is_ceil: bool) -> int:
+def _pooled_size(size: int, window: _Window, padding: str, *, is_ceil: bool) -> int:
     """Return the number of windows of a pool along one axis; none starts in the padding at the end.
 
     Two details are those of ONNX's inference and of onnxruntime, which agree, and not of the specification's text:
@@ -450,17 +442,17 @@ def ensure_operands_agree(node: onnx.NodeProto, name: str, types: Types) -> None
     Checks filters whose channels differ from the input's, operands that do not fit the equation of an Einsum, and a
     reshaping that changes the number of elements. A shape that is not in `types`, or is not static, is not checked.
     """
-    kind = kind_of(node)
-    said = None
+    kind, said = kind_of(node), None
     if kind in _FILTERS and len(node.input) > _FILTERS[kind]:
         said = _fault_of_convolution(node, types)
     elif kind == "Reshape":
-        said = _fault_of_reshaping(node, types)
+        given, made = _shape(node.input[0], types), _shape(node.output[0], types)
+        if given is not None and made is not None and prod(given) != prod(made):
+            said = f"it makes {list(made)} of {list(given)}", "as many elements"
     elif kind == "Einsum":
         said = _fault_of_einsum(node, types)
     if said is not None:
-        what, expected = said
-        raise GraphError(what, place=f"node {name!r}", expected=expected)
+        raise GraphError(said[0], place=f"node {name!r}", expected=said[1])
 
 
 def _fault_of_convolution(node: onnx.NodeProto, types: Types) -> tuple[str, str] | None:
@@ -470,34 +462,27 @@ def _fault_of_convolution(node: onnx.NodeProto, types: Types) -> tuple[str, str]
         return None
     attributes = {one.name: get_attribute_value(one) for one in node.attribute if not one.ref_attr_name}
     groups, window = attributes.get("group", 1), tuple(attributes.get("kernel_shape", filters[2:]))
+    is_transposed, padding = kind_of(node) == "ConvTranspose", attributes.get("auto_pad", b"NOTSET")
     if groups < 1:
         return f"it has {groups} groups", "at least 1"
-    if attributes.get("auto_pad", b"NOTSET") not in _AUTO_PADS:
-        return f"its auto_pad is {attributes['auto_pad'].decode(errors='replace')!r}", "a padding that ONNX knows"
+    if padding not in _AUTO_PADS:
+        return f"its auto_pad is {padding.decode(errors='replace')!r}", "a padding that ONNX knows"
     if window != filters[2:]:
         return f"its kernel_shape is {list(window)}, its filters have the shape {list(filters)}", "one size"
-    if kind_of(node) != "ConvTranspose" and filters[0] % groups:
+    if not is_transposed and filters[0] % groups:
         return f"it has {filters[0]} outputs in {groups} groups", "as many in each"
-    read = filters[0] if kind_of(node) == "ConvTranspose" else filters[1] * groups
+    read = filters[0] if is_transposed else filters[1] * groups
     if read != given[1]:
         what = f"its input has {given[1]} channels, its filters {list(filters)} with group {groups} read {read}"
         return what, "as many"
     return None
 
 
-def _fault_of_reshaping(node: onnx.NodeProto, types: Types) -> tuple[str, str] | None:
-    given, made = _shape(node.input[0], types), _shape(node.output[0], types)
-    if given is None or made is None or prod(given) == prod(made):
-        return None
-    return f"it makes {list(made)} of {list(given)}", "as many elements"
-
-
 def _fault_of_einsum(node: onnx.NodeProto, types: Types) -> tuple[str, str] | None:
-    shapes = [_shape(name, types) for name in node.input]
-    given = [shape for shape in shapes if shape is not None]
+    given = [shape for name in node.input if (shape := _shape(name, types)) is not None]
     equation = next((one.s.decode(errors="replace") for one in node.attribute if one.name == "equation"), "")
     try:
-        if len(given) == len(shapes):
+        if len(given) == len(node.input):
             einsum_shape(equation, given)
     except MissingFactError:
         listed = ", ".join(str(list(shape)) for shape in given)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from onchip.answer.packing import Buffer
 from onchip.errors import GraphError, InputError, errors_in_file
 from onchip.formats.networks import read_tflite_network
 from onchip.formats.tflite.file import INT4, Accessor, ModelFile, bits_of, refused_if_damaged, type_name
-from onchip.formats.tflite.graph import Front, ReadNetwork, field_place
+from onchip.formats.tflite.graph import BUFFER_ALIGNMENT_BYTES, Front, ReadNetwork, field_place
 from onchip.formats.tflite.network import FlatNetwork, NetworkOperator, NetworkTensor
 from onchip.formats.tflite.storage import VIEWS
 from onchip.ir.tensor import size_in_bytes
@@ -281,7 +281,6 @@ def _buffers_shared(network: FlatNetwork, offsets: Sequence[int]) -> dict[int, i
     return same
 
 
-_ALIGNMENT_BYTES: Final = 16
 _MODEL_FIELDS: Final = 8
 _SUBGRAPHS, _BUFFERS, _METADATA = 2, 4, 6
 _SUBGRAPH_FIELDS: Final = 6
@@ -331,11 +330,11 @@ def _ensure_known(table: Accessor, fields: int, name: str) -> None:
 
 def _rewritten(file: ModelFile, plan: bytes, order: Sequence[int] | None) -> bytes:
     """Return the file with new tables in front: its plan, and its operators in another order if one is given."""
-    front, model = Front(_ALIGNMENT_BYTES), file.table
+    front, model = Front(BUFFER_ALIGNMENT_BYTES), file.table
     buffers, entries = front.targets(model, _BUFFERS), front.targets(model, _METADATA)
     kept = [target for target, (name, _) in zip(entries, file.metadata, strict=True) if name != METADATA]
-    metadata = front.vector([*kept, _entry(front.builder, len(buffers))])
-    placed = front.vector([*buffers, _buffer(front.builder, plan)])
+    metadata = front.vector([*kept, front.table(2, {0: front.text(METADATA)}, {1: len(buffers)})])
+    placed = front.vector([*buffers, front.buffer(np.frombuffer(plan, np.uint8))])
     fields = {slot: front.target(model, slot) for slot in range(1, _MODEL_FIELDS)}
     fields |= {_BUFFERS: placed, _METADATA: metadata}
     if order is not None:
@@ -347,20 +346,4 @@ def _rewritten(file: ModelFile, plan: bytes, order: Sequence[int] | None) -> byt
         numbers = {_DEBUG_INDEX: struct.unpack_from("<i", file.content, place)[0]} if place else {}
         fields[_SUBGRAPHS] = front.vector([front.table(_SUBGRAPH_FIELDS, targets, numbers)])
     start = front.finished(front.table(_MODEL_FIELDS, fields, {0: model.Version()}))
-    return start + file.content + bytes(-len(file.content) % _ALIGNMENT_BYTES)
-
-
-def _entry(builder: Any, buffer: int) -> int:  # noqa: ANN401 (flatbuffers has no types)
-    name = builder.CreateString(METADATA)
-    builder.StartObject(2)
-    builder.PrependUint32Slot(1, buffer, 0)
-    builder.PrependUOffsetTRelativeSlot(0, name, 0)
-    return int(builder.EndObject())
-
-
-def _buffer(builder: Any, content: bytes) -> int:  # noqa: ANN401 (flatbuffers has no types)
-    builder.Prep(_ALIGNMENT_BYTES, len(content))
-    data = builder.CreateNumpyVector(np.frombuffer(content, np.uint8))
-    builder.StartObject(1)
-    builder.PrependUOffsetTRelativeSlot(0, data, 0)
-    return int(builder.EndObject())
+    return start + file.content + bytes(-len(file.content) % BUFFER_ALIGNMENT_BYTES)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import flatbuffers
+import numpy as np
+import numpy.typing as npt
 
 from onchip.errors import GraphError
 from onchip.formats.networks import NEXT
@@ -223,6 +225,8 @@ class _NetworkBuilder:
 
 
 IDENTIFIER: Final = b"TFL3"
+BUFFER_ALIGNMENT_BYTES: Final = 16
+"""Alignment of the bytes of constants and of metadata."""
 _ALIGNMENT_BYTES: Final = 64
 _VERSION: Final = 3
 _MODEL_FIELDS, _MODEL_VERSION, _MODEL_CODES, _MODEL_SUBGRAPHS, _MODEL_BUFFERS = 5, 0, 1, 2, 4
@@ -275,6 +279,15 @@ class Front:
         for number in reversed(numbers):
             self.builder.PrependInt32(number)
         return int(self.builder.EndVector())
+
+    def buffer(self, content: npt.NDArray[np.uint8]) -> int:
+        """Write a buffer of these bytes; return its target."""
+        self.builder.Prep(BUFFER_ALIGNMENT_BYTES, len(content))
+        return self.table(1, {0: int(self.builder.CreateNumpyVector(content))}, {})
+
+    def text(self, text: str) -> int:
+        """Write a text; return its target."""
+        return int(self.builder.CreateString(text))
 
     def table(self, fields: int, targets: Mapping[int, int], numbers: Mapping[int, int]) -> int:
         """Write a table with this number of fields, each of four bytes; return its target."""

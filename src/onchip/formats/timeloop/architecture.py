@@ -95,7 +95,12 @@ def timeloop_architecture(text: str | bytes, file: str, keeps: Keeps | None = No
             error.place = document.place(error.place)
         raise error.in_file(file) from None
     outermost = described.components[0]
-    remarks = [*described.notes, *_inexact_sizes(described.components)]
+    remarks = [*described.notes]
+    remarks.extend(
+        f"{one.name} is read as {_capacity_bytes(one)} whole bytes, {bits} bits less than it has"
+        for one in described.components[1 if len(described.components) > 2 else 0 : -1]
+        if (bits := _capacity_bits(one) % 8)
+    )
     if len(described.components) == 2:
         remarks.append(f"{outermost.name} is the only memory: what it holds comes from a DRAM that costs nothing")
     elif not outermost.is_dram:
@@ -140,12 +145,6 @@ def _notes(unapplied: list[str], sparse: list[str]) -> Iterator[str]:
         named, one = ", ".join(dict.fromkeys(unapplied)), len(unapplied) == 1
         effect = f"the mapping may break {'it' if one else 'them'}, and status and bound are valid for mappings without"
         yield f"Not applied: {named} (Timeloop 0.4): {effect} {'it' if one else 'them'}"
-
-
-def _inexact_sizes(components: tuple[Component, ...]) -> Iterator[str]:
-    for one in components[1 if len(components) > 2 else 0 : -1]:
-        if bits := _capacity_bits(one) % 8:
-            yield f"{one.name} is read as {_capacity_bytes(one)} whole bytes, {bits} bits less than it has"
 
 
 def _accelerator(name: str, described: _Described) -> Accelerator:

@@ -94,11 +94,6 @@ def layer_of(shape: ShapeFields, instance: Mapping[str, object]) -> Layer:
     return _Einsum(shape, sizes, coefficients).layer()
 
 
-def named_sizes(shape: ShapeFields) -> frozenset[str]:
-    """Return the names that an instance of the shape may give a size."""
-    return frozenset((*shape["dimensions"], *(one["name"] for one in shape.get("coefficients", ()))))
-
-
 def _size(instance: Mapping[str, object], name: str, default: int | None = None) -> int:
     size = instance.get(name, default)
     if size is None:
@@ -133,16 +128,13 @@ class _Einsum:
             bounds[AXES[axis][0]] = self.sizes[one.output]
             bounds[AXES[axis][1]] = self.sizes[one.filter] if one.filter is not None else 1
         n, k, c, p, q, r, s, g = (bounds.get(loop, 1) for loop in "NKCPQRSG")
+        rows, columns = (windows.get(axis, _Window("", None, 1, 1)) for axis in (0, 1))
         return Layer(
             *(n, k, c, p, q, r, s, g),
-            stride=(self._of(windows, 0).stride, self._of(windows, 1).stride),
-            dilation=(self._of(windows, 0).dilation, self._of(windows, 1).dilation),
+            stride=(rows.stride, columns.stride),
+            dilation=(rows.dilation, columns.dilation),
             has_weight=at_weight is not None,
         )
-
-    @staticmethod
-    def _of(windows: Mapping[int, _Window], axis: int) -> _Window:
-        return windows.get(axis, _Window("", None, 1, 1))
 
     def _tensors(self) -> tuple[int, int, int | None]:
         """Return the places of the output, the input and the weight among the data spaces."""
@@ -304,12 +296,13 @@ def _shape_of(given: object) -> object:
 
 
 def _shaped(fields: ShapedFields, file: str, *, is_plain: bool) -> Layer:
-    instance, known = fields["instance"], named_sizes(fields["shape"]) | SPARSE
+    instance, shape = fields["instance"], fields["shape"]
+    known = SPARSE | {*shape["dimensions"], *(one["name"] for one in shape.get("coefficients", ()))}
     for name in instance if is_plain else ():
         if name not in known:
             raise InputError("the field is unknown", place=f"problem.{name}", expected="only fields of the format")
     try:
-        layer = layer_of(fields["shape"], instance)
+        layer = layer_of(shape, instance)
     except InputError as error:
         place = f"problem.{error.place}" if error.place and error.place != "layer" else "problem"
         raise InputError(error.what, place=place, expected=error.expected) from None
