@@ -70,7 +70,7 @@ def test_a_wrong_line_of_a_timeloop_file_is_named(onchip: Program, tmp_path: Pat
     ended = onchip("map", layer, "--accelerator", chip)
     assert ended.code == 2
     assert ended.err.splitlines() == [
-        f'onchip: {layer}: line 1: problem.K: it is "eight"; expected an integer',
+        f"onchip: {layer}: line 1: problem.K: K is 'eight'; expected a whole number from 1",
     ]
 
 

@@ -327,21 +327,15 @@ def mended(file: ModelFile) -> bytes:
     bias, as for its weights.
     """
     with refused_if_damaged():
-        places = list(_wrong_dimensions(file))
-    if not places:
-        return file.content
-    content = bytearray(file.content)
+        found = [
+            file.table.Subgraphs(at).Tensors(index).Quantization()
+            for at, subgraph in enumerate(file.subgraphs)
+            for index, tensor in enumerate(subgraph.tensors)
+            if len(tensor.shape) == 1
+        ]
+        wrong = [one._tab for one in found if one is not None and one.QuantizedDimension() > 0]
+        places = [table.Pos + table.Offset(4 + 2 * _QUANTISED_DIMENSION) for table in wrong]
+    content = bytearray(file.content) if places else file.content
     for place in places:
         struct.pack_into("<i", content, place, 0)
     return bytes(content)
-
-
-def _wrong_dimensions(file: ModelFile) -> Iterator[int]:
-    """Yield the positions of quantised dimensions that a tensor of one dimension does not have."""
-    for at in range(file.table.SubgraphsLength()):
-        subgraph = file.table.Subgraphs(at)
-        for index, tensor in enumerate(file.subgraphs[at].tensors):
-            quantisation = subgraph.Tensors(index).Quantization() if len(tensor.shape) == 1 else None
-            if quantisation is not None and quantisation.QuantizedDimension() > 0:
-                table = quantisation._tab
-                yield table.Pos + table.Offset(4 + 2 * _QUANTISED_DIMENSION)

@@ -36,7 +36,6 @@ from onchip.formats.tflite.network import (
     LOOPS,
     FlatNetwork,
     NetworkOperator,
-    NetworkTensor,
     Values,
     Variables,
     ensure_written_before_read,
@@ -137,7 +136,7 @@ class _Inlining:
     def _take(self, step: InlinedStep, depth: int) -> None:
         match step.operator.kind:
             case "CALL":
-                body = self._subgraph(step, "subgraph")
+                body = self.file.subgraphs[self._subgraph_index(step, "subgraph")]
                 self._hand_out(step, self._inlined(step, body, step.inputs, depth))
             case "IF":
                 self._branch(step, depth)
@@ -189,9 +188,6 @@ class _Inlining:
             if result >= 0 and result != outer:
                 self.same[outer] = result
 
-    def _subgraph(self, step: InlinedStep, option: str) -> FileSubgraph:
-        return self.file.subgraphs[self._subgraph_index(step, option)]
-
     def _subgraph_index(self, step: InlinedStep, option: str) -> int:
         index = options_of(step.operator).get(option, 0)
         if not 0 < index < len(self.file.subgraphs):
@@ -211,11 +207,12 @@ class _Inlining:
         stated = self.tensors[condition].content if condition >= 0 else None
         if stated is not None:
             taken = options[0] if any(self.file.content[stated.start : stated.stop]) else options[1]
-            self._hand_out(step, self._inlined(step, self._subgraph(step, taken), step.inputs[1:], depth))
+            branch = self.file.subgraphs[self._subgraph_index(step, taken)]
+            self._hand_out(step, self._inlined(step, branch, step.inputs[1:], depth))
             return
-        then, otherwise = (self._subgraph(step, option) for option in options)
+        branches = [self.file.subgraphs[self._subgraph_index(step, option)] for option in options]
         self.undecided += 1
-        found = [self._inlined(step, branch, step.inputs[1:], depth) for branch in (then, otherwise)]
+        found = [self._inlined(step, branch, step.inputs[1:], depth) for branch in branches]
         self.undecided -= 1
         for output, one, other in zip(step.outputs, *found, strict=True):
             self._are_alike(step, [self.tensors[index] for index in (one, other, output) if index >= 0])
@@ -237,15 +234,15 @@ class _Inlining:
     # Loops
 
     def _loop(self, step: InlinedStep, depth: int) -> None:
-        condition = self._subgraph(step, "cond_subgraph_index")
-        body = self._subgraph(step, "body_subgraph_index")
+        indices = [self._subgraph_index(step, f"{which}_subgraph_index") for which in ("cond", "body")]
+        condition, body = (self.file.subgraphs[index] for index in indices)
         self._has_operands(step, body, len(step.inputs))
         self._has_operands(step, condition, len(step.inputs), 1)
         known = [None if at < 0 else value_of(self.file, self.tensors[at]) for at in step.inputs]
         trips = trips_of(self.file, condition, body, known)
         too_many = trips is not None and trips * (1 + len(body.operators)) > GREATEST_UNROLLED_NODES - self.unrolled
         if trips is None or trips > GREATEST_ITERATIONS or too_many:
-            self._keep(step, trips, depth)
+            self._keep(step, indices[0], indices[1], trips, depth)
             return
         state, first = step.inputs, None
         self.unrolled += trips * (1 + len(body.operators))
@@ -258,10 +255,8 @@ class _Inlining:
         self.remarks.append(f"{self._place(step)}: it runs {trips} times: each iteration's operators are planned")
         self._hand_out(step, state)
 
-    def _keep(self, step: InlinedStep, trips: int | None, depth: int) -> None:
+    def _keep(self, step: InlinedStep, condition: int, body: int, trips: int | None, depth: int) -> None:
         """Keep a loop as one operator, with the workspace of its condition and body; raises GraphError."""
-        condition = self._subgraph_index(step, "cond_subgraph_index")
-        body = self._subgraph_index(step, "body_subgraph_index")
         decides, runs = self.file.subgraphs[condition], self.file.subgraphs[body]
         for at, (outer, output) in enumerate(zip(step.inputs, step.outputs, strict=True)):
             stated = [self.tensors[index] for index in (outer, output) if index >= 0]
@@ -290,14 +285,14 @@ class _Inlining:
         own, steps = self.variables, self.steps
         self.variables, self.steps = Variables(own.handles), []
         self.run(subgraph, self.add_tensors(subgraph), depth + 1)
-        self.first_steps += self._of_constants(self.steps)
+        self.first_steps += self._constant_steps(self.steps)
         own.initial |= {name: self.resolved(held) for name, held in self.variables.held.items()}
         self.variables, self.steps = own, steps
         what = f"subgraph {index} runs once, before the first inference, and is not planned"
         names = ", ".join(repr(name[1]) for name in own.initial) or "nothing"
         self.remarks.append(f"{what}: it says what variables begin with ({names})")
 
-    def _of_constants(self, steps: Sequence[InlinedStep]) -> list[InlinedStep]:
+    def _constant_steps(self, steps: Sequence[InlinedStep]) -> list[InlinedStep]:
         """Return the steps whose values are constants."""
         known: set[int] = set()
         found = []
@@ -356,24 +351,24 @@ def value_of(file: ModelFile, tensor: FileTensor) -> Known:
 
 def _outputs(file: ModelFile, graph: FileSubgraph, given: Sequence[Known]) -> list[Known]:
     """Return the outputs of a graph for these inputs, as far as they follow from constants."""
-    found = {index: value for index, value in zip(graph.inputs, given, strict=False) if value is not None}
+    found: dict[int, Known] = dict(zip(graph.inputs, given, strict=False))
+
+    def known_at(index: int) -> Known:
+        if index not in found:
+            found[index] = value_of(file, graph.tensors[index]) if 0 <= index < len(graph.tensors) else None
+        return found[index]
+
     for operator in graph.operators:
         compute = _COMPUTED.get(operator.kind)
         if compute is None or len(operator.outputs) != 1:
             continue
-        operands = [_known(file, graph, index, found) for index in operator.inputs]
+        operands = [known_at(index) for index in operator.inputs]
         known = [value for value in operands if value is not None]
         is_plain = not options_of(operator).get("fused_activation_function")
         if len(known) == len(operands) == compute.nin and is_plain and len({value.dtype for value in known}) == 1:
             with np.errstate(all="ignore"):
                 found[operator.outputs[0]] = np.asarray(compute(*known))
-    return [_known(file, graph, index, found) for index in graph.outputs]
-
-
-def _known(file: ModelFile, graph: FileSubgraph, index: int, found: Mapping[int, Values]) -> Known:
-    if index in found or not 0 <= index < len(graph.tensors):
-        return found.get(index)
-    return None if index in graph.inputs else value_of(file, graph.tensors[index])
+    return [known_at(index) for index in graph.outputs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,22 +391,16 @@ class InlinedStep:
     within: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    network: FlatNetwork
-    inner_bytes: int
-
-
 @dataclass
 class Bodies:
-    """Subgraphs of a file as separate networks, each planned once.
+    """Subgraphs of a file as separate networks with their inner peaks in bytes, each planned once.
 
     `flat` inlines a subgraph at a depth of calls; `graph_of` builds the graph of the result.
     """
 
     flat: Callable[[int, int, Bodies], FlatNetwork]
     graph_of: Callable[[FlatNetwork], Graph]
-    planned: dict[int, _Planned] = field(default_factory=dict)
+    planned: dict[int, tuple[FlatNetwork, int]] = field(default_factory=dict)
 
     def need(self, condition: int, body: int, depth: int, place: str) -> BodyNeed:
         """Return the requirements of a loop; raises GraphError for subgraphs that cannot be planned.
@@ -419,23 +408,20 @@ class Bodies:
         The workspace is the peak inside the condition (with its result) or the body, without their inputs and outputs,
         plus a second copy of the state that an iteration changes, since it reads the state while it writes the next.
         """
-        decides, runs = (self._planned(index, depth, place) for index in (condition, body))
-        handed_on = zip(runs.network.inputs, runs.network.outputs, strict=False)
-        changed = [output for given, output in handed_on if given != output]
-        result = sum(_bytes_of(decides.network.tensors[index]) for index in decides.network.outputs)
-        state = sum(_bytes_of(runs.network.tensors[index]) for index in changed)
-        constants = _constants(decides.network) | _constants(runs.network)
-        workspace_bytes = max(decides.inner_bytes + result, runs.inner_bytes) + state
+        (decides, of_condition), (runs, of_body) = (self._planned(index, depth, place) for index in (condition, body))
+        changed = [output for given, output in zip(runs.inputs, runs.outputs, strict=False) if given != output]
+        state = _bytes_of(runs, changed)
+        workspace_bytes = max(of_condition + _bytes_of(decides, decides.outputs), of_body) + state
         ensure_of_a_size(workspace_bytes, state, place)
-        return BodyNeed(workspace_bytes, tuple(constants.values()))
+        return BodyNeed(workspace_bytes, tuple((_constants(decides) | _constants(runs)).values()))
 
-    def _planned(self, index: int, depth: int, place: str) -> _Planned:
+    def _planned(self, index: int, depth: int, place: str) -> tuple[FlatNetwork, int]:
         if index not in self.planned:
             try:
                 network = self.flat(index, depth + 1, self)
                 if network.variables or any(tensor.stated.is_variable for tensor in network.tensors):
                     raise GraphError("it keeps variables from one iteration to the next", expected="none in a loop")
-                self.planned[index] = _Planned(network, inner_peak_bytes(self.graph_of(network)))
+                self.planned[index] = network, inner_peak_bytes(self.graph_of(network))
             except GraphError as error:
                 where = f"{error.place}: " if error.place else ""
                 what = f"its subgraph {index} cannot be planned: {where}{error.what}"
@@ -445,11 +431,11 @@ class Bodies:
 
 def _constants(network: FlatNetwork) -> dict[int, FileTensor]:
     """Return the constants that a network reads, each once, by the position of its table in the file."""
-    operators = network.operators
-    read = {index for operator in operators for index in (*operator.inputs, *operator.within) if index >= 0}
+    read = {index for one in network.operators for index in (*one.inputs, *one.within) if index >= 0}
     stated = (network.tensors[index].stated for index in sorted(read))
     return {tensor.place: tensor for tensor in stated if tensor.content is not None}
 
 
-def _bytes_of(tensor: NetworkTensor) -> int:
-    return size_in_bytes(tensor.shape, bits_of(tensor.element_type) or 0)
+def _bytes_of(network: FlatNetwork, indices: Sequence[int]) -> int:
+    tensors = (network.tensors[index] for index in indices)
+    return sum(size_in_bytes(tensor.shape, bits_of(tensor.element_type) or 0) for tensor in tensors)

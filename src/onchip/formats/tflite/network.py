@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onchip.errors import GraphError, UsageError
-from onchip.formats.tflite.file import FileOperator, FileTensor, ModelFile, refused_if_damaged
+from onchip.formats.tflite.file import FileOperator, FileTensor, ModelFile, mended, refused_if_damaged
 
 Values: TypeAlias = npt.NDArray[Any]
 _LONGEST_REASON: Final = 160
@@ -280,14 +280,6 @@ def ensure_written_before_read(network: FlatNetwork) -> None:
             raise GraphError("no operator writes it", place=f"network output {name!r}", expected="a producer")
 
 
-def with_shapes(network: FlatNetwork, shapes: Mapping[int, tuple[int, ...]]) -> FlatNetwork:
-    """Return the network with other shapes for some of its tensors, by index."""
-    tensors = tuple(
-        replace(tensor, shape=shapes.get(index, tensor.shape)) for index, tensor in enumerate(network.tensors)
-    )
-    return replace(network, tensors=tensors)
-
-
 def readers_of(network: FlatNetwork) -> Iterator[tuple[int, NetworkOperator]]:
     """Yield each tensor that an operator reads, with the operator, in execution order."""
     for operator in network.operators:
@@ -325,7 +317,7 @@ def resized(file: ModelFile, network: FlatNetwork, shapes: Mapping[str, tuple[in
     if len(file.subgraphs) > 1:
         what = "the file has several subgraphs, whose shapes do not follow from another one"
         raise GraphError(what, place="`shapes`", expected="the file's own shapes")
-    from onchip.formats.tflite.file import mended
-
     found = Interpreter(mended(file)).shapes_with(changed)
-    return with_shapes(network, {**found, **changed})
+    shapes_found = found | changed
+    tensors = [replace(one, shape=shapes_found.get(at, one.shape)) for at, one in enumerate(network.tensors)]
+    return replace(network, tensors=tuple(tensors))

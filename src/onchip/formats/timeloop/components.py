@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from re import fullmatch, search
-from typing import Any, Final, NotRequired, TypeAlias
+from typing import Any, Final, NotRequired, Required, TypeAlias
 
 from typing_extensions import TypedDict
 
@@ -152,29 +152,7 @@ OPERANDS: Final[Mapping[Operand, tuple[str, ...]]] = {
 """The data spaces of Timeloop's shapes cnn-layer and gemm_ABZ."""
 KEEPING: Final = ("datatype", "bypass", "dataspace")
 """Names of the constraint on kept operands in Timeloop's versions."""
-UNAPPLIED: Final = {"target": "", "type": ""}
-"""Replaces a constraint that is not applied, so that entries keep their index in errors."""
-
 ONLY_KEEPING: Final = f"one of {', '.join(KEEPING)}; no search here restricts orders, factors or fanouts"
-
-
-class ConstraintFields(TypedDict):
-    """A constraint; an operand that is neither kept nor bypassed is free in Timeloop, and kept here."""
-
-    target: str
-    type: str
-    keep: NotRequired[list[str]]
-    bypass: NotRequired[list[str]]
-    keep_only: NotRequired[list[str]]
-    bypass_only: NotRequired[list[str]]
-
-
-class MapspaceFields(TypedDict):
-    """The list of constraints, by either of its names."""
-
-    version: NotRequired[str | int | float]
-    constraints: NotRequired[list[ConstraintFields]]
-    targets: NotRequired[list[ConstraintFields]]
 
 
 class SpacesFields(TypedDict, total=False):
@@ -184,6 +162,21 @@ class SpacesFields(TypedDict, total=False):
     bypass: list[str]
     keep_only: list[str]
     bypass_only: list[str]
+
+
+class ConstraintFields(SpacesFields):
+    """A constraint; an operand that is neither kept nor bypassed is free in Timeloop, and kept here."""
+
+    target: Required[str]
+    type: Required[str]
+
+
+class MapspaceFields(TypedDict):
+    """The list of constraints, by either of its names."""
+
+    version: NotRequired[str | int | float]
+    constraints: NotRequired[list[Any]]
+    targets: NotRequired[list[Any]]
 
 
 def timeloop_bypass(text: str | bytes, file: str) -> Keeps:
@@ -204,41 +197,25 @@ def keeps_of_parts(document: Mapping[str, object], unapplied: list[str] | None =
 
     Constraints of other types are added to `unapplied`, or refused without it. Raises InputError with the field's path.
     """
-    parts = [(name, part) for name, part in document.items() if name in CONSTRAINTS]
-    return {memory: kept for name, part in parts for memory, kept in _keeps_of(part, name, unapplied).items()}
-
-
-def _keeps_of(part: object, place: str, unapplied: list[str] | None) -> Keeps:
-    whole = {"": part} if isinstance(part, list) else part if isinstance(part, dict) else {}
-    lists = {name: entries for name, entries in whole.items() if isinstance(entries, list)}
-    for name, entries in lists.items():
-        where = f"{place}.{name}" if name else place
-        lists[name] = [
-            one if _is_keeping(one, f"{where}[{at}]", unapplied) else UNAPPLIED for at, one in enumerate(entries)
-        ]
-    fields = {"targets": lists[""]} if "" in lists else {**whole, **lists}
-    mapspace = _validated(MapspaceFields, fields, place)
     keeps: dict[str, tuple[Operand, ...]] = {}
-    for name, constraints in (("constraints", mapspace.get("constraints")), ("targets", mapspace.get("targets"))):
-        for at, one in enumerate(constraints or ()):
-            where = f"{place}[{at}]" if "" in lists else f"{place}.{name}[{at}]"
-            spaces = {key: value for key, value in one.items() if key not in ("target", "type")}
-            if one != UNAPPLIED:
-                keeps[one["target"]] = operands_kept(spaces, where)
+    for name, part in document.items():
+        if name not in CONSTRAINTS:
+            continue
+        fields = {"": part} if isinstance(part, list) else _validated(MapspaceFields, part, name)
+        for key in ("", "constraints", "targets"):
+            for at, one in enumerate(fields.get(key, ())):  # type: ignore[arg-type, var-annotated]
+                place = f"{name}.{key}[{at}]" if key else f"{name}[{at}]"
+                kind = one.get("type") if isinstance(one, dict) else None
+                if not isinstance(kind, str) or kind in KEEPING:
+                    constraint = _validated(ConstraintFields, one, place)
+                    spaces = {field: value for field, value in one.items() if field not in ("target", "type")}
+                    keeps[constraint["target"]] = operands_kept(spaces, place)
+                elif unapplied is None:
+                    what = f"a constraint of {quoted(one.get('target'))} is of the type {quoted(kind)}"
+                    raise InputError(what, place=f"{place}.type", expected=ONLY_KEEPING)
+                else:
+                    unapplied.append(f"{kind} constraint of {one.get('target')}")
     return keeps
-
-
-def _is_keeping(constraint: object, place: str, unapplied: list[str] | None) -> bool:
-    """Return True unless the constraint is of another type, whose fields differ; raises InputError to refuse it."""
-    kind = constraint.get("type") if isinstance(constraint, dict) else None
-    if not isinstance(constraint, dict) or not isinstance(kind, str) or kind in KEEPING:
-        return True
-    target = constraint.get("target")
-    if unapplied is None:
-        what = f"a constraint of {quoted(target)} is of the type {quoted(kind)}"
-        raise InputError(what, place=f"{place}.type", expected=ONLY_KEEPING)
-    unapplied.append(f"{kind} constraint of {target}")
-    return False
 
 
 def operands_kept(spaces: Mapping[str, Any], place: str, *, only_kept: bool = False) -> tuple[Operand, ...]:

@@ -42,17 +42,6 @@ def covers_its_storage(value: torch.Tensor) -> bool:
     return bool(_elements(_extent(value)) * value.element_size() == value.untyped_storage().nbytes())
 
 
-def slice_label(value: torch.Tensor) -> str:
-    """Return `[start:stop]` in elements of the storage, or `[start:sizexstride,...]` if the slice has holes.
-
-    All views of the same elements have one label, in any order.
-    """
-    start, extent = int(value.storage_offset()), _extent(value)
-    if all(stride == 1 for _, stride in extent):
-        return f"[{start}:{start + _elements(extent)}]"
-    return f"[{start}:{','.join(f'{size}x{stride}' for size, stride in extent)}]"
-
-
 def layout_of(value: torch.Tensor) -> Layout:
     """Return the layout, which distinguishes the views of one storage."""
     return tuple(value.shape), tuple(value.stride()), int(value.storage_offset())
@@ -66,12 +55,6 @@ def is_in_order(value: torch.Tensor) -> bool:
     return is_descending and (len(moving) == len(strides) or covers_its_storage(value))
 
 
-def permutation_of(value: torch.Tensor) -> tuple[int, ...]:
-    """Return the `perm` of the Transpose that makes the value: each axis's place among the axes in memory."""
-    in_memory = sorted(range(value.dim()), key=lambda axis: -value.stride(axis))
-    return tuple(in_memory.index(axis) for axis in range(value.dim()))
-
-
 def _extent(value: torch.Tensor) -> Extent:
     """Return the elements of the storage that a tensor has; adjacent dimensions without a hole are merged."""
     pairs = [pair for pair in zip(value.stride(), value.shape, strict=True) if pair[0] > 0 and pair[1] > 1]
@@ -82,6 +65,17 @@ def _extent(value: torch.Tensor) -> Extent:
         else:
             merged.append((size, stride))
     return tuple(merged)
+
+
+def _slice_label(value: torch.Tensor) -> str:
+    """Return `[start:stop]` in elements of the storage, or `[start:sizexstride,...]` if the slice has holes.
+
+    All views of the same elements have one label, in any order.
+    """
+    start, extent = int(value.storage_offset()), _extent(value)
+    if all(stride == 1 for _, stride in extent):
+        return f"[{start}:{start + _elements(extent)}]"
+    return f"[{start}:{','.join(f'{size}x{stride}' for size, stride in extent)}]"
 
 
 def _elements(extent: Extent) -> int:
@@ -203,11 +197,6 @@ class Recording:
         candidates = (f"{name}_{number}" if number else name for number in count())
         return next(each for each in candidates if each not in taken)
 
-    def new_among(self, leaves: Iterable[object]) -> dict[int, torch.Tensor]:
-        """Return the unknown tensors with elements, by position."""
-        tensors = ((place, leaf) for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor))
-        return {place: leaf for place, leaf in tensors if leaf.numel() > 0 and not self.knows(leaf)}
-
     def knows(self, value: torch.Tensor) -> bool:
         """Return True if a tensor of the graph lies in the value's storage."""
         return storage_of(value) in self.tensor_in
@@ -217,10 +206,6 @@ class Recording:
         if not self.knows(value):
             raise InternalError("a value lies in a storage that no operator wrote")
         return self.tensors[self.tensor_in[storage_of(value)]]
-
-    def is_same_bytes(self, source: torch.Tensor, result: torch.Tensor) -> bool:
-        """Return True if the result has the data type of `source` and the bytes of the tensor that `source` lies in."""
-        return bool(source.dtype == result.dtype) and self.held_by(source).size_bytes == bytes_of(result)
 
     def hold_the_same(self, source: torch.Tensor, result: torch.Tensor) -> None:
         """Let the result's storage hold the source's tensor, until an operator in place writes either."""
@@ -267,7 +252,7 @@ class Recording:
         tensor = self.operand(value)
         if self.tensors[tensor].role not in (Role.INPUT, Role.PARAMETER):
             return tensor
-        elements = tensor, slice_label(value), bytes_of(value)
+        elements = tensor, _slice_label(value), bytes_of(value)
         if elements not in self.copies:
             self.copies[elements] = self._add_copy(tensor, value)
         return self.copies[elements]
@@ -360,7 +345,7 @@ class Recording:
         tensor = self.held_by(value)
         if tensor.role is not Role.PARAMETER or covers_its_storage(value):
             return tensor.name
-        name = f"{tensor.name}{slice_label(value)}"
+        name = f"{tensor.name}{_slice_label(value)}"
         if name not in self.tensors:
             shape = tuple(size if stride else 1 for size, stride in zip(value.shape, value.stride(), strict=True))
             self.tensors[name] = Tensor.of_shape(name, shape, bits_of(value), Role.PARAMETER)
@@ -372,9 +357,9 @@ class Recording:
         if not covers_its_storage(value) or 0 in value.stride():
             strides: list[AttributeValue] = [int(stride) for stride in value.stride()]
             return "contiguous", {"strides": strides, "offset": int(value.storage_offset())}
-        permutation = permutation_of(value)
-        stored = [int(value.shape[axis]) for axis in sorted(range(value.dim()), key=permutation.__getitem__)]
-        attributes: dict[str, AttributeValue] = {"perm": list(permutation)}
+        in_memory = sorted(range(value.dim()), key=lambda axis: -value.stride(axis))
+        stored = [int(value.shape[axis]) for axis in in_memory]
+        attributes: dict[str, AttributeValue] = {"perm": [in_memory.index(axis) for axis in range(value.dim())]}
         if tuple(stored) != self.held_by(value).shape:
             attributes[SEEN_SHAPES] = [list(stored)]
         return "Transpose", attributes

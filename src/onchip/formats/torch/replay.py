@@ -22,7 +22,14 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, OpenDimension, UsageError
-from onchip.formats.torch.recording import RecordedCall, Recording, covers_its_storage, is_in_order, storage_of
+from onchip.formats.torch.recording import (
+    RecordedCall,
+    Recording,
+    bytes_of,
+    covers_its_storage,
+    is_in_order,
+    storage_of,
+)
 from onchip.ir.operator import AttributeValue
 from onchip.ir.tensor import Role
 
@@ -337,12 +344,8 @@ def _names(size: Size) -> list[str]:
 STATES: Final = frozenset({OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION})
 """Outputs that are the next values of inputs and buffers."""
 RESULTS: Final = frozenset(
-    {
-        OutputKind.USER_OUTPUT,
-        OutputKind.LOSS_OUTPUT,
-        OutputKind.GRADIENT_TO_PARAMETER,
-        OutputKind.GRADIENT_TO_USER_INPUT,
-    }
+    {OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT}
+    | {OutputKind.GRADIENT_TO_PARAMETER, OutputKind.GRADIENT_TO_USER_INPUT}
 )
 """Outputs of the network; a training step has its loss and its gradients."""
 
@@ -519,7 +522,8 @@ class ExportReplay:
         schema = target._schema
         written = [arguments[each.name] for each in schema.arguments if each.is_write]
         mutated = [value for value in written if isinstance(value, torch.Tensor)]
-        fresh = self._recording.new_among(tree_leaves(result))
+        maps = {place: leaf for place, leaf in enumerate(tree_leaves(result)) if is_map(leaf)}
+        fresh = {place: leaf for place, leaf in maps.items() if not self._recording.knows(leaf)}
         if not mutated and self._folds_by_its_schema(schema, arguments, list(fresh.values())):
             return
         operation = schema.name.rpartition("::")[2].rstrip("_")
@@ -578,15 +582,16 @@ class ExportReplay:
     ) -> bool:
         """Return True if the call has no new result, or its schema lets the result be the argument with its bytes."""
         sources = [arguments[each.name] for each in schema.arguments if each.alias_info is not None]
-        may_alias = (
-            any(each.alias_info is not None for each in schema.returns)
-            and len(sources) == 1
-            and isinstance(sources[0], torch.Tensor)
-        )
-        if results and not (may_alias and all(self._recording.is_same_bytes(sources[0], each) for each in results)):
+        if not results:
+            return True
+        may_alias = any(each.alias_info is not None for each in schema.returns) and len(sources) == 1
+        if not may_alias or not isinstance(source := sources[0], torch.Tensor):
+            return False
+        size_bytes = self._recording.held_by(source).size_bytes
+        if any(source.dtype != each.dtype or bytes_of(each) != size_bytes for each in results):
             return False
         for result in results:
-            self._recording.hold_the_same(self._readable(sources[0]), result)
+            self._recording.hold_the_same(self._readable(source), result)
         return True
 
     def _readable(self, value: Value) -> Value:
