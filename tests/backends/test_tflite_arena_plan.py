@@ -118,5 +118,5 @@ def test_a_file_without_a_plan_and_another_network_are_refused(tmp_path: Path) -
         check_file(CheckRequest(path, str(path)))
     with pytest.raises(InputError, match="is of the network in it"):
         check_file(CheckRequest(path, "resnet50"))
-    with pytest.raises(InputError, match="says none of it"):
+    with pytest.raises(InputError, match="does not record it"):
         check_file(CheckRequest(path, str(path), insisted={"bits": 8}))

@@ -132,13 +132,13 @@ def test_kinds_that_differ_are_named_in_words(onchip: Program, planned: Path, ch
     mapping = tmp_path / "mapping.yaml"
     assert onchip("map", "gemm:m2n2k2", "--accelerator", chip, "-o", mapping).code == 0
     ended = onchip("diff", planned, mapping)
-    assert (ended.code, f"{mapping}: it is a mapping, and {planned} is a plan; expected" in ended.err) == (2, True)
+    assert (ended.code, f"{mapping}: it is a mapping, and {planned} is a plan" in ended.err) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("chip.yaml", CHIP, 'format: it is "onchip-accelerator"; expected "onchip-mapping"'),
+        ("chip.yaml", CHIP, 'format: it is "onchip-accelerator"'),
         ("empty.yaml", "", "line 1: it is empty"),
         ("points.db", SQLITE.decode(), "expected a store"),
     ],

@@ -113,4 +113,4 @@ def test_a_file_of_layers_is_no_network_and_map_takes_it(onchip: Program, tmp_pa
     path.write_text(json.dumps([{"id": 0, "operator_type": "Conv"}]))
     ended = onchip("plan", path, "--sram", "4KiB")
     assert ended.code == 2
-    assert "the file lists layers at most, which `onchip map` accepts; expected an .onnx, .tflite" in ended.err
+    assert "the file lists layers at most, which `onchip map` accepts" in ended.err

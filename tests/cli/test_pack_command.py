@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -50,11 +51,22 @@ def test_the_least_capacity(onchip: Program) -> None:
     assert (ended.json["status"], ended.json["arena_bytes"], ended.json["capacity_bytes"]) == ("OPTIMAL", 12, None)
 
 
-def test_one_line_for_people(onchip: Program) -> None:
-    assert onchip("pack", EXAMPLE, "--capacity", "12").out.startswith(
-        "OPTIMAL: 5 buffers fit in 12 bytes; arena 12 bytes, lower bound 12 bytes, "
+def facts_in(text: str) -> dict[str, str]:
+    """Return the facts of a table by name."""
+    return dict(re.split(r" {2,}", line, maxsplit=1) for line in text.splitlines())
+
+
+def test_facts_for_people(onchip: Program) -> None:
+    fits = facts_in(onchip("pack", EXAMPLE, "--capacity", "12").out)
+    assert (fits["buffers"], fits["capacity"], fits["status"], fits["objective"]) == (
+        "5",
+        "12 bytes",
+        "OPTIMAL",
+        "arena 12 bytes",
     )
-    assert onchip("pack", EXAMPLE, "--capacity", "1").out.startswith("INFEASIBLE: 5 buffers do not fit in 1 bytes")
+    too_small = facts_in(onchip("pack", EXAMPLE, "--capacity", "1").out)
+    assert (too_small["status"], too_small["capacity"]) == ("INFEASIBLE", "1 byte")
+    assert too_small["infeasible"] == "the buffers need at least 12 bytes"
 
 
 def test_alignment_is_obeyed(onchip: Program) -> None:
@@ -108,22 +120,19 @@ def test_overflow_says_what_is_outside_and_where_the_others_are(onchip: Program)
 def test_overflow_where_all_fits_leaves_nothing_outside(onchip: Program) -> None:
     ended = onchip("pack", EXAMPLE, "--capacity", "12", "--overflow")
 
-    assert ended.code == 0
-    assert ended.out.startswith(
-        "OPTIMAL: 5 of 5 buffers kept in 12 bytes; 0 bytes outside (0.0%), lower bound 0 bytes, "
-    )
-    assert len(ended.out.splitlines()) == 1
+    found = facts_in(ended.out)
+    assert (ended.code, found["buffers"], found["objective"]) == (0, "5, 5 kept", "bytes outside 0 bytes")
+    assert "outside" not in found
 
 
 def test_overflow_in_words_names_what_is_outside(onchip: Program, tmp_path: Path) -> None:
     path = tmp_path / "two.csv"
     path.write_text("id,lower,upper,size\nlarge,0,4,6\nsmall,1,2,3\n")
 
-    ended = onchip("pack", path, "--capacity", "8", "--overflow")
+    found = facts_in(onchip("pack", path, "--capacity", "8", "--overflow").out)
 
-    line, outside = ended.out.splitlines()
-    assert line.startswith("OPTIMAL: 1 of 2 buffers kept in 8 bytes; 3 bytes outside (33.3%), lower bound 3 bytes, ")
-    assert outside == "outside: small"
+    assert found["buffers"] == "2, 1 kept"
+    assert found["outside"] == "3 bytes (33.3%): small"
 
 
 def test_the_file_written_has_no_offset_for_what_is_outside(onchip: Program, tmp_path: Path) -> None:
@@ -160,15 +169,15 @@ def test_overflow_out_of_time_is_an_answer_too(onchip: Program) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ([EXAMPLE], "onchip: --capacity: there is no capacity; expected a size, or --minimize"),
+        ([EXAMPLE], "onchip: --capacity: "),
         ([EXAMPLE, "--capacity", "much"], "onchip: --capacity: 'much' is not a size"),
-        ([EXAMPLE, "--overflow"], "onchip: --capacity: there is no capacity; expected a size"),
+        ([EXAMPLE, "--overflow"], "onchip: --capacity: "),
         (
             [EXAMPLE, "--overflow", "--minimize", "--capacity", "8"],
-            "onchip: --overflow: it contradicts --minimize; expected one of the two",
+            "onchip: --overflow: --overflow and --minimize",
         ),
         (["absent.csv", "--capacity", "1"], "onchip: absent.csv: it cannot be read"),
-        ([EXAMPLE, "--capacity", "1", "--time-limit", "0"], "onchip: --time-limit: it is 0; expected"),
+        ([EXAMPLE, "--capacity", "1", "--time-limit", "0"], "onchip: --time-limit: 0 "),
         ([EXAMPLE, "--capacity", "1", "-o", EXAMPLE], f"onchip: {EXAMPLE}: it is read too"),
     ],
 )

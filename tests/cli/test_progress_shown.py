@@ -53,14 +53,6 @@ def test_the_answer_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "resnet18, 31 operators" in answer.splitlines()[0]
 
 
-def test_a_verb_without_a_limit_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert re.search(r"\d\.\d s  reading\r", shown(monkeypatch, Terminal(), *WORDS[:-2]))
-
-
-def test_a_file_sees_the_answer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert CLEAR_LINE not in shown(monkeypatch, io.StringIO(), *WORDS)
-
-
 def test_time_counts_from_the_start_of_the_verb(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock starts with the verb although a separate thread draws the line."""
     drawn = shown(monkeypatch, Terminal(), "info", "resnet18", seconds_ago=100.0)

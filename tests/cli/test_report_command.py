@@ -77,7 +77,7 @@ def test_plan_draws_on_the_way(onchip: Program, diamond: Path, tmp_path: Path) -
     ended = onchip("plan", diamond, "--sram", "130", "--report", page, "--figure", figure)
 
     assert ended.code == 0
-    assert "stopped by" in page.read_text()
+    assert "Lower bound" in page.read_text()
     assert ET.fromstring(figure.read_text()).tag.endswith("svg")
 
 

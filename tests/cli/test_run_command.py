@@ -84,7 +84,7 @@ def test_bytes_that_differ_from_the_plan_end_with_1(onchip: Program, diamond: Pa
     ):
         ended = onchip("run", planned, diamond)
     assert ended.code == 1
-    assert "91 bytes, the plan says 90" in ended.out
+    assert "91 bytes, planned 90" in ended.out
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_bad_values_for_inputs_are_refused(onchip: Program, diamond: Path, plann
     np.save(file, np.zeros(3, np.uint8))
     text.write_text("no array")
     for given, message in (
-        ((file,), "tensor 'x': it holds 3 bytes; expected 40 bytes"),
+        ((file,), "tensor 'x': it holds 3 bytes"),
         ((f"s={file}",), "--input: 's="),
         ((file, file), "--input: "),
         ((text,), "text.npy: it cannot be read"),
@@ -126,7 +126,7 @@ def test_other_bits_than_the_models_cannot_be_run(onchip: Program, tmp_path: Pat
     assert onchip("plan", SQUEEZENET, "--sram", "m_r", "--bits", 8, "-o", path).code == 0
     ended = onchip("run", path, SQUEEZENET)
     assert ended.code == 2
-    assert "reading.bits: the plan counts elements at 8 bits; expected the model's own" in ended.err
+    assert "reading.bits: the plan counts elements at 8 bits" in ended.err
     assert onchip("plan", SQUEEZENET, "--sram", "m_r", "--bits", 32, "-o", path).code == 0
     assert onchip("run", path, SQUEEZENET).code == 0
 

@@ -56,7 +56,7 @@ def test_schedules_are_not_exported_to_models(onchip: Program, tmp_path: Path) -
     output = tmp_path / "x.onnx"
     ended = onchip("export", written(tmp_path, in_tiles=False), "model.onnx", "--to", "onnx", "-o", output)
     assert ended.code == 2
-    assert "a schedule has no onnx yet; expected trace, c or csv" in ended.err
+    assert "a schedule has no onnx yet" in ended.err
     assert not output.exists()
 
 

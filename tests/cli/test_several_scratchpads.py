@@ -249,13 +249,6 @@ def test_a_plan_with_moves_is_exported(onchip: Program, linked: Path, tmp_path: 
     assert onchip("export", linked, "--to", form, "-o", target, *more).code == 0
 
 
-def test_a_report_of_a_plan_with_moves_is_made(onchip: Program, linked: Path, tmp_path: Path) -> None:
-    page = tmp_path / "plan.html"
-
-    assert onchip("report", linked, "lenet5", "--accelerator", LINKED, "-o", page).code == 0
-    assert "Moves lead from scratchpad to scratchpad." in page.read_text()
-
-
 def test_an_accelerator_that_holds_something_twice_is_refused_in_plain_words(onchip: Program, tmp_path: Path) -> None:
     chip = scratchpads(
         tmp_path / "chip.yaml", "  - {name: one, capacity: 1KiB, scratchpad: true, holds: [input, input]}"

@@ -79,9 +79,7 @@ def test_info_says_what_sharing_saves(onchip: Program) -> None:
 def test_what_shares_nothing_says_so(onchip: Program) -> None:
     ended = onchip(*RESNET50, "--sram", "m_r", "--share", "in-place", "--method", "belady")
     assert ended.code == 2
-    assert (
-        "--method belady, --share: it lets nothing share bytes; expected --share none, or --method exact" in ended.err
-    )
+    assert "--method belady, --share: it lets nothing share bytes" in ended.err
 
 
 @pytest.mark.parametrize("share", ["none", "all"])

@@ -50,7 +50,7 @@ def test_a_file_without_memories_has_one_capacity(tmp_path: Path, onchip: Progra
     assert onchip("pack", path, "--minimize", "--json").json["arena_bytes"] == 8
     ended = onchip("pack", path, "--capacity", "7")
     assert ended.code == 3
-    assert "do not fit together" in ended.out
+    assert "conflict" in ended.out
     assert onchip("pack", path, "--capacity", "8", "--split", "--json").json["objective_value"] == 1
     assert oc.pack(path).arena_bytes == 8
 

@@ -33,7 +33,7 @@ def test_a_name_that_is_no_unicode_text_cannot_be_written() -> None:
         (lambda s: s.update(format="onchip-plan"), 'format: it is "onchip-plan"; expected "onchip-schedule"'),
         (lambda s: s["accelerator"].update(version=2), "accelerator.version: it is 2; expected 1"),
         (lambda s: s["accelerator"]["memories"][2].update(capacity="2XB"), "accelerator.memories[2].capacity: '2XB'"),
-        (lambda s: s["accelerator"]["memories"][0].update(serves=["x"]), "accelerator (memory 'register'): it serves"),
+        (lambda s: s["accelerator"]["memories"][0].update(serves=["x"]), "accelerator (memory 'register'): unknown"),
         (lambda s: s["reading"].update(partial_bits=-1), "reading.partial_bits: it is -1; expected at least 1"),
         (lambda s: s["stacks"][0].update(operators=[]), "stacks[0] (stacks): a stack has no operators; expected at"),
         (lambda s: s["stacks"][0].update(tile=None), "stacks[0]: it has a mode and no tile; expected both or none"),

@@ -74,7 +74,7 @@ def test_a_field_that_stands_twice_has_its_last_value_as_zigzag_reads_it() -> No
         ("sizes: [32, 32]", "sizes: [32]", "operational_array: 2 dimensions have 1 sizes; expected one size each"),
         ("operands: [I1, I2, O]", "operands: [I1, I2]", "the outermost memory holds input, weight; expected all"),
         ("operands: [I2]", "operands: [I3]", "memories.weight_register.operands[0]: it is \"I3\"; expected 'I1'"),
-        ("served_dimensions: [D1, D2]", "served_dimensions: [D3]", "it serves 'D3', which the array does not have"),
+        ("served_dimensions: [D1, D2]", "served_dimensions: [D3]", "unknown array dimension 'D3'"),
         ('["I1, tl", "O, tl", "O, th"]', '["I1, up"]', "'I1, up' of port 'r_port_1'; expected one of tl, th"),
         ("unit_energy: 0.04\n", "unit_energy: -1\n", "array: mac_energy_pj is -1.0; expected 0 to 1e+15"),
         ("latency: 1\n", "latency: 1\n    colour: red\n", "memories.weight_register.colour: the field is unknown"),

@@ -68,7 +68,7 @@ def test_a_machine_without_energies_is_refused_with_what_lacks_them() -> None:
         method_named("exact")(LayerProblem(SMALL, machine), objective, Run())
     assert machine.array is not None
     priced = replace(machine, array=replace(machine.array, mac_energy_pj=0.0))
-    with pytest.raises(AcceleratorError, match="memory 'accumulators': nothing says what an access costs"):
+    with pytest.raises(AcceleratorError, match="memory 'accumulators': the energy of an access is not stated"):
         method_named("exact")(LayerProblem(SMALL, priced), objective, Run())
     assumed = with_assumed_energies(machine)
     assert method_named("exact")(LayerProblem(SMALL, assumed), MappingObjective.LATENCY, Run()).answer is not None

@@ -97,7 +97,7 @@ def test_what_may_fit_only_with_bands_in_several_scratchpads_is_refused_in_one_l
     graph = Graph("wide", tuple(Tensor.of_shape(name, shape, 8, role) for name, shape, role in shapes), operators)
     problem = problem_of_several(graph, (6, 6), Random(1), links=0)
     problem = replace(problem, memories=tuple(Memory(one.name, 6) for one in problem.memories))
-    with pytest.raises(UsageError, match="operator 'second': it may fit only with bands of what it reads in several"):
+    with pytest.raises(UsageError, match="operator 'second': its inputs would have to be split over several"):
         solve_for_latency(problem, Run(Limits()))
     smaller = replace(problem, memories=tuple(Memory(one.name, 4) for one in problem.memories))
     assert solve_for_latency(smaller, Run(Limits())).status is Status.INFEASIBLE

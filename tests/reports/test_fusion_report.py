@@ -10,7 +10,6 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.reports.stack.html import (
     accesses,
-    back_calculated,
     energy_by_cause,
     energy_by_memory,
     fusion_html,
@@ -85,15 +84,6 @@ def test_the_network_is_drawn_with_the_map_that_skips_a_layer(outcome: FusionOut
     ends = [(edges["x"][at], edges["x"][at + 2]) for at in range(0, len(edges["x"]), 4)]
     assert ends == [(-1, 0), (0, 1), (0, 2), (1, 2)]
     assert edges["y"][9] > edges["y"][5] == 0
-
-
-def test_a_tile_is_drawn_in_every_map_of_its_stack(outcome: FusionOutcome) -> None:
-    (one,) = outcome.stacks
-    pictures = back_calculated(one)
-    assert [picture.name for picture in pictures] == ["x", "m0", "m1", "y"]
-    tiling = one.strategy.tiling
-    assert pictures[-1].words.startswith(f"{tiling.columns} x {tiling.rows} of 8 x 8")
-    assert all(picture.svg.count("<rect") == 3 for picture in pictures)
 
 
 def test_the_page_loads_nothing_and_escapes_names(outcome: FusionOutcome) -> None:

@@ -17,8 +17,8 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.activity import Activity
 from onchip.model.timeline.plan_timeline import Energy, Timeline
-from onchip.reports.program.html import cards, most_expensive, report_html, summary_rows
-from onchip.reports.program.outcome import BaselinePlan, Findings
+from onchip.reports.program.html import most_expensive, report_html
+from onchip.reports.program.outcome import BaselinePlan, Findings, findings_rows
 from support.diamond import Json
 from support.reports import diamond_graph, facts_of, findings_of, findings_of_outcome, in_two_scratchpads
 from support.several import REQUESTS, outcome_of
@@ -153,13 +153,16 @@ def test_the_most_expensive_tensor_comes_first(spilled: Findings) -> None:
     assert sum(cost.total for cost in costs) == spilled.figures.total
 
 
-def test_the_summary_says_how_the_page_came_about(spilled: Findings) -> None:
-    rows = dict(summary_rows(replace(spilled, facts=(("seconds", "solve 1.000"),))))
+def test_the_summary_has_the_claim_the_exact_figures_and_the_command(spilled: Findings) -> None:
+    rows, text = dict(findings_rows(spilled)), report_html(spilled)
 
-    assert (rows["claimed status"], rows["claimed method"]) == ("OPTIMAL", "exact")
-    assert rows["claimed lower bound"] == "100 bytes"
-    assert rows["seconds"] == "solve 1.000"
-    assert rows["command"] == "onchip report plan.json diamond.json"
+    assert (rows["status"], rows["claim"].split(";")[0]) == ("OPTIMAL", "of exact")
+    assert rows["lower bound"] == "100 bytes (gap 0.0%)"
+    said = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", text))
+    assert said["traffic bytes total"] == f"{spilled.figures.total:,}"
+    assert said["command"] == "onchip report plan.json diamond.json"
+    unclaimed = replace(spilled, document=replace(spilled.document, claim=None))
+    assert dict(findings_rows(unclaimed))["status"].startswith("not claimed")
 
 
 def test_without_a_timeline_the_section_says_so(spilled: Findings) -> None:
@@ -215,23 +218,23 @@ def test_a_missing_package_is_one_line_that_names_the_extra(spilled: Findings, m
 
     monkeypatch.setattr(builtins, "__import__", without_plotly)
 
-    with pytest.raises(UsageError, match=r"plotly is not installed; expected the extra `report`"):
+    with pytest.raises(UsageError, match=r"plotly is not installed"):
         report_html(spilled)
 
 
 def test_a_page_of_a_plan_with_moves_says_what_scratchpads_hold_what_links_them_and_what_moved() -> None:
     findings = findings_of_outcome(outcome_of("linked"))
     text = report_html(findings)
-    facts, rows = facts_of(text), summary_rows(findings)
+    facts, rows = facts_of(text), findings_rows(findings)
 
+    left, right = (value for name, value in rows if name == "scratchpad")
+    assert left.startswith("left of 24,576 bytes (aligned to 8")
+    assert right == "right of 24,576 bytes (aligned to 16, holds output)"
     said = dict(rows)
-    assert said["scratchpad left"].startswith("24,576 bytes, alignment 8, holds ")
-    assert said["scratchpad right"] == "24,576 bytes, alignment 16, holds output"
     assert said["links"] == "right -> left, left -> right"
-    assert said["claimed objective value"] == "18,432 bytes"
-    assert said["traffic moved bytes"] == "18,432"
-    assert (said["arena bytes of left"], said["arena bytes of right"]) == ("23,040", "18,432")
-    assert ">Between scratchpads<" in text
+    assert said["objective"] == "non-compulsory cost 18,432 bytes"
+    assert said["between scratchpads"] == "18,432 bytes"
+    assert said["arena"].endswith(": left 23,040, right 18,432")
     assert {trace["name"]: trace["y"] for trace in bars(facts, "traffic-plot")}["moved"] == [18_432]
     (moved,) = (trace for trace in bars(facts, "map-0") if trace["name"] == "moved from another memory")
     (index,) = moved["customdata"]
@@ -253,19 +256,16 @@ def test_every_residency_of_a_real_plan_is_in_the_map_of_its_scratchpad(name: st
 
 
 def test_costs_stand_in_the_unit_of_the_objective() -> None:
-    findings = findings_of_outcome(outcome_of("linked, least energy"))
-    found = {card.label: (card.value, card.note) for card in cards(findings)}
+    rows = dict(findings_rows(findings_of_outcome(outcome_of("linked, least energy"))))
 
-    assert found["Non-compulsory cost"] == ("8.06 nJ", "8,064,000 fJ (8,064 pJ)")
-    assert found["Lower bound"][0] == "8.06 nJ"
-    assert dict(summary_rows(findings))["claimed objective value"] == "8,064,000 fJ (8,064 pJ)"
+    assert rows["objective"] == "non-compulsory DMA energy 8.06 nJ"
+    assert rows["lower bound"].startswith("8.06 nJ ")
 
 
 def test_static_placement_is_said_with_what_has_a_place_and_what_has_none() -> None:
-    rows = dict(summary_rows(findings_of_outcome(outcome_of("static, in tiles"))))
+    rows = dict(findings_rows(findings_of_outcome(outcome_of("static, in tiles"))))
 
-    assert rows["placement"].startswith("static: ")
-    assert rows["placement"].endswith("(768 bytes) without")
+    assert rows["static placement"].endswith("(768 bytes) have none")
 
 
 def test_detours_are_not_said_to_be_for_want_of_room() -> None:

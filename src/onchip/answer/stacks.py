@@ -69,7 +69,7 @@ def tile_of_text(text: str) -> tuple[int, int]:
     """Return the columns and rows of a text such as `4x72`; raises StrategyError for invalid text."""
     match = fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text)
     if match is None or "0" in (match[1].strip("0") or "0", match[2].strip("0") or "0"):
-        raise StrategyError(f"{text!r} is no tile", place="tile", expected="columns x rows, like 4x72")
+        raise StrategyError(f"{text!r} is not a tile size", place="tile", expected="columns x rows, like 4x72")
     return int(match[1]), int(match[2])
 
 

@@ -234,27 +234,34 @@ def check(
         return _check_report(check_file(CheckRequest(path, network_of_answer(answer, network), asked)))
 
 
-def _check_report(checked: Checked) -> CheckReport:
+def check_view(checked: Checked) -> View[Any]:
+    """Return the verifier's result for an answer of any kind, with its JSON object and its tables."""
     from onchip.api.answer_check import answer_check_lines, answer_check_object
     from onchip.reports.program.outcome import Check, check_object, check_report
     from onchip.reports.schedule.outcome import ScheduleCheck, schedule_check_object, schedule_check_tables
-    from onchip.verify.rules import Rule, Violation
 
     if isinstance(checked, Check):
-        kind, view = "plan", View[Any](checked, check_object, check_report)
-        violations = checked.verdict.violations
-        if checked.graph_differs:
-            name = checked.document.graph.name
-            violations = (Violation(Rule.NETWORK_DIFFERS, name, "the plan is for another network"), *violations)
-    elif isinstance(checked, ScheduleCheck):
-        kind, view = "schedule", View[Any](checked, schedule_check_object, schedule_check_tables)
-        violations = checked.verdict.violations
+        return View(checked, check_object, check_report)
+    if isinstance(checked, ScheduleCheck):
+        return View(checked, schedule_check_object, schedule_check_tables)
+    return View(checked, answer_check_object, answer_check_lines)
+
+
+def _check_report(checked: Checked) -> CheckReport:
+    from onchip.api.answer_check import AnswerCheck
+    from onchip.reports.program.outcome import Check
+    from onchip.verify.rules import Rule, Violation
+
+    if isinstance(checked, AnswerCheck):
+        kind, violations = checked.kind, tuple(checked.violations)
     else:
-        kind, view = checked.kind, View[Any](checked, answer_check_object, answer_check_lines)
-        violations = tuple(checked.violations)
+        kind, violations = "plan" if isinstance(checked, Check) else "schedule", checked.verdict.violations
+    if isinstance(checked, Check) and checked.graph_differs:
+        name = checked.document.graph.name
+        violations = (Violation(Rule.NETWORK_DIFFERS, name, "the plan is for another network"), *violations)
     count = len(violations)
     headline = f"the {kind} is legal" if not count else f"the {kind} has {count} violation{'s' if count > 1 else ''}"
-    return CheckReport(headline=headline, view=view, violations=tuple(violations))
+    return CheckReport(headline=headline, view=check_view(checked), violations=tuple(violations))
 
 
 def audit(
@@ -356,23 +363,19 @@ def run(
     from onchip.api.kernels import RunValues
     from onchip.api.run_plan import run_plan
     from onchip.api.run_schedule import run_schedule
-    from onchip.reports import execution as shown
+    from onchip.reports.execution import Execution, ScheduleExecution, execution_object, execution_tables
 
     values, source = RunValues(seed, random_weights), _graph_of_answer(answer, network)
     with answer_file(answer) as path:
         if format_of_answer(path) is AnswerFormat.SCHEDULE:
             if steps > 1:
                 raise UsageError("a schedule keeps no state", place="steps", expected="1, or a plan")
-            of_schedule = run_schedule(ScheduleFile(path, source), values)
-            view = View[Any](of_schedule, shown.schedule_execution_object, shown.schedule_execution_tables)
-            return RunReport(headline=_run_words(of_schedule.is_right), view=view, is_right=of_schedule.is_right)
-        found = run_plan(path, source, values, steps)
-    view = View[Any](found, shown.execution_object, shown.execution_report)
-    return RunReport(headline=_run_words(found.is_right), view=view, is_right=found.is_right)
-
-
-def _run_words(is_right: bool) -> str:
-    return "all tensors have the right values" if is_right else "the run differs from a run without the answer"
+            found: Execution | ScheduleExecution = run_schedule(ScheduleFile(path, source), values)
+        else:
+            found = run_plan(path, source, values, steps)
+    words = "all tensors have the right values" if found.is_right else "the run differs from a run without the answer"
+    view = View[Any](found, execution_object, execution_tables)
+    return RunReport(headline=words, view=view, is_right=found.is_right)
 
 
 def time(
@@ -405,32 +408,23 @@ def time(
     from onchip.api.check_schedule import ScheduleFile
     from onchip.api.run_schedule import time_schedule_file
     from onchip.api.time_plan import time_network
-    from onchip.reports import execution as shown
+    from onchip.reports.execution import ScheduleTiming, Timing, milliseconds_of, timing_object, timing_tables
 
     source = _graph_of_answer(answer, network)
     with answer_file(answer) as path:
         if format_of_answer(path) is AnswerFormat.SCHEDULE:
-            of_schedule = time_schedule_file(ScheduleFile(path, source))
-            if of_schedule.figures is None:
-                raise _illegal(_check_report(of_schedule.check))
-            view = View[Any](of_schedule, shown.schedule_timing_object, shown.schedule_timing_tables)
-            return _time_report(of_schedule.figures.latency_cycles, of_schedule.milliseconds, view)
-        machine = machine_of_answer(answer, target)
-        if machine is None:
-            raise UsageError(
-                "a plan is timed on an accelerator",
-                place="target",
-                expected="the accelerator that the plan is timed on",
-            )
-        found = time_network(path, source, machine, cost)
-    if found.timeline is None:
+            found: Timing | ScheduleTiming = time_schedule_file(ScheduleFile(path, source))
+        else:
+            machine = machine_of_answer(answer, target)
+            if machine is None:
+                expected = "the accelerator that the plan is timed on"
+                raise UsageError("a plan is timed on an accelerator", place="target", expected=expected)
+            found = time_network(path, source, machine, cost)
+    cycles, milliseconds = found.latency_cycles, milliseconds_of(found)
+    if cycles is None:
         raise _illegal(_check_report(found.check))
-    view = View[Any](found, shown.timing_object, shown.timing_report)
-    return _time_report(found.timeline.total_cycles, found.milliseconds, view)
-
-
-def _time_report(cycles: int, milliseconds: float | None, view: View[Any]) -> TimeReport:
     headline = f"{cycles:,} cycles" + ("" if milliseconds is None else f" ({milliseconds:.4g} ms)")
+    view = View[Any](found, timing_object, timing_tables)
     return TimeReport(headline=headline, view=view, latency_cycles=cycles, latency_ms=milliseconds)
 
 

@@ -196,7 +196,7 @@ def _audit_packing(request: AuditRequest) -> AuditOutcome:
     from onchip.formats.minimalloc import read_buffers
 
     if request.overflow and request.capacity_bytes is None:
-        raise UsageError("there is no capacity", place="capacity", expected="a size, with `overflow`")
+        raise UsageError("`overflow` needs a capacity", place="capacity", expected="the capacity of the packing")
     file = Path(text_of(request.graph_source))
     table = read_buffers(file)
     alignment_bytes = request.alignment_bytes or table.alignment_bytes or 1
@@ -253,7 +253,9 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
 
     document = read_mappings(request.answer)
     if request.accelerator is None:
-        raise UsageError("a mapping is for one", place="target", expected="the accelerator that was mapped onto")
+        raise UsageError(
+            "a mapping file is audited with its accelerator", place="target", expected="the one mapped onto"
+        )
     accelerator = load_any_accelerator(request.accelerator)
     with errors_in_file(accelerator_text(request.accelerator)):
         for one in document.answer:

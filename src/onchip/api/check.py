@@ -104,9 +104,9 @@ def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
     from onchip.api.answer_check import AnswerCheck
 
     if request.insisted:
-        what = "the plan in a TFLite file says none of it"
+        what = "a plan in a TFLite file does not record it"
         if request.file.suffix != ".tflite":
-            what = "another compiler says none of it"
+            what = "the file of another compiler does not record it"
         raise UsageError(what, place=min(request.insisted), expected="nothing")
     checks = PluginGroup[[Path, str, Target], AnswerCheck | None]("onchip.file_checks", (AnswerCheck, type(None)))
     for name in checks.names:

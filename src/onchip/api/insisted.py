@@ -12,4 +12,5 @@ def ensure_reading_is(reading: Reading, insisted: Mapping[str, object], file: st
     """Raise UsageError if a field of `reading`, which comes from the file, differs from the insisted value."""
     for name, value in insisted.items():
         if value != (said := getattr(reading, name)):
-            raise UsageError(f"{value} contradicts the plan", file=file, place=name, expected=f"{said}")
+            expected = "none: the model's own" if said is None else f"{said}"
+            raise UsageError(f"{value} differs from the reading in the file", file=file, place=name, expected=expected)

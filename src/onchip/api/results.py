@@ -53,7 +53,7 @@ class View(Generic[T]):
 
     def text(self) -> str:
         """Return the tables as text."""
-        from onchip.reports.program.outcome import show
+        from onchip.reports.shared.tables import show
 
         return show(*self.as_tables(self.details))
 
@@ -171,7 +171,7 @@ class Result(Generic[AnswerT_co]):
 
     def _repr_html_(self) -> str:
         """Return the table and the pictures that a notebook shows."""
-        from onchip.reports.shared.page import html_table
+        from onchip.reports.shared.tables import DataTable
 
         gap = None if self.gap is None else percent(self.gap)
         value, bound = (
@@ -179,7 +179,7 @@ class Result(Generic[AnswerT_co]):
         )
         rows = [("status", str(self.status)), (f"{self.minimize} (objective)", value), ("lower bound", bound)]
         rows += [("gap", gap), *((name, _figure(name, one)) for name, one in self.figures.items())]
-        table = html_table(("figure", "value"), [row for row in rows if row[1] is not None])
+        table = DataTable(("figure", "value"), [row for row in rows if row[1] is not None]).html()
         notes = "".join(f"<div>{escape(note)}</div>" for note in self.notes)
         return f"<div>{table}{notes}{'' if self.view is None else self.view.picture()}</div>"
 

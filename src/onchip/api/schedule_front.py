@@ -41,7 +41,7 @@ class FrontRequest:
     def __post_init__(self) -> None:
         axes = set(self.axes)
         if len(axes) < 2 or len(axes) < len(self.axes):
-            raise UsageError(f"they are {', '.join(self.axes)!r}", place="pareto", expected="two axes or more")
+            raise UsageError(f"{', '.join(self.axes)!r} is one objective", place="pareto", expected="two axes or more")
         if self.most_points < len(axes):
             raise UsageError(f"there are {self.most_points}", place="points", expected=f"at least {len(axes)}")
 
@@ -51,7 +51,9 @@ def axes_of(text: str) -> tuple[FrontAxis, ...]:
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in tuple(FrontAxis):
-            raise UsageError(f"{name!r} is none", place="pareto", expected=f"some of {', '.join(FrontAxis)}")
+            raise UsageError(
+                f"unknown objective {name!r}", place="pareto", expected=f"two or more of {', '.join(FrontAxis)}"
+            )
     return tuple(map(FrontAxis, names))
 
 

@@ -7,7 +7,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.model.capacity.bounds import greatest_need
-from onchip.reports.program.outcome import BaselinePlan, Check, Findings, Outcome
+from onchip.reports.program.outcome import BaselinePlan, Check, Findings, Outcome, outcome_rows
 
 
 def findings_of(
@@ -43,20 +43,13 @@ def findings_of_outcome(outcome: Outcome, accelerator: str | Accelerator | None,
             timed = timeline_of(outcome.problem, plan, load_any_accelerator(accelerator))
         except AcceleratorError as error:
             why = str(error)
-    seconds = outcome.seconds
-    spent = f"read {seconds.read:.3f}, M_P {seconds.budget:.3f}, solve {seconds.solve:.3f}, verify {seconds.verify:.3f}"
-    facts = (
-        ("stopped by", str(outcome.result.stopped_by)),
-        ("order, seed", f"{outcome.problem.order}, {outcome.seed}"),
-        ("seconds", spent),
-    )
     return Findings(
         outcome.problem,
         outcome.document,
         outcome.figures,
         outcome.required,
         typed,
-        facts,
+        outcome_rows(outcome),
         timeline=timed,
         no_timeline=why,
     )

@@ -154,7 +154,7 @@ def plan_result(outcome: Outcome, source: Graph | str, machine: Accelerator | st
     from onchip.api.show_plan import page_of_plan
     from onchip.model.capacity.infeasible_operator import infeasible_operator
     from onchip.reports import pictures
-    from onchip.reports.program.outcome import infeasible_words, outcome_object, outcome_table
+    from onchip.reports.program.outcome import infeasible_words, outcome_object, outcome_tables
 
     result, figures, problem = outcome.result, outcome.figures, outcome.problem
     counted: dict[str, float | None] = {
@@ -197,7 +197,7 @@ def plan_result(outcome: Outcome, source: Graph | str, machine: Accelerator | st
         view=View(
             outcome,
             outcome_object,
-            lambda one: (outcome_table(one),),
+            outcome_tables,
             lambda one, asked: page_of_plan(one, machine, asked),
             pictures.plan_figures,
         ),
@@ -697,9 +697,8 @@ def pack(
 
 
 def _memories_result(outcome: MemoriesOutcome) -> PackResult:
-    from rich.text import Text
-
     from onchip.reports.packing import memories_object
+    from onchip.reports.shared.tables import facts
 
     result = outcome.result
     return PackResult(
@@ -710,18 +709,17 @@ def _memories_result(outcome: MemoriesOutcome) -> PackResult:
         lower_bound=result.bound,
         answer=result.answer,
         seconds=outcome.seconds,
-        view=View(outcome, memories_object, lambda one: (Text(one.words),)),
+        view=View(outcome, memories_object, lambda one: (facts(one.rows),)),
         offsets=outcome.offsets,
         memories=outcome.memories,
     )
 
 
 def _pack_result(outcome: PackingOutcome | OverflowOutcome) -> PackResult:
-    from rich.text import Text
-
     from onchip.formats.minimalloc import packing_to_csv
     from onchip.reports import pictures
     from onchip.reports.packing import OverflowOutcome, overflow_object, packing_object
+    from onchip.reports.shared.tables import facts
 
     result: SearchResult[Packing] | SearchResult[Overflow] = outcome.result
     is_overflow = isinstance(outcome, OverflowOutcome)
@@ -738,7 +736,7 @@ def _pack_result(outcome: PackingOutcome | OverflowOutcome) -> PackResult:
         view=View(
             outcome,
             overflow_object if is_overflow else packing_object,
-            lambda one: (Text(one.words),),
+            lambda one: (facts(one.rows),),
             as_figures=pictures.packing_figures,
         ),
         offsets=dict(zip(outcome.ids, offsets, strict=False)),

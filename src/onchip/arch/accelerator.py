@@ -141,7 +141,7 @@ class Accelerator:
             for dimension in level.serves or ():
                 if dimension not in dimensions:
                     raise AcceleratorError(
-                        f"it serves {dimension!r}, which the array does not have",
+                        f"unknown array dimension {dimension!r}",
                         place=f"memory {level.memory.name!r}",
                         expected=f"one of {', '.join(dimensions)}" if dimensions else "an array with fixed dimensions",
                     )

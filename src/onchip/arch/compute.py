@@ -31,7 +31,7 @@ class ComputeArray:
     def __post_init__(self) -> None:
         if bool(self.dimensions) == (self.free is not None):
             raise AcceleratorError(
-                "it has dimensions and free units, or neither", place="array", expected="one of them"
+                "an array has either dimensions or free units", place="array", expected="one of them"
             )
         for name, units in (*self.dimensions.items(), ("free", self.macs)):
             if units <= 0:

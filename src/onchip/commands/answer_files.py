@@ -36,6 +36,8 @@ class AnswerFiles:
             ensure_report_can_be_made()
         if is_folder and self.output is not None:
             ensure_folder(self.output)
+        if self.report is not None and self.report == self.output:
+            raise UsageError("the answer and its page have one name", place="--report", expected="another file")
         for path in filter(None, (None if is_folder else self.output, self.report)):
             ensure_writable(path, inputs=self.inputs)
 

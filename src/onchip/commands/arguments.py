@@ -183,9 +183,11 @@ class PackingOptions:
 
     def __post_init__(self) -> None:
         if self.overflow and self.minimize:
-            raise UsageError("it contradicts --minimize", place="--overflow", expected="one of the two")
+            raise UsageError(
+                "--overflow and --minimize exclude each other", place="--overflow", expected="one of the two"
+            )
         if self.split and (self.minimize or self.overflow):
-            raise UsageError("it contradicts the other objective", place="--split", expected="one objective")
+            raise UsageError("--split excludes --minimize and --overflow", place="--split", expected="one objective")
 
     @property
     def capacity_bytes(self) -> int | None:
@@ -201,7 +203,7 @@ def seconds_of(time_limit: float | None) -> float | None:
     if time_limit is None:
         return None
     if not 0 < time_limit < math.inf:
-        raise UsageError(f"it is {time_limit:g}", place="--time-limit", expected="a number of seconds above 0")
+        raise UsageError(f"{time_limit:g} is invalid", place="--time-limit", expected="a number of seconds above 0")
     show_limit(time_limit)
     return max(0.0, time_limit - seconds_since_start())
 

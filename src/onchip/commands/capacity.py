@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,9 +16,7 @@ from onchip.commands.progress import watched_run
 from onchip.commands.show import ShownOptions, show_solved
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from onchip.sweeps.capacity import CapacityOutcome, CapacityRequest
+    from onchip.sweeps.capacity import CapacityRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +57,8 @@ def capacity_command(options: CapacityArguments) -> int:
     the minimum latency, from a lower bound to a plan's. Ctrl-C ends with the curve so far. Exit code 3 if no capacity
     fits.
     """
-    from onchip.sweeps.capacity import capacity_curve, capacity_object
+    from onchip.sweeps.capacity import capacity_curve, capacity_object, capacity_tables
 
     outcome = capacity_curve(options.request, watched_run)
-    show_solved(outcome, capacity_object, _tables, options.shown)
+    show_solved(outcome, capacity_object, capacity_tables, options.shown)
     return ExitCode.ANSWER if outcome.unfit is None else ExitCode.INFEASIBLE
-
-
-def _tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
-    from onchip.sweeps.capacity import capacity_tables
-
-    return capacity_tables(outcome)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,13 +18,10 @@ from onchip.errors import UsageError
 from onchip.reports.shared.output import write_line
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from onchip.api.answer_check import AnswerCheck
     from onchip.api.check import Checked
     from onchip.reports.explain.difference import GrowthLimit
     from onchip.reports.program.outcome import Check
-    from onchip.reports.schedule.outcome import ScheduleCheck, ScheduleOutcome
+    from onchip.reports.schedule.outcome import ScheduleOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +111,7 @@ def check_of_legal_plan(plan: Path, network: str, *, as_json: bool) -> Check | N
     check = check_plan(plan, network, Target(), {})
     if check.is_legal:
         return check
-    show_check(check, as_json=as_json)
+    show_checked(check, as_json=as_json)
     return None
 
 
@@ -128,56 +124,13 @@ def outcome_of_legal_schedule(
 
     shown = schedule_to_show(ScheduleFile(schedule, network, accelerator))
     if shown.outcome is None:
-        show_schedule_check(shown.check, as_json=as_json)
+        show_checked(shown.check, as_json=as_json)
     return shown.outcome
 
 
 def show_checked(checked: Checked, *, as_json: bool) -> None:
     """Print the verifier's result for an answer of any kind."""
-    from onchip.reports.program.outcome import Check
-    from onchip.reports.schedule.outcome import ScheduleCheck
+    from onchip.api.answers import check_view
 
-    if isinstance(checked, Check):
-        show_check(checked, as_json=as_json)
-    elif isinstance(checked, ScheduleCheck):
-        show_schedule_check(checked, as_json=as_json)
-    else:
-        show_answer_check(checked, as_json=as_json)
-
-
-def object_of_check(checked: Checked) -> Mapping[str, object]:
-    """Return the verifier's result as a JSON object."""
-    from onchip.api.answer_check import answer_check_object
-    from onchip.reports.program.outcome import Check, check_object
-    from onchip.reports.schedule.outcome import ScheduleCheck, schedule_check_object
-
-    if isinstance(checked, Check):
-        return check_object(checked)
-    return schedule_check_object(checked) if isinstance(checked, ScheduleCheck) else answer_check_object(checked)
-
-
-def show_check(check: Check, *, as_json: bool) -> None:
-    """Print the verifier's result for a plan."""
-    from onchip.reports.program.outcome import check_object
-
-    show_tables(check, check_object, _tables, as_json=as_json)
-
-
-def show_schedule_check(check: ScheduleCheck, *, as_json: bool) -> None:
-    """Print the verifier's result for a schedule."""
-    from onchip.reports.schedule.outcome import schedule_check_object, schedule_check_tables
-
-    show_tables(check, schedule_check_object, schedule_check_tables, as_json=as_json)
-
-
-def show_answer_check(check: AnswerCheck, *, as_json: bool) -> None:
-    """Print the verifier's result for a mapping file or a strategy file."""
-    from onchip.api.answer_check import answer_check_lines, answer_check_object
-
-    show_tables(check, answer_check_object, answer_check_lines, as_json=as_json)
-
-
-def _tables(check: Check) -> tuple[RenderableType, ...]:
-    from onchip.reports.program.outcome import check_report
-
-    return check_report(check)
+    view = check_view(checked)
+    show_tables(checked, view.as_object, view.as_tables, as_json=as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.commands.arguments import GREATEST_SEED, AsJson, PlanOrScheduleFile
-from onchip.commands.check import object_of_check, show_checked
+from onchip.commands.check import show_checked
 from onchip.commands.exit_code import code_of_check
 from onchip.commands.planned_network import bundled_network_of
 from onchip.commands.show import show_words
@@ -112,6 +112,8 @@ def export_command(options: ExportOptions) -> int:
 
 def _show(options: ExportOptions, exported: Exported) -> None:
     """Print the names of the files written, or the violations of an illegal answer."""
+    from onchip.api.answers import check_view
+
     check = exported.check
     if not check.is_legal and not options.as_json:
         show_checked(check, as_json=False)
@@ -119,5 +121,5 @@ def _show(options: ExportOptions, exported: Exported) -> None:
     is_project = options.to == ExportFormat.C_PROJECT
     named = [options.output] if is_project and exported.files else exported.files
     files = [str(file) for file in exported.files]
-    found = {"to": options.to, "files": files, "check": object_of_check(check), **exported.facts}
+    found = {"to": options.to, "files": files, "check": check_view(check).to_dict(), **exported.facts}
     show_words(found, "\n".join((*map(str, named), *exported.lines)), as_json=options.as_json)

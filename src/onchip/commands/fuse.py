@@ -29,19 +29,8 @@ from onchip.errors import GraphError, UsageError
 if TYPE_CHECKING:
     from onchip.api.fuse import FusionRequest
     from onchip.ir.graph import Graph
-    from onchip.reports.stack.outcome import FusionOutcome
 
 GRAPH_SUFFIXES = (".json", ".json.gz")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FuseLimitOptions(LimitOptions):
-    """Options for the limits of the whole search."""
-
-    time_limit: Annotated[
-        float | None,
-        typer.Option(metavar="S", help="Seconds for the whole command; by default until the answer is proven."),
-    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +45,7 @@ class FuseOptions:
     ] = FusionObjective.ENERGY
     options: FusionOptions
     read_as: ReadingOptions
-    search: FuseLimitOptions
+    search: LimitOptions
     dask: Dask = None
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="STRATEGY.json", help="Write the strategy.")
@@ -102,6 +91,8 @@ def fuse_command(options: FuseOptions) -> int:
     best answer so far.
     """
     from onchip.api.fuse import fuse_network
+    from onchip.formats.own.strategy_json import write_strategy
+    from onchip.reports.stack.html import fusion_html
     from onchip.reports.stack.outcome import fusion_object, fusion_tables
 
     request, files = options.request, options.files
@@ -114,8 +105,8 @@ def fuse_command(options: FuseOptions) -> int:
     emitted = EmittedGraph.to(options.emit_graph, reading, *files.inputs)
     outcome = fuse_network(request, watched_run)
     if outcome.document is not None:
-        files.write_answer(partial(_write_strategy, outcome.document))
-        files.write_report(partial(_page, outcome, command_line(options.context)))
+        files.write_answer(partial(write_strategy, outcome.document))
+        files.write_report(partial(fusion_html, outcome, command_line(options.context)))
         if emitted is not None:
             emitted.write(outcome.document)
     show_solved(outcome, fusion_object, fusion_tables, options.shown)
@@ -124,7 +115,7 @@ def fuse_command(options: FuseOptions) -> int:
 
 def _check(strategy: Path, request: FusionRequest, options: FuseOptions) -> ExitCode:
     from onchip.api.check_strategy import StrategyFile, check_strategy_file
-    from onchip.commands.check import show_answer_check
+    from onchip.commands.check import show_checked
     from onchip.formats.own.strategy_json import read_strategy
 
     document = read_strategy(strategy)
@@ -138,20 +129,8 @@ def _check(strategy: Path, request: FusionRequest, options: FuseOptions) -> Exit
         checked = check_strategy_file(StrategyFile(strategy, options.network, options.accelerator))
     if emitted is not None and checked.is_legal:
         emitted.write(document)
-    show_answer_check(checked, as_json=options.shown.as_json)
+    show_checked(checked, as_json=options.shown.as_json)
     return code_of_check(checked.is_legal)
-
-
-def _write_strategy(document: StrategyDocument, path: Path) -> None:
-    from onchip.formats.own.strategy_json import write_strategy
-
-    write_strategy(document, path)
-
-
-def _page(outcome: FusionOutcome, typed: str) -> str:
-    from onchip.reports.stack.html import fusion_html
-
-    return fusion_html(outcome, typed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,11 +16,6 @@ from onchip.commands.show import show_tables, show_words
 from onchip.errors import UsageError
 from onchip.reports.shared.output import write
 from onchip.search.budget.limits import Limits
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from onchip.reports.program.outcome import Description
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,19 +32,13 @@ class InfoOptions:
 def info_command(options: InfoOptions) -> int:
     """Describe NETWORK: operators, tensors, M_R and the operator that sets it, M_P, the largest tensors."""
     from onchip.api.info import describe_network
-    from onchip.reports.program.outcome import description_object
+    from onchip.reports.program.outcome import description_object, description_report
 
     reading = replace(options.read_as.reading, count=options.count)
     limits = Limits(seconds_of(options.time_limit))
     description = describe_network(options.network, reading, limits, watched_run)
-    show_tables(description, description_object, _description_tables, as_json=options.as_json)
+    show_tables(description, description_object, description_report, as_json=options.as_json)
     return ExitCode.ANSWER
-
-
-def _description_tables(description: Description) -> tuple[RenderableType, ...]:
-    from onchip.reports.program.outcome import description_report
-
-    return description_report(description)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

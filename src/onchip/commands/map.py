@@ -12,13 +12,13 @@ import typer
 from onchip.answer.options.map_options import MapOptions
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import Dask, ReadingOptions, Seed, Workers, seconds_of
+from onchip.commands.arguments import Dask, LimitOptions, ReadingOptions
 from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import ShownOptions, show_solved
 from onchip.reports.shared.output import write
-from onchip.search.budget.limits import Limits, MipSolver
+from onchip.search.budget.limits import MipSolver
 
 if TYPE_CHECKING:
     from onchip.api.map import MappingRequest
@@ -51,13 +51,8 @@ class MapArguments:
     ] = MappingObjective.ENERGY
     options: MapOptions
     read_as: ReadingOptions
-    time_limit: Annotated[
-        float | None,
-        typer.Option(metavar="S", help="Seconds for the whole command; by default until the answer is proven."),
-    ] = None
-    workers: Workers = 1
+    search: LimitOptions
     dask: Dask = None
-    seed: Seed = 0
     solver: Annotated[MipSolver, typer.Option(help="Solver of the program of --method cosa.")] = MipSolver.CP_SAT
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="MAPPING.yaml", help="Write the mappings.")
@@ -73,9 +68,8 @@ class MapArguments:
         """Return the request; raises InputError for an invalid time or dimension."""
         from onchip.api.requests import map_request
 
-        limits = Limits(seconds_of(self.time_limit), workers=self.workers, seed=self.seed, solver=self.solver)
         asked = self.source, self.read_as.reading, self.accelerator, self.objective, self.options
-        return map_request(*asked, limits, self.dask)
+        return map_request(*asked, self.search.limits(self.solver), self.dask)
 
     @property
     def files(self) -> AnswerFiles:
@@ -93,31 +87,20 @@ def map_command(options: MapArguments) -> int:
     the mappings found so far.
     """
     from onchip.api.map import map_layers
-    from onchip.reports.mapping.outcome import loop_nests, mapping_object, mapping_table
+    from onchip.formats.own.mapping_yaml import write_mappings
+    from onchip.reports.mapping.outcome import loop_nests, mapping_html, mapping_object, mapping_table
 
     request, files = options.request, options.files
     files.ensure_they_can_be_written()
     outcome = map_layers(request, watched_run)
     if outcome.document.answer or not outcome.layers.layers:
-        files.write_answer(partial(_write_mappings, outcome))
+        files.write_answer(partial(write_mappings, outcome.document))
     if outcome.document.answer:
-        files.write_report(partial(_page, outcome, command_line(options.context)))
+        files.write_report(partial(mapping_html, outcome, command_line(options.context)))
     show_solved(outcome, mapping_object, mapping_table, options.shown)
     if options.show and outcome.document.answer and not options.shown.as_json:
         write(f"\n{loop_nests(outcome)}")
     return _code_of(outcome)
-
-
-def _write_mappings(outcome: MappingOutcome, path: Path) -> None:
-    from onchip.formats.own.mapping_yaml import write_mappings
-
-    write_mappings(outcome.document, path)
-
-
-def _page(outcome: MappingOutcome, typed: str) -> str:
-    from onchip.reports.mapping.outcome import mapping_html
-
-    return mapping_html(outcome, typed)
 
 
 def _code_of(outcome: MappingOutcome) -> ExitCode:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -12,11 +13,15 @@ from onchip.commands.answer_files import AnswerFiles
 from onchip.commands.arguments import AsJson, LimitOptions, PackingOptions
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.progress import watched_run
-from onchip.commands.show import show_words
+from onchip.commands.show import show_tables
 from onchip.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from onchip.reports.packing import MemoriesOutcome, OverflowOutcome, PackingOutcome
+
+FoundT = TypeVar("FoundT", "PackingOutcome", "OverflowOutcome", "MemoriesOutcome")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,30 +64,25 @@ def pack_command(options: PackArguments) -> int:
     has_memories = given is not None and bool(given.memories or given.together or given.apart)
     if capacity_bytes is None and not packing.minimize and not (given and given.memories):
         expected = "a size" if packing.overflow else "a size, or --minimize"
-        raise UsageError("there is no capacity", place="--capacity", expected=expected)
+        raise UsageError("pack needs a capacity", place="--capacity", expected=expected)
     files.ensure_they_can_be_written()
+    source = given or options.file
     if has_memories or packing.split:
         if given and given.memories and (capacity_bytes is not None or packing.minimize):
             raise UsageError("the file has memories", place="--capacity", expected="no capacity, and no --minimize")
         request = MemoriesRequest(
             (), capacity_bytes, packing.alignment, overflow=packing.overflow, splits=packing.split
         )
-        placed = memories_file(given or options.file, request, limits, watched_run)
-        return _handed_out(placed, memories_object(placed), files, options)
+        return _handed_out(memories_file(source, request, limits, watched_run), memories_object, files, options)
     if packing.overflow and capacity_bytes is not None:
-        spilt = overflow_file(given or options.file, capacity_bytes, packing.alignment, limits, watched_run)
-        return _handed_out(spilt, overflow_object(spilt), files, options)
-    outcome = pack_file(
-        given or options.file, capacity_bytes, packing.alignment, limits, watched_run, minimize=packing.minimize
-    )
-    return _handed_out(outcome, packing_object(outcome), files, options)
+        spilt = overflow_file(source, capacity_bytes, packing.alignment, limits, watched_run)
+        return _handed_out(spilt, overflow_object, files, options)
+    outcome = pack_file(source, capacity_bytes, packing.alignment, limits, watched_run, minimize=packing.minimize)
+    return _handed_out(outcome, packing_object, files, options)
 
 
 def _handed_out(
-    outcome: PackingOutcome | OverflowOutcome | MemoriesOutcome,
-    as_object: dict[str, object],
-    files: AnswerFiles,
-    options: PackArguments,
+    outcome: FoundT, as_object: Callable[[FoundT], dict[str, object]], files: AnswerFiles, options: PackArguments
 ) -> int:
     """Write the requested file and print the result."""
     from onchip.answer.packing import Overflow, Packing, PackingProblem
@@ -98,5 +98,11 @@ def _handed_out(
     if packed is not None:
         written = packed
         files.write_answer(lambda path: write_packing_file(outcome.ids, problem, written, path, options.file, memories))
-    show_words(as_object, outcome.words, as_json=options.as_json)
+    show_tables(outcome, as_object, _tables, as_json=options.as_json)
     return code_of_result(outcome.result)
+
+
+def _tables(outcome: PackingOutcome | OverflowOutcome | MemoriesOutcome) -> tuple[RenderableType]:
+    from onchip.reports.shared.tables import facts
+
+    return (facts(outcome.rows),)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.document import PlanDocument
 from onchip.answer.options.plan_options import PlanOptions
 from onchip.answer.problem import Objective
 from onchip.api.phases import phase
@@ -23,8 +22,6 @@ from onchip.errors import UsageError
 from onchip.search.budget.limits import MipSolver
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from onchip.api.plan import Request
     from onchip.reports.program.outcome import Outcome
 
@@ -94,31 +91,19 @@ def plan_command(options: PlanArguments) -> int:
     """
     from onchip.api.plan import plan_network
     from onchip.api.show_plan import page_of_plan
-    from onchip.reports.program.outcome import outcome_object
+    from onchip.formats.own.plan_json import write_plan
+    from onchip.reports.program.outcome import outcome_object, outcome_tables
 
     request, files = options.request, options.files
     files.ensure_they_can_be_written()
     ensure_figure_can_be_written(options.figure, files.inputs)
     outcome = plan_network(request, watched_run)
     if outcome.document is not None:
-        typed = command_line(options.context)
-        files.write_answer(partial(_write_plan, outcome.document))
+        files.write_answer(partial(write_plan, outcome.document))
         draw_figure(options.figure, outcome)
-        files.write_report(partial(page_of_plan, outcome, options.memories.accelerator, typed))
-    show_solved(outcome, outcome_object, _tables, options.shown)
+        files.write_report(partial(page_of_plan, outcome, options.memories.accelerator, command_line(options.context)))
+    show_solved(outcome, outcome_object, outcome_tables, options.shown)
     return code_of_result(outcome.result)
-
-
-def _write_plan(document: PlanDocument, path: Path) -> None:
-    from onchip.formats.own.plan_json import write_plan
-
-    write_plan(document, path)
-
-
-def _tables(outcome: Outcome) -> tuple[RenderableType, ...]:
-    from onchip.reports.program.outcome import outcome_table
-
-    return (outcome_table(outcome),)
 
 
 def ensure_figure_can_be_written(figure: Path | None, inputs: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,6 @@ from onchip.commands.exit_code import ExitCode, code_of_check
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
 from onchip.formats.files import AnswerFormat
-
-if TYPE_CHECKING:
-    from onchip.api.kernels import RunValues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,26 +55,21 @@ def run_command(options: RunOptions) -> int:
     from onchip.api.kernels import RunValues
 
     values = RunValues(options.seed, options.random_weights, tuple(options.given or ()))
+    from onchip.reports.execution import Execution, ScheduleExecution, execution_object, execution_tables
+
     if format_accepted_by("run", options.file) is AnswerFormat.SCHEDULE:
+        from onchip.api.check_schedule import ScheduleFile
+        from onchip.api.run_schedule import run_schedule
+
         if options.steps > 1:
             raise UsageError("more than one inference works for plans only", place="--steps", expected="1, or a plan")
-        return _run_schedule(options, values)
-    from onchip.api.run_plan import run_plan
-    from onchip.reports.execution import execution_object, execution_report
+        found: Execution | ScheduleExecution = run_schedule(ScheduleFile(options.file, options.network), values)
+    else:
+        from onchip.api.run_plan import run_plan
 
-    execution = run_plan(options.file, options.network, values, options.steps)
-    show_tables(execution, execution_object, execution_report, as_json=options.as_json)
-    return code_of_check(execution.is_right)
-
-
-def _run_schedule(options: RunOptions, values: RunValues) -> ExitCode:
-    from onchip.api.check_schedule import ScheduleFile
-    from onchip.api.run_schedule import run_schedule
-    from onchip.reports.execution import schedule_execution_object, schedule_execution_tables
-
-    execution = run_schedule(ScheduleFile(options.file, options.network), values)
-    show_tables(execution, schedule_execution_object, schedule_execution_tables, as_json=options.as_json)
-    return code_of_check(execution.is_right)
+        found = run_plan(options.file, options.network, values, options.steps)
+    show_tables(found, execution_object, execution_tables, as_json=options.as_json)
+    return code_of_check(found.is_right)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,16 +104,22 @@ def time_command(options: TimeOptions) -> int:
     """
     if options.network_on_chip:
         return _time_on_network(options)
-    if format_accepted_by("time", options.file) is AnswerFormat.SCHEDULE:
-        return _time_schedule(options)
-    from onchip.api.time_plan import time_network
-    from onchip.reports.execution import timing_object, timing_report
+    from onchip.reports.execution import ScheduleTiming, Timing, timing_object, timing_tables
 
-    if options.accelerator is None:
-        raise UsageError("time needs an accelerator for a plan", place="--accelerator", expected="a name or a file")
-    timing = time_network(options.file, options.network, options.accelerator, options.cost)
-    show_tables(timing, timing_object, timing_report, as_json=options.as_json)
-    return code_of_check(timing.check.is_legal)
+    if format_accepted_by("time", options.file) is AnswerFormat.SCHEDULE:
+        from onchip.api.check_schedule import ScheduleFile
+        from onchip.api.run_schedule import time_schedule_file
+
+        file = ScheduleFile(options.file, options.network, options.accelerator)
+        found: Timing | ScheduleTiming = time_schedule_file(file)
+    else:
+        from onchip.api.time_plan import time_network
+
+        if options.accelerator is None:
+            raise UsageError("time needs an accelerator for a plan", place="--accelerator", expected="a name or a file")
+        found = time_network(options.file, options.network, options.accelerator, options.cost)
+    show_tables(found, timing_object, timing_tables, as_json=options.as_json)
+    return code_of_check(found.check.is_legal)
 
 
 def _time_on_network(options: TimeOptions) -> ExitCode:
@@ -130,14 +128,4 @@ def _time_on_network(options: TimeOptions) -> ExitCode:
 
     timing = time_on_network(MappingFile(options.file, options.network, options.accelerator, may_be_partial=True))
     show_tables(timing, network_timing_object, network_timing_lines, as_json=options.as_json)
-    return code_of_check(timing.check.is_legal)
-
-
-def _time_schedule(options: TimeOptions) -> ExitCode:
-    from onchip.api.check_schedule import ScheduleFile
-    from onchip.api.run_schedule import time_schedule_file
-    from onchip.reports.execution import schedule_timing_object, schedule_timing_tables
-
-    timing = time_schedule_file(ScheduleFile(options.file, options.network, options.accelerator))
-    show_tables(timing, schedule_timing_object, schedule_timing_tables, as_json=options.as_json)
     return code_of_check(timing.check.is_legal)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.document import ScheduleDocument
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.result import Stop
@@ -28,7 +27,7 @@ from onchip.errors import UsageError
 
 if TYPE_CHECKING:
     from onchip.api.schedule import ScheduleRequest
-    from onchip.reports.schedule.outcome import FrontOutcome, ScheduleOutcome
+    from onchip.reports.schedule.outcome import FrontOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +96,8 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
     it names. Ctrl-C ends with the best schedule so far.
     """
     from onchip.api.schedule import schedule_network
+    from onchip.formats.own.schedule_json import write_schedule
+    from onchip.reports.schedule.html import schedule_html
     from onchip.reports.schedule.outcome import schedule_object, schedule_tables
 
     if options.pareto is not None:
@@ -107,8 +108,8 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
     files.ensure_they_can_be_written()
     outcome = schedule_network(request, watched_run)
     if outcome.document is not None:
-        files.write_answer(partial(_write, outcome.document))
-        files.write_report(partial(_page, outcome, command_line(options.context)))
+        files.write_answer(partial(write_schedule, outcome.document))
+        files.write_report(partial(schedule_html, outcome, command_line(options.context)))
     show_solved(outcome, schedule_object, schedule_tables, options.shown)
     return code_of_result(outcome.result)
 
@@ -139,21 +140,10 @@ def _front_command(options: ScheduleVerbOptions, axes: str) -> int:
 def _write_front(front: FrontOutcome, folder: Path) -> None:
     """Write each point as a schedule file; existing files of the same names are overwritten."""
     from onchip.formats.files import make_folder
+    from onchip.formats.own.schedule_json import write_schedule
     from onchip.reports.schedule.outcome import name_of_point
 
     make_folder(folder)
     for number, point in enumerate(front.points, 1):
         if point.outcome.document is not None:
-            _write(point.outcome.document, folder / name_of_point(number))
-
-
-def _write(document: ScheduleDocument, path: Path) -> None:
-    from onchip.formats.own.schedule_json import write_schedule
-
-    write_schedule(document, path)
-
-
-def _page(outcome: ScheduleOutcome, typed: str) -> str:
-    from onchip.reports.schedule.html import schedule_html
-
-    return schedule_html(outcome, typed)
+            write_schedule(point.outcome.document, folder / name_of_point(number))

@@ -57,7 +57,7 @@ def show_tables(
             as_object = object_of(found)
         write_json({name: _with_flags(name, value) for name, value in as_object.items()})
         return
-    from onchip.reports.program.outcome import show
+    from onchip.reports.shared.tables import show
 
     with phase("writing"):
         tables = show(*tables_of(found))

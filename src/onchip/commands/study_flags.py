@@ -96,7 +96,7 @@ def _named(texts: Sequence[str] | None, option: str, expected: str) -> list[tupl
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not (name and equals and value):
-            raise UsageError(f"{text!r} says nothing", place=option, expected=expected)
+            raise UsageError(f"{text!r} is not of the form {expected}", place=option, expected=expected)
         if name in found:
             raise UsageError(f"{name!r} is given twice", place=option, expected="every name only once")
         found[name] = value

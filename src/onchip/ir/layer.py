@@ -233,7 +233,11 @@ def _with_options(sizes: dict[str, int], options: list[str], place: str) -> Laye
         match = fullmatch(r"(stride|dilation|pad|groups)([0-9]+(?:x[0-9]+)*)", option)
         numbers = _numbers(match)
         if match is None or len(numbers) not in {"pad": (1, 2, 4), "groups": (1,)}.get(match[1], (1, 2)):
-            raise InputError(f"{option!r} is no option", place=place, expected="stride, dilation, pad or groups")
+            raise InputError(
+                f"{option!r} is not an option with a number",
+                place=place,
+                expected="stride, dilation, pad or groups, such as pad1",
+            )
         match match[1]:
             case "stride":
                 stride = (numbers[0], numbers[-1])

@@ -136,7 +136,7 @@ class Precision:
 
     def __post_init__(self) -> None:
         if self.partial_bits is not None and self.partial_bits < (self.bits or 1):
-            what = f"sums in the making have {self.partial_bits} bits"
+            what = f"partial sums of {self.partial_bits} bits are narrower than elements"
             raise UsageError(what, place="partial_bits", expected=f"at least those of an element ({self.bits or 1})")
 
     def on(self, accelerator: Accelerator) -> Precision:

@@ -8,15 +8,24 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from onchip.answer.problem import Problem, Rate, Transfers
-from onchip.answer.words import exact_bytes, percent, picked, printable
+from onchip.answer.words import counted, exact_bytes, percent, picked, printable, short_energy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import unknown_energy
 from onchip.arch.memory import DRAM, Dma, Port
 from onchip.model.program.figures import ScheduleFigures, TrafficParts
-from onchip.model.timeline.activity import Activity, PlaceUse, array_waits, latency_parts, most_bytes_at_once
-from onchip.reports.program.outcome import Check, Json, check_object
+from onchip.model.timeline.activity import (
+    Activity,
+    LatencyParts,
+    PlaceUse,
+    array_waits,
+    latency_parts,
+    most_bytes_at_once,
+)
+from onchip.reports.program.outcome import Check, Json, check_object, check_report
 from onchip.reports.schedule.outcome import ScheduleCheck, schedule_check_object, schedule_check_tables, traffic_object
-from onchip.reports.shared.words import activity_object, latency_rows, latency_words, wait_lines, wait_objects
+from onchip.reports.shared.proof import breakdown, figures_by_size
+from onchip.reports.shared.tables import DataTable, Rows, facts
+from onchip.reports.shared.words import activity_object, latency_words, wait_lines, wait_objects
 from onchip.verify.figures import Figures
 
 if TYPE_CHECKING:
@@ -96,134 +105,102 @@ class ScheduleExecution:
         return self.run is not None and self.bytes_agree and _has_right_values(self.run, self.relative_difference)
 
 
-def execution_object(execution: Execution) -> Json:
+def execution_object(execution: Execution | ScheduleExecution) -> dict[str, object]:
     """Return the result of `run` for `--json`, with the object of `onchip check`."""
-    run, check = execution.run, check_object(execution.check)
+    run = execution.run
+    moved: Json | None
+    planned: Json | None
+    if isinstance(execution, Execution):
+        figures, links = execution.check.verdict.figures, execution.check.problem.transfers.links
+        check, inferences = check_object(execution.check), {"inferences": len(execution.runs)}
+        moved = None if run is None else _bytes_object(run, has_links=bool(links))
+        planned = _bytes_object(figures, has_links=bool(links))
+    else:
+        check, inferences = schedule_check_object(execution.check), {}
+        moved = (
+            None if run is None else {"loads": run.loads, "write_backs": run.write_backs, "between_memories": run.moved}
+        )
+        planned = None if execution.planned is None else traffic_object(execution.planned)
+    head = {"right": execution.is_right, "kernels": execution.kernels}
     if run is None:
-        return _not_run(execution, check)
-    moved, planned = (_bytes_object(execution, one) for one in (run, execution.check.verdict.figures))
-    return {
-        "right": execution.is_right,
-        "kernels": execution.kernels,
-        "inferences": len(execution.runs),
-        "run": _run_object(execution, run, moved, planned),
-        "check": check,
-    }
-
-
-def schedule_execution_object(execution: ScheduleExecution) -> dict[str, object]:
-    """Return the result of `run` for `--json`, with the object of `onchip check`."""
-    run, check = execution.run, schedule_check_object(execution.check)
-    if run is None:
-        return _not_run(execution, check)
-    moved = {"loads": run.loads, "write_backs": run.write_backs, "between_memories": run.moved}
-    planned = None if execution.planned is None else traffic_object(execution.planned)
-    return {
-        "right": execution.is_right,
-        "kernels": execution.kernels,
-        "run": _run_object(execution, run, moved, planned),
-        "check": check,
-    }
-
-
-def _not_run(execution: Execution | ScheduleExecution, check: Json) -> dict[str, object]:
-    return {"right": False, "kernels": execution.kernels, "run": None, "check": check}
-
-
-def _run_object(
-    execution: Execution | ScheduleExecution, run: MachineRun, moved: Json, planned: Json | None
-) -> dict[str, object]:
-    """Return values, moved bytes and seconds; an infinite difference is the word `inf`, as JSON has no infinity."""
+        return {**head, "run": None, "check": check}
     relative, difference = execution.relative_difference, run.difference
-    return {
+    fields = {
         "compared": run.compared,
         "difference": difference and picked(difference, "tensor", "found", "operator", "step", "instruction"),
-        "relative_difference": relative if relative != float("inf") else "inf",
+        "relative_difference": relative if relative != float("inf") else "inf",  # JSON has no infinity
         "moved": moved,
         "planned": planned,
         "seconds": execution.seconds,
     }
+    return {**head, **inferences, "run": fields, "check": check}
 
 
-def _bytes_object(execution: Execution, counted: MachineRun | Figures) -> Json:
+def _bytes_object(counted: MachineRun | Figures, *, has_links: bool) -> Json:
     """Return the traffic; bytes moved between scratchpads, if links exist, are not part of `total`."""
     total = counted.loads + counted.write_backs
     traffic = {"total": total, "loads": counted.loads, "write_backs": counted.write_backs}
-    return {**traffic, "moved": counted.moved} if execution.check.problem.transfers.links else traffic
+    return {**traffic, "moved": counted.moved} if has_links else traffic
 
 
-def execution_report(execution: Execution) -> tuple[RenderableType, ...]:
-    """Return the tables of the result of `run`: values, moved bytes, seconds."""
+def execution_tables(execution: Execution | ScheduleExecution) -> Iterator[RenderableType]:
+    """Yield the result of `run`, or the violations of an answer that was not run."""
     from rich.text import Text
 
-    from onchip.reports.program.outcome import check_report, facts
-
-    run, figures = execution.run, execution.check.verdict.figures
+    run, is_plan = execution.run, isinstance(execution, Execution)
+    kind = "plan" if is_plan else "schedule"
     if run is None:
-        return (*check_report(execution.check), Text("the plan is not legal: it was not run"))
-    rows = [
-        ("network", repr(execution.check.problem.graph.name)),
-        ("kernels", execution.kernels or "none"),
-        ("inferences", f"{len(execution.runs):,}"),
-        ("values", _values_text(run)),
-        ("loads", _moved_text(run.loads, figures.loads, "plan")),
-        ("write-backs", _moved_text(run.write_backs, figures.write_backs, "plan")),
-        ("traffic", _moved_text(run.loads + run.write_backs, figures.total, "plan")),
-    ]
-    if execution.check.problem.transfers.links:
-        rows.append(("between scratchpads", _moved_text(run.moved, figures.moved, "plan")))
-    verdict = "the plan runs, and gives the right values" if execution.is_right else "values or bytes differ"
-    return facts([*rows, *_last_rows(execution, "whole model")]), Text(verdict)
-
-
-def schedule_execution_tables(execution: ScheduleExecution) -> Iterator[RenderableType]:
-    """Yield the result of `run`, or the violations of a schedule that was not run."""
-    from rich.text import Text
-
-    from onchip.reports.program.outcome import facts
-
-    run, planned = execution.run, execution.planned
-    if run is None or planned is None:
-        yield from schedule_check_tables(execution.check)
-        yield Text("the schedule is not legal: it was not run")
+        yield from _violations(execution.check)
+        yield Text(f"the {kind} is not legal: it was not run")
         return
-    rows = [
-        ("network", repr(execution.check.network.name)),
-        ("kernels", execution.kernels or "none"),
-        ("values", _values_text(run)),
-        ("loads", _moved_text(run.loads, planned.loads, "schedule")),
-        ("write-backs", _moved_text(run.write_backs, planned.write_backs, "schedule")),
+    rows = [("network", _network_of(execution.check)), ("kernels", execution.kernels or "none")]
+    if isinstance(execution, Execution):
+        rows.append(("inferences", f"{len(execution.runs):,}"))
+    equal = f"{run.compared:,} tensors equal bit for bit"
+    rows.append(("values", equal if run.difference is None else str(run.difference)))
+    rows += _moved_rows(execution, run)
+    if (relative := execution.relative_difference) is not None:
+        whole = "whole model" if is_plan else "whole network"
+        rows.append((whole, f"greatest relative difference {relative:.3g} (allowed {GREATEST_RELATIVE_DIFFERENCE:g})"))
+    yield facts([*rows, ("time", f"{execution.seconds:.3f} s")])
+    yield Text(f"the {kind} runs, and gives the right values" if execution.is_right else "values or bytes differ")
+
+
+def _moved_rows(execution: Execution | ScheduleExecution, run: MachineRun) -> Rows:
+    """Return the bytes that were moved, beside the planned ones if these differ."""
+
+    def words(moved: int, planned: int) -> str:
+        return f"{moved:,} bytes, {'as planned' if moved == planned else f'planned {planned:,}'}"
+
+    if isinstance(execution, Execution):
+        figures = execution.check.verdict.figures
+        pairs = [("loads", run.loads, figures.loads), ("write-backs", run.write_backs, figures.write_backs)]
+        pairs.append(("traffic", run.loads + run.write_backs, figures.total))
+        if execution.check.problem.transfers.links:
+            pairs.append(("between scratchpads", run.moved, figures.moved))
+        return [(name, words(moved, planned)) for name, moved, planned in pairs]
+    planned = execution.planned
+    if planned is None:
+        return []
+    return [
+        ("loads", words(run.loads, planned.loads)),
+        ("write-backs", words(run.write_backs, planned.write_backs)),
         ("streamed", f"{planned.streamed_reads:,} bytes in and {planned.streamed_writes:,} out, by the cost model"),
         ("between memories", f"{run.moved:,} bytes"),
     ]
-    yield facts([*rows, *_last_rows(execution, "whole network")])
-    yield Text("the schedule runs, and gives the right values" if execution.is_right else "values or bytes differ")
 
 
-def _last_rows(execution: Execution | ScheduleExecution, whole: str) -> Iterator[tuple[str, str]]:
-    relative = execution.relative_difference
-    if relative is not None:
-        yield whole, f"greatest relative difference {relative:.3g} (allowed {GREATEST_RELATIVE_DIFFERENCE:g})"
-    yield "seconds", f"{execution.seconds:.3f}"
+def _violations(check: Check | ScheduleCheck) -> Iterable[RenderableType]:
+    return check_report(check) if isinstance(check, Check) else schedule_check_tables(check)
 
 
-def _values_text(run: MachineRun) -> str:
-    return f"{run.compared:,} tensors equal bit for bit" if run.difference is None else str(run.difference)
-
-
-def _moved_text(moved_bytes: int, planned_bytes: int, answer: str) -> str:
-    if moved_bytes == planned_bytes:
-        return f"{moved_bytes:,} bytes, as planned"
-    return f"{moved_bytes:,} bytes, the {answer} says {planned_bytes:,}"
+def _network_of(check: Check | ScheduleCheck) -> str:
+    return check.problem.graph.name if isinstance(check, Check) else check.network.name
 
 
 NOT_COUNTED = (
     "transfers within the array and its own memories: plans have no loop mappings; `onchip schedule` finds them"
 )
-
-
-def _milliseconds(cycles: int | None, clock_mhz: float | None) -> float | None:
-    return None if cycles is None or clock_mhz is None else cycles / clock_mhz / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +212,9 @@ class Timing:
     timeline: Timeline | None = None
 
     @property
-    def milliseconds(self) -> float | None:
-        """Return the latency in milliseconds, or None without a timeline or a clock."""
-        cycles = None if self.timeline is None else self.timeline.total_cycles
-        return _milliseconds(cycles, self.accelerator.clock_mhz)
+    def latency_cycles(self) -> int | None:
+        """Latency in cycles, or None without a timeline."""
+        return None if self.timeline is None else self.timeline.total_cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +225,14 @@ class ScheduleTiming:
     figures: ScheduleFigures | None = None
 
     @property
-    def milliseconds(self) -> float | None:
-        """Return the latency in milliseconds, or None without figures or a clock."""
-        cycles = None if self.figures is None else self.figures.latency_cycles
-        return _milliseconds(cycles, self.check.document.accelerator.clock_mhz)
+    def accelerator(self) -> Accelerator:
+        """The accelerator that the schedule is for."""
+        return self.check.document.accelerator
+
+    @property
+    def latency_cycles(self) -> int | None:
+        """Latency in cycles, or None without figures."""
+        return None if self.figures is None else self.figures.latency_cycles
 
     @property
     def macs(self) -> int:
@@ -263,7 +243,7 @@ class ScheduleTiming:
     @property
     def mac_utilisation(self) -> float | None:
         """Multiply-accumulates done, divided by those that the array could have done; None without an array."""
-        array = self.check.document.accelerator.array
+        array = self.accelerator.array
         if self.figures is None or array is None:
             return None
         return self.macs / (array.macs * self.figures.latency_cycles) if self.figures.latency_cycles else 0.0
@@ -274,118 +254,101 @@ class ScheduleTiming:
         if self.figures is None:
             return None
         busy = sum(one.cycles for one in self.figures.timeline.activities if one.queue is not None)
-        all_cycles = (self.check.document.accelerator.dma or Dma()).queues * self.figures.latency_cycles
+        all_cycles = (self.accelerator.dma or Dma()).queues * self.figures.latency_cycles
         return busy / all_cycles if all_cycles else 0.0
 
 
-def timing_object(timing: Timing) -> Json:
-    """Return the result of `time` for `--json`, with every activity; for an illegal plan, the object of `check`."""
-    timeline = timing.timeline
-    if timeline is None:
-        return {"accelerator": timing.accelerator.name, "timeline": None, "check": check_object(timing.check)}
-    parts = ("total", "mac", "scratchpad_read", "scratchpad_write", "dram_read", "dram_write")
-    cycles = ("total_cycles", "compute_cycles", "stalled_cycles", "transfer_cycles")
+def milliseconds_of(timing: Timing | ScheduleTiming) -> float | None:
+    """Return the latency in milliseconds, or None without a latency or a clock."""
+    cycles, clock_mhz = timing.latency_cycles, timing.accelerator.clock_mhz
+    return None if cycles is None or clock_mhz is None else cycles / clock_mhz / 1000
+
+
+def timing_object(timing: Timing | ScheduleTiming) -> dict[str, object]:
+    """Return the result of `time` for `--json`, with every activity; for an illegal answer, the object of `check`."""
+    head = {"network": _network_of(timing.check), "accelerator": timing.accelerator.name}
+    milliseconds = milliseconds_of(timing)
+    if isinstance(timing, Timing):
+        if (timeline := timing.timeline) is None:
+            return {"accelerator": timing.accelerator.name, "timeline": None, "check": check_object(timing.check)}
+        parts = ("total", "mac", "scratchpad_read", "scratchpad_write", "dram_read", "dram_write")
+        cycles = ("total_cycles", "compute_cycles", "stalled_cycles", "transfer_cycles")
+        return {
+            **head,
+            **picked(timeline, *cycles, "dma_utilisation", "mac_utilisation", "macs"),
+            "milliseconds": milliseconds,
+            "not_counted": [NOT_COUNTED],
+            "energy_pj": {part: getattr(timeline.energy, f"{part}_pj") for part in parts},
+            "latency_parts": timeline.parts.by_name,
+            "waits": wait_objects(timeline.activities),
+            "timeline": [activity_object(activity, has_dram_turns=False) for activity in timeline.activities],
+        }
+    if (figures := timing.figures) is None:
+        check = schedule_check_object(timing.check)
+        return {"accelerator": timing.accelerator.name, "timeline": None, "check": check}
+    energy = figures.energy
     return {
-        "network": timing.check.problem.graph.name,
-        "accelerator": timing.accelerator.name,
-        **picked(timeline, *cycles, "dma_utilisation", "mac_utilisation", "macs"),
-        "milliseconds": timing.milliseconds,
-        "not_counted": [NOT_COUNTED],
-        "energy_pj": {part: getattr(timeline.energy, f"{part}_pj") for part in parts},
-        "latency_parts": timeline.parts.by_name,
-        "waits": wait_objects(timeline.activities),
-        "timeline": [activity_object(activity, has_dram_turns=False) for activity in timeline.activities],
-    }
-
-
-def timing_report(timing: Timing) -> tuple[RenderableType, ...]:
-    """Return the table of the result of `time`: cycles, utilisations, energies."""
-    from rich.text import Text
-
-    from onchip.reports.program.outcome import check_report, facts
-
-    timeline = timing.timeline
-    if timeline is None:
-        return (*check_report(timing.check), Text("the plan is not legal: it was not timed"))
-    energy = timeline.energy
-    rows = [
-        ("network", repr(timing.check.problem.graph.name)),
-        ("accelerator", timing.accelerator.name),
-        ("time", _time(timeline.total_cycles, timing.milliseconds)),
-        *latency_rows(timeline.parts),
-        ("MAC utilisation", f"{timeline.mac_utilisation:.1%} ({timeline.macs:,} multiply-accumulates)"),
-        ("DMA utilisation", f"{timeline.dma_utilisation:.1%}"),
-        ("energy", _microjoules(energy.total_pj)),
-        ("  MACs", _microjoules(energy.mac_pj)),
-        ("  scratchpads", _both(energy.scratchpad_read_pj, energy.scratchpad_write_pj)),
-        ("  DRAM", _both(energy.dram_read_pj, energy.dram_write_pj)),
-    ]
-    return facts(rows), Text(f"not counted: {NOT_COUNTED}")
-
-
-def schedule_timing_object(timing: ScheduleTiming) -> dict[str, object]:
-    """Return the result of `time` for `--json`, with every activity; for an illegal schedule, the object of `check`."""
-    figures, accelerator = timing.figures, timing.check.document.accelerator.name
-    if figures is None:
-        return {"accelerator": accelerator, "timeline": None, "check": schedule_check_object(timing.check)}
-    return {
-        "network": timing.check.network.name,
-        "accelerator": accelerator,
+        **head,
         "total_cycles": figures.latency_cycles,
-        "milliseconds": timing.milliseconds,
+        "milliseconds": milliseconds,
         "latency_parts": figures.latency.by_name,
         "waits": wait_objects(figures.timeline.activities),
         **picked(timing, "mac_utilisation", "dma_utilisation"),
-        "energy_pj": {
-            "total": figures.energy_pj,
-            "mac": figures.energy.mac_pj,
-            "memories": dict(figures.energy.by_memory_pj),
-        },
+        "energy_pj": {"total": figures.energy_pj, "mac": energy.mac_pj, "memories": dict(energy.by_memory_pj)},
         "traffic_bytes": figures.traffic_bytes,
         "timeline": [activity_object(activity) for activity in figures.timeline.activities],
     }
 
 
-def schedule_timing_tables(timing: ScheduleTiming) -> Iterator[RenderableType]:
-    """Yield the result of `time`, or the violations of a schedule that was not timed."""
+def timing_tables(timing: Timing | ScheduleTiming) -> Iterator[RenderableType]:
+    """Yield the result of `time`: cycles, utilisations and energies; or the violations of an answer that is illegal."""
     from rich.text import Text
 
-    from onchip.reports.program.outcome import facts
+    rows = [("network", _network_of(timing.check)), ("accelerator", timing.accelerator.name)]
+    if isinstance(timing, Timing) and timing.timeline is not None:
+        yield facts([*rows, *_plan_timing_rows(timing.timeline, milliseconds_of(timing))])
+        yield Text(f"not counted: {NOT_COUNTED}")
+    elif isinstance(timing, ScheduleTiming) and timing.figures is not None:
+        yield facts([*rows, *_schedule_timing_rows(timing, timing.figures)])
+        if timing.figures.stated_energy_fj is None:
+            yield Text(unknown_energy(timing.accelerator))
+    else:
+        yield from _violations(timing.check)
+        yield Text(f"the {'plan' if isinstance(timing, Timing) else 'schedule'} is not legal: it was not timed")
 
-    figures = timing.figures
-    if figures is None:
-        yield from schedule_check_tables(timing.check)
-        yield Text("the schedule is not legal: it was not timed")
-        return
+
+def _plan_timing_rows(timeline: Timeline, milliseconds: float | None) -> Rows:
+    energy = timeline.energy
+    scratchpads = _both(energy.scratchpad_read_pj, energy.scratchpad_write_pj)
+    parts = f"MACs {short_energy(energy.mac_pj)}, scratchpads {scratchpads}, dram "
+    return [
+        ("latency", _latency_words(timeline.total_cycles, milliseconds, timeline.parts)),
+        ("MAC utilisation", f"{timeline.mac_utilisation:.1%}: {counted(timeline.macs, 'MAC')}"),
+        ("DMA utilisation", f"{timeline.dma_utilisation:.1%}"),
+        ("energy", f"{short_energy(energy.total_pj)}: {parts}{_both(energy.dram_read_pj, energy.dram_write_pj)}"),
+    ]
+
+
+def _schedule_timing_rows(timing: ScheduleTiming, figures: ScheduleFigures) -> Rows:
     energy, use, dma = figures.energy, timing.mac_utilisation, timing.dma_utilisation
-    yield facts(
-        [
-            ("network", repr(timing.check.network.name)),
-            ("accelerator", timing.check.document.accelerator.name),
-            ("time", _time(figures.latency_cycles, timing.milliseconds)),
-            *latency_rows(figures.latency),
-            *([("MAC utilisation", f"{use:.1%} ({timing.macs:,} multiply-accumulates)")] if use is not None else []),
-            *([("DMA utilisation", f"{dma:.1%}")] if dma is not None else []),
-            ("energy", _microjoules(figures.energy_pj)),
-            ("  MACs", _microjoules(energy.mac_pj)),
-            *((f"  {name}", _microjoules(part)) for name, part in energy.by_memory_pj.items()),
-            ("traffic", f"{figures.traffic_bytes:,} bytes"),
-        ]
-    )
-    if figures.stated_energy_fj is None:
-        yield Text(unknown_energy(timing.check.document.accelerator))
+    energies = [("MACs", energy.mac_pj), *figures_by_size(energy.by_memory_pj)]
+    parts = breakdown((name, pj, short_energy(pj)) for name, pj in energies if pj)
+    return [
+        ("latency", _latency_words(figures.latency_cycles, milliseconds_of(timing), figures.latency)),
+        *([("MAC utilisation", f"{use:.1%}: {counted(timing.macs, 'MAC')}")] if use is not None else []),
+        *([("DMA utilisation", f"{dma:.1%}")] if dma is not None else []),
+        ("energy", f"{short_energy(figures.energy_pj)}: {parts}"),
+        ("traffic", exact_bytes(figures.traffic_bytes)),
+    ]
 
 
-def _time(cycles: int, milliseconds: float | None) -> str:
-    return f"{cycles:,} cycles{'' if milliseconds is None else f', {milliseconds:,.3f} ms'}"
+def _latency_words(cycles: int, milliseconds: float | None, parts: LatencyParts) -> str:
+    spent = "" if milliseconds is None else f" ({milliseconds:,.3f} ms)"
+    return f"{cycles:,} cycles{spent}: {latency_words(parts)}"
 
 
 def _both(read_pj: float | None, write_pj: float | None) -> str:
-    return f"{_microjoules(read_pj)} reading, {_microjoules(write_pj)} writing"
-
-
-def _microjoules(picojoules: float | None) -> str:
-    return "not known" if picojoules is None else f"{picojoules / 1e6:,.3f} uJ"
+    return f"{short_energy(read_pj)} reading and {short_energy(write_pj)} writing"
 
 
 FACTOR: Final = 2
@@ -542,7 +505,6 @@ def time_object(explanation: TimeExplanation) -> dict[str, object]:
 
 def time_tables(explanation: TimeExplanation) -> Iterator[RenderableType]:
     """Yield the same in words, the longest waits alone."""
-    from rich.table import Table
     from rich.text import Text
 
     latency = explanation.latency_cycles
@@ -556,11 +518,13 @@ def time_tables(explanation: TimeExplanation) -> Iterator[RenderableType]:
     if not explanation.changes:
         yield Text("further hardware would not shorten this program")
         return
-    table = Table(box=None, title="changes that shorten this program most", title_justify="left")
-    for name, side in (("change", "left"), ("cycles", "right"), ("less", "right"), ("", "left")):
-        table.add_column(name, justify="right" if side == "right" else "left")
-    for one in explanation.changes:
-        saved = percent((latency - one.latency_cycles) / latency)
-        need = "" if one.need_bytes is None else f"{exact_bytes(one.need_bytes)} in use at once"
-        table.add_row(printable(one.change.words), f"{one.latency_cycles:,}", saved, need)
-    yield table
+    rows = [
+        (
+            one.change.words,
+            one.latency_cycles,
+            percent((latency - one.latency_cycles) / latency),
+            "" if one.need_bytes is None else f"{exact_bytes(one.need_bytes)} in use at once",
+        )
+        for one in explanation.changes
+    ]
+    yield DataTable(("change", "cycles", "less", ""), rows, title="changes that shorten this program most")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from onchip.answer.packing import Overflow, Packing, PackingProblem, StaticPacking, StaticPackingProblem
-from onchip.answer.result import SearchResult
+from onchip.answer.result import SearchResult, Status
 from onchip.answer.words import counted, exact_bytes, picked
+from onchip.reports.shared.proof import Proof, seconds_words
+from onchip.reports.shared.tables import Rows
+
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +30,27 @@ class PackingOutcome:
     is_irreducible: bool = False
 
     @property
-    def words(self) -> str:
-        """Say in one line whether the buffers fit, and how high they reach; name a conflict in another."""
-        result = self.result
-        capacity = "" if self.capacity_bytes is None else f" in {self.capacity_bytes:,} bytes"
-        if result.answer is not None:
-            found = f"{result.status}: {len(self.ids)} buffers fit{capacity}; arena {result.objective_value:,} bytes"
-        elif result.status == "INFEASIBLE":
-            found = f"{result.status}: {len(self.ids)} buffers do not fit{capacity}"
-        else:
-            found = f"{result.status}: no answer{capacity} ({result.stopped_by})"
-        line = f"{found}, lower bound {result.lower_bound:,} bytes, {self.seconds:.3f} seconds"
-        if not self.conflict:
-            return line
-        kind = "any fewer of them fit" if self.is_irreducible else "fewer of them may not fit, too"
-        return f"{line}\ndo not fit together ({kind}): {', '.join(self.conflict)}"
+    def rows(self) -> Rows:
+        """The facts of the packing and its proof, or buffers that do not fit together."""
+        result, capacity = self.result, self.capacity_bytes
+        rows = [("buffers", f"{len(self.ids):,}"), *_capacity_rows(capacity)]
+        rows += _proof(result, "arena", "bytes", "every packing", self.seconds)
+        if result.status is Status.INFEASIBLE:
+            rows.append(("infeasible", f"the buffers need at least {exact_bytes(result.lower_bound)}"))
+        if self.conflict:
+            kind = "any fewer of them fit" if self.is_irreducible else "fewer of them may not fit, too"
+            rows.append(("conflict", f"{', '.join(self.conflict)} do not fit together; {kind}"))
+        return [*rows, ("time", seconds_words({"solve": self.seconds}))]
+
+
+def _capacity_rows(capacity_bytes: int | None) -> Rows:
+    return [] if capacity_bytes is None else [("capacity", exact_bytes(capacity_bytes))]
+
+
+def _proof(result: SearchResult[AnswerT], objective: str, unit: str, covers: str, seconds: float) -> Rows:
+    value, bound, gap = result.objective_value, result.bound, result.gap
+    spent = {"solve": seconds}
+    return Proof(result.status, objective, unit, value, bound, gap, covers, (), result.stopped_by, spent).rows
 
 
 def packing_object(outcome: PackingOutcome) -> dict[str, object]:
@@ -97,19 +108,19 @@ class MemoriesOutcome:
         return [name for name, memory in self.memories.items() if memory is None]
 
     @property
-    def words(self) -> str:
-        """Return the result in a line, and a line for each memory."""
-        result = self.result
-        value = "no answer" if result.objective_value is None else f"{self.objective} {result.objective_value:,}"
-        lines = [f"{result.status}: {value}, lower bound {result.lower_bound:,}, {self.seconds:.3f} seconds"]
+    def rows(self) -> Rows:
+        """The facts of the packing and its proof, and those of each memory."""
+        result, unit = self.result, "allocations" if self.objective == "allocations" else "bytes"
+        rows = [("buffers", f"{len(self.ids):,}")]
+        rows += _proof(result, self.objective, unit, "every packing", self.seconds)
         places = result.answer.places if result.answer else ()
         for memory, name in enumerate(self.names):
             inside = [index for index, place in enumerate(places) if place.memory == memory]
             ends = (places[index].offset_bytes + self.problem.buffers[index].size_bytes for index in inside)
             if inside:
                 held = f"{counted(len(inside), 'buffer')}, {exact_bytes(max(ends))}"
-                lines.append(f"{'outside' if name is None else name}: {held}")
-        return "\n".join(lines)
+                rows.append(("outside" if name is None else name, held))
+        return [*rows, ("time", seconds_words({"solve": self.seconds}))]
 
 
 def memories_object(outcome: MemoriesOutcome) -> dict[str, object]:
@@ -150,16 +161,15 @@ class OverflowOutcome:
         return (self.result.objective_value or 0) / total if total else 0.0
 
     @property
-    def words(self) -> str:
-        """Return the result in a line, and a line of the buffers outside."""
-        result, outside = self.result, self.outside
-        line = (
-            f"{result.status}: {len(self.ids) - len(outside)} of {counted(len(self.ids), 'buffer')} kept"
-            f" in {exact_bytes(self.problem.capacity_bytes)};"
-            f" {exact_bytes(result.objective_value or 0)} outside ({self.outside_share:.1%}),"
-            f" lower bound {exact_bytes(result.lower_bound)}, {self.seconds:.3f} seconds"
-        )
-        return f"{line}\noutside: {', '.join(outside)}" if outside else line
+    def rows(self) -> Rows:
+        """The facts of the packing and its proof, and the buffers outside."""
+        kept, bytes_outside = len(self.ids) - len(self.outside), self.result.objective_value or 0
+        rows = [("buffers", f"{len(self.ids):,}, {kept:,} kept"), *_capacity_rows(self.problem.capacity_bytes)]
+        rows += _proof(self.result, "bytes outside", "bytes", "every packing", self.seconds)
+        if self.outside:
+            share = f"{exact_bytes(bytes_outside)} ({self.outside_share:.1%})"
+            rows.append(("outside", f"{share}: {', '.join(self.outside)}"))
+        return [*rows, ("time", seconds_words({"solve": self.seconds}))]
 
 
 def overflow_object(outcome: OverflowOutcome) -> dict[str, object]:

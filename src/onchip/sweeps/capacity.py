@@ -20,7 +20,7 @@ from onchip.answer.options.choices import choice
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import SearchResult, Status
-from onchip.answer.words import counted, exact_bytes, printable
+from onchip.answer.words import counted, printable
 from onchip.api.budgets import Budgets, budgets_of, roomy_problem
 from onchip.api.durations import durations_of
 from onchip.api.networks import Network, is_model, network_to_plan
@@ -37,10 +37,11 @@ from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import compulsory_bytes_without_states, greatest_need
 from onchip.model.capacity.infeasible_operator import InfeasibleOperator, infeasible_operator
-from onchip.reports.program.outcome import oversize_words
+from onchip.reports.program.outcome import least_need_words, oversize_words
 from onchip.reports.shared.figures import Json, ticks, trace
-from onchip.reports.shared.page import html_table
+from onchip.reports.shared.proof import seconds_words
 from onchip.reports.shared.svg import svg
+from onchip.reports.shared.tables import DataTable, facts
 from onchip.scheduling.tiles.bounds import smallest_need
 from onchip.scheduling.tiles.tilings import least_peak_found
 from onchip.search.budget.clock import Deadline, Stopwatch
@@ -205,10 +206,8 @@ class CapacityOutcome:
 
     def _repr_html_(self) -> str:
         """Return the table and the curve that a notebook shows."""
-        columns = ("from", "to", self.value_name, "lower bound", "")
-        rows = [(one.first, one.last, one.value, one.lower_bound, ", ".join(self.names_at(one))) for one in self.steps]
         figures = self.figures()
-        return html_table(columns, rows, self.problem.graph.name) + (svg(figures) if figures else "")
+        return _steps_grid(self).html() + (svg(figures) if figures else "")
 
     def figures(self) -> dict[str, Json]:
         """Return the curve of values and lower bounds over the capacity, or nothing without a step."""
@@ -293,33 +292,35 @@ def _traffic(outcome: CapacityOutcome, step: CurveStep) -> int | None:
 
 
 def capacity_tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
-    """Yield the table of steps, and the note below it."""
-    from rich.table import Table
-    from rich.text import Text
-
+    """Yield the facts of the curve, and the table of its steps."""
+    budgets, problem = outcome.budgets, outcome.problem
+    rows = [("network", f"{problem.graph.name}, {counted(len(problem.graph.operators), 'operator')}")]
     if outcome.unfit is not None:
-        yield Text(f"{Status.INFEASIBLE}: {_unfit_words(outcome.unfit)}")
+        yield facts([*rows, ("status", Status.INFEASIBLE), ("infeasible", _unfit_words(outcome.unfit))])
         return
-    table = Table(box=None, title=printable(outcome.problem.graph.name), title_justify="left")
-    of_total = ("total traffic",) if outcome.of_traffic else ()
-    for name in ("from", "to", outcome.value_name, *of_total, "at least"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+    unproven = sum(not step.is_proven for step in outcome.steps)
+    status = Status.OPTIMAL if outcome.is_proven else Status.FEASIBLE
+    proof = "every step is proven" if not unproven else f"{counted(unproven, 'step')} not proven: allow more time"
+    rows += [
+        ("status", f"{status}: {proof}"),
+        ("M_R", least_need_words(budgets.required, budgets.required.operator.name)),
+        ("M_P", budgets.min_peak_in_words.removeprefix("M_P is ")),
+        ("plans", f"{outcome.asked:,}" + (", 0 MACs recomputed" if outcome.is_tiled else "")),
+        ("time", seconds_words({"solve": outcome.seconds})),
+    ]
+    yield facts(rows)
+    yield _steps_grid(outcome)
+
+
+def _steps_grid(outcome: CapacityOutcome) -> DataTable:
+    """Return the steps, the smallest capacity first."""
+    rows = []
     for step in outcome.steps:
-        traffic = _traffic(outcome, step)
-        total = ("" if traffic is None else f"{traffic:,}",) if outcome.of_traffic else ()
         notes = ", ".join((*outcome.names_at(step), *(() if step.is_proven else ("not proven",))))
-        value = "" if step.value is None else f"{step.value:,}"
-        last = "" if step.last is None else f"{step.last:,}"
-        table.add_row(f"{step.first:,}", last, value, *total, f"{step.lower_bound:,}", notes)
-    yield table
-    peak = outcome.budgets.min_peak_in_words
-    proof = "every step is proven" if outcome.is_proven else "not every step is proven: more time may do"
-    required = exact_bytes(outcome.budgets.required_bytes)
-    recomputed = "; no MACs are recomputed" if outcome.is_tiled else ""
-    yield Text(
-        f"M_R is {required}; {peak}; {counted(outcome.asked, 'plan')} in {outcome.seconds:.1f} s, {proof}{recomputed}"
-    )
+        total = (_traffic(outcome, step),) if outcome.of_traffic else ()
+        rows.append((step.first, step.last, step.value, *total, step.lower_bound, notes))
+    of_total = ("total traffic",) if outcome.of_traffic else ()
+    return DataTable(("from", "to", outcome.value_name, *of_total, "lower bound", ""), rows)
 
 
 WITHOUT_A_MACHINE: Final = (Objective.TRAFFIC, Objective.PEAK)

@@ -190,7 +190,11 @@ def names_of_front(text: str) -> tuple[str, ...]:
     """Return the columns of a text such as `AREA,LATENCY`; raises UsageError for fewer than two."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if len(names) < 2:
-        raise UsageError(f"it is {text!r}", place="pareto", expected="two columns or more: area,objective_value")
+        raise UsageError(
+            f"{text!r} names fewer than two columns",
+            place="pareto",
+            expected="two columns or more: area,objective_value",
+        )
     return names
 
 

@@ -37,7 +37,7 @@ DEFAULT_STEPS: Final = 20
 def number_of(value: Scalar) -> int | float:
     """Return the number, or the bytes of a size; raises UsageError for any other text."""
     if isinstance(value, bool):
-        raise UsageError(f"it is {str(value).lower()}", expected="a number or a size")
+        raise UsageError(f"{str(value).lower()} is invalid", expected="a number or a size")
     if not isinstance(value, str):
         return value
     text = value.strip()
@@ -179,7 +179,7 @@ def choice(kind: type[StrEnum]) -> Callable[[object], OptionValue]:
 
     def parse(value: object) -> OptionValue:
         if value not in tuple(kind):
-            raise UsageError(f"it is {value!r}", expected=f"one of {', '.join(kind)}")
+            raise UsageError(f"{value!r} is invalid", expected=f"one of {', '.join(kind)}")
         return str(value)
 
     return parse
@@ -188,7 +188,7 @@ def choice(kind: type[StrEnum]) -> Callable[[object], OptionValue]:
 def _whole(least: int = 1, most: int = GREATEST_WHOLE) -> Callable[[object], OptionValue]:
     def parse(value: object) -> OptionValue:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise UsageError(f"it is {value!r}", expected=f"a whole number from {least} to {most}")
+            raise UsageError(f"{value!r} is invalid", expected=f"a whole number from {least} to {most}")
         return value
 
     return parse
@@ -200,43 +200,45 @@ def _bits_or_model(value: object) -> OptionValue:
 
 def _seconds(value: object) -> OptionValue:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise UsageError(f"it is {value!r}", expected="a number of seconds above 0")
+        raise UsageError(f"{value!r} is invalid", expected="a number of seconds above 0")
     return float(value)
 
 
 def _price(value: object) -> OptionValue:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise UsageError(f"it is {value!r}", expected="a number of at least 0")
+        raise UsageError(f"{value!r} is invalid", expected="a number of at least 0")
     return float(value)
 
 
 def _text(value: object) -> OptionValue:
     if not isinstance(value, str) or not value:
-        raise UsageError(f"it is {value!r}", expected="a text")
+        raise UsageError(f"{value!r} is invalid", expected="a text")
     return value
 
 
 def _truth(value: object) -> OptionValue:
     if not isinstance(value, bool):
-        raise UsageError(f"it is {value!r}", expected="true or false")
+        raise UsageError(f"{value!r} is invalid", expected="true or false")
     return value
 
 
 def _sizes(value: object) -> OptionValue:
     """Return sizes by symbol, as for `--dim`."""
     if not isinstance(value, Mapping) or not value:
-        raise UsageError(f"it is {value!r}", expected="a size for each symbol, such as {batch: 1}")
+        raise UsageError(f"{value!r} is invalid", expected="a size for each symbol, such as {batch: 1}")
     return {str(name): _whole(least=0)(size) for name, size in sorted(value.items())}
 
 
 def _shapes(value: object) -> OptionValue:
     """Return a list of sizes by network input, as for `--shape`."""
     if not isinstance(value, Mapping) or not value:
-        raise UsageError(f"it is {value!r}", expected="a list of sizes for each input, such as {x: [1, 3, 224, 224]}")
+        raise UsageError(
+            f"{value!r} is invalid", expected="a list of sizes for each input, such as {x: [1, 3, 224, 224]}"
+        )
     found = {}
     for name, shape in sorted(value.items()):
         if not isinstance(shape, list) or not shape:
-            raise UsageError(f"it is {shape!r}", place=str(name), expected="a list of sizes")
+            raise UsageError(f"{shape!r} is invalid", place=str(name), expected="a list of sizes")
         found[str(name)] = [_whole(least=0)(size) for size in shape]
     return found
 

@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol, overload
 
-from onchip.answer.words import SCALES, counted, printable
+from onchip.answer.words import SCALES, counted
 from onchip.errors import UsageError
 from onchip.reports.exports import spreadsheet_cell
 from onchip.reports.shared.figures import Json
-from onchip.reports.shared.page import Card, Page, html_table
+from onchip.reports.shared.page import Card, rendered
+from onchip.reports.shared.tables import DataTable
 from onchip.sweeps.expression import Value
 from onchip.sweeps.point import Number, PointAnswer, PointFigures, PointStatus, Scalar
 
@@ -202,7 +203,7 @@ class SweepRows(Sequence[StoredRow]):
         columns, records = self.columns, [row.record for row in self.rows[:MOST_SHOWN]]
         more = f", the first {MOST_SHOWN} shown" if len(self.rows) > MOST_SHOWN else ""
         lines = [[record.get(name) for name in columns] for record in records]
-        return html_table(columns, lines, f"{len(self.rows):,} points{more}")
+        return DataTable(columns, lines, title=f"{len(self.rows):,} points{more}").html()
 
 
 MOST_ROWS: Final = 60
@@ -268,23 +269,16 @@ def sweep_tables(found: tuple[Swept | None, Sequence[StoredRow]]) -> Iterator[Re
 
 
 def _table(rows: Sequence[StoredRow]) -> RenderableType:
-    from rich.table import Table
-
     parameters = [*dict.fromkeys(name for row in rows for name in (*row.options, *row.parameters, *row.costs))]
-    table = Table(box=None)
-    for name in ("network", "accelerator", "objective", *parameters):
-        table.add_column(printable(name))
-    table.add_column("status")
-    for name in ("value", "bound", "peak", "seconds"):
-        table.add_column(name, justify="right")
+    names = ("network", "accelerator", "objective", *parameters)
+    found = []
     for row in rows:
         record, answer = row.record, row.answer
-        found = answer.objective_value, answer.lower_bound, answer.figures.peak_bytes
-        named = [str(record.get(name, "")) for name in ("network", "accelerator", "objective", *parameters)]
         status = f"{answer.status}{' (settled)' if answer.settled_by else ''}"
-        figures = ["" if value is None else f"{value:,}" for value in found]
-        table.add_row(*map(printable, named), status, *figures, f"{answer.seconds:.3f}")
-    return table
+        figures = answer.objective_value, answer.lower_bound, answer.figures.peak_bytes
+        named = (str(record.get(name, "")) for name in names)
+        found.append((*named, status, *figures, f"{answer.seconds:.3f}"))
+    return DataTable((*names, "status", "value", "bound", "peak", "seconds"), found)
 
 
 METRICS = ("objective_value", "lower_bound", *(one.name for one in fields(PointFigures)), "seconds")
@@ -304,7 +298,7 @@ def sweep_html(shown: ShownStore, command_line: str) -> str:
     """Return the HTML page; raises UsageError if a package for pages is missing."""
     values = {"title": shown.name, "cards": _cards(shown), "command_line": command_line}
     scripts = ("canvas.js", "sweep.js")
-    return Page("sweep.html.j2", scripts, sweep_facts(shown), values, has_plotly=False).html()
+    return rendered("sweep.html.j2", scripts, sweep_facts(shown), values, has_plotly=False)
 
 
 def sweep_facts(shown: ShownStore) -> Json:

@@ -123,7 +123,7 @@ def _fitting(before: object, value: Scalar, path: str, field: str) -> object:
         if isinstance(before, bool) and isinstance(value, bool):
             return value
         raise UsageError(
-            f"it is {value!r}", place=path, expected="true or false" if isinstance(before, bool) else "a number"
+            f"{value!r} is invalid", place=path, expected="true or false" if isinstance(before, bool) else "a number"
         )
     if isinstance(before, str):
         return str(value)
@@ -136,7 +136,7 @@ def _fitting(before: object, value: Scalar, path: str, field: str) -> object:
         raise
     if isinstance(before, int) and isinstance(number, float):
         if not number.is_integer():
-            raise UsageError(f"it is {value!r}", place=path, expected="a whole number")
+            raise UsageError(f"{value!r} is invalid", place=path, expected="a whole number")
         number = int(number)
     return float(number) if isinstance(before, float) else number
 
@@ -179,7 +179,7 @@ class CostTable:
         """Return the cost; raises InputError for a value that the table does not contain."""
         value = values[self.named]
         if str(value) not in self.table:
-            raise InputError(f"it says nothing of {self.named} {value!r}", expected="an entry for each value")
+            raise InputError(f"the table has no entry for {self.named} {value!r}", expected="an entry for each value")
         return self.table[str(value)]
 
 
@@ -320,7 +320,7 @@ class Study:
                 error.place = f"costs.{name}"
                 raise
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise InputError(f"it is {value!r}", place=f"costs.{name}", expected="a number")
+                raise InputError(f"{value!r} is invalid", place=f"costs.{name}", expected="a number")
             found[name] = value
         return found
 
@@ -335,15 +335,16 @@ class Study:
 
     def _the_machine_is_given(self) -> None:
         if not self.networks:
-            raise UsageError("there is none", place="networks", expected="at least one network")
+            raise UsageError("the study names no network", place="networks", expected="at least one")
         has_sram = any(parameter.path == SRAM_PATH and parameter.name == SRAM for parameter in self.parameters)
         if has_sram and self.accelerators:
-            raise UsageError("both are given", place=f"accelerators, parameters.{SRAM}", expected="one of them")
+            what = "the study has accelerators and the parameter sram"
+            raise UsageError(what, place="accelerators", expected="one of them")
         if has_sram and VERBS[self.verb].needs_accelerator:
             raise UsageError(f"`{self.verb}` needs a whole machine", place="accelerators", expected="at least one")
         if not has_sram and not self.accelerators:
             raise UsageError(
-                "there is no machine", place="accelerators", expected="accelerators, or the parameter sram"
+                "the study names no target", place="accelerators", expected="accelerators, or the parameter `sram`"
             )
 
     def _objectives_are_those_of_the_verb(self) -> None:
@@ -351,9 +352,9 @@ class Study:
         for at, objective in enumerate(self.objectives):
             if objective not in known:
                 expected = f"one of {', '.join(known)}"
-                raise UsageError(f"it is {objective!r}", place=f"objectives[{at}]", expected=expected)
+                raise UsageError(f"{objective!r} is invalid", place=f"objectives[{at}]", expected=expected)
         if not self.objectives:
-            raise UsageError("there is none", place="objectives", expected="at least one")
+            raise UsageError("the study names no objective", place="objectives", expected="at least one")
 
     def _expressions_name_parameters(self) -> None:
         known = frozenset((*(parameter.name for parameter in self.parameters), "accelerator"))
@@ -362,7 +363,7 @@ class Study:
             unknown = sorted(one.names - known)
             if unknown:
                 expected = f"one of {', '.join(sorted(known))}"
-                raise UsageError(f"it names {unknown[0]!r}, which is no parameter", place=place, expected=expected)
+                raise UsageError(f"it names {unknown[0]!r}, which is not a parameter", place=place, expected=expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,7 +485,7 @@ def _range(name: str, fields: ParameterFields, is_bytes: bool) -> tuple[Scalar |
         _scalar(end, is_bytes)
     if fields.get("doubling"):
         if "steps" in fields:
-            raise UsageError("both are given", place="steps, doubling", expected="one of them")
+            raise UsageError("steps and doubling exclude each other", place="steps, doubling", expected="one of them")
         return doubling(*ends)
     return stepped(*ends, fields.get("steps", DEFAULT_STEPS))
 
@@ -492,9 +493,9 @@ def _range(name: str, fields: ParameterFields, is_bytes: bool) -> tuple[Scalar |
 def _scalar(value: object, is_bytes: bool) -> Scalar:
     """Return a value, sizes in bytes as a number; raises UsageError for an unsuitable unit."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"it is {value}", expected="a finite number")
+        raise UsageError(f"{value} is invalid", expected="a finite number")
     if not isinstance(value, bool | int | float | str):
-        raise UsageError(f"it is {value!r}", expected="a number, a size, a text, true or false")
+        raise UsageError(f"{value!r} is invalid", expected="a number, a size, a text, true or false")
     if is_bytes:
         return number_of(value)
     if is_size(value):
@@ -521,7 +522,7 @@ def _options(given: Mapping[str, object], verb: SweptVerb) -> tuple[dict[str, ob
 def _limits(fields: PointLimitFields) -> PointLimits:
     memory, seconds = fields.get("memory"), fields.get("seconds")
     if seconds is not None and not 0 < seconds < math.inf:
-        raise UsageError(f"it is {seconds:g}", place="limits.seconds", expected="a number above 0")
+        raise UsageError(f"{seconds:g} is invalid", place="limits.seconds", expected="a number above 0")
     with _at("limits.memory"):
         return PointLimits(None if memory is None else parse_size(str(memory)), seconds)
 

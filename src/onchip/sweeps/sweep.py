@@ -126,7 +126,7 @@ def _sought_front(request: SweepRequest, points: dict[str, SweepPoint]) -> Sough
         return None
     if request.front_of not in request.study.costs:
         expected = f"a cost of the study: {', '.join(request.study.costs) or 'it has none'}"
-        raise UsageError(f"{request.front_of!r} is none", place="pareto", expected=expected)
+        raise UsageError(f"the study has no cost {request.front_of!r}", place="pareto", expected=expected)
     return SoughtFront(request.front_of, points)
 
 

@@ -75,7 +75,7 @@ def choice(kind: type[ChoiceT], value: str, place: str) -> ChoiceT:
     try:
         return kind(value)
     except ValueError:
-        raise UsageError(f"it is {value!r}", place=place, expected=f"one of {', '.join(kind)}") from None
+        raise UsageError(f"{value!r} is invalid", place=place, expected=f"one of {', '.join(kind)}") from None
 
 
 def as_choices(options: object, **kinds: type[StrEnum]) -> None:

@@ -105,4 +105,6 @@ class PlanOptions:
             self, order=Order, placement=Placement, count=Count, share=Share, recompute=Recompute, tiles=TilesOption
         )
         if self.cap_tensors and self.tiles is TilesOption.AUTO:
-            raise UsageError("both are given", place="cap_tensors, tiles", expected="one of them")
+            raise UsageError(
+                "`cap_tensors` and `tiles` exclude each other", place="cap_tensors, tiles", expected="one of them"
+            )

@@ -274,9 +274,9 @@ class _LatencyPlanner:
         if len(self._problem.memories) == 1 or all(len(one.cycles) == 1 for one in self._ways.operators):
             return
         if not any(map(self._homes_of.never_fits, operators)):
-            what = "it may fit only with bands of what it reads in several scratchpads, which is not planned"
+            what = "its inputs would have to be split over several scratchpads, which latency plans do not support"
             name = self._problem.graph.operators[operator].name
-            raise UsageError(what, place=f"operator {name!r}", expected="larger scratchpads, or a larger one")
+            raise UsageError(what, place=f"operator {name!r}", expected="a larger scratchpad")
 
     def _improve_placed(self, run: Run) -> None:
         """Orders by when they end with all stays placed, from the best on."""

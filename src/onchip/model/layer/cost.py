@@ -120,7 +120,7 @@ def access_of(accelerator: Accelerator, memory: str) -> Access:
     if access is None:
         place = "dram" if memory == DRAM else f"memory {memory!r}"
         expected = "access_bits, read_energy_pj and write_energy_pj"
-        raise AcceleratorError("nothing says what an access costs", place=place, expected=expected)
+        raise AcceleratorError("the energy of an access is not stated", place=place, expected=expected)
     return access
 
 

@@ -108,7 +108,7 @@ def _checked(price: float, objective: Objective) -> Fraction:
     """Return the price of one cycle; raises UsageError for an invalid one."""
     place = "recompute_price"
     if not 0 <= price < float("inf"):
-        raise UsageError(f"it is {price}", place=place, expected="a number of at least 0")
+        raise UsageError(f"{price} is invalid", place=place, expected="a number of at least 0")
     if objective is Objective.RECOMPUTATION:
         what = f"the objective {objective} counts cycles as they are"
         raise UsageError(what, place=place, expected="another objective, or no price")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from html import escape
@@ -18,7 +18,8 @@ from onchip.arch.sizes import parse_size
 from onchip.errors import UsageError
 from onchip.reports.explain.history import History
 from onchip.reports.shared.figures import Json, trace
-from onchip.reports.shared.page import Card, Page, html_table, shown
+from onchip.reports.shared.page import AnswerPage, Part, Section, details, lead, section, still, table
+from onchip.reports.shared.tables import DataTable, shown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -351,21 +352,12 @@ def _life_object(life: TensorLife | None) -> dict[str, object] | None:
 
 def difference_lines(difference: AnswerDifference) -> Iterator[RenderableType]:
     """Yield a table of the figures that differ, and a line for each other change."""
-    from rich.table import Table
     from rich.text import Text
 
-    for note in difference.notes:
-        yield Text(printable(note))
+    yield from (Text(printable(note)) for note in difference.notes)
     changed = [figure for figure in difference.figures if figure.before != figure.after]
     if changed:
-        table = Table(box=None)
-        for name in ("figure", "first", "second", "change", ""):
-            table.add_column(name, justify="left" if name == "figure" else "right")
-        for figure in changed[:MOST_SHOWN]:
-            table.add_row(
-                *map(printable, (figure.name, shown(figure.before), shown(figure.after), *change_words(figure)))
-            )
-        yield table
+        yield _figures_grid(changed[:MOST_SHOWN])
         yield from map(Text, _more(len(changed), "figure"))
     lines = [*_order_lines(difference), *map(tensor_words, difference.tensors[:MOST_SHOWN])]
     lines += _more(len(difference.tensors), "tensor")
@@ -374,8 +366,17 @@ def difference_lines(difference: AnswerDifference) -> Iterator[RenderableType]:
         lines += [f"  first:  {change.before or 'none'}", f"  second: {change.after or 'none'}"]
     lines += _more(len(difference.mappings), "mapping")
     yield from (Text(printable(line)) for line in lines)
+    yield Text(_verdict(difference))
+
+
+def _figures_grid(figures: Iterable[FigureChange], title: str = "") -> DataTable:
+    rows = [(one.name, one.before, one.after, *change_words(one)) for one in figures]
+    return DataTable(("figure", "first", "second", "change", ""), rows, title=title)
+
+
+def _verdict(difference: AnswerDifference) -> str:
     kinds = f"{difference.kind[:-1]}ies" if difference.kind.endswith("y") else f"{difference.kind}s"
-    yield Text(f"the two {kinds} are equal" if difference.is_equal else f"the two {kinds} differ")
+    return f"the two {kinds} are equal" if difference.is_equal else f"the two {kinds} differ"
 
 
 def change_words(figure: FigureChange) -> tuple[str, str]:
@@ -386,15 +387,9 @@ def change_words(figure: FigureChange) -> tuple[str, str]:
 
 def html_of_difference(difference: AnswerDifference) -> str:
     """Return tables of the figures that differ and of the changed tensors."""
-    changed = [one for one in difference.figures if one.before != one.after]
-    figures = [(one.name, one.before, one.after, *change_words(one)) for one in changed]
-    end = "equal" if difference.is_equal else "different"
-    title = f"two {difference.kind}s, {end}"
-    tables = [html_table(("figure", "first", "second", "change", ""), figures, title)]
-    if difference.tensors:
-        rows = [(one.tensor, str(one.kind), one.why) for one in difference.tensors]
-        tables.append(html_table(("tensor", "what", "why"), rows))
-    return "".join(tables)
+    changed = _figures_grid([one for one in difference.figures if one.before != one.after], _verdict(difference))
+    tensors = DataTable(("tensor", "what", "why"), [(one.tensor, str(one.kind), one.why) for one in difference.tensors])
+    return changed.html() + (tensors.html() if tensors.rows else "")
 
 
 def tensor_words(change: TensorChange) -> str:
@@ -420,6 +415,7 @@ def _more(count: int, noun: str) -> Iterator[str]:
 
 GAP: Final = 0.08
 """Gap between the two maps, as a share of the height of one."""
+MOST_CARDS: Final = 4
 MOST_RECTANGLES: Final = 20_000
 """Limit on the rectangles of both maps together; larger ones are drawn first."""
 
@@ -427,31 +423,47 @@ MOST_RECTANGLES: Final = 20_000
 def difference_html(difference: AnswerDifference, histories: tuple[History, History] | None, command_line: str) -> str:
     """Return the page's text; raises UsageError if a package for pages is missing."""
     maps = {} if histories is None else _maps(histories, {one.tensor for one in difference.tensors})
-    values = {
-        "title": f"{difference.before} and {difference.after}",
-        "cards": _cards(difference),
-        "command_line": command_line,
-        "difference": difference,
-        "figures": [(one, *change_words(one)) for one in difference.figures],
-        "tensors": [tensor_words(one) for one in difference.tensors],
-        "maps": list(maps),
-    }
-    return Page("difference.html.j2", ("plain.js",), {"figures": maps}, values, {"shown": shown}).html()
-
-
-def _cards(difference: AnswerDifference) -> list[Card]:
-    changed = [one for one in difference.figures if one.before != one.after]
-    cards = [
-        Card(
-            one.name.replace("_", " "),
-            change_words(one)[1] or shown(one.after),
-            f"{shown(one.before)} to {shown(one.after)}",
-            "good" if one.change < 0 else "fair",
-        )
-        for one in changed
-        if one.change is not None
+    numbers = [one for one in difference.figures if one.before != one.after and one.change is not None]
+    words = ((one.name.replace("_", " "), change_words(one), one) for one in numbers[:MOST_CARDS])
+    rows = [("verdict", _verdict(difference))]
+    rows += [
+        (name, f"{percent or change}: {shown(one.before)} to {shown(one.after)}")
+        for name, (change, percent), one in words
     ]
-    return cards[:4] or [Card("figures", "equal", f"{len(difference.figures)} of each")]
+    sections = [
+        section(
+            "figures",
+            "Figures",
+            "Figures of both, and the change from the first to the second.",
+            table(_figures_grid(difference.figures)),
+        )
+    ]
+    if maps:
+        text = "Both plans over one axis of steps: the first plan above, the second below."
+        drawn = (still(name, "Memory maps of both plans") for name in maps)
+        sections.append(section("memory-map", "Memory maps", text, *drawn))
+    sections.append(Section("changes", "Changes", [*_change_parts(difference)]))
+    title = f"{difference.before} and {difference.after}"
+    return AnswerPage(title, rows, {}, command_line, sections, {**maps}, difference.notes).html()
+
+
+def _change_parts(difference: AnswerDifference) -> Iterator[Part]:
+    order = difference.order
+    if order is not None:
+        yield lead(f"{counted(order.common, 'operator')} in the same order, {len(order.moved):,} moved.")
+        if order.moved:
+            yield details("Operators that moved", lead(", ".join(order.moved)))
+    if difference.tensors:
+        rows = [(one.tensor, str(one.kind), one.why) for one in difference.tensors]
+        yield table(DataTable(("tensor", "change", "reason"), rows))
+    if difference.mappings:
+        yield table(
+            DataTable(
+                ("mapping of", "first", "second"), [(one.layer, one.before, one.after) for one in difference.mappings]
+            )
+        )
+    if difference.is_equal:
+        yield lead("There is no change.")
 
 
 def _maps(histories: tuple[History, History], changed: set[str]) -> dict[str, Json]:

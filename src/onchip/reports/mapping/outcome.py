@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import Final, TypeAlias
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from onchip.answer.document import Claim, MappingDocument
@@ -17,12 +16,10 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.answer.words import (
     counted,
-    energy_per_mac,
     objective_amount,
     percent,
     picked,
     printable,
-    short_amount,
     short_bytes,
     short_energy,
 )
@@ -36,7 +33,6 @@ from onchip.model.layer.limits import needed_bits
 from onchip.model.layer.ragged import boundaries
 from onchip.model.timeline.mac_count import UncostedOperator
 from onchip.ops.layers_of import NetworkLayers
-from onchip.reports.program.outcome import columns_table, facts
 from onchip.reports.shared.coverage import CoveredShare, shares, warning_of_macs
 from onchip.reports.shared.figures import (
     MAC_PAINT,
@@ -49,8 +45,9 @@ from onchip.reports.shared.figures import (
     stacked_bars,
     trace,
 )
-from onchip.reports.shared.page import Card, Page
+from onchip.reports.shared.page import AnswerPage, Part, Section, code, details, heading, section, still, table
 from onchip.reports.shared.proof import Proof, breakdown, element_words, figures_by_size
+from onchip.reports.shared.tables import DataTable, Rows, facts
 
 Number: TypeAlias = "int | float"
 
@@ -250,15 +247,26 @@ def _body(layer: Layer) -> str:
 
 def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
     """Yield the facts and the proof, a row for each distinct layer of a network, and remarks."""
-    totals, proof = outcome.totals, mapping_proof(outcome)
+    yield facts([*mapping_rows(outcome), mapping_proof(outcome).time])
+    if not outcome.is_one_layer:
+        yield _layers_grid(outcome)
+    yield from map(Text, _remarks(outcome))
+    if outcome.moved:
+        yield _moved_grid(outcome.moved)
+    if not outcome.is_one_layer:
+        yield from map(Text, warning_of_macs(outcome.moved))
+
+
+def mapping_rows(outcome: MappingOutcome) -> Rows:
+    """Return the facts of a mapped layer or network, and of the proof."""
+    totals = outcome.totals
     source = outcome.source if outcome.is_one_layer else outcome.layers.name or outcome.source
-    rows = [("layer" if outcome.is_one_layer else "network", printable(source))]
+    rows = [("layer" if outcome.is_one_layer else "network", source)]
     rows += [("accelerator", outcome.accelerator.name), ("method", outcome.method)]
     rows += element_words(bits for layer in outcome.layers.layers.values() for bits in element_bits(layer))
-    rows += proof.rows
+    rows += mapping_proof(outcome).rows
     if totals is not None:
-        energies = _energies_by_name(outcome)
-        parts = breakdown((printable(name), pj, short_energy(pj)) for name, pj in figures_by_size(energies))
+        parts = breakdown((name, pj, short_energy(pj)) for name, pj in figures_by_size(_energies_by_name(outcome)))
         rows += [
             ("energy", f"{short_energy(totals.energy_pj)}: {parts}"),
             ("latency", f"{totals.latency_cycles:,} cycles"),
@@ -266,25 +274,17 @@ def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
         ]
     if not outcome.is_one_layer:
         rows.append(("coverage", "; ".join(covered_words(one) for one in outcome.coverage)))
-    yield facts([*rows, proof.time])
-    if not outcome.is_one_layer:
-        has_footer = totals is not None and len(outcome.layers.layers) > 1
-        table = columns_table(_columns(outcome, totals), show_footer=has_footer)
-        for one in outcome.mapped:
-            table.add_row(*_cells(one, outcome))
-        yield table
+    return rows
+
+
+def _remarks(outcome: MappingOutcome) -> Iterator[str]:
+    """Yield the unknown energies, the reasons for missing mappings, and the limits of the machine's model."""
     if any(one.cost is not None and one.cost.stated_energy_pj is None for one in outcome.mapped):
-        yield Text(unknown_energy(outcome.accelerator))
+        yield unknown_energy(outcome.accelerator)
     for one in outcome.mapped:
-        if one.why_not is not None:
-            yield Text(f"{printable(one.names[0])}: {one.why_not}")
-        elif one.mapping is None:
-            yield Text(f"{printable(one.names[0])}: {_why_not(one)}")
-    yield from (Text(printable(note)) for note in outcome.accelerator.notes)
-    if outcome.moved:
-        yield _moved_table(outcome.moved)
-    if not outcome.is_one_layer:
-        yield from map(Text, warning_of_macs(outcome.moved))
+        if one.why_not is not None or one.mapping is None:
+            yield f"{printable(one.names[0])}: {one.why_not or _why_not(one)}"
+    yield from map(printable, outcome.accelerator.notes)
 
 
 def _energies_by_name(outcome: MappingOutcome) -> dict[str, float]:
@@ -338,44 +338,25 @@ def element_bits(layer: Layer) -> Iterator[int]:
     return (layer.bits(operand) for operand in RELEVANT if operand in layer.operands)
 
 
-def claim_words(one: MappedLayer, outcome: MappingOutcome) -> str | None:
-    """Return the status with the mappings for which it holds; None for a method that proves nothing."""
-    if outcome.mapspace is None:
-        return None
-    status, space = one.result.status, outcome.mapspace.name
-    if status in (Status.OPTIMAL, Status.INFEASIBLE):
-        return f"{status} ({space})"
-    among = one.result.optimal_among
-    return f"{status} (lower bound of {space})" + (f", optimal among {among}" if among else "")
-
-
 def covered_words(one: CoveredShare) -> str:
     """Say how many operators, and which share of the operations, a way covers."""
     return f"{one.way}: {counted(one.operators, 'operator')}, {percent(one.share or 0.0)} of the operations"
 
 
-def _moved_table(moved: Sequence[MovedOperator]) -> Table:
-    cycles, energy_pj = sum(one.latency_cycles for one in moved), summed(one.energy_pj for one in moved)
-    columns = (
-        ("without a loop nest", f"{counted(len(moved), 'operator')}: data movement", False),
-        ("operations", f"{sum(one.operations for one in moved):,}", True),
-        ("energy", short_energy(energy_pj), True),
-        ("cycles", f"{cycles:,}", True),
-        ("why", "", False),
-    )
-    table = columns_table(columns, show_footer=True)
+def _moved_grid(moved: Sequence[MovedOperator]) -> DataTable:
     kinds: dict[tuple[str, str], list[MovedOperator]] = {}
     for one in moved:
         kinds.setdefault((one.kind, one.why), []).append(one)
-    for (kind, why), alike in kinds.items():
-        table.add_row(
-            f"{printable(kind)} ({len(alike)})",
-            f"{sum(one.operations for one in alike):,}",
-            short_energy(summed(one.energy_pj for one in alike)),
-            f"{sum(one.latency_cycles for one in alike):,}",
-            printable(why),
-        )
-    return table
+
+    def figures(alike: Sequence[MovedOperator]) -> tuple[object, ...]:
+        energy = short_energy(summed(one.energy_pj for one in alike))
+        return sum(one.operations for one in alike), energy, sum(one.latency_cycles for one in alike)
+
+    return DataTable(
+        ("without a loop nest", "operations", "energy", "cycles", "why"),
+        [(f"{kind} ({len(alike)})", *figures(alike), why) for (kind, why), alike in kinds.items()],
+        (f"{counted(len(moved), 'operator')}: data movement", *figures(moved), ""),
+    )
 
 
 def loop_nests(outcome: MappingOutcome) -> str:
@@ -478,34 +459,33 @@ def mapping_fields(mapping: LayerMapping) -> dict[str, object]:
     }
 
 
-def _columns(outcome: MappingOutcome, totals: Totals | None) -> list[tuple[str, str, bool]]:
+def _layers_grid(outcome: MappingOutcome) -> DataTable:
+    """Return a row for each distinct layer, and one for all layers if there are several."""
+    totals, count = outcome.totals, len(outcome.layers.layers)
     bound = "" if totals is None or totals.lower_bound is None else objective_words(totals.lower_bound, outcome.unit)
-    return [
-        ("layer", f"{counted(len(outcome.layers.layers), 'layer')} in all", False),
-        ("status", "", False),
-        ("energy", short_energy(totals.energy_pj) if totals else "", True),
-        ("cycles", f"{totals.latency_cycles:,}" if totals else "", True),
-        ("utilised", f"{totals.utilisation:.1%}" if totals else "", True),
-        ("CoSA's\nobjective" if outcome.unit == "bits" else "lower\nbound", bound, True),
-        ("gap", "", True),
-        ("seconds", f"{outcome.seconds:.3f}", True),
-    ]
+    total: tuple[object, ...] = ()
+    if totals is not None and count > 1:
+        figures = short_energy(totals.energy_pj), totals.latency_cycles, f"{totals.utilisation:.1%}"
+        total = (f"{counted(count, 'layer')} in all", "", *figures, bound, "", f"{outcome.seconds:.3f}")
+    name_of_bound = "CoSA's objective" if outcome.unit == "bits" else "lower bound"
+    columns = ("layer", "status", "energy", "cycles", "utilised", name_of_bound, "gap", "seconds")
+    return DataTable(columns, [_cells(one, outcome) for one in outcome.mapped], total)
 
 
-def _cells(one: MappedLayer, outcome: MappingOutcome) -> list[str]:
+def _cells(one: MappedLayer, outcome: MappingOutcome) -> tuple[object, ...]:
     cost, gap = one.cost, one.result.gap
     is_cosa = outcome.unit == "bits" and one.claim is not None
     shown = one.claim.objective_value if is_cosa and one.claim else one.lower_bound
-    return [
-        f"{printable(one.names[0])}{_times(one, outcome)}",
+    return (
+        f"{one.names[0]}{_times(one, outcome)}",
         f"{one.result.status}{'' if one.why_not is None else ' (refused)'}",
-        short_energy(cost.stated_energy_pj) if cost else "",
-        f"{round(cost.cycles):,}" if cost else "",
-        f"{cost.utilisation:.1%}" if cost else "",
+        cost and short_energy(cost.stated_energy_pj),
+        cost and round(cost.cycles),
+        cost and f"{cost.utilisation:.1%}",
         objective_words(shown, outcome.unit),
         "" if gap is None else percent(gap),
         f"{one.result.seconds:.3f}",
-    ]
+    )
 
 
 def _times(one: MappedLayer, outcome: MappingOutcome) -> str:
@@ -533,31 +513,52 @@ LATENCY_PAINTS: Final = {
     "offload": "slice-write",
 }
 
-NOTHING = "\u2013"
-
 
 def mapping_html(outcome: MappingOutcome, command_line: str) -> str:
     """Return the page's text; expects at least one mapping."""
-    values = {
-        "title": outcome.source,
-        "cards": _cards(outcome),
-        "command_line": command_line,
-        "notes": outcome.accelerator.notes,
-        "mapspace": outcome.mapspace,
-        "rows": [_row(outcome, one) for one in outcome.mapped],
-        "moved": [
-            {
-                "operator": one.operator,
-                "kind": one.kind,
-                "energy": short_energy(one.energy_pj),
-                "cycles": f"{one.latency_cycles:,}",
-                "why": one.why,
-            }
-            for one in outcome.moved
-        ],
-        "coverage": [covered_words(one) for one in outcome.coverage],
-    }
-    return Page("mapping.html.j2", ("plain.js",), {"figures": mapping_facts(outcome)}, values).html()
+    return AnswerPage(
+        outcome.source,
+        [*mapping_rows(outcome), mapping_proof(outcome).time],
+        {name: value for name, value in mapping_object(outcome).items() if name != "mapping"},
+        command_line,
+        (
+            section(
+                "energy",
+                "Energy",
+                "Energy of multiply-accumulates and of the accesses of each memory.",
+                heading("By memory"),
+                still("energy-by-memory", "Energy of each layer by memory"),
+                heading("By operand"),
+                still("energy-by-operand", "Energy of each layer by operand"),
+            ),
+            section(
+                "roofline",
+                "Roofline",
+                "Layers left of the ridge are limited by DRAM bandwidth, layers right of it by the array.",
+                still("roofline-plot", "Roofline of the layers"),
+            ),
+            section(
+                "utilisation",
+                "MAC utilisation",
+                "Cycle breakdown: ideal cycles with all MACs busy, unused MACs, stalls at memory ports, preload before "
+                "and offload after the loops.",
+                still("utilisation-plot", "Cycle breakdown of each layer"),
+            ),
+            Section("layers", "Layers", (*_layer_parts(outcome),)),
+        ),
+        mapping_facts(outcome),
+        (*_remarks(outcome), *warning_of_macs(outcome.moved)),
+    ).html()
+
+
+def _layer_parts(outcome: MappingOutcome) -> Iterator[Part]:
+    yield table(_layers_grid(outcome))
+    for one in outcome.mapped:
+        if one.mapping is not None:
+            nest = loop_nest(LayerProblem(one.layer, outcome.accelerator), one.mapping)
+            yield details(f"Loop nest of {', '.join(one.names)}", code(nest))
+    if outcome.moved:
+        yield table(_moved_grid(outcome.moved))
 
 
 def mapping_facts(outcome: MappingOutcome) -> Json:
@@ -568,40 +569,6 @@ def mapping_facts(outcome: MappingOutcome) -> Json:
         "energy-by-operand": energy_by_operand(layers),
         "roofline-plot": roofline(layers, outcome.accelerator),
         "utilisation-plot": utilisation(layers),
-    }
-
-
-def _cards(outcome: MappingOutcome) -> list[Card]:
-    layers = costed_layers(outcome)
-    energies = [one.cost.stated_energy_pj for one in layers]
-    energy_pj = summed(None if pj is None else one.times * pj for one, pj in zip(layers, energies, strict=True))
-    cycles = round(sum(one.times * one.cost.cycles for one in layers))
-    macs = sum(one.times * one.cost.macs for one in layers)
-    proven, units, distinct = sum(one.result.gap == 0 for one in outcome.mapped), layers[0].cost.units, outcome.mapped
-    return [
-        Card("Layers", f"{len(layers)}", f"{len(distinct)} distinct"),
-        Card("Energy", short_energy(energy_pj), energy_per_mac(energy_pj, macs)),
-        Card("Latency", short_amount(cycles, "cycles"), f"{cycles:,} cycles"),
-        Card("MACs", short_amount(macs, "MACs"), f"{macs:,}"),
-        Card("MAC utilisation", f"{macs / (units * cycles):.1%}", f"{units:,} MACs per cycle at most"),
-        Card("Proven optimal", f"{proven} of {len(distinct)}", f"{outcome.objective}, method {outcome.method}"),
-        Card("Search", f"{outcome.seconds:.2f} s", f"on {outcome.accelerator.name}"),
-    ]
-
-
-def _row(outcome: MappingOutcome, one: MappedLayer) -> dict[str, object]:
-    cost, gap = one.cost, one.result.gap
-    return {
-        "names": one.names,
-        "status": claim_words(one, outcome) or one.result.status,
-        "energy": short_energy(cost.stated_energy_pj) if cost else NOTHING,
-        "cycles": f"{cost.cycles:,.0f}" if cost else NOTHING,
-        "utilisation": f"{cost.utilisation:.1%}" if cost else NOTHING,
-        "bound": objective_words(one.lower_bound, outcome.unit),
-        "gap": NOTHING if gap is None else percent(gap),
-        "seconds": f"{one.result.seconds:.3f}",
-        "why_not": one.why_not,
-        "nest": one.mapping and loop_nest(LayerProblem(one.layer, outcome.accelerator), one.mapping),
     }
 
 

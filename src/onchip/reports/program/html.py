@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from onchip.answer.problem import Objective, Placement
+from onchip.answer.problem import Objective
 from onchip.answer.program import TransferKind
-from onchip.answer.words import amount, counted, exact_bytes, picked, short_amount, short_bytes
+from onchip.answer.words import exact_bytes, picked, short_amount, short_bytes
 from onchip.arch.memory import Memory
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.plan_timeline import Timeline
 from onchip.reports.explain.history import ReloadPurpose
 from onchip.reports.program.outcome import (
     Findings,
-    beyond_traffic,
-    least_need_words,
-    links_words,
+    findings_rows,
     recomputation_object,
     states_object,
     traffic_object,
 )
-from onchip.reports.shared.figures import (
-    DrawnResidencies,
-    Json,
-    level_line,
-    memory_rows,
-    memory_title,
-    shape_words,
-    stacked_bars,
-    ticks,
-    trace,
+from onchip.reports.shared.figures import DrawnResidencies, Json, level_line, shape_words, stacked_bars, ticks, trace
+from onchip.reports.shared.page import (
+    AnswerPage,
+    Section,
+    heading,
+    lead,
+    memory_parts,
+    moving,
+    section,
+    still,
+    table,
 )
-from onchip.reports.shared.page import Card, Page, bound_card, fact_rows, origin_rows
-from onchip.reports.shared.timeline import TimelineFigure
+from onchip.reports.shared.tables import DataTable, Rows
+from onchip.reports.shared.timeline import TIMELINE_WORDS, TimelineFigure
 from onchip.reports.shared.words import latency_rows
 from onchip.verify.figures import Figures
 
@@ -161,89 +160,6 @@ class TensorCost:
         return self.spilled + self.reloaded + self.moved
 
 
-def cards(findings: Findings) -> tuple[Card, ...]:
-    """Return the headline figures of the page."""
-    figures, problem, objective = findings.figures, findings.problem, findings.problem.objective
-    capacity = sum(memory.capacity_bytes for memory in problem.memories)
-    found = [*_claims(findings)]
-    if objective in (Objective.DMA_CYCLES, Objective.DMA_ENERGY):
-        cost = figures.non_compulsory_cost
-        found.append(Card("Non-compulsory cost", short_amount(cost, objective.unit), amount(cost, objective.unit)))
-    if problem.recomputation is not None:
-        again = short_amount(figures.recomputation_cost, objective.unit)
-        found.append(Card("Recomputation", again, counted(figures.runs_again, "repeated run")))
-    sizes = [
-        ("Between scratchpads", figures.moved),
-        ("Spills and reloads", figures.non_compulsory),
-        ("Compulsory traffic", figures.compulsory),
-    ]
-    found += [Card(name, short_bytes(size), exact_bytes(size)) for name, size in sizes[0 if figures.moved else 1 :]]
-    share = f"{figures.peak_bytes / capacity:.1%} of {short_bytes(capacity)}"
-    found.append(Card("Peak", short_bytes(figures.peak_bytes), share))
-    tensors = counted(len(problem.counted_tensors), "tensor")
-    return (*found, Card("Operators", f"{len(problem.graph.operators):,}", tensors))
-
-
-def _claims(findings: Findings) -> tuple[Card, ...]:
-    claim, objective = findings.claim, findings.problem.objective
-    if claim is None:
-        return (Card("Status", "not claimed", "the plan file makes no claim", "quiet"),)
-    gap = (claim.objective_value - claim.lower_bound) / claim.objective_value if claim.objective_value else 0.0
-    tone = "good" if claim.status == "OPTIMAL" else "fair"
-    beyond = beyond_traffic(findings.figures) if objective.counts_transfers else ""
-    value = short_amount(findings.figures.objective_value(objective), objective.unit)
-    return (
-        Card("Status", str(claim.status), f"solver: {claim.method}", tone),
-        *((Card("Objective value", value, f"with {beyond}"),) if beyond else ()),
-        bound_card(int(claim.lower_bound), Objective(claim.objective).unit, gap),
-    )
-
-
-def summary_rows(findings: Findings) -> list[tuple[str, str]]:
-    """Return the exact figures of the plan with their names, and the origin of the page."""
-    problem, figures, claim, reading = findings.problem, findings.figures, findings.claim, findings.document.reading
-    element = "element sizes of the model" if reading.bits is None else f"{reading.bits} bits per element"
-    facts: dict[str, object] = {
-        "network": f"{problem.graph.name}, {counted(len(problem.graph.operators), 'operator')}",
-        "data types": f"{element}, {reading.granularity} operators, {reading.count} counted",
-        "scratchpad": {memory.name: _scratchpad(memory) for memory in problem.memories},
-        "links": links_words(problem),
-        "placement": _placement(findings),
-        **({} if claim is None else {"claimed": _claim_words(findings)}),
-        "traffic": {f"{name}_bytes": value for name, value in traffic_object(figures).items()},
-        "recomputation": recomputation_object(figures) if problem.recomputation else {},
-        "states": states_object(figures),
-        **picked(figures, "peak_bytes", "arena_bytes"),
-        "arena_bytes of": dict(figures.arenas) if len(figures.arenas) > 1 else {},
-        "M_R": least_need_words(findings.required, findings.required.operator.name),
-        **dict(findings.facts),
-        "graph sha256": findings.document.graph.sha256,
-    }
-    return [*fact_rows(facts), *origin_rows(findings.command_line)]
-
-
-def _claim_words(findings: Findings) -> dict[str, object]:
-    claim = findings.claim
-    assert claim is not None
-    unit = Objective(claim.objective).unit
-    values = {name: amount(int(getattr(claim, name)), unit) for name in ("objective_value", "lower_bound")}
-    return {**picked(claim, "status", "method", "objective"), **values}
-
-
-def _scratchpad(memory: Memory) -> str:
-    return f"{exact_bytes(memory.capacity_bytes)}, alignment {memory.alignment_bytes}, holds {', '.join(memory.holds)}"
-
-
-def _placement(findings: Findings) -> str:
-    if findings.problem.placement is Placement.DYNAMIC:
-        return ""
-    kept, outside = (
-        f"{counted(len(tensors), 'tensor')} ({exact_bytes(sum(tensor.size_bytes for tensor in tensors))})"
-        for tensors in (findings.history.with_place_for_life, findings.history.without_place_for_life)
-    )
-    return f"static: {kept} with a fixed offset, {outside} without"
-
-
 def most_expensive(findings: Findings) -> tuple[TensorCost, ...]:
     """Return the tensors with the most traffic beyond the compulsory, then the most in total."""
     graph = findings.problem.graph
@@ -257,19 +173,16 @@ def most_expensive(findings: Findings) -> tuple[TensorCost, ...]:
     return tuple(by_cost[:MOST_EXPENSIVE])
 
 
-def timeline_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
-    """Return the cycles and utilisations of the timeline; nothing without one."""
-    timed = findings.timeline
-    if timed is None:
-        return ()
+def timeline_rows(timed: Timeline) -> Rows:
+    """Return the cycles and utilisations of a timeline."""
     energy = timed.energy.total_pj
-    return (
+    return [
         ("latency", short_amount(timed.total_cycles, "cycles")),
         *latency_rows(timed.parts),
         *([("MAC utilisation", f"{timed.mac_utilisation:.1%}")] if timed.macs else []),
         ("DMA utilisation", f"{timed.dma_utilisation:.1%}"),
         ("energy", "not known" if energy is None else short_amount(energy, "pJ")),
-    )
+    ]
 
 
 def costs_of_residencies(findings: Findings) -> dict[int, tuple[int, int, int]]:
@@ -297,38 +210,106 @@ def costs_of_residencies(findings: Findings) -> dict[int, tuple[int, int, int]]:
 
 def report_html(findings: Findings) -> str:
     """Return the page's text; raises UsageError if a package for pages is missing."""
-    values = {
-        "title": findings.problem.graph.name,
-        "findings": findings,
-        "memories": memory_rows(drawn_residencies(findings), findings.problem.memories),
-        "has_cycles": findings.timeline is not None,
-        "cards": cards(findings),
-        "summary_rows": summary_rows(findings),
-        "expensive": most_expensive(findings),
-        "timeline_rows": timeline_rows(findings),
-        "forced_steps": len({one.tightest_step for one in findings.reload_causes if one.is_forced}),
-        "only_detours": all(one.way is not ReloadPurpose.BACK for one in findings.reload_causes),
+    figures, document = findings.figures, findings.document
+    exact = {
+        "claimed": findings.claim and picked(findings.claim, "method", "objective_value", "lower_bound"),
+        "traffic_bytes": traffic_object(figures),
+        "recomputation": recomputation_object(figures) if findings.problem.recomputation else {},
+        "states": states_object(figures),
+        **picked(figures, "peak_bytes", "arena_bytes"),
+        "arena_bytes of": dict(figures.arenas) if len(figures.arenas) > 1 else {},
+        **picked(document.reading, "bits", "granularity", "count"),
+        "graph_sha256": document.graph.sha256,
     }
-    filters: dict[str, Callable[..., str]] = {"shape": shape_words, "memory": memory_title}
-    return Page("program.html.j2", ("words.js", "time.js"), page_facts(findings), values, filters).html()
+    return AnswerPage(
+        findings.problem.graph.name,
+        list(findings.rows or findings_rows(findings)),
+        exact,
+        findings.command_line,
+        (*_sections(findings),),
+        page_figures(findings),
+        more=page_facts(findings),
+    ).html()
 
 
-def page_facts(findings: Findings) -> Json:
-    """Return the facts for the page's script; tensors and operators are indices."""
-    history, drawn = findings.history, drawn_residencies(findings)
-    costs = costs_of_residencies(findings)
-    figures: Json = {"traffic-plot": traffic(findings)}
+def _sections(findings: Findings) -> Iterator[Section]:
+    """Yield the sections of the page."""
+    memories, moved = findings.problem.memories, findings.figures.moved
+    yield section(
+        "memory-map",
+        "Memory map",
+        "Each rectangle is a residency: its width is its steps, its height its bytes. The footprint below shows the "
+        f"bytes resident in each step. {_spill_words(findings)}",
+        *memory_parts(drawn_residencies(findings), memories, has_cycles=findings.timeline is not None),
+    )
+    missing = [one for one in findings.baselines if one.figures is None]
+    yield section(
+        "traffic",
+        "Traffic",
+        f"Bytes between DRAM and the {'scratchpad' if len(memories) == 1 else 'scratchpads'}. Compulsory traffic "
+        f"occurs in every plan.{' Moves lead from scratchpad to scratchpad.' if moved else ''}",
+        still("traffic-plot", f"Traffic of this plan{' and the baselines' if findings.baselines else ''}"),
+        *(lead(f"Baseline {one.name} found no plan: {one.status}.") for one in missing),
+        heading("Tensors with the most traffic"),
+        table(_expensive_grid(findings)),
+    )
+    timed = findings.timeline
+    if timed is None:
+        yield section("timeline", "Timeline", f"There is no timeline: {findings.no_timeline}.")
+        return
+    rows = DataTable(("figure", "value"), timeline_rows(timed))
+    label = "Timeline of the array, of DMA, of DRAM and of each scratchpad"
+    yield section("timeline", "Timeline", TIMELINE_WORDS, moving("timeline-plot", label, "timeline"), table(rows))
+
+
+def _spill_words(findings: Findings) -> str:
+    """Say in one sentence why tensors are spilled."""
+    causes = findings.reload_causes
+    if forced := len({one.tightest_step for one in causes if one.is_forced}):
+        steps = "step" if forced == 1 else f"{forced} steps"
+        return f"Triangles mark the {steps} in which a tensor that is needed later does not fit."
+    if not causes:
+        return "Nothing is spilled."
+    if all(one.way is not ReloadPurpose.BACK for one in causes):
+        no_link = "no link leads from the scratchpad of the writer to that of the reader"
+        return f"No step exceeds the capacity: spilled tensors go through DRAM because {no_link}."
+    return "No step exceeds the capacity: spilled tensors had no free address range, or a better plan exists."
+
+
+def _expensive_grid(findings: Findings) -> DataTable:
+    names = ("compulsory", "spilled", "reloaded", *(("moved",) if findings.figures.moved else ()), "total")
+    rows = [
+        (
+            one.tensor.name,
+            one.tensor.role,
+            shape_words(one.tensor),
+            one.tensor.size_bytes,
+            *(getattr(one, name) or "\u2013" for name in names),
+        )
+        for one in most_expensive(findings)
+    ]
+    return DataTable(("tensor", "role", "shape", "bytes", *names), rows, follows_tensors=True)
+
+
+def page_figures(findings: Findings) -> Json:
+    """Return the figures by their element ids."""
+    drawn, figures = drawn_residencies(findings), {"traffic-plot": traffic(findings)}
     for index, memory in enumerate(findings.problem.memories):
         if drawn.counts.get(memory.name):
             figures[f"map-{index}"] = drawn.figure(memory)
             figures[f"footprint-{index}"] = footprint(findings, memory)
     if findings.timeline is not None:
         figures["timeline-plot"] = timeline(findings, findings.timeline)
+    return {**figures}
+
+
+def page_facts(findings: Findings) -> Json:
+    """Return further facts for the page's script; tensors and operators are indices."""
+    history, costs = findings.history, costs_of_residencies(findings)
     return {
-        "figures": figures,
         "cycles": step_cycles(findings, findings.timeline) if findings.timeline else [],
         "operators": [[operator.name, operator.kind] for operator in history.operators],
         "unit": findings.problem.objective.unit,
         "memories": [memory.name for memory in findings.problem.memories],
-        **drawn.facts(lambda index: costs.get(index, (0, 0, 0))),
+        **drawn_residencies(findings).facts(lambda index: costs.get(index, (0, 0, 0))),
     }

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rich.box import SIMPLE
-from rich.console import Console, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from onchip.answer.document import Claim, PlanDocument
@@ -27,7 +24,8 @@ from onchip.model.capacity.infeasible_operator import InfeasibleOperator, Oversi
 from onchip.model.timeline.activity import LatencyParts
 from onchip.model.timeline.plan_timeline import Timeline, stated_timeline
 from onchip.reports.explain.history import History, ReloadCause, reload_causes
-from onchip.reports.shared.proof import Proof, Rows, element_words, picked_seconds
+from onchip.reports.shared.proof import Proof, element_words, picked_seconds
+from onchip.reports.shared.tables import DataTable, Rows, facts
 from onchip.reports.shared.words import latency_words
 from onchip.verify.figures import Figures
 from onchip.verify.rules import Violation
@@ -185,8 +183,7 @@ class BaselinePlan:
 class Findings:
     """A verified plan, what the verifier counted in it, and whatever else is known.
 
-    `facts` are lines for the summary that only the run that made the plan knows, such as its seconds;
-    `no_timeline` says why there is none.
+    `rows` are the facts of the summary if the plan was just found; `no_timeline` says why there is no timeline.
     """
 
     problem: Problem
@@ -194,7 +191,7 @@ class Findings:
     figures: Figures
     required: OperatorNeed
     command_line: str
-    facts: tuple[tuple[str, str], ...] = ()
+    rows: Sequence[tuple[str, str]] = ()
     baselines: tuple[BaselinePlan, ...] = ()
     timeline: Timeline | None = None
     no_timeline: str = "no accelerator was named"
@@ -239,13 +236,6 @@ def operand_words(memory: Memory) -> str:
 def links_words(problem: Problem) -> str:
     """Name the ways between scratchpads: `left -> right, right -> left`."""
     return ", ".join(f"{source} -> {target}" for source, target in problem.transfers.links)
-
-
-def arenas_words(figures: Figures) -> str:
-    """Return the arena of each of several scratchpads behind a colon; else nothing."""
-    if len(figures.arenas) == 1:
-        return ""
-    return ": " + ", ".join(f"{name} {arena_bytes:,}" for name, arena_bytes in figures.arenas)
 
 
 TILES = "`tiles='auto'`"
@@ -485,48 +475,87 @@ def accelerator_object(accelerator: Accelerator) -> Json:
 _ACCESS: Final = ("access_bits", "read_energy_pj", "write_energy_pj")
 
 
-WIDTH_OF_A_FILE = 120
-
-
-def show(*renderables: RenderableType) -> str:
-    """Return the text, in colour only for a terminal; sentences are not wrapped, tables are."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH_OF_A_FILE)
-    with console.capture() as capture:
-        for renderable in renderables:
-            console.print(renderable, soft_wrap=isinstance(renderable, Text))
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")
-
-
-def outcome_table(outcome: Outcome) -> RenderableType:
+def outcome_tables(outcome: Outcome) -> tuple[RenderableType]:
     """Return the table of what `plan` found."""
-    problem, result, figures = outcome.problem, outcome.result, outcome.figures
-    rows = [("network", f"{printable(problem.graph.name)}, {counted(len(problem.graph.operators), 'operator')}")]
-    rows += [("scratchpad", _memory(memory)) for memory in problem.memories]
+    return (facts(outcome_rows(outcome)),)
+
+
+def outcome_rows(outcome: Outcome) -> Rows:
+    """Return the facts of a plan, and of its proof."""
+    result, figures = outcome.result, outcome.figures
+    bits = 0 if outcome.document is None else outcome.document.reading.bits
+    rows = [*_head_rows(outcome.problem, bits), *plan_proof(outcome).rows]
+    if result.status is Status.INFEASIBLE:
+        rows += _infeasible_rows(outcome)
+    if result.why_not is not None:
+        rows.append(("reason", result.why_not))
+    if figures is not None:
+        rows += _figure_rows(outcome.problem, figures, outcome.history, outcome.latency_parts)
+    rows.append(("M_R", least_need_words(outcome.required, outcome.required.operator.name)))
+    if outcome.min_peak_bytes is not None:
+        rows.append(("M_P", exact_bytes(outcome.min_peak_bytes)))
+    return [*rows, plan_proof(outcome).time]
+
+
+def findings_rows(findings: Findings) -> Rows:
+    """Return the facts of a verified plan of a file, with the claim of its maker."""
+    problem, claim, reading = findings.problem, findings.claim, findings.document.reading
+    rows = _head_rows(problem, reading.bits)
+    if claim is None:
+        rows.append(("status", "not claimed, the plan file makes no claim"))
+    else:
+        unit, value = Objective(claim.objective).unit, int(claim.objective_value)
+        gap = (value - int(claim.lower_bound)) / value if value else 0.0
+        order, measure = findings.document.order, _measure(problem, findings.figures)
+        covers = "not stated by the file" if order is None else _ORDERS[order]
+        claimed = Proof(claim.status, measure, unit, value, int(claim.lower_bound), gap, covers)
+        rows += [*claimed.rows, ("claim", f"of {claim.method}; the verifier recomputed the figures, not the bound")]
+    rows += _figure_rows(problem, findings.figures, findings.history, None)
+    return [*rows, ("M_R", least_need_words(findings.required, findings.required.operator.name))]
+
+
+def _head_rows(problem: Problem, bits: int | None) -> Rows:
+    rows = [("network", f"{problem.graph.name}, {counted(len(problem.graph.operators), 'operator')}")]
+    rows += [("scratchpad", memory_words(memory, exact_bytes(memory.capacity_bytes))) for memory in problem.memories]
     if problem.transfers.links:
         rows.append(("links", links_words(problem)))
     if problem.objective is Objective.LATENCY and problem.count is Count.ACTIVATIONS:
         is_streamed = not any(Operand.WEIGHT in memory.holds for memory in problem.memories)
         streamed = ": no scratchpad holds weights, so operators stream them" if is_streamed else ""
         rows.append(("not planned", f"parameters{streamed}"))
-    if outcome.document is not None and outcome.document.reading.bits is None:
-        rows += element_words(tensor.bits for tensor in problem.graph.tensors)
-    proof = plan_proof(outcome)
-    rows += proof.rows
-    if result.status is Status.INFEASIBLE:
-        rows += _infeasible_rows(outcome)
-    if result.why_not is not None:
-        rows.append(("reason", result.why_not))
-    rows += _transfers(outcome)
-    if figures is not None:
-        arena = f"{exact_bytes(figures.arena_bytes)}{arenas_words(figures)}"
-        rows += [("peak", exact_bytes(figures.peak_bytes)), ("arena", arena)]
-    rows += _places_for_life(outcome)
-    rows.append(("M_R", least_need_words(outcome.required, printable(outcome.required.operator.name))))
-    if outcome.min_peak_bytes is not None:
-        rows.append(("M_P", exact_bytes(outcome.min_peak_bytes)))
-    return facts([*rows, proof.time])
+    return rows + (element_words(tensor.bits for tensor in problem.graph.tensors) if bits is None else [])
+
+
+def _figure_rows(problem: Problem, figures: Figures, history: History | None, parts: LatencyParts | None) -> Rows:
+    objective, rows = problem.objective, list[tuple[str, str]]()
+    if figures.latency_cycles is not None and parts is not None:
+        rows.append(("cycle breakdown", latency_words(parts)))
+    if problem.recomputation is not None:
+        rows.append(("run again", _runs_again(figures, objective)))
+    if objective is not Objective.TRAFFIC or figures.moved or beyond_traffic(figures):
+        rows.append(("non-compulsory traffic", exact_bytes(figures.non_compulsory)))
+    rows.append(("compulsory traffic", exact_bytes(figures.compulsory)))
+    if figures.moved:
+        rows.append(("between scratchpads", exact_bytes(figures.moved)))
+    rows += _states(problem.graph, figures)
+    arenas = ", ".join(f"{name} {size:,}" for name, size in figures.arenas) if len(figures.arenas) > 1 else ""
+    arena = exact_bytes(figures.arena_bytes)
+    rows += [("peak", exact_bytes(figures.peak_bytes)), ("arena", f"{arena}: {arenas}" if arenas else arena)]
+    if history is not None and problem.placement is Placement.STATIC:
+        kept, away = (
+            f"{counted(len(tensors), 'tensor')} ({exact_bytes(sum(tensor.size_bytes for tensor in tensors))})"
+            for tensors in (history.with_place_for_life, history.without_place_for_life)
+        )
+        rows.append(("static placement", f"{kept} have a static offset, {away} have none"))
+    return rows
+
+
+def _measure(problem: Problem, figures: Figures | None) -> str:
+    """Name what the objective counts."""
+    beyond = "" if figures is None or not problem.objective.counts_transfers else beyond_traffic(figures)
+    moves = problem.objective is Objective.TRAFFIC and figures is not None and figures.moved
+    measure = "non-compulsory cost" if moves else _MEASURES[problem.objective]
+    return f"{measure} and {beyond}:" if beyond else measure
 
 
 _MEASURES: Final[Mapping[Objective, str]] = {
@@ -549,12 +578,9 @@ def plan_proof(outcome: Outcome) -> Proof:
     problem, result, seconds = outcome.problem, outcome.result, outcome.seconds
     placement = "any residencies" if problem.placement is Placement.DYNAMIC else "static placements"
     covered = result.space or f"{_ORDERS[problem.order]}, {placement} and addresses"
-    beyond = "" if outcome.figures is None else beyond_traffic(outcome.figures)
-    moves = problem.objective is Objective.TRAFFIC and outcome.figures is not None and outcome.figures.moved
-    measure = "non-compulsory cost" if moves else _MEASURES[problem.objective]
     return Proof(
         result.status,
-        f"{measure} and {beyond}:" if beyond and problem.objective.counts_transfers else measure,
+        _measure(problem, outcome.figures),
         problem.objective.unit,
         result.objective_value,
         result.bound,
@@ -563,23 +589,6 @@ def plan_proof(outcome: Outcome) -> Proof:
         stopped_by=result.stopped_by,
         seconds=picked_seconds(seconds.read, seconds.solve, seconds.verify, seconds.budget),
     )
-
-
-def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
-    figures, objective = outcome.figures, outcome.problem.objective
-    if figures is None:
-        return []
-    rows = []
-    if figures.latency_cycles is not None and outcome.latency_parts is not None:
-        rows.append(("cycle breakdown", latency_words(outcome.latency_parts)))
-    if outcome.problem.recomputation is not None:
-        rows.append(("run again", _runs_again(figures, objective)))
-    if objective is not Objective.TRAFFIC or figures.moved or beyond_traffic(figures):
-        rows.append(("non-compulsory traffic", exact_bytes(figures.non_compulsory)))
-    rows.append(("compulsory traffic", exact_bytes(figures.compulsory)))
-    if figures.moved:
-        rows.append(("between scratchpads", exact_bytes(figures.moved)))
-    return [*rows, *_states(outcome.problem.graph, figures)]
 
 
 def _runs_again(figures: Figures, objective: Objective) -> str:
@@ -593,15 +602,6 @@ def _states(graph: Graph, figures: Figures) -> list[tuple[str, str]]:
             size = exact_bytes(sum(graph.tensor[name].size_bytes for name in names))
             rows.append((f"state {what}", f"{counted(len(names), 'tensor')}, {size}"))
     return rows
-
-
-def _places_for_life(outcome: Outcome) -> list[tuple[str, str]]:
-    history = outcome.history
-    if history is None or outcome.problem.placement is Placement.DYNAMIC:
-        return []
-    tensors = history.with_place_for_life
-    size = exact_bytes(sum(tensor.size_bytes for tensor in tensors))
-    return [("static placement", f"{counted(len(tensors), 'tensor')} ({size}) have a static offset")]
 
 
 def _infeasible_rows(outcome: Outcome) -> Rows:
@@ -622,19 +622,13 @@ def check_report(check: Check) -> tuple[RenderableType, ...]:
         planned = check.document.graph
         lines.append(Text(f"graph differs: the plan is for {planned.name!r} {planned.sha256}, this is {check.sha256}"))
     verdict = "the plan is legal" if check.is_legal else f"{count} violation{'s' if count > 1 else ''}"
-    return (*lines, _figures_table(check), Text(verdict))
+    return (*lines, _figures_grid(check), Text(verdict))
 
 
-def _figures_table(check: Check) -> Table:
-    claim, figures = check.document.claim, check.verdict.figures
-    table = Table("", box=SIMPLE)
-    table.add_column("recomputed", justify="right")
-    table.add_column("claimed", justify="right")
-    objective = f"objective ({check.problem.objective})"
-    unit = check.problem.objective.unit
-    recomputed = amount(figures.objective_value(check.problem.objective), unit)
-    table.add_row(objective, recomputed, amount(int(claim.objective_value), unit) if claim else "-")
-    for name, value in (
+def _figures_grid(check: Check) -> DataTable:
+    """Return the recomputed figures, and those that the file claims."""
+    figures, objective = check.verdict.figures, check.problem.objective
+    sizes = (
         ("traffic", figures.total),
         ("compulsory traffic", figures.compulsory),
         ("non-compulsory traffic", figures.non_compulsory),
@@ -644,27 +638,39 @@ def _figures_table(check: Check) -> Table:
         ("peak", figures.peak_bytes),
         ("arena", figures.arena_bytes),
         *([(f"arena of {name}", size) for name, size in figures.arenas] if len(figures.arenas) > 1 else []),
-    ):
-        table.add_row(name, exact_bytes(value), "-")
+    )
+    rows = [(name, exact_bytes(value)) for name, value in sizes]
     if check.problem.recomputation is not None:
-        table.add_row("run again", _runs_again(figures, check.problem.objective), "-")
-    for name, words in _states(check.problem.graph, figures):
-        table.add_row(name, words, "-")
-    table.add_row("lower bound", "not checked", amount(int(claim.lower_bound), unit) if claim else "-")
-    table.add_row("status", "not checked", f"{claim.status}, as claimed" if claim else "-")
-    return table
+        rows.append(("run again", _runs_again(figures, objective)))
+    rows += _states(check.problem.graph, figures)
+    claims = claim_rows(check.document.claim, objective.unit, figures.objective_value(objective), str(objective))
+    return DataTable(("", "recomputed", "claimed"), [*((*row, "-") for row in rows), *claims])
+
+
+def claim_rows(
+    claim: Claim | None, unit: str, value: int | None, objective: str | None = None
+) -> list[tuple[str, str, str]]:
+    """Return the rows of a claim: the recomputed objective, and the bound and the status, which are not checked."""
+    recomputed = "-" if value is None else amount(value, unit)
+    if claim is None:
+        return [] if objective is None else [(f"objective ({objective})", recomputed, "-")]
+    return [
+        (f"objective ({objective or claim.objective})", recomputed, amount(int(claim.objective_value), unit)),
+        ("lower bound", "not checked", amount(int(claim.lower_bound), unit)),
+        ("status", "not checked", f"{claim.status}, as claimed"),
+    ]
 
 
 def description_report(description: Description) -> tuple[RenderableType, ...]:
     """Return the tables of a network's contents."""
     graph, required = description.problem.graph, description.required
-    rows = [("network", printable(graph.name)), ("operators", f"{len(graph.operators):,}")]
+    rows = [("network", graph.name), ("operators", f"{len(graph.operators):,}")]
     for role in Role:
         tensors = graph.with_role(role)
         size_bytes = sum(tensor.size_bytes for tensor in tensors)
         rows.append((f"{role} tensors", f"{len(tensors):,}, {exact_bytes(size_bytes)}"))
     rows += [
-        ("M_R", least_need_words(required, printable(required.operator.name))),
+        ("M_R", least_need_words(required, required.operator.name)),
         ("M_P", _min_peak(description)),
         *_rows_in_tiles(description.in_tiles),
         ("compulsory traffic", exact_bytes(description.compulsory_bytes)),
@@ -673,12 +679,11 @@ def description_report(description: Description) -> tuple[RenderableType, ...]:
         size_bytes = sum(graph.tensor[state.old].size_bytes for state in graph.states)
         rows.append(("state", f"{counted(len(graph.states), 'tensor')}, {exact_bytes(size_bytes)}"))
     rows += [(f"`share='{one.share}'`", _shared(one)) for one in description.needs if one.share is not Share.NONE]
-    table = Table("largest tensors", "role", "shape", box=SIMPLE)
-    table.add_column("bytes", justify="right")
-    for tensor in largest_tensors(description):
-        shape = "x".join(map(str, tensor.shape)) if tensor.shape is not None else "-"
-        table.add_row(Text(printable(tensor.name), overflow="fold"), tensor.role, shape, f"{tensor.size_bytes:,}")
-    return facts(rows), table
+    largest = [
+        (tensor.name, tensor.role, "-" if tensor.shape is None else "x".join(map(str, tensor.shape)), tensor.size_bytes)
+        for tensor in largest_tensors(description)
+    ]
+    return facts(rows), DataTable(("largest tensors", "role", "shape", "bytes"), largest)
 
 
 def _rows_in_tiles(need: NeedInTiles | None) -> Iterator[tuple[str, str]]:
@@ -688,7 +693,7 @@ def _rows_in_tiles(need: NeedInTiles | None) -> Iterator[tuple[str, str]]:
     peak = exact_bytes(need.min_peak_bytes)
     if need.lower_bound_bytes < need.min_peak_bytes:
         peak = f"at least {exact_bytes(need.lower_bound_bytes)} and at most {peak}"
-    yield "M_R in tiles", f"{exact_bytes(need.required_bytes)}, set by {printable(need.required_by)}"
+    yield "M_R in tiles", f"{exact_bytes(need.required_bytes)}, set by {need.required_by}"
     yield "M_P in tiles", f"{peak}, 0 MACs recomputed"
 
 
@@ -705,17 +710,16 @@ def _min_peak(description: Description) -> str:
     return f"at least {exact_bytes(peak.lower_bound)}{most} ({peak.stopped_by})"
 
 
-def accelerators_table(accelerators: Iterable[Accelerator]) -> Table:
+def accelerators_table(accelerators: Iterable[Accelerator]) -> RenderableType:
     """Return a row for each accelerator: array, memories, energies and working verbs."""
-    table = Table("accelerator", "array", "memories", "energies", "works with", box=SIMPLE)
+    rows = []
     for one in accelerators:
         others = len(_memories_of(one)) - len(one.scratchpads)
         sizes = ", ".join(f"{memory.name} {short_bytes(memory.capacity_bytes)}" for memory in one.scratchpads)
         memories = f"{sizes} + {counted(others, 'level')}" if others else sizes
         energies = "unstated" if unstated_energies(one) else "stated"
-        verbs = ", ".join(working_verbs(one))
-        table.add_row(Text(one.name, overflow="fold"), _array_words(one), Text(memories), energies, verbs)
-    return table
+        rows.append((one.name, _array_words(one), memories, energies, ", ".join(working_verbs(one))))
+    return DataTable(("accelerator", "array", "memories", "energies", "works with"), rows)
 
 
 def accelerator_tables(accelerator: Accelerator) -> Iterator[RenderableType]:
@@ -732,15 +736,19 @@ def accelerator_tables(accelerator: Accelerator) -> Iterator[RenderableType]:
             ("works with", ", ".join(working_verbs(accelerator))),
         ]
     )
-    columns = ("capacity", "read", "write")
-    table = columns_table([("memory", "", False), *((name, "", True) for name in columns), ("holds", "", False)])
     levels = {level.memory.name: level.access for level in accelerator.levels}
-    for memory in _memories_of(accelerator):
-        energies = _access_words(levels.get(memory.name))
-        table.add_row(memory.name, short_bytes(memory.capacity_bytes), *energies, operand_words(memory))
+    rows = [
+        (
+            memory.name,
+            short_bytes(memory.capacity_bytes),
+            *_access_words(levels.get(memory.name)),
+            operand_words(memory),
+        )
+        for memory in _memories_of(accelerator)
+    ]
     if accelerator.dram is not None:
-        table.add_row("dram", "", *_access_words(accelerator.dram.access), "")
-    yield table
+        rows.append(("dram", "", *_access_words(accelerator.dram.access), ""))
+    yield DataTable(("memory", "capacity", "read", "write", "holds"), rows)
     yield from (Text(printable(note)) for note in accelerator.notes)
 
 
@@ -764,25 +772,3 @@ def _access_words(access: Access | None) -> tuple[str, str]:
     energies = access.read_energy_pj, access.write_energy_pj
     read, write = (f"{energy / access.access_bits:.3g} pJ/bit" for energy in energies)
     return read, write
-
-
-def columns_table(columns: Iterable[tuple[str, str, bool]], *, show_footer: bool = False) -> Table:
-    """Return an empty table; a column is its name, its footer, and True for numbers."""
-    table = Table(box=SIMPLE, show_footer=show_footer, collapse_padding=True, pad_edge=False)
-    for name, footer, is_number in columns:
-        table.add_column(name, footer, justify="right" if is_number else "left", no_wrap=is_number)
-    return table
-
-
-def facts(rows: Iterable[tuple[str, str]]) -> Table:
-    """Return a table of names and values."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, Text(value))
-    return table
-
-
-def _memory(memory: Memory) -> str:
-    return memory_words(memory, exact_bytes(memory.capacity_bytes))

@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import Final
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.program import Residency
 from onchip.answer.schedule import ScheduledStack
-from onchip.answer.words import amount, counted, exact_bytes, percent, picked, printable, short_energy
+from onchip.answer.words import counted, exact_bytes, percent, picked, printable, short_energy
 from onchip.arch.energies import summed, unknown_energy
 from onchip.arch.memory import DRAM
 from onchip.errors import InternalError, UsageError
@@ -34,10 +33,9 @@ from onchip.reports.explain.schedule_history import (
     ScheduleMovements,
     TensorMovement,
 )
-from onchip.reports.program.outcome import columns_table, facts
-from onchip.reports.schedule.outcome import ScheduleOutcome, energies_object, traffic_object
+from onchip.reports.schedule.outcome import ScheduleOutcome, energies_object, schedule_rows, traffic_object
 from onchip.reports.shared.figures import MACS, Json, memory_names
-from onchip.reports.shared.words import latency_words
+from onchip.reports.shared.tables import DataTable, facts
 from onchip.scheduling.program.runs import NestPlace
 
 COPIES: Final = "copies"
@@ -276,7 +274,7 @@ class ScheduleExplanation:
             if tensor not in bands and tensor not in bands.values():
                 some = ", ".join(list(dict.fromkeys(bands.values()))[:5])
                 raise UsageError(
-                    f"{tensor!r} is no tensor of it", place="tensor", expected=f"a tensor, for example {some}"
+                    f"the schedule has no tensor {tensor!r}", place="tensor", expected=f"a tensor, for example {some}"
                 )
             tensor = bands.get(tensor, tensor)
         history = ScheduleHistory(document.answer, tiles, outcome.accelerator, outcome.compute_costs)
@@ -450,7 +448,7 @@ def schedule_explanation_tables(explanation: ScheduleExplanation) -> Iterator[Re
     if explanation.tensor is not None:
         yield from _of_tensor(explanation, explanation.tensor)
         return
-    yield facts(_rows(explanation))
+    yield facts([*schedule_rows(explanation.outcome), ("steps", f"{explanation.history.step_count:,}")])
     yield _energy_table(explanation)
     if explanation.figures.stated_energy_fj is None:
         yield Text(unknown_energy(explanation.outcome.accelerator))
@@ -459,62 +457,29 @@ def schedule_explanation_tables(explanation: ScheduleExplanation) -> Iterator[Re
     yield from _smaller(explanation)
 
 
-def _rows(explanation: ScheduleExplanation) -> Iterator[tuple[str, str]]:
-    outcome, figures = explanation.outcome, explanation.figures
-    result, traffic, latency = outcome.result, figures.traffic, figures.latency
-    operators, tiles = len(outcome.network.operators), explanation.history.step_count
-    gap = "" if result.gap is None else f", gap {percent(result.gap)}"
-    yield "network", f"{printable(outcome.network.name)}, {counted(operators, 'operator')}, {counted(tiles, 'step')}"
-    yield "accelerator", printable(outcome.accelerator.name)
-    yield "least", f"{outcome.objective}: {amount(result.objective_value or 0, outcome.unit)}, {result.status}"
-    yield "lower bound", f"{amount(result.lower_bound, outcome.unit)}{gap}"
-    yield (
-        "traffic",
-        f"{exact_bytes(figures.traffic_bytes)}: "
-        + ", ".join(
-            f"{name} {size:,}"
-            for name, size in (
-                ("loads", traffic.loads),
-                ("write-backs", traffic.write_backs),
-                ("streamed in", traffic.streamed_reads),
-                ("streamed out", traffic.streamed_writes),
-            )
-        ),
-    )
-    yield "latency", f"{figures.latency_cycles:,} cycles: {latency_words(latency)}"
-
-
-def _energy_table(explanation: ScheduleExplanation) -> Table:
+def _energy_table(explanation: ScheduleExplanation) -> DataTable:
     energy, total_pj = explanation.figures.energy, explanation.figures.energy_pj
-    table = _table("energy", *_CAUSES, "all", "share", texts=1)
-    names = memory_names(explanation.outcome.accelerator)
-    table.add_row(MACS, *[""] * len(_CAUSES), *_with_share(energy.mac_pj, total_pj))
-    for name in names:
+    rows = [(MACS, *[""] * len(_CAUSES), *_with_share(energy.mac_pj, total_pj))]
+    for name in memory_names(explanation.outcome.accelerator):
         parts = {cause: energy.compute_access_pj.get((name, cause), 0.0) for cause in _CAUSES[:-1]}
         parts[COPIES] = energy.copy_access_pj.get(name, 0.0)
-        cells = [short_energy(part) if part else "-" for part in parts.values()]
-        table.add_row(printable(name), *cells, *_with_share(sum(parts.values()), total_pj))
-    return table
+        cells = (short_energy(part) if part else "-" for part in parts.values())
+        rows.append((name, *cells, *_with_share(sum(parts.values()), total_pj)))
+    return DataTable(("energy", *_CAUSES, "all", "share"), rows)
 
 
-def _operators_table(explanation: ScheduleExplanation) -> Table:
+def _operators_table(explanation: ScheduleExplanation) -> DataTable:
     """Return the most expensive operators, without Copies, which belong to tensors."""
     total_pj = explanation.figures.energy_pj
-    table = _table("operator", "most of it is", "steps", "energy", "share", "cycles", texts=2)
-    for one in explanation.operators[:MOST_SHOWN]:
-        table.add_row(
-            printable(one.name),
-            _most_of(one),
-            f"{one.tile_operators:,}",
-            *_with_share(one.stated_energy_pj, total_pj),
-            f"{one.cycles:,}",
-        )
-    rest = explanation.operators[MOST_SHOWN:]
-    if rest:
+    rows: list[tuple[object, ...]] = [
+        (one.name, _most_of(one), one.tile_operators, *_with_share(one.stated_energy_pj, total_pj), one.cycles)
+        for one in explanation.operators[:MOST_SHOWN]
+    ]
+    if rest := explanation.operators[MOST_SHOWN:]:
         energy = _with_share(summed(one.stated_energy_pj for one in rest), total_pj)
         steps, cycles = sum(one.tile_operators for one in rest), sum(one.cycles for one in rest)
-        table.add_row(f"{len(rest):,} more", "", f"{steps:,}", *energy, f"{cycles:,}")
-    return table
+        rows.append((f"{len(rest):,} more", "", steps, *energy, cycles))
+    return DataTable(("operator", "most of it is", "steps", "energy", "share", "cycles"), rows)
 
 
 def _most_of(one: OperatorFigures) -> str:
@@ -530,17 +495,11 @@ def _movements(sums: Sequence[MovementSum]) -> Iterator[RenderableType]:
     if not sums:
         yield Text("there are no copies and no streamed operands")
         return
-    table = _table("tensor", "moves", "why", "times", "bytes", "energy", texts=3)
-    for one in sums[:MOST_SHOWN]:
-        table.add_row(
-            printable(one.tensor),
-            _how(one),
-            _why(one),
-            f"{one.times:,}",
-            f"{one.size_bytes:,}",
-            short_energy(one.energy_pj),
-        )
-    yield table
+    rows = [
+        (one.tensor, _how(one), _why(one), one.times, one.size_bytes, short_energy(one.energy_pj))
+        for one in sums[:MOST_SHOWN]
+    ]
+    yield DataTable(("tensor", "moves", "why", "times", "bytes", "energy"), rows)
     if len(sums) > MOST_SHOWN:
         rest = sums[MOST_SHOWN:]
         size, energy = sum(one.size_bytes for one in rest), summed(one.energy_pj for one in rest)
@@ -621,12 +580,18 @@ def _of_tensor(explanation: ScheduleExplanation, tensor: str) -> Iterator[Render
         ]
     )
     if here:
-        table = _table("band", "memory", "offset", "bytes", "steps", "came there", texts=2)
-        for one in here[:MOST_SHOWN]:
-            steps = f"{one.start_step:,} to {max(one.stop_step - 1, one.start_step):,}"
-            cells = (f"{one.offset_bytes:,}", f"{one.size_bytes:,}", steps, str(one.began))
-            table.add_row(printable(one.tensor), printable(one.memory), *cells)
-        yield table
+        rows = [
+            (
+                one.tensor,
+                one.memory,
+                one.offset_bytes,
+                one.size_bytes,
+                f"{one.start_step:,} to {max(one.stop_step - 1, one.start_step):,}",
+                str(one.began),
+            )
+            for one in here[:MOST_SHOWN]
+        ]
+        yield DataTable(("tile", "memory", "offset", "bytes", "steps", "came there"), rows)
         if len(here) > MOST_SHOWN:
             yield Text(f"and {len(here) - MOST_SHOWN:,} more residencies; --json has all")
     else:
@@ -636,10 +601,5 @@ def _of_tensor(explanation: ScheduleExplanation, tensor: str) -> Iterator[Render
 
 
 def _with_share(energy_pj: float | None, total_pj: float | None) -> tuple[str, str]:
-    return short_energy(energy_pj) if energy_pj else "-", percent(
-        energy_pj / total_pj
-    ) if energy_pj is not None and total_pj else "-"
-
-
-def _table(*columns: str, texts: int) -> Table:
-    return columns_table((name, "", at >= texts) for at, name in enumerate(columns))
+    share = percent(energy_pj / total_pj) if energy_pj is not None and total_pj else "-"
+    return short_energy(energy_pj) if energy_pj else "-", share

@@ -10,12 +10,9 @@ from math import log2
 from typing import Final
 
 from onchip.answer.program import Began, Residency
-from onchip.answer.result import Status
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.words import (
-    amount,
     counted,
-    energy_per_mac,
     exact_bytes,
     short_amount,
     short_bytes,
@@ -40,7 +37,7 @@ from onchip.reports.schedule.explanation import (
     mapped_nests,
     total_energy,
 )
-from onchip.reports.schedule.outcome import ScheduleOutcome, schedule_object, uncosted_lines
+from onchip.reports.schedule.outcome import ScheduleOutcome, remarks, schedule_object, schedule_proof, schedule_rows
 from onchip.reports.shared.figures import (
     MAC_PAINT,
     MACS,
@@ -54,12 +51,25 @@ from onchip.reports.shared.figures import (
     level_line,
     memory_names,
     memory_paints,
-    memory_rows,
     stacked_bars,
     trace,
 )
-from onchip.reports.shared.page import Card, Page, bound_card, fact_rows, origin_rows
-from onchip.reports.shared.timeline import TimelineFigure
+from onchip.reports.shared.page import (
+    AnswerPage,
+    Part,
+    Section,
+    code,
+    details,
+    heading,
+    lead,
+    memory_parts,
+    moving,
+    section,
+    still,
+    table,
+)
+from onchip.reports.shared.tables import DataTable
+from onchip.reports.shared.timeline import TIMELINE_WORDS, TimelineFigure
 from onchip.reports.shared.words import PART_PAINTS, PART_WORDS
 
 TILED_PAINTS: Final = PAINTS[:6]
@@ -141,88 +151,57 @@ def _hover(one: OperatorFigures) -> str:
     return "<br>".join(line.replace("<", "&lt;") for line in lines)
 
 
-def cards(outcome: ScheduleOutcome, figures: ScheduleFigures) -> tuple[Card, ...]:
-    """Return the headline figures of the page."""
-    result, unit = outcome.result, outcome.unit
-    tone = "good" if result.status is Status.OPTIMAL else "fair"
-    stacks = () if outcome.document is None else outcome.document.answer.stacks
-    cycles, operators, tiles = figures.latency_cycles, len(outcome.network.operators), outcome.tiles
-    tiled = sum(stack.tiling is not None for stack in stacks)
-    capacities = {level.memory.name: level.memory.capacity_bytes for level in outcome.accelerator.levels}
-    energy = "-" if figures.stated_energy_fj is None else amount(figures.stated_energy_fj, "fJ").partition(" (")[0]
-    return (
-        Card("Status", str(result.status), _origin(outcome), tone),
-        bound_card(result.lower_bound, unit, result.gap),
-        Card("Energy", short_energy(figures.energy_pj), energy),
-        Card("Latency", short_amount(cycles, "cycles"), f"{cycles:,} cycles"),
-        Card("DRAM traffic", short_bytes(figures.traffic_bytes), exact_bytes(figures.traffic_bytes)),
-        Card("Fused groups", f"{tiled:,}", f"and {len(stacks) - tiled:,} single of {counted(operators, 'operator')}"),
-        Card("MACs", short_amount(outcome.macs, "MACs"), energy_per_mac(figures.energy_pj, outcome.macs)),
-        Card("Tiles", f"{0 if tiles is None else len(tiles.operators):,}", "tile operators"),
-        *(
-            Card(f"Peak of {name}", short_bytes(one.peak_bytes), f"{one.peak_bytes / capacities[name]:.1%} utilised")
-            for name, one in figures.memories.items()
-        ),
-    )
-
-
-def _origin(outcome: ScheduleOutcome) -> str:
-    """Return the objective and, for a schedule of a file, the origin of its status."""
-    objective = f"objective: {outcome.objective}"
-    if not outcome.is_from_file:
-        return objective
-    is_claimed = outcome.document is not None and outcome.document.claim is not None
-    return f"{objective}, {'claimed by the file' if is_claimed else 'the file makes no claim'}"
-
-
-def summary_rows(outcome: ScheduleOutcome, typed: str) -> list[tuple[str, str]]:
-    """Return the exact figures as `--json` names them, and the origin of the page."""
-    facts = {name: value for name, value in schedule_object(outcome).items() if name != "bound_parts"}
-    instructions = 0 if outcome.document is None else len(outcome.document.answer.program.instructions)
-    more = {"instructions": instructions, "costed_as_data_movement": [*uncosted_lines(outcome)]}
-    return [*fact_rows({**facts, **more}), *origin_rows(typed)]
-
-
-def bound_rows(outcome: ScheduleOutcome) -> list[tuple[str, str, str]]:
+def bound_grid(outcome: ScheduleOutcome) -> DataTable:
     """Return the parts of the bounds: name, amount, and the figure that they bound."""
     parts = outcome.relaxation
-    return [
-        ("multiply-accumulates", short_energy(parts.mac_pj), "energy"),
-        *((f"on-chip {operand} accesses", short_energy(part), "energy") for operand, part in parts.feeding_pj.items()),
-        ("further accesses under one spatial unrolling", short_energy(parts.unrolling_pj), "energy"),
-        ("operators without a loop nest", short_energy(parts.without_nest_pj), "energy"),
-        ("compulsory DRAM reads", short_energy(parts.dram_read_pj), "energy"),
-        ("capacity-induced traffic", short_energy(float(parts.crowding.energy_pj)), "energy"),
+    energies = [
+        ("multiply-accumulates", parts.mac_pj),
+        *((f"on-chip {operand} accesses", part) for operand, part in parts.feeding_pj.items()),
+        ("further accesses under one spatial unrolling", parts.unrolling_pj),
+        ("operators without a loop nest", parts.without_nest_pj),
+        ("compulsory DRAM reads", parts.dram_read_pj),
+        ("capacity-induced traffic", float(parts.crowding.energy_pj)),
+    ]
+    cycles = [
+        ("compute", parts.computing_cycles),
+        ("compulsory DRAM transfers", parts.dram_cycles),
+        ("capacity-induced DRAM transfers", int(parts.crowding.dram_cycles)),
+        ("maximum of compute and DRAM", parts.latency_cycles),
+    ]
+    rows = [
+        *((name, short_energy(part), "energy") for name, part in energies),
         ("sum", short_amount(parts.energy_fj, "fJ"), "energy"),
-        ("compute", f"{parts.computing_cycles:,} cycles", "latency"),
-        ("compulsory DRAM transfers", f"{parts.dram_cycles:,} cycles", "latency"),
-        ("capacity-induced DRAM transfers", f"{int(parts.crowding.dram_cycles):,} cycles", "latency"),
-        ("maximum of compute and DRAM", f"{parts.latency_cycles:,} cycles", "latency"),
+        *((name, f"{count:,} cycles", "latency") for name, count in cycles),
         ("compulsory and capacity-induced traffic", exact_bytes(parts.traffic_bytes), "traffic"),
     ]
+    return DataTable(("part", "lower bound", "figure"), rows)
 
 
-def stack_rows(found: Sequence[StackFigures]) -> list[Json]:
-    """Return a row for each stack."""
-    return [
-        {
-            "label": one.label,
-            "operators": len(one.stack.operators),
-            "tiling": tiling_words(one.stack),
-            "tile_operators": f"{one.tile_operators:,}",
-            "macs": f"{one.macs:,}",
-            "energy": short_energy(one.stated_energy_pj),
-            "cycles": f"{one.latency_cycles:,}",
-            "traffic": short_bytes(one.traffic_bytes),
-        }
+def groups_grid(found: Sequence[StackFigures]) -> DataTable:
+    """Return a row for each fused group."""
+    columns = ("group", "operators", "tile size", "tile operators", "MACs", "energy", "cycles", "DRAM traffic")
+    rows = [
+        (
+            one.label,
+            len(one.stack.operators),
+            tiling_words(one.stack),
+            one.tile_operators,
+            one.macs,
+            short_energy(one.stated_energy_pj),
+            one.latency_cycles,
+            short_bytes(one.traffic_bytes),
+        )
         for one in found
     ]
+    return DataTable(columns, rows)
 
 
 CAUSE_PAINTS: Final = {MACS: MAC_PAINT, **OPERAND_PAINTS, COPIES: "role-moved"}
 CYCLE_PAINTS: Final = {PART_WORDS[name]: paint for name, paint in PART_PAINTS.items()}
 TRAFFIC_PAINTS: Final = dict(zip(TRAFFIC, ("slice-load", "slice-spill", "back-input", "role-output"), strict=True))
 
+MOST_GROUPS_SHOWN: Final = 40
+"""Limit on the fused groups of a table that is shown without a click."""
 MOST_NESTS: Final = 20
 """Limit on the shown loop nests of one operator; further ones, of tiles at the edges, are counted."""
 
@@ -237,18 +216,19 @@ def schedule_html(outcome: ScheduleOutcome, typed: str) -> str:
     picture that cannot be drawn.
     """
     page = DrawnSchedule(outcome)
-    values = {
-        "title": f"{outcome.network.name} on {outcome.accelerator.name}",
-        "cards": cards(outcome, page.figures),
-        "summary_rows": summary_rows(outcome, typed),
-        "bound_rows": bound_rows(outcome),
-        "stacks": stack_rows(page.stacks),
-        "memories": memory_rows(page.drawn, page.memories),
-        "has_cycles": True,
-        "operators": [page.operator_row(one) for one in page.operators],
-        "pictures": PICTURES.names,
-    }
-    return Page("schedule.html.j2", ("words.js", "time.js"), page.facts(), values).html()
+    exact = {name: value for name, value in schedule_object(outcome).items() if name != "bound_parts"}
+    bounds = "The bounds hold for all groups, tilings, operand placements, mappings and transfers."
+    return AnswerPage(
+        f"{outcome.network.name} on {outcome.accelerator.name}",
+        [*schedule_rows(outcome), schedule_proof(outcome).time],
+        exact,
+        typed,
+        (*page.sections(),),
+        page.figures_by_id(),
+        (*remarks(outcome),),
+        (details("Parts of the lower bound", lead(bounds), table(bound_grid(outcome))),),
+        page.facts(),
+    ).html()
 
 
 @dataclass(frozen=True)
@@ -298,7 +278,6 @@ class DrawnSchedule:
         history, figures = self.history, self.figures
         starts = [one.start for one in figures.timeline.activities if one.queue is None]
         return {
-            "figures": self._figures(),
             "cycles": [*starts, figures.latency_cycles],
             "operators": [[name, history.tiles.graph.operator[name].kind] for name in history.operators],
             "unit": "bytes",
@@ -307,28 +286,78 @@ class DrawnSchedule:
             "answer": schedule_object(self.outcome),
         }
 
-    def operator_row(self, one: OperatorFigures) -> Json:
-        """Return an operator's row of the mappings, with its loop nests as text."""
-        nests = mapped_nests(one, self.history)
-        return {
-            "name": one.name,
-            "kind": one.kind,
-            "stack": one.stack,
-            "tiling": tiling_words(one.scheduled),
-            "energy": short_energy(one.stated_energy_pj),
-            "cycles": f"{one.cycles:,}",
-            "nests": [
-                {
-                    "title": _extents(each.problem.layer),
-                    "times": each.times,
-                    "text": loop_nest(each.problem, each.mapping),
-                }
-                for each in nests[:MOST_NESTS]
-            ],
-            "further": len(nests[MOST_NESTS:]),
-        }
+    def sections(self) -> Iterator[Section]:
+        """Yield the sections of the page."""
+        yield section(
+            "network",
+            "Network",
+            "Operators of one colour run as a fused group, tile by tile; grey operators run alone. Click an operator "
+            "to open its mapping.",
+            still("network-plot", "Fused groups of the network"),
+            details("Fused groups", table(groups_grid(self.stacks)), is_open=len(self.stacks) <= MOST_GROUPS_SHOWN),
+        )
+        yield section(
+            "energy",
+            "Energy",
+            "Energy of multiply-accumulates, of accesses for operands, and of copies between memories.",
+            heading("By memory and cause"),
+            still("energy-plot", "Energy by memory and cause"),
+            heading("By group and memory"),
+            still("stacks-by-memory", "Energy of each group by memory"),
+            heading("By group and cause"),
+            still("stacks-by-cause", "Energy of each group by cause"),
+        )
+        yield section(
+            "latency",
+            "Latency",
+            "Cycle breakdown: compute and stalls.",
+            still("cycles-plot", "Cycle breakdown of each group"),
+            heading("Timeline"),
+            lead(TIMELINE_WORDS),
+            moving("timeline-plot", "Timeline of the array, of DMA, of DRAM and of each memory", "timeline"),
+        )
+        yield section(
+            "traffic",
+            "Traffic",
+            "Bytes from and to DRAM: loads and write-backs by DMA, and operands that operators stream.",
+            still("traffic-of-stacks", "DRAM traffic of each group"),
+        )
+        yield section(
+            "memory-map",
+            "Memory map",
+            "Addresses over steps; a step runs one tile operator. Workspaces hold the tiles of streamed operands. The "
+            "footprint below each map shows the bytes resident in each step.",
+            *memory_parts(self.drawn, self.memories, has_cycles=True),
+        )
+        yield section(
+            "mappings",
+            "Mappings",
+            "Loop nests of each operator, outermost loop first; each memory stands above the loops of its tile.",
+            *(self._mappings(one, f"operator-{place}") for place, one in enumerate(self.operators)),
+        )
+        if PICTURES.names:
+            drawn = (
+                part for at, name in enumerate(PICTURES.names) for part in (heading(name), still(f"outside-{at}", name))
+            )
+            yield section("outside", "More", "Figures of plug-ins.", *drawn)
 
-    def _figures(self) -> Json:
+    def _mappings(self, one: OperatorFigures, anchor: str) -> Part:
+        """Return the loop nests of an operator."""
+        nests = mapped_nests(one, self.history)
+        head = f"{one.name} ({one.kind}), group {one.stack}, {tiling_words(one.scheduled)}"
+        parts = list[Part]()
+        for each in nests[:MOST_NESTS]:
+            if len(nests) > 1:
+                parts.append(lead(f"{_extents(each.problem.layer)} ({each.times:,} times)"))
+            parts.append(code(loop_nest(each.problem, each.mapping)))
+        if not nests:
+            parts.append(lead("No loop nest: each operand is read once, and each output is written once."))
+        if len(nests) > MOST_NESTS:
+            parts.append(lead(f"{len(nests) - MOST_NESTS} more kinds of tiles are not shown."))
+        return details(f"{head}: {short_energy(one.stated_energy_pj)}, {one.cycles:,} cycles", *parts, anchor=anchor)
+
+    def figures_by_id(self) -> Json:
+        """Return the figures by their element ids."""
         figures: Json = {
             "network-plot": network_figure(self.outcome.network, self.operators, self.history.tensors_in_dram),
             "energy-plot": self.energy(),
@@ -339,8 +368,9 @@ class DrawnSchedule:
             if self.drawn.counts.get(memory.name):
                 figures[f"map-{number}"] = self.drawn.figure(memory)
                 figures[f"footprint-{number}"] = self.footprint(memory)
-        outside = {f"outside-{at}": _outside_picture(name, self.outcome) for at, name in enumerate(PICTURES.names)}
-        return figures | outside
+        return figures | {
+            f"outside-{at}": _outside_picture(name, self.outcome) for at, name in enumerate(PICTURES.names)
+        }
 
     def energy(self) -> Json:
         """Return the energy of each memory and of the MACs, by cause."""

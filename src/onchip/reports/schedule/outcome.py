@@ -7,9 +7,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from onchip.answer.document import Claim, ScheduleDocument
@@ -23,11 +21,12 @@ from onchip.ir.graph import Graph
 from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.program.figures import ScheduleFigures, TrafficParts
 from onchip.model.timeline.mac_count import UncostedOperator, uncosted_operators
-from onchip.reports.program.outcome import columns_table, facts, violation_object
+from onchip.reports.program.outcome import claim_rows, violation_object
 from onchip.reports.shared.coverage import CoveredShare, kinds_counted, shares, warning_of_macs
 from onchip.reports.shared.figures import Json, ticks, trace
-from onchip.reports.shared.page import Card, Page
-from onchip.reports.shared.proof import Proof, Rows, breakdown, element_words, picked_seconds, seconds_words
+from onchip.reports.shared.page import AnswerPage, heading, section, still, table
+from onchip.reports.shared.proof import Proof, breakdown, element_words, picked_seconds, seconds_words
+from onchip.reports.shared.tables import DataTable, Rows, facts
 from onchip.reports.shared.words import latency_words
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.verify.schedule.machine import ScheduleVerdict, VerifiedFigures
@@ -175,7 +174,7 @@ def schedule_check_tables(check: ScheduleCheck) -> Iterator[RenderableType]:
     for violation in check.verdict.violations:
         yield Text(printable(str(violation)))
     if check.verdict.figures is not None:
-        yield _verified_table(check.verdict.figures, check.document.claim)
+        yield _verified_grid(check.verdict.figures, check.document.claim)
         if check.verdict.figures.energy_fj is None:
             yield Text(unknown_energy(check.document.accelerator))
     yield from (Text(printable(note)) for note in check.document.accelerator.notes)
@@ -185,53 +184,57 @@ def schedule_check_tables(check: ScheduleCheck) -> Iterator[RenderableType]:
     yield Text("the schedule is legal" if check.is_legal else counted(count, "violation"))
 
 
-def _verified_table(figures: VerifiedFigures, claim: Claim | None) -> Table:
-    table = Table("", box=SIMPLE)
-    table.add_column("recomputed", justify="right")
-    table.add_column("claimed", justify="right")
+def _verified_grid(figures: VerifiedFigures, claim: Claim | None) -> DataTable:
+    """Return the recomputed figures, and those that the file claims."""
     claimed = dict(claim.figures) if claim else {}
-    rows: list[tuple[str, str, float | None, str]] = [
-        ("energy", "-" if figures.energy_pj is None else f"{figures.energy_pj:,} pJ", claimed.get("energy_pj"), "pJ"),
+    energy = None if figures.energy_pj is None else f"{figures.energy_pj:,} pJ"
+    rows = [
+        ("energy", energy, claimed.get("energy_pj"), "pJ"),
         ("latency", f"{figures.latency_cycles:,} cycles", claimed.get("latency_cycles"), "cycles"),
         ("traffic", f"{figures.traffic_bytes:,} bytes", claimed.get("traffic_bytes"), "bytes"),
         ("peak", f"{figures.peak_bytes:,} bytes", None, ""),
-        *((f"arena of {printable(name)}", f"{size:,} bytes", None, "") for name, size in figures.arenas),
+        *((f"arena of {name}", f"{size:,} bytes", None, "") for name, size in figures.arenas),
     ]
-    for name, recomputed, said, unit in rows:
-        table.add_row(name, recomputed, "-" if said is None else f"{said:,} {unit}")
-    if claim is not None:
-        unit = UNITS[claim.objective]
-        value = figures.objective_value(claim.objective)
-        shown = "-" if value is None else amount(value, unit)
-        table.add_row(f"objective ({claim.objective})", shown, amount(int(claim.objective_value), unit))
-        table.add_row("lower bound", "not checked", amount(int(claim.lower_bound), unit))
-        table.add_row("status", "not checked", f"{claim.status}, as claimed")
-    return table
+    found = [(name, own or "-", "-" if said is None else f"{said:,} {unit}") for name, own, said, unit in rows]
+    unit, value = ("", None) if claim is None else (UNITS[claim.objective], figures.objective_value(claim.objective))
+    return DataTable(("", "recomputed", "claimed"), [*found, *claim_rows(claim, unit, value)])
 
 
 def schedule_tables(outcome: ScheduleOutcome) -> Iterator[RenderableType]:
     """Yield the facts of a schedule and of its proof, or the reason for a missing schedule."""
-    figures, network = outcome.figures, outcome.network
-    if figures is None:
+    if outcome.figures is None:
         yield Text(f"search ended without a schedule: {outcome.why_not or 'the time was over'}")
+    yield facts([*schedule_rows(outcome), schedule_proof(outcome).time])
+    yield from map(Text, remarks(outcome))
+
+
+def schedule_rows(outcome: ScheduleOutcome) -> Rows:
+    """Return the facts of a schedule, and of the proof."""
+    network = outcome.network
     rows = [
-        ("network", f"{printable(network.name)}, {counted(len(network.operators), 'operator')}"),
+        ("network", f"{network.name}, {counted(len(network.operators), 'operator')}"),
         ("accelerator", outcome.accelerator.name),
     ]
     if outcome.document is not None and outcome.document.reading.bits is None:
         rows += element_words(tensor.bits for tensor in network.tensors)
-    proof = schedule_proof(outcome)
-    rows += proof.rows
-    if figures is not None:
-        rows += _figure_rows(outcome, figures)
-    yield facts([*rows, proof.time])
-    if figures is not None and figures.stated_energy_fj is None:
-        yield Text(unknown_energy(outcome.accelerator))
-    if figures is not None:
-        yield from map(Text, uncosted_lines(outcome))
-    yield from (Text(printable(note)) for note in outcome.accelerator.notes)
+    if outcome.is_from_file:
+        has_claim = outcome.document is not None and outcome.document.claim is not None
+        rows.append(("claim", "status and bound are claimed by the file" if has_claim else "the file makes no claim"))
+    figures = [] if outcome.figures is None else _figure_rows(outcome, outcome.figures)
+    return [*rows, *schedule_proof(outcome).rows, *figures]
+
+
+def remarks(outcome: ScheduleOutcome) -> Iterator[str]:
+    """Yield what the figures do not contain, the limits of the model, and how the answer differs from the request."""
+    if outcome.figures is not None:
+        if outcome.figures.stated_energy_fj is None:
+            yield unknown_energy(outcome.accelerator)
+        if every := outcome.uncosted:
+            yield f"without a loop nest, costed as data movement: {kinds_counted(one.kind for one in every)}"
+            yield from warning_of_macs(every)
+    yield from map(printable, outcome.accelerator.notes)
     if outcome.remark is not None:
-        yield Text(outcome.remark)
+        yield outcome.remark
 
 
 def schedule_proof(outcome: ScheduleOutcome) -> Proof:
@@ -251,13 +254,6 @@ def schedule_proof(outcome: ScheduleOutcome) -> Proof:
         Stop.COMPLETED if outcome.is_from_file else result.stopped_by,
         picked_seconds(seconds.read, seconds.solve, seconds.verify),
     )
-
-
-def uncosted_lines(outcome: ScheduleOutcome) -> Iterator[str]:
-    """Yield the kinds of operators without a loop nest, and a warning if some multiply, or may multiply."""
-    if every := outcome.uncosted:
-        yield f"without a loop nest, costed as data movement: {kinds_counted(one.kind for one in every)}"
-        yield from warning_of_macs(every)
 
 
 def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
@@ -403,19 +399,25 @@ def front_tables(front: FrontOutcome) -> Iterator[RenderableType]:
     """Yield a line for each point, and the lower bounds."""
     if not front.points:
         yield Text("search ended without a schedule")
-    headings = ("point", *(f"{axis}, {axis.unit}" for axis in front.axes), "groups", "gap")
-    table = columns_table((heading, "", True) for heading in headings)
+    yield _points_grid(front)
+    yield from map(Text, _front_remarks(front))
+    yield Text(f"time {seconds_words({'solve': front.seconds})}")
+
+
+def _points_grid(front: FrontOutcome) -> DataTable:
+    rows = []
     for number, point in enumerate(front.points, 1):
         stacks = point.outcome.document.answer.stacks if point.outcome.document else ()
-        values = (f"{value:,}" for value in point.values)
-        table.add_row(str(number), *values, f"{len(stacks):,}", percent(front.gap_of(point)))
-    yield table
+        rows.append((str(number), *point.values, len(stacks), percent(front.gap_of(point))))
+    columns = ("point", *(f"{axis}, {axis.unit}" for axis in front.axes), "groups", "gap")
+    return DataTable(columns, rows, anchor="point")
+
+
+def _front_remarks(front: FrontOutcome) -> Iterator[str]:
     bounds = (f"{axis} {amount(bound, axis.unit)}" for axis, bound in zip(front.axes, front.bounds, strict=True))
-    yield Text(f"lower bounds: {', '.join(bounds)}; the gap of a point bounds the improvement along all axes at once")
-    hidden = front.found - len(front.points)
-    if hidden:
-        yield Text(f"{counted(hidden, 'further Pareto point')} omitted (`points`)")
-    yield Text(f"time {seconds_words({'solve': front.seconds})}")
+    yield f"lower bounds: {', '.join(bounds)}; the gap of a point bounds the improvement along all axes at once"
+    if hidden := front.found - len(front.points):
+        yield f"{counted(hidden, 'further Pareto point')} omitted (`points`)"
 
 
 def front_object(front: FrontOutcome) -> dict[str, object]:
@@ -467,24 +469,33 @@ def front_pairs(front: FrontOutcome) -> dict[str, Json]:
 
 def front_html(front: FrontOutcome, typed: str) -> str:
     """Return the page's text; `typed` is the command line. Raises UsageError if a package for pages is missing."""
-    units = [axis.unit for axis in front.axes]
-    least = [min((point.values[at] for point in front.points), default=0) for at in range(len(front.axes))]
-    cards = [
-        Card(f"Minimum {axis}", short_amount(value, axis.unit), f"lower bound {short_amount(bound, axis.unit)}")
-        for axis, value, bound in zip(front.axes, least, front.bounds, strict=True)
-    ]
+    rows = [("schedules", f"{len(front.points)}, {front.found} found on the Pareto front")]
+    for at, (axis, bound) in enumerate(zip(front.axes, front.bounds, strict=True)):
+        least = min((point.values[at] for point in front.points), default=0)
+        rows.append(
+            (f"minimum {axis}", f"{short_amount(least, axis.unit)} ({short_amount(bound, axis.unit)} at least)")
+        )
     pairs = front_pairs(front)
-    rows = [
-        (name_of_point(number), *map(short_amount, point.values, units), percent(front.gap_of(point)))
-        for number, point in enumerate(front.points, 1)
-    ]
-    values = {
-        "title": f"{front.network} on {front.accelerator}",
-        "cards": [Card("Schedules", f"{len(front.points)}", f"{front.found} found on the Pareto front"), *cards],
-        "command_line": typed,
-        "headings": ("schedule", *front.axes, "gap"),
-        "rows": rows,
-        "pairs": list(pairs),
-    }
-    facts: Json = {"figures": {f"front-{at}": figure for at, figure in enumerate(pairs.values())}}
-    return Page("front.html.j2", ("plain.js",), facts, values).html()
+    plots = [part for at, pair in enumerate(pairs) for part in (heading(pair), still(f"front-{at}", pair))]
+    return AnswerPage(
+        f"{front.network} on {front.accelerator}",
+        rows,
+        {name: value for name, value in front_object(front).items() if name != "points"},
+        typed,
+        (
+            section(
+                "front",
+                "Pareto front",
+                "Each mark is a schedule that no other schedule dominates. Click a mark to find its row.",
+                *plots,
+            ),
+            section(
+                "points",
+                "Schedules",
+                f"A point is the file {name_of_point(1)} and so on of the folder.",
+                table(_points_grid(front)),
+            ),
+        ),
+        {f"front-{at}": figure for at, figure in enumerate(pairs.values())},
+        (*_front_remarks(front),),
+    ).html()

@@ -360,19 +360,6 @@ def shape_words(tensor: Tensor) -> str:
     return "not known" if tensor.shape is None else "\u00d7".join(map(str, tensor.shape)) or "scalar"
 
 
-def memory_rows(drawn: DrawnResidencies, memories: Sequence[Memory]) -> list[Json]:
-    """Return each memory's title, the kind of its map, and its number of residencies, for the page's template."""
-    return [
-        {
-            "name": memory.name,
-            "title": memory_title(memory),
-            "kind": "coarse" if memory.name in drawn.coarse else "map",
-            "residencies": drawn.counts.get(memory.name, 0),
-        }
-        for memory in memories
-    ]
-
-
 def memory_title(memory: Memory) -> str:
     """Return `left, 4 KiB, for input and weight`."""
     title = f"{memory.name}, {short_bytes(memory.capacity_bytes)}"

@@ -1,21 +1,99 @@
-"""HTML pages that open offline: cards, tables and the template around them."""
+"""HTML pages that open offline: one layout for every answer, made of a fact table and sections."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from importlib.metadata import version
 from importlib.resources import files
 from platform import python_version
+from typing import Final, TypeAlias
 
-from onchip.answer.words import percent, short_amount
+from onchip.arch.memory import Memory
 from onchip.errors import UsageError
-from onchip.reports.shared.figures import Json
+from onchip.reports.shared.figures import DrawnResidencies, Json, memory_title
+from onchip.reports.shared.tables import DataTable, Rows, shown
 
-_ASSETS = "onchip.reports.assets"
-_DRAWING = "figures.js"
+_ASSETS: Final = "onchip.reports.assets"
+_DRAWING: Final = "figures.js"
+_AFTER_A_FIGURE: Final = re.compile(r": | \(|, |; ")
+_VALUE: Final = re.compile(r"(\D*?):? (\d.*)")
+_IN_SENTENCES: Final = ("elements", "coverage")
+"""Facts that begin with a figure, but are sentences."""
+Part: TypeAlias = "Mapping[str, object]"
+"""An element of a section; `kind` selects how `parts.html.j2` renders it."""
+
+
+def lead(text: str) -> Part:
+    """Return a sentence of a section."""
+    return {"kind": "lead", "text": text}
+
+
+def heading(text: str) -> Part:
+    """Return a heading within a section."""
+    return {"kind": "heading", "text": text}
+
+
+def still(name: str, label: str, caption: str = "") -> Part:
+    """Return a figure without zoom; `name` is its element id and its key in the page's figures."""
+    return {"kind": "still", "name": name, "label": label, "caption": caption}
+
+
+def side_by_side(parts: Iterable[Part]) -> Part:
+    """Return small figures side by side."""
+    return {"kind": "side_by_side", "parts": tuple(parts)}
+
+
+def moving(name: str, label: str, shape: str, *, has_cycles: bool = False) -> Part:
+    """Return a figure with zoom: a `map` or `coarse` map of addresses, a `footprint`, or a `timeline`."""
+    return {"kind": "moving", "name": name, "label": label, "shape": shape, "has_cycles": has_cycles}
+
+
+def table(grid: DataTable) -> Part:
+    """Return a table of a section."""
+    return {"kind": "table", "grid": grid}
+
+
+def code(text: str) -> Part:
+    """Return text that is shown as it is."""
+    return {"kind": "code", "text": text}
+
+
+def details(summary: str, *parts: Part, anchor: str = "", is_open: bool = False) -> Part:
+    """Return parts that a click on the summary shows."""
+    return {"kind": "details", "summary": summary, "parts": parts, "anchor": anchor, "is_open": is_open}
+
+
+def memory_parts(drawn: DrawnResidencies, memories: Sequence[Memory], *, has_cycles: bool) -> Iterator[Part]:
+    """Yield the map and the footprint of each memory."""
+    for number, memory in enumerate(memories):
+        yield heading(memory_title(memory))
+        count, is_coarse = drawn.counts.get(memory.name, 0), memory.name in drawn.coarse
+        if not count:
+            yield lead("No tensor is ever resident there.")
+            continue
+        if is_coarse:
+            too_many = f"{count:,} residencies are too many to draw one by one"
+            yield lead(f"{too_many}: each cell shows the kind that takes most of it.")
+        shape = "coarse" if is_coarse else "map"
+        yield moving(f"map-{number}", f"Memory map of {memory.name}", shape, has_cycles=has_cycles)
+        yield moving(f"footprint-{number}", f"Footprint in {memory.name}", "footprint", has_cycles=has_cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of a page, with its element id."""
+
+    anchor: str
+    title: str
+    parts: Sequence[Part]
+
+
+def section(anchor: str, title: str, text: str, *parts: Part) -> Section:
+    """Return a section that begins with a sentence."""
+    return Section(anchor, title, (lead(text), *parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,40 +107,76 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A page of `template`: `scripts` draw figures from `facts`; `values` and `filters` go to the template.
+class AnswerPage:
+    """The page of an answer: the facts that a terminal shows, the exact figures of `--json`, and sections.
 
-    Scripts that draw on a canvas need no plotly.
+    `figures` are drawn by the element ids of parts. `more` is further data of the scripts for figures with zoom.
     """
 
-    template: str
-    scripts: tuple[str, ...]
-    facts: Json
-    values: Mapping[str, object]
-    filters: Mapping[str, Callable[..., str]] = field(default_factory=dict)
-    has_plotly: bool = True
+    title: str
+    rows: Rows
+    exact: Mapping[str, object]
+    command_line: str
+    sections: Sequence[Section]
+    figures: Json
+    notes: Sequence[str] = ()
+    summary: Sequence[Part] = ()
+    more: Json = field(default_factory=dict)
 
     def html(self) -> str:
         """Return the text of the file; raises UsageError if a package for pages is missing."""
         ensure_report_can_be_made()
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-        from plotly.offline import get_plotlyjs
+        cards = {name: card for name, value in self.rows if (card := card_of(name, value)) is not None}
+        values = {
+            "title": self.title,
+            "cards": cards.values(),
+            "rows": [(name, value.replace("`", "")) for name, value in self.rows if name not in cards],
+            "notes": self.notes,
+            "summary": self.summary,
+            "exact": [*fact_rows(self.exact), *origin_rows(self.command_line)],
+            "sections": self.sections,
+        }
+        scripts = ("words.js", "time.js") if self.more else ("plain.js",)
+        return rendered("answer.html.j2", scripts, {"figures": self.figures, **self.more}, values)
 
-        environment = Environment(
-            loader=PackageLoader("onchip.reports", "assets"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        environment.filters |= self.filters
-        return environment.get_template(self.template).render(
-            **self.values,
-            style=asset("report.css"),
-            script="\n".join(asset(name) for name in (_DRAWING, *self.scripts)),
-            plotly=get_plotlyjs() if self.has_plotly else "",
-            facts=_embedded(self.facts),
-        )
+
+def card_of(name: str, value: str) -> Card | None:
+    """Return the card of a fact that begins with a figure, of the objective or of the status; else None."""
+    label, tone = name[:1].upper() + name[1:], ""
+    if name == "objective" and (found := _VALUE.fullmatch(value)):
+        return Card(label, found[2], found[1])
+    if name == "status":
+        tone = "good" if value.startswith("OPTIMAL") else "fair"
+    elif name in _IN_SENTENCES or not (value[:1].isdigit() or value[:1] in ("+", "-")):
+        return None
+    figure, *rest = _AFTER_A_FIGURE.split(value, maxsplit=1)
+    note = "".join(rest)
+    return Card(label, figure, note[:-1] if f" ({note}" in value else note, tone)
+
+
+def rendered(
+    template: str, scripts: Sequence[str], facts: Json, values: Mapping[str, object], *, has_plotly: bool = True
+) -> str:
+    """Return a page of a template: `scripts` draw figures from `facts`; scripts that draw on a canvas need no plotly.
+
+    Raises UsageError if a package for pages is missing.
+    """
+    ensure_report_can_be_made()
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from plotly.offline import get_plotlyjs
+
+    loader = PackageLoader("onchip.reports", "assets")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    embedded = json.dumps(facts, separators=(",", ":"), allow_nan=False)
+    return environment.get_template(template).render(
+        **values,
+        style=asset("report.css"),
+        script="\n".join(asset(name) for name in (_DRAWING, *scripts)),
+        plotly=get_plotlyjs() if has_plotly else "",
+        facts=embedded.replace("<", "\\u003c"),  # an HTML parser could take it for the end of the script
+    )
 
 
 def ensure_report_can_be_made() -> None:
@@ -84,16 +198,6 @@ def asset(name: str) -> str:
     return files(_ASSETS).joinpath(name).read_text(encoding="utf-8")
 
 
-def _embedded(value: Json) -> str:
-    """Return JSON without characters that an HTML parser could take for the end of its script."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-
-
-def bound_card(lower_bound: float, unit: str, gap: float | None) -> Card:
-    """Return the card of a lower bound with its gap."""
-    return Card("Lower bound", short_amount(lower_bound, unit), "" if gap is None else f"gap {percent(gap)}")
-
-
 def fact_rows(facts: Mapping[str, object], name: str = "") -> Iterator[tuple[str, str]]:
     """Yield the name and the exact value of each figure of a JSON object; lists of objects are left out."""
     for key, value in facts.items():
@@ -111,18 +215,3 @@ def origin_rows(command_line: str) -> list[tuple[str, str]]:
     """Return the versions and the command that made a page."""
     versions = f"onchip {version('onchip')}, plotly {version('plotly')}, Python {python_version()}"
     return [("versions", versions), ("command", command_line)]
-
-
-def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """Return a table with escaped text; numbers have commas, and None is empty."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(shown(value))}</td>' for value in row)}</tr>" for row in rows)
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
-
-
-def shown(value: object) -> str:
-    """Return a value of a table: numbers with commas, None as an empty text."""
-    if value is None:
-        return ""
-    return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -10,10 +10,9 @@ from typing import Final
 
 from onchip.answer.result import Status, Stop
 from onchip.answer.words import objective_amount, percent
+from onchip.reports.shared.tables import Rows
 
 _EXPLAINED: Final = ContextVar("explained", default=False)
-Rows = list[tuple[str, str]]
-"""Names and values of facts."""
 
 
 @contextmanager

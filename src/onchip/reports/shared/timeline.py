@@ -16,6 +16,10 @@ from onchip.model.timeline.activity import Activity, PlaceUse, array_waits
 from onchip.reports.shared.figures import MOST_PLACES, RESIDENCY_PAINTS, SHADES, Json, address_cells, range_edges, trace
 from onchip.reports.shared.words import PART_PAINTS, PART_WORDS, wait_lines
 
+TIMELINE_WORDS: Final = (
+    "Compute array with its stalls, DMA queues and DRAM; below, the addresses in use in each memory. The hover text of "
+    "a stall names the transfer that causes it."
+)
 MOST_SLICES: Final = 3000
 PERIODS: Final = 500
 HEIGHT: Final = 0.7

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
-from onchip.answer.words import counted, energy_per_mac, percent, short_amount, short_bytes, short_energy
+from onchip.answer.words import short_bytes, short_energy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.model.layer.tiles import MACS
-from onchip.ops.fusable import AxisName, BackCalculation, FeatureMap, back_calculation
 from onchip.reports.shared.figures import (
     PAINTS,
     Json,
@@ -22,13 +21,17 @@ from onchip.reports.shared.figures import (
     stacked_bars,
     trace,
 )
-from onchip.reports.shared.page import Card, Page, bound_card
+from onchip.reports.shared.page import AnswerPage, Part, heading, lead, section, side_by_side, still, table
+from onchip.reports.shared.tables import DataTable
 from onchip.reports.stack.outcome import (
     CostedStack,
     FusionOutcome,
-    OutsideOperator,
     TilingValue,
-    coverage_words,
+    fusion_object,
+    fusion_proof,
+    fusion_rows,
+    groups_grid,
+    remarks,
     value_words,
 )
 
@@ -55,23 +58,89 @@ CAUSE_WORDS = {
 }
 OPERANDS = ("input", "weight", "output")
 
-WIDTH, HEIGHT = 200.0, 150.0
-
 
 def fusion_html(outcome: FusionOutcome, command_line: str) -> str:
     """Return the page's text; expects a strategy."""
-    facts = fusion_facts(outcome)
-    values = {
-        "title": f"{outcome.network.name} on {outcome.accelerator.name}",
-        "cards": _cards(outcome),
-        "command_line": command_line,
-        "notes": outcome.accelerator.notes,
-        "coverage": coverage_words(outcome),
-        "space": outcome.space,
-        "outside": [_outside(one) for one in outcome.outside],
-        "stacks": [_stack(outcome, at, facts) for at in range(len(outcome.stacks))],
-    }
-    return Page("strategy.html.j2", ("plain.js",), {"figures": facts}, values).html()
+    figures = fusion_facts(outcome)
+    groups = [part for at in range(len(outcome.stacks)) for part in _group(outcome, at, figures)]
+    return AnswerPage(
+        f"{outcome.network.name} on {outcome.accelerator.name}",
+        [*fusion_rows(outcome), fusion_proof(outcome).time],
+        fusion_object(outcome),
+        command_line,
+        (
+            section(
+                "network",
+                "Network",
+                "Layers of one colour run as a fused group, tile by tile.",
+                still("network-plot", "Fused groups of the network"),
+                table(groups_grid(outcome)),
+                *_outside(outcome),
+            ),
+            section(
+                "energy",
+                "Energy",
+                "Energy of multiply-accumulates and of accesses for operands and copies.",
+                heading("By memory"),
+                still("energy-by-memory", "Energy of each group by memory"),
+                heading("By cause"),
+                still("energy-by-cause", "Energy of each group by cause"),
+            ),
+            section(
+                "accesses",
+                "Accesses",
+                "Elements read and written by each memory, by cause.",
+                still("accesses-plot", "Accesses of each memory"),
+            ),
+            section(
+                "latency",
+                "Latency",
+                "Cycle breakdown: ideal cycles with all MACs busy, unused MACs, stalls at memory ports, drain, preload "
+                "and offload, copies between layers.",
+                still("latency-plot", "Cycle breakdown of each group"),
+            ),
+            section("stacks", "Fused groups", f"Search space: {outcome.space}.", *groups),
+        ),
+        figures,
+        (*remarks(outcome),),
+    ).html()
+
+
+def _group(outcome: FusionOutcome, at: int, figures: Json) -> Iterator[Part]:
+    """Yield the heat maps, the memory levels and the cached bytes of one fused group."""
+    one = outcome.stacks[at]
+    tiling = str(one.strategy.tiling) if one.cost.tiles > 1 else "one tile"
+    yield heading(f"{labels_of(outcome)[at]}: {tiling}")
+    if one.cost.tiles > 1:
+        rows, columns = (
+            short_bytes(sum(bits.values()) // 8) for bits in (one.cost.row_cache_bits, one.cost.column_cache_bits)
+        )
+        yield lead(f"Column cache {columns}, row cache {rows}.")
+    heats = [(f"heat-{at}-{mode}", str(mode)) for mode in OverlapMode if f"heat-{at}-{mode}" in figures]
+    if heats:
+        yield lead("Heat map of the cost by tile size. A dot marks an exact cost; other cells show lower bounds.")
+        yield side_by_side(still(name, f"Heat map of costs, {mode}", mode) for name, mode in heats)
+    if f"levels-{at}" in figures:
+        yield lead("Lowest memory that holds each operand of a layer, for each kind of tile.")
+        yield still(f"levels-{at}", "Memory levels")
+
+
+def _outside(outcome: FusionOutcome) -> Iterator[Part]:
+    if outcome.outside:
+        yield heading("Operators outside of groups")
+        yield lead("These operators cannot be fused: each operand moves once from or to DRAM.")
+        rows = [
+            (
+                one.left_out.operator,
+                one.left_out.kind,
+                short_bytes(one.sums.moved_bits[DRAM] // 8),
+                short_energy(one.sums.stated_energy_pj),
+                round(one.sums.cycles),
+                one.left_out.why,
+            )
+            for one in outcome.outside
+        ]
+        yield table(DataTable(("operator", "kind", "moved", "energy", "cycles", "reason"), rows))
 
 
 def fusion_facts(outcome: FusionOutcome) -> Json:
@@ -91,120 +160,6 @@ def fusion_facts(outcome: FusionOutcome) -> Json:
             if figure is not None:
                 facts[f"heat-{at}-{mode}"] = figure
     return facts
-
-
-def _cards(outcome: FusionOutcome) -> list[Card]:
-    sums, result, cycles = outcome.sums, outcome.result, round(outcome.sums.cycles)
-    used = sums.latency.ideal / sums.cycles if sums.cycles else 0.0
-    dram_bytes = outcome.figures.dram_bits // 8 if outcome.figures else 0
-    whole = sum(layer.layer.macs for layer in outcome.network.layers)
-    again = f"{(sums.macs - whole) / whole:.1%} recomputed" if whole else ""
-    found = [
-        Card("Status", str(result.status), f"objective: {outcome.objective}", "good" if result.gap == 0 else "fair"),
-        bound_card(result.lower_bound, outcome.unit, result.gap),
-        Card("Energy", short_energy(sums.stated_energy_pj), energy_per_mac(sums.stated_energy_pj, sums.macs)),
-        Card("Latency", short_amount(cycles, "cycles"), f"MAC utilisation {used:.1%}"),
-        Card("MACs", short_amount(sums.macs, "MACs"), again),
-        Card("DRAM traffic", short_bytes(dram_bytes), f"{dram_bytes:,} bytes"),
-        Card("Fused groups", f"{len(outcome.stacks)}", f"of {counted(len(outcome.network.layers), 'layer')}"),
-        Card("Tiles", f"{outcome.tiles:,}", counted(outcome.tile_types, "tile type")),
-        Card("Search", f"{result.seconds:.2f} s", f"{counted(outcome.costed, 'group')} costed"),
-    ]
-    if result.bound_among is not None:
-        gap = "optimal" if result.optimal_among else f"gap {percent(result.gap_among or 0.0)}"
-        bound = short_amount(result.bound_among, outcome.unit)
-        found.append(Card("Bound of the search space", bound, f"{gap} for the listed groups and tiles"))
-    return found
-
-
-def _outside(one: OutsideOperator) -> dict[str, object]:
-    return {
-        "operator": one.left_out.operator,
-        "kind": one.left_out.kind,
-        "why": one.left_out.why,
-        "moved": short_bytes(one.sums.moved_bits[DRAM] // 8),
-        "energy": short_energy(one.sums.stated_energy_pj),
-        "cycles": f"{one.sums.cycles:,.0f}",
-    }
-
-
-def _stack(outcome: FusionOutcome, at: int, facts: Json) -> dict[str, object]:
-    one: CostedStack = outcome.stacks[at]
-    heats = [(f"heat-{at}-{mode}", str(mode)) for mode in OverlapMode if f"heat-{at}-{mode}" in facts]
-    return {
-        "label": labels_of(outcome)[at],
-        "tiling": str(one.strategy.tiling) if one.cost.tiles > 1 else "one tile",
-        "output": one.strategy.output_home,
-        "energy": short_energy(one.cost.sums.stated_energy_pj),
-        "cycles": f"{one.cost.sums.cycles:,.0f}",
-        "macs": f"{one.cost.sums.macs:,}",
-        "tiles": f"{one.cost.tiles:,}",
-        "types": one.cost.tile_types,
-        "column_cache": short_bytes(sum(one.cost.column_cache_bits.values()) // 8),
-        "row_cache": short_bytes(sum(one.cost.row_cache_bits.values()) // 8),
-        "heats": heats,
-        "levels": f"levels-{at}" if f"levels-{at}" in facts else "",
-        "pictures": back_calculated(one) if one.cost.tiles > 1 else [],
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class MapPicture:
-    """A feature map with its tile, as an SVG, and the same in words."""
-
-    name: str
-    svg: str
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Interval:
-    start: int
-    stop: int
-
-    @property
-    def pixels(self) -> int:
-        return self.stop - self.start
-
-
-def back_calculated(one: CostedStack) -> list[MapPicture]:
-    """Return the feature maps of the middle tile, from the stack's inputs to its output."""
-    stack, tiling = one.stack, one.strategy.tiling
-    rows = back_calculation(stack, AxisName.ROWS, tiling.rows, cached=tiling.mode.caches_rows)
-    columns = back_calculation(stack, AxisName.COLUMNS, tiling.columns, cached=tiling.mode.caches_columns)
-    maps = (*stack.inputs, *(layer.output for layer in stack.layers))
-    return [_picture(feature_map, rows, columns) for feature_map in maps]
-
-
-def _picture(feature_map: FeatureMap, rows: BackCalculation, columns: BackCalculation) -> MapPicture:
-    down, across = _middle(rows, feature_map.name), _middle(columns, feature_map.name)
-    needed, computed = (down[0], across[0]), (down[1], across[1])
-    scale = min(WIDTH / feature_map.columns, HEIGHT / feature_map.rows)
-    boxes = [
-        _box(_Interval(0, feature_map.rows), _Interval(0, feature_map.columns), scale, "whole"),
-        _box(*needed, scale, "taken"),
-        _box(*computed, scale, "computed"),
-    ]
-    width, height = feature_map.columns * scale, feature_map.rows * scale
-    svg = f'<svg viewBox="-1 -1 {width + 2:.1f} {height + 2:.1f}" role="img">{"".join(boxes)}</svg>'
-    pixels = computed[0].pixels * computed[1].pixels
-    reused = needed[0].pixels * needed[1].pixels - pixels
-    words = f"{computed[1].pixels} x {computed[0].pixels} of {feature_map.columns} x {feature_map.rows}"
-    cached = f", {counted(reused, 'pixel')} from tiles before" if reused > 0 else ""
-    return MapPicture(feature_map.name, svg, words + cached)
-
-
-def _middle(axis: BackCalculation, name: str) -> tuple[_Interval, _Interval]:
-    use = axis.maps[name]
-    at = len(use.needed.starts) // 2
-    needed = _Interval(int(use.needed.starts[at]), int(use.needed.stops[at]))
-    return needed, _Interval(int(use.computed.starts[at]), int(use.computed.stops[at]))
-
-
-def _box(rows: _Interval, columns: _Interval, scale: float, kind: str) -> str:
-    x, y = columns.start * scale, rows.start * scale
-    width, height = max(columns.pixels * scale, 1.0), max(rows.pixels * scale, 1.0)
-    return f'<rect class="{kind}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"/>'
 
 
 def heat_map(one: CostedStack, mode: OverlapMode, unit: str) -> Json | None:

@@ -19,12 +19,13 @@ from onchip.arch.energies import unknown_energy
 from onchip.arch.memory import DRAM
 from onchip.model.group.cost import StackCost, TileTypeCost
 from onchip.model.group.sums import FusedSums, total
+from onchip.model.layer.tiles import MACS
 from onchip.ops.fusable import FusableNetwork, Stack
 from onchip.ops.layers_of import LeftOut
 from onchip.reports.mapping.outcome import element_bits, objective_words
-from onchip.reports.program.outcome import columns_table, facts
 from onchip.reports.shared.coverage import CoveredShare, kinds_counted
 from onchip.reports.shared.proof import Proof, breakdown, element_words, figures_by_size
+from onchip.reports.shared.tables import DataTable, Rows, facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +135,28 @@ LATENCY_PARTS = ("ideal", "unused", "stall", "drain", "preload_and_offload", "co
 
 def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
     """Yield the facts and the proof, and a row for each fused group, or the reason for a missing strategy."""
-    result, figures = outcome.result, outcome.figures
-    proof = fusion_proof(outcome)
+    yield facts([*fusion_rows(outcome), fusion_proof(outcome).time])
+    if outcome.answer is not None:
+        yield groups_grid(outcome)
+    else:
+        reason = f": {outcome.why_not}" if outcome.why_not else ""
+        ended = "search completed" if outcome.result.stopped_by is Stop.COMPLETED else "time ended"
+        yield Text(f"{ended} without a strategy{reason}")
+    yield from map(Text, remarks(outcome))
+
+
+def fusion_rows(outcome: FusionOutcome) -> Rows:
+    """Return the facts of a strategy, and of the proof."""
     rows = [
-        ("network", f"{printable(outcome.network.name)}, {counted(outcome.operators, 'operator')}"),
+        ("network", f"{outcome.network.name}, {counted(outcome.operators, 'operator')}"),
         ("accelerator", outcome.accelerator.name),
     ]
     if outcome.document is not None and outcome.document.reading.bits is None:
         rows += element_words(bits for layer in outcome.network.layers for bits in element_bits(layer.layer))
-    rows += proof.rows
+    rows += fusion_proof(outcome).rows
     if among := proof_words(outcome, "that were searched"):
         rows.append(("searched", among))
-    if figures is not None:
+    if (figures := outcome.figures) is not None:
         energies = figures_by_size(_energies_by_memory(outcome.sums))
         parts = breakdown((name, pj, short_energy(pj)) for name, pj in energies)
         rows += [
@@ -154,41 +165,28 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
             ("traffic", short_bytes(figures.dram_bits // 8)),
             ("coverage", coverage_words(outcome)),
         ]
-    yield facts([*rows, proof.time])
-    if outcome.answer is not None:
-        table = columns_table(_columns(outcome), show_footer=len(outcome.bars) > 1)
-        for one in outcome.stacks:
-            table.add_row(*_cells(one))
-        if outcome.outside:
-            table.add_row(*_outside_cells(outcome))
-        yield table
-        if outcome.sums.stated_energy_pj is None:
-            yield Text(unknown_energy(outcome.accelerator))
-    else:
-        reason = f": {outcome.why_not}" if outcome.why_not else ""
-        what = (
-            "search completed without a strategy"
-            if result.stopped_by is Stop.COMPLETED
-            else "time ended without a strategy"
-        )
-        yield Text(f"{what}{reason}")
-    yield from (Text(printable(note)) for note in outcome.accelerator.notes)
+    return rows
+
+
+def remarks(outcome: FusionOutcome) -> Iterator[str]:
+    """Yield the limits of the model, and the operators outside of all groups with a warning of uncounted MACs."""
+    if outcome.answer is not None and outcome.sums.stated_energy_pj is None:
+        yield unknown_energy(outcome.accelerator)
+    yield from map(printable, outcome.accelerator.notes)
     if outcome.outside:
         kinds = kinds_counted(one.left_out.kind for one in outcome.outside)
         moved = short_amount(sum(one.sums.moved_bits[DRAM] for one in outcome.outside) // 8, "bytes")
-        yield Text(f"unfused data-movement operators, {moved} from and to DRAM: {kinds}")
+        yield f"unfused data-movement operators, {moved} from and to DRAM: {kinds}"
     if several := [one.left_out.kind for one in outcome.outside if one.macs_not_costed]:
         macs = sum(one.macs_not_costed for one in outcome.outside)
-        yield Text(
-            f"warning: {macs:,} multiply-accumulates outside of all groups have no cost: {kinds_counted(several)}"
-        )
+        yield f"warning: {macs:,} multiply-accumulates outside of all groups have no cost: {kinds_counted(several)}"
 
 
 def _energies_by_memory(sums: FusedSums) -> dict[str, float]:
     """Return the energy of the MACs and of each memory, in pJ."""
     energies: dict[str, float] = defaultdict(float)
     for (memory, _cause), energy_pj in sums.energies_pj.items():
-        energies[memory] += energy_pj
+        energies["MACs" if memory == MACS else memory] += energy_pj
     return energies
 
 
@@ -313,50 +311,42 @@ def _accesses(sums: FusedSums) -> list[dict[str, object]]:
     ]
 
 
-def _columns(outcome: FusionOutcome) -> list[tuple[str, str, bool]]:
-    sums = outcome.sums
-    figures = outcome.figures
-    dram = short_amount(figures.dram_bits // 8, "bytes") if figures else ""
-    layers = sum(len(one.strategy.layers) for one in outcome.stacks)
-    return [
-        ("group", f"{counted(layers, 'layer')} in all", False),
-        ("tile", "", True),
-        ("mode", "", False),
-        ("tiles", f"{outcome.tiles:,}", True),
-        ("tile shapes", f"{outcome.tile_types:,}", True),
-        ("MACs", f"{sums.macs:,}", True),
-        ("energy", short_energy(sums.stated_energy_pj), True),
-        ("cycles", f"{round(sums.cycles):,}", True),
-        ("copy energy", short_energy(sums.energy_of(EnergyCause.COPY)), True),
-        ("output", f"DRAM {dram}", False),
+def groups_grid(outcome: FusionOutcome) -> DataTable:
+    """Return a row for each fused group, one for the operators outside of all, and the total of several rows."""
+    rows: list[tuple[object, ...]] = [
+        (
+            _name_of(one),
+            f"{one.strategy.tiling.columns}x{one.strategy.tiling.rows}",
+            str(one.strategy.tiling.mode) if one.cost.tiles > 1 else "",
+            one.cost.tiles,
+            one.cost.tile_types,
+            one.cost.sums.macs,
+            *_costs(one.cost.sums),
+            one.strategy.output_home,
+        )
+        for one in outcome.stacks
     ]
+    if outcome.outside:
+        costs = _costs(total(one.sums for one in outcome.outside))
+        rows.append((f"unfused: {counted(len(outcome.outside), 'operator')}", "", "", "", "", 0, *costs, DRAM))
+    summary: tuple[object, ...] = ()
+    if len(outcome.bars) > 1:
+        layers = counted(sum(len(one.strategy.layers) for one in outcome.stacks), "layer")
+        dram = short_amount(outcome.figures.dram_bits // 8, "bytes") if outcome.figures else ""
+        tiles, sums = (outcome.tiles, outcome.tile_types, outcome.sums.macs), _costs(outcome.sums)
+        summary = (f"{layers} in all", "", "", *tiles, *sums, f"DRAM {dram}")
+    columns = ("group", "tile", "mode", "tiles", "tile shapes", "MACs", "energy", "cycles", "copy energy", "output")
+    return DataTable(columns, rows, summary)
 
 
-def _cells(one: CostedStack) -> list[str]:
-    layers, tiling, cost = one.strategy.layers, one.strategy.tiling, one.cost
-    name = layers[0] if len(layers) == 1 else f"{layers[0]} to {layers[-1]} ({len(layers)})"
-    return [
-        printable(name),
-        f"{tiling.columns}x{tiling.rows}",
-        str(tiling.mode) if cost.tiles > 1 else "",
-        f"{cost.tiles:,}",
-        f"{cost.tile_types:,}",
-        f"{cost.sums.macs:,}",
-        short_energy(cost.sums.stated_energy_pj),
-        f"{round(cost.sums.cycles):,}",
-        short_energy(cost.sums.energy_of(EnergyCause.COPY)),
-        one.strategy.output_home,
-    ]
+def _name_of(one: CostedStack) -> str:
+    layers = one.strategy.layers
+    return layers[0] if len(layers) == 1 else f"{layers[0]} to {layers[-1]} ({len(layers)})"
 
 
-def _outside_cells(outcome: FusionOutcome) -> list[str]:
-    sums = total(one.sums for one in outcome.outside)
-    cost = (
-        short_energy(sums.stated_energy_pj),
-        f"{round(sums.cycles):,}",
-        short_energy(sums.energy_of(EnergyCause.COPY)),
-    )
-    return [f"unfused: {counted(len(outcome.outside), 'operator')}", "", "", "", "", "0", *cost, DRAM]
+def _costs(sums: FusedSums) -> tuple[object, object, object]:
+    """Return the energy, the cycles and the energy of copies."""
+    return short_energy(sums.stated_energy_pj), round(sums.cycles), short_energy(sums.energy_of(EnergyCause.COPY))
 
 
 def coverage(outcome: FusionOutcome) -> tuple[CoveredShare, ...]:

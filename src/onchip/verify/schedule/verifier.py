@@ -41,9 +41,9 @@ from onchip.verify.schedule.streaming import (
 from onchip.verify.schedule.tiles import TileOfNetwork, tiles_of_network, verify_stacks, verify_tiles
 
 PRICES = "energy, cycles and DRAM bits of {count} mappings are those of the cost model"
-PORTS = "Computes and Copies that use the ports of a scratchpad at the same time do not wait for each other"
+PORTS = "port contention between Computes and Copies, which is not modelled"
 NESTS = "loop nests of operators of kind {kinds} are those that a plug-in says"
-BOUND = "that no schedule of the space is below the lower bound"
+BOUND = "the lower bound itself"
 
 
 def verify_schedule(
