@@ -15,8 +15,7 @@ from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.mac_count import MacCount
 from onchip.search.budget.limits import Run
-from support.in_tiles import tiled_to_fit
-from support.tiled import problem_of
+from support.tiled import problem_of, tiled_to_fit
 
 UNITS = 4
 ACCESS = Access(8, 1.0, 1.0)

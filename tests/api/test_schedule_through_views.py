@@ -14,10 +14,9 @@ from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.formats.own.graph_json import graph_to_json
 from onchip.ir.graph import Graph
 from onchip.search.budget.limits import Limits
-from support.fusable_graphs import conv
 from support.series import series
 from support.small_schedules import chip
-from support.tiled import Attributes, Network
+from support.tiled import Attributes, Network, conv
 
 NEAREST: Attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 

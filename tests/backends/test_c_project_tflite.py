@@ -13,8 +13,7 @@ from onchip.backends.c.tflite_model import FixedPoint, divide_by_power, exponent
 from support.c_projects import built, needs_a_compiler
 from support.micro_models import branches, random_model
 from support.series import series
-from support.tflite_control_flow import looping
-from support.tflite_layers import a_network_of_many_kinds, bytes_side_by_side
+from support.tflite_models import a_network_of_many_kinds, bytes_side_by_side, looping
 
 DATA = Path(__file__).parents[1] / "data" / "tflite"
 pytestmark = needs_a_compiler

@@ -14,8 +14,7 @@ from onchip.backends.tflm.export_arena import export_arena
 from onchip.errors import InternalError
 from support.arena_exports import RAW, ROOM, chain, edited, exported, planned, refused
 from support.micro_models import branches, int8
-from support.tflite_control_flow import handle, with_variables
-from support.tflite_models import TfliteOperator, network
+from support.tflite_models import TfliteOperator, handle, network, with_variables
 
 
 def test_a_model_that_has_changed_since_and_another_model_are_refused(tmp_path: Path) -> None:

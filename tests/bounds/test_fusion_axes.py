@@ -14,9 +14,9 @@ from onchip.errors import InputError
 from onchip.ops.fusable import AxisName, BackCalculation, FusableNetwork, SizeTiles, Stack, back_calculation
 from onchip.transform.groups.stacks import legal_spans, stack_of
 from oracles.fused_pixels import computed
-from support.replayed import random_network
+from support.fusion_strategies import random_network
+from support.random_schedules import tiny
 from support.series import series
-from support.tiny_networks import tiny
 
 SEEDS = pytest.mark.parametrize("seed", series(range(60), 10))
 

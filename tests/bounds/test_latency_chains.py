@@ -21,8 +21,7 @@ from onchip.transform.slices.channel_bands import ChannelBands
 from oracles.byte_clock import ByteClock
 from support.series import series
 from support.skipping_graphs import skipping_graph
-from support.timed_problems import timed_graph, timed_problem
-from support.timed_programs import random_program
+from support.timed_problems import random_program, timed_graph, timed_problem
 
 
 def chains_of(problem: Problem) -> LatencyChains:

@@ -17,9 +17,8 @@ from onchip.ops.layers_of import Precision
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.tiles import joins_left_out
-from support.fusable_graphs import conv, crop
-from support.scheduled_stacks import all_whole, stacks_of, tile_graphs
-from support.tiled import Attributes, Network
+from support.small_schedules import all_whole, stacks_of, tile_graphs
+from support.tiled import Attributes, Network, conv, crop
 
 Pixel = tuple[int, int]
 

@@ -31,9 +31,9 @@ from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, legal_spans, stack_of
 from support import fused_files
+from support.random_schedules import tiny
 from support.series import series
 from support.stacks import chain, random_stack, tilings_of
-from support.tiny_networks import tiny
 
 SMALL = accelerator_from_yaml(fused_files.CHIP, "chip.yaml")
 FREE = accelerator_from_yaml(

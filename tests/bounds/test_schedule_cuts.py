@@ -35,9 +35,8 @@ from oracles.every_schedule import EverySchedule
 from oracles.packing import TooLargeError
 from oracles.schedule import Work
 from support.random_schedules import tiny_case
-from support.scheduled_stacks import all_whole, tile_graphs
 from support.series import series
-from support.skip_network import skip_chip
+from support.small_schedules import all_whole, skip_chip, tile_graphs
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,8 @@ from onchip.transform.groups.tile_graph import TileGraph, TileOperator
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.mapping import verify_mapping
 from support.nests import PORTS, one_after_the_other, random_accelerator, random_mapping
-from support.scheduled_stacks import all_whole, tile_graphs
 from support.series import series
+from support.small_schedules import all_whole, tile_graphs
 
 AT_DRAM = (Access(64, 100, 110), Access(8, 0.5, 0.25), Access(64, 3, 0.5, 8), Access(32, 7.7, 9.9, 4))
 

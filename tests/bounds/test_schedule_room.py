@@ -30,7 +30,7 @@ from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.runs import TiledNetwork
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tiled import tile_graph
-from support.skip_network import PRECISION, skip_chip, skip_network
+from support.small_schedules import PRECISION, skip_chip, skip_network
 
 
 def random_case(chance: random.Random) -> RoomPrices:

@@ -19,7 +19,7 @@ from onchip.transform.slices.bands import untiled
 from support.diamond import Ended, Program
 from support.fused_files import CHIP, three_convolutions
 from support.onnx_networks import make_node, model, value, weight
-from support.tiled_values import whole_tensor_differences
+from support.tiled import whole_tensor_differences
 
 ONE_STACK = ("--groups", "one", "--tile", "3x4")
 

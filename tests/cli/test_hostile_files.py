@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.forked import run_forked
-from support.hostile_files import ANY, CSV, JSON, ONNX, PACKED, Maker
-from support.hostile_yaml import LONG_YAML, YAML
+from support.hostile_files import ANY, CSV, JSON, LONG_YAML, ONNX, PACKED, YAML, Maker
 
 GREATEST_SECONDS = 60  # processor seconds, on a slow machine; a reader that does not end is killed
 GREATEST_BYTES = 2 * 2**30

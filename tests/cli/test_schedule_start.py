@@ -13,7 +13,7 @@ from onchip.formats.own.accelerator_yaml import accelerator_to_yaml
 from onchip.formats.own.graph_json import write_graph
 from onchip.formats.own.schedule_json import read_schedule
 from support.diamond import Program
-from support.skip_network import skip_chip, skip_network
+from support.small_schedules import skip_chip, skip_network
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from onchip.arch.memory import Memory, Operand
 from onchip.errors import InputError
 from onchip.formats.onnx.metadata import metadata_of, model_with_metadata
 from onchip.ir.graph import Graph
-from support.in_tiles import tiled_to_fit
 from support.onnx_networks import make_node, model, value
+from support.tiled import tiled_to_fit
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

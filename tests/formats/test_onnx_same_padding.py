@@ -15,8 +15,8 @@ from onnx.helper import make_node, make_opsetid
 from onchip.ir.window import windows_of
 from support.diamond import Program
 from support.onnx_networks import model, read, value
-from support.scheduled import schedule_check_and_run
 from support.series import series
+from support.small_schedules import schedule_check_and_run
 
 ort = pytest.importorskip("onnxruntime")
 

@@ -15,8 +15,16 @@ from onchip.ir.graph import Graph, State
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from simulate.test_tflite_runs import executed
-from support.tflite_control_flow import SIZE, branching, floats, looping, with_variables
-from support.tflite_models import TfliteModel, TfliteOperator, TfliteSubgraph
+from support.tflite_models import (
+    SIZE,
+    TfliteModel,
+    TfliteOperator,
+    TfliteSubgraph,
+    branching,
+    floats,
+    looping,
+    with_variables,
+)
 
 FLOATS = 4
 NUMBER = 4

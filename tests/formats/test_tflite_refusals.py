@@ -11,8 +11,16 @@ from onchip.api.networks import read_network
 from onchip.errors import InputError
 from onchip.formats.networks import read_tflite
 from onchip.ops.layers_of import layers_and_left_out
-from support.tflite_control_flow import branching, looping, with_variables
-from support.tflite_models import TfliteModel, TfliteOperator, TfliteSubgraph, TfliteTensor, network
+from support.tflite_models import (
+    TfliteModel,
+    TfliteOperator,
+    TfliteSubgraph,
+    TfliteTensor,
+    branching,
+    looping,
+    network,
+    with_variables,
+)
 
 MODELS = sorted((Path(__file__).parents[1] / "data" / "tflite").glob("*.tflite"))
 MUTATIONS = 600

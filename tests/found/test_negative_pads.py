@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from support.diamond import Program
-from support.scheduled import schedule_check_and_run
 from support.series import series
+from support.small_schedules import schedule_check_and_run
 
 FOLDER = Path(__file__).parent
 

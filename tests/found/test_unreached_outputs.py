@@ -12,8 +12,8 @@ from onnx import helper, numpy_helper
 
 from support.diamond import Program
 from support.onnx_networks import model, value
-from support.scheduled import schedule_check_and_run
 from support.series import with_slow
+from support.small_schedules import schedule_check_and_run
 
 FOLDER = Path(__file__).parent
 

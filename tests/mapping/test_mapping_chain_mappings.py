@@ -24,8 +24,8 @@ from onchip.model.layer.cost import layer_cost
 from onchip.ops.layers_of import Precision
 from onchip.search.budget.limits import Run
 from support.nests import random_case
-from support.own_chains import places_of
 from support.ragged_nests import random_ragged_mapping
+from support.random_chains import places_of
 from support.ways import way_of
 
 

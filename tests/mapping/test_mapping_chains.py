@@ -22,9 +22,8 @@ from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.model.layer.cost import layer_cost
 from oracles.chains import Row, Searched, Table, least_of_chains_together
 from support.nests import random_case
-from support.own_chains import kind_of, kinds_of
 from support.ragged_nests import random_ragged_mapping
-from support.random_chains import random_search
+from support.random_chains import kind_of, kinds_of, random_search
 from support.series import series
 from support.ways import way_of
 

@@ -18,7 +18,7 @@ from onchip.model.layer.cost import layer_cost
 from onchip.native import ExactWay
 from onchip.search.budget.limits import Limits, Progress, Run
 from oracles.mapspace import are_few, homed_toy, lean_toy, toy
-from support.best_mappings import ensure_best
+from support.nest_tiles import ensure_best
 from support.nests import beside_operands
 from support.series import series, with_slow
 

@@ -32,7 +32,7 @@ from onchip.search.budget.limits import Limits, Run
 from oracles.mapspace import toy
 from oracles.wide_mapspace import every_cost, tiny
 from support.series import series
-from support.skip_network import skip_chip
+from support.small_schedules import skip_chip
 
 EXACT = METHODS["exact"]
 LOOKS = (0, 10, 40, 200)

@@ -18,11 +18,10 @@ from onchip.mapping.prove.together import ChainsTogether
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.model.layer.cost import layer_cost
 from oracles.chains import worth_of_chain
-from support.asked_chains import asked_of
 from support.longer_nests import random_long_mapping, random_long_problem
 from support.nests import random_case
-from support.own_chains import OwnPlace, cell_of, kind_of, kinds_of, own_cells, places_of
 from support.ragged_nests import random_ragged_mapping
+from support.random_chains import OwnPlace, asked_of, cell_of, kind_of, kinds_of, own_cells, places_of
 from support.series import series
 
 ROUNDED = 1 + 1e-9

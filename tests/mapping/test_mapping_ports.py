@@ -17,10 +17,9 @@ from onchip.model.layer.accesses import layer_accesses
 from onchip.model.layer.limits import checked_boundaries
 from onchip.model.layer.ragged import PortMove, RaggedTime, TileFilling
 from oracles.chains import without_window
-from support.asked_chains import asked_of
 from support.nests import random_case
-from support.own_chains import OwnPlace, cell_of, kind_of, own_cells, places_of
 from support.ragged_nests import random_ragged_mapping
+from support.random_chains import OwnPlace, asked_of, cell_of, kind_of, own_cells, places_of
 from support.series import series
 from support.ways import way_of
 

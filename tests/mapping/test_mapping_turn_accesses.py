@@ -13,7 +13,7 @@ from onchip.mapping.chains.chain import OperandChain
 from onchip.mapping.chains.chain_energy import Groups, accesses_of_turns, shortest_of
 from onchip.model.layer.cost import access_of, layer_cost
 from support.longer_nests import random_long_mapping, random_long_problem
-from support.own_chains import kind_of
+from support.random_chains import kind_of
 from support.series import series
 
 

@@ -31,7 +31,7 @@ from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
 from oracles.kept_operands import levels_with_room
 from oracles.mapspace import all_mappings, narrow_toy
-from support.best_mappings import ensure_best
+from support.nest_tiles import ensure_best
 from support.series import series
 
 SEEDS = range(80)

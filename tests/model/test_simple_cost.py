@@ -23,9 +23,7 @@ from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.mac_count import MacCount, SimpleCost
 from onchip.ops.layers_of import layers_of_operator
-from support.in_tiles import tiled_to_fit
-from support.tiled import Network, convolution, networks, problem_of
-from support.tiled_values import split_to_share
+from support.tiled import Network, convolution, networks, problem_of, split_to_share, tiled_to_fit
 
 ARRAY = ComputeArray({"K": 32, "C": 2, "OX": 4, "OY": 4})
 

@@ -17,7 +17,7 @@ from onchip.arch.memory import DRAM, Access, Direction, Dma, Link, MemoryLevel, 
 from onchip.errors import AcceleratorError
 from onchip.verify.verifier import verify
 from support.programs import HELD, MOVED, Case, graph, linked
-from support.scattered import scattered_plans
+from support.several import scattered_plans
 from support.timelines import LOAD_BESIDE_WRITE, TWO_LOADS, chip, clock, intervals, timed
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from mutation.put_in_place import ModulesFromCode, name_of_module
-from support.mutants import compiled, source_tree
-from support.source_places import source_places
+from support.mutants import compiled, source_places, source_tree
 
 LinesByModule: TypeAlias = dict[str, list[int]]
 """The numbers of the lines that ran, by the module's path in `verify`."""

@@ -24,9 +24,8 @@ from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.machine import run_in_given_order
 from onchip.transform.slices.bands import Bytes, bytes_of_region
-from support.in_tiles import tiled_to_fit
 from support.onnx_networks import integers, make_node, model, value
-from support.tiled_values import whole_tensor_differences
+from support.tiled import tiled_to_fit, whole_tensor_differences
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 IMAGE = [1, 4, 12, 10]

@@ -15,7 +15,7 @@ from onchip.ops.entries import geometry_of
 from onchip.ops.pointwise import JOINED
 from onchip.ops.sequences import SEQUENCES
 from support.onnx_networks import integers, make_node, model, value
-from support.tiled_values import (
+from support.tiled import (
     difference_in_tiles,
     split_to_share,
     tiles_that_read_too_little,

@@ -10,7 +10,7 @@ from onchip.answer.problem import Problem
 from onchip.arch.memory import DRAM
 from onchip.transform.slices.channel_bands import ChannelBands
 from oracles.byte_clock import ByteClock
-from support.timed_programs import ProgramSoFar, begun
+from support.timed_problems import ProgramSoFar, begun
 
 
 def in_all_bands(problem: Problem) -> Iterator[Problem]:

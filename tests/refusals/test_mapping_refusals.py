@@ -18,8 +18,8 @@ from onchip.model.layer.limits import checked_boundaries, needed_bits
 from onchip.model.layer.ragged import boundaries
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule
+from support.mutants import reported_by
 from support.nests import random_case
-from support.reported_rules import reported_by
 
 REGISTER = MemoryLevel(Memory("register", 8, holds=(Operand.WEIGHT, Operand.OUTPUT)), ("C",))
 BUFFER = MemoryLevel(Memory("buffer", 12), None, is_scratchpad=True)

@@ -16,13 +16,11 @@ from onchip.answer.document import Claim
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.verify.verifier import Verdict
-from support.figure_table import WORKED, Worked
-from support.mutants import compiled, mutants, source_tree
+from support.mutants import compiled, mutants, reported_by, source_tree
+from support.plan_states import Refusal
+from support.plan_tables import LEGAL, MISTAKES, WORKED, Mistakes, Worked
 from support.programs import Case
-from support.refusal import Refusal
 from support.refusal_table import REFUSALS
-from support.reported_rules import reported_by
-from support.verdict_table import LEGAL, MISTAKES, Mistakes
 
 Verify = Callable[[Problem, Plan, Claim | None], Verdict]
 

@@ -9,7 +9,7 @@ import pytest
 from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
 from onchip.verify.packing import ALL_BUFFERS, verify_overflow, verify_packing
 from onchip.verify.rules import Rule
-from support.reported_rules import reported_by
+from support.mutants import reported_by
 
 
 def problem(size_of_the_last: int = 4) -> PackingProblem:

@@ -9,12 +9,20 @@ import pytest
 import onchip.verify.schedule.tiles
 from onchip.answer.result import Status
 from onchip.verify.rules import Rule
-from support.reported_rules import reported_anywhere, reported_by
+from support.mutants import reported_anywhere, reported_by
 from support.schedule_cases import HALF, RESIDENT, STREAMED, TILED, ScheduleCase, price_without_energy
-from support.schedule_claim_refusals import CLAIM_REFUSALS
-from support.schedule_program_refusals import BANDED, PROGRAM_REFUSALS, ROWS, WEIGHED
-from support.schedule_refusal import ScheduleRefusal
-from support.schedule_structure_refusals import ADDED_AT_HOME, FORKED, FORKED_STACK, STRUCTURE_REFUSALS
+from support.schedule_refusals import (
+    ADDED_AT_HOME,
+    BANDED,
+    CLAIM_REFUSALS,
+    FORKED,
+    FORKED_STACK,
+    PROGRAM_REFUSALS,
+    ROWS,
+    STRUCTURE_REFUSALS,
+    WEIGHED,
+    ScheduleRefusal,
+)
 
 SCHEDULE_REFUSALS = (*STRUCTURE_REFUSALS, *PROGRAM_REFUSALS, *CLAIM_REFUSALS)
 MODULES = ("costs", "machine", "nests", "streaming", "tiles", "verifier", "windows")

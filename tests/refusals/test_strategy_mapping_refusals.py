@@ -11,7 +11,7 @@ from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
 from onchip.ir.window import Window
 from onchip.verify.rules import Rule
-from support.small_strategies import StrategyCase, small_case, with_kept, with_nest
+from support.fusion_strategies import StrategyCase, small_case, with_kept, with_nest
 
 LEGAL = small_case()
 FIRST = LEGAL.strategy.mappings[0]

@@ -15,13 +15,13 @@ from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Operand
 from onchip.verify.rules import Rule
 from onchip.verify.verifier import verify
+from support.mutants import reported_by
+from support.plan_states import Refusal
+from support.plan_tables import LEGAL, MISTAKES, Mistakes
 from support.programs import CHAIN, LEFT_AND_RIGHT, SPILLED, TWO_SCRATCHPADS, Case, sram
-from support.refusal import Refusal
 from support.refusal_table import REFUSALS
-from support.reported_rules import reported_by
 from support.strategies import graphs
 from support.timed_problems import UNTIMED
-from support.verdict_table import LEGAL, MISTAKES, Mistakes
 
 
 def test_every_rule_has_a_refusal() -> None:

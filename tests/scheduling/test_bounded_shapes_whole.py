@@ -16,9 +16,8 @@ from onchip.errors import UntiledError
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import operator_need
 from onchip.ops.entries import geometry_of
-from support.in_tiles import tiled_to_fit
 from support.onnx_networks import make_node, model, value
-from support.tiled_values import difference_in_tiles
+from support.tiled import difference_in_tiles, tiled_to_fit
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 

@@ -20,8 +20,7 @@ from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
-from support.skip_network import skip_network
-from support.skip_schedules import ALONE, FULLY, TILED, grid_chip, maker
+from support.small_schedules import ALONE, FULLY, TILED, grid_chip, maker, skip_network
 
 
 def is_legal(attempt: ScheduleAttempt, network: Graph, accelerator: Accelerator) -> bool:

@@ -15,9 +15,8 @@ from onchip.scheduling.program.from_schedule import decisions_of_schedule
 from onchip.scheduling.program.places import Places
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
-from support.proven_mapper import composer
 from support.series import series
-from support.skip_network import skip_chip, skip_network
+from support.small_schedules import composer, skip_chip, skip_network
 
 STACKS = {
     "layers": tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft")),

@@ -19,7 +19,7 @@ from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy
 from support.series import series
-from support.skip_network import skip_chip
+from support.small_schedules import skip_chip
 
 MOST_MAPPINGS = 2000
 SLACK = 1.1e-9

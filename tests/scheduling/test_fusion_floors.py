@@ -36,9 +36,9 @@ from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, TileBox, boxes_of, legal_spans, stack_of
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support.nests import random_accelerator, random_layer, random_mapping, random_problem
+from support.random_schedules import tiny
 from support.series import series
 from support.stacks import tilings_of
-from support.tiny_networks import tiny
 
 ROUNDED = 1 + 1e-9
 Mapped = tuple[LayerProblem, LayerMapping]

@@ -39,9 +39,9 @@ from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support import fused_files
 from support.nests import random_layer
+from support.random_schedules import tiny
 from support.series import series
 from support.stacks import random_stack, tilings_of
-from support.tiny_networks import tiny
 
 CHIP = fused_files.CHIP.replace("512B", "256B")
 MACHINES = (

@@ -18,13 +18,13 @@ from onchip.scheduling.choice.ways import Arc
 from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.groups.stacks import StackChoice, legal_spans, stack_of, whole
-from support.fusable_networks import chain
-from support.fusion_spaces import CHIP, RandomCosts, ways_through
+from support.fusable_networks import chain_network
+from support.fusion_spaces import SCARCE_CHIP, RandomCosts, ways_through
 
 
 def maps_shrink(sizes: Sequence[tuple[int, int]]) -> FusableNetwork:
-    """A chain whose maps have these rows and columns."""
-    network = chain(len(sizes))
+    """A chain_network whose maps have these rows and columns."""
+    network = chain_network(len(sizes))
     layers = tuple(
         replace(layer, output=replace(layer.output, rows=rows, columns=columns))
         for layer, (rows, columns) in zip(network.layers, sizes, strict=True)
@@ -55,7 +55,7 @@ def test_single_is_what_of_best_runs_in_one_tiling_cut_to_each_map(
     """So it never leaves the space of `best`; tilings cut to a small map were once imposed on larger ones."""
     network = maps_shrink(shape)
     options = FusionOptions(tile=tile, mode=mode, tile_sizes=sizes, placements=Placements.DRAM)
-    space = space_of(network, CHIP, legal_spans(network), options)
+    space = space_of(network, SCARCE_CHIP, legal_spans(network), options)
 
     def ways(one: StackSpace) -> set[tuple[StackChoice, ...]]:
         arcs, last = one.arcs()
@@ -75,7 +75,7 @@ def test_a_single_tiling_that_is_not_listed_in_time_has_the_bound_of_all(seconds
 
     def solved(run: Run) -> FoundWay[StackChoice]:
         solver = Solver(Ledger(costs), (0,), 1, run)
-        space = space_of(network, CHIP, legal_spans(network), options)
+        space = space_of(network, SCARCE_CHIP, legal_spans(network), options)
         return solver.best_shared(lambda: shared_spaces(space, options))[0]
 
     least = solved(whole_run)

@@ -25,8 +25,8 @@ from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, legal_spans, spans_of, stack_of, whole
 from onchip.verify.rules import Rule
 from onchip.verify.strategy import verify_strategy
-from support.fusable_networks import RESIDUAL, chain, network_of, networks
-from support.fusion_spaces import CHIP, MEMORIES, RandomCosts, ways_through
+from support.fusable_networks import RESIDUAL, chain_network, network_of, networks
+from support.fusion_spaces import MEMORIES, SCARCE_CHIP, RandomCosts, ways_through
 
 
 def tilings_on(network: FusableNetwork, span: LayerSpan) -> Sequence[Tiling]:
@@ -35,7 +35,7 @@ def tilings_on(network: FusableNetwork, span: LayerSpan) -> Sequence[Tiling]:
 
 
 def space_on_chip(network: FusableNetwork, *, may_stay: bool = True) -> StackSpace:
-    return StackSpace(network, CHIP, legal_spans(network), partial(tilings_on, network), may_stay)
+    return StackSpace(network, SCARCE_CHIP, legal_spans(network), partial(tilings_on, network), may_stay)
 
 
 def layers_in(network: FusableNetwork) -> list[LayerInNetwork]:
@@ -68,16 +68,16 @@ def every_strategy(space: StackSpace, memories: Sequence[str]) -> Iterator[Fusio
                     for span, tiling, home in zip(spans, tilings, homes, strict=True)
                 ]
                 strategy = strategy_of(network, choices)
-                if not verify_strategy(layers, CHIP, strategy):
+                if not verify_strategy(layers, SCARCE_CHIP, strategy):
                     yield strategy
 
 
 @pytest.mark.parametrize(
     "network",
     [
-        chain(3),
+        chain_network(3),
         network_of(RESIDUAL),
-        chain(3, size=3),
+        chain_network(3, size=3),
         network_of(RESIDUAL, leaving=("a", "d")),
         network_of(RESIDUAL, leaving=("c",)),
     ],
@@ -102,7 +102,7 @@ def test_the_verifier_refuses_just_the_strategies_with_a_run_that_is_no_stack(
     cuts = data.draw(st.sets(st.integers(1, count - 1)) if count > 1 else st.just(set[int]()))
     spans = [LayerSpan(*ends) for ends in pairwise([0, *sorted(cuts), count])]
     choices = [StackChoice(span, Tiling(1, 1, OverlapMode.RECOMPUTE)) for span in spans]
-    found = verify_strategy(layers_in(network), CHIP, strategy_of(network, choices))
+    found = verify_strategy(layers_in(network), SCARCE_CHIP, strategy_of(network, choices))
     assert (not found) == (set(spans) <= set(legal_spans(network)))
     assert {one.rule for one in found} <= {Rule.OVER_A_BRANCH, Rule.OUTPUT_LOST}
 
@@ -117,7 +117,7 @@ def test_the_verifier_refuses_an_output_of_the_network_on_the_chip(
     tiling = Tiling(1, 1, OverlapMode.RECOMPUTE)
     choices = [StackChoice(LayerSpan(one, one + 1), tiling) for one in range(len(network.layers))]
     choices[at] = replace(choices[at], output_home="buffer")
-    found = verify_strategy(layers_in(network), CHIP, strategy_of(network, choices))
+    found = verify_strategy(layers_in(network), SCARCE_CHIP, strategy_of(network, choices))
     name = network.layers[at].output.name
     stays = name not in network.outputs and any(read.source == name for one in network.layers for read in one.reads)
     expected = [] if stays else [(Rule.OUTPUT_NOT_IN_DRAM, network.layers[at].name)]
@@ -199,8 +199,8 @@ def test_of_a_map_in_memory_there_is_only_one_at_a_time_where_two_do_not_fit() -
 
 def test_a_machine_without_a_memory_for_maps_keeps_them_in_dram() -> None:
     def alone(machine: Accelerator) -> list[Arc[StackChoice]]:
-        return replace(space_on_chip(chain(2)), accelerator=machine).arcs()[0]
+        return replace(space_on_chip(chain_network(2)), accelerator=machine).arcs()[0]
 
     weights = accelerator_from_yaml(MEMORIES.replace("name: near,", "name: near, holds: [input],").replace(
         "capacity: 64B}", "capacity: 64B, holds: [output]}"), "w.yaml")  # fmt: skip
-    assert len(alone(CHIP)) > len(alone(weights)) == 3
+    assert len(alone(SCARCE_CHIP)) > len(alone(weights)) == 3

@@ -20,7 +20,7 @@ from onchip.scheduling.program.runs import TiledNetwork
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tiled import tile_graph
-from support.skip_network import PRECISION, skip_chip
+from support.small_schedules import PRECISION, skip_chip
 
 CHANNELS = (2, 6, 4, 4, 4, 12, 8, 2, 2, 16, 3)
 """Before the first convolution, and after each: neither the first nor the last is the heaviest."""

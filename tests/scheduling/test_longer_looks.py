@@ -28,7 +28,7 @@ from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from support.series import in_one_test
-from support.skip_network import PRECISION, skip_chip, skip_network
+from support.small_schedules import PRECISION, skip_chip, skip_network
 
 CHIP = skip_chip(400, 4000)
 LAYER = Layer(k=2, c=2, p=4, q=4, r=3, s=3, partial_bits=16)

@@ -20,7 +20,7 @@ from onchip.scheduling.program.runs import NestPlace
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import AnswerT, LocalPool, Pending, QuestionT, threads
-from support.skip_network import PRECISION, skip_chip, skip_network
+from support.small_schedules import PRECISION, skip_chip, skip_network
 
 CHIP = skip_chip(400, 4000)
 ROOM = {"near": 400, "far": 4000}

@@ -34,7 +34,7 @@ from onchip.transform.groups.tiled import tile_graph
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy
 from scheduling.test_schedule_composition import STACKS, figures_of, random_places
 from support.series import in_one_test, with_slow
-from support.skip_network import PRECISION, skip_chip, skip_network
+from support.small_schedules import PRECISION, skip_chip, skip_network
 
 
 def every_option(problem: LayerProblem) -> list[MappedNest]:

@@ -21,7 +21,7 @@ from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from support.series import series
-from support.skip_network import skip_chip
+from support.small_schedules import skip_chip
 
 LAYER = Layer(k=2, c=2, p=4, q=4, r=3, s=3, partial_bits=16)
 CHIP = skip_chip(400, 4000)

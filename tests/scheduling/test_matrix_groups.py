@@ -23,8 +23,14 @@ from onchip.ops.layers_of import Precision, multiplies_rows
 from onchip.transform.groups.tile_graph import with_all_parameters
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.nests import multiplies_rows as verifier_finds_rows
-from support.random_groups import assert_bound_holds, assert_values_are_equal, tiles_that_agree
-from support.random_schedules import Case, heads_case, matrix_case
+from support.random_schedules import (
+    Case,
+    assert_bound_holds,
+    assert_values_are_equal,
+    heads_case,
+    matrix_case,
+    tiles_that_agree,
+)
 from support.series import series
 from support.small_schedules import chip
 

@@ -24,7 +24,7 @@ from onchip.scheduling.program.runs import TiledNetwork
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.groups.tiled import tile_graph
 from support.series import series
-from support.skip_network import PRECISION, skip_chip, skip_network
+from support.small_schedules import PRECISION, skip_chip, skip_network
 
 WIDE = 1000
 

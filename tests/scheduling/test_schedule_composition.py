@@ -31,9 +31,8 @@ from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
-from support.proven_mapper import ProvenMapper, composer
 from support.series import series, with_slow
-from support.skip_network import PRECISION, skip_chip, skip_network
+from support.small_schedules import PRECISION, ProvenMapper, composer, skip_chip, skip_network
 
 STACKS = {
     "layers": tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft")),

@@ -19,7 +19,7 @@ from onchip.scheduling.program.places import Places, planned_start, start_of_pla
 from onchip.search.budget.limits import Run
 from scheduling.test_schedule_moves import assert_legal, is_topological, maker, some_network
 from support.series import series
-from support.skip_network import skip_chip, skip_network
+from support.small_schedules import skip_chip, skip_network
 
 
 def one_memory(capacity_bytes: int) -> Accelerator:

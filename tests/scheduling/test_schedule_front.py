@@ -21,7 +21,7 @@ from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.groups.tiled import tile_graph
 from support.series import series
-from support.skip_network import PRECISION, skip_chip, skip_network
+from support.small_schedules import PRECISION, skip_chip, skip_network
 
 LAYER_BY_LAYER = ScheduleOptions(LAYERS)
 AXES = (FrontAxis.ENERGY, FrontAxis.LATENCY, FrontAxis.TRAFFIC, FrontAxis.PEAK)

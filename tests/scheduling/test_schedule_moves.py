@@ -27,8 +27,7 @@ from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.series import series
-from support.skip_network import PRECISION, skip_chip, skip_network
-from support.skip_schedules import ALONE
+from support.small_schedules import ALONE, PRECISION, skip_chip, skip_network
 
 
 def maker(network: Graph, accelerator: Accelerator) -> AttemptMaker:

@@ -24,7 +24,7 @@ from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
-from support.skip_network import PRECISION, skip_chip, skip_network
+from support.small_schedules import PRECISION, skip_chip, skip_network
 
 ALONE = tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft"))
 WORST = Tiling(1, 1, OverlapMode.RECOMPUTE)

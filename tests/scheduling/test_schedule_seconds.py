@@ -16,7 +16,7 @@ from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Limits, Run
 from support.series import in_one_test
-from support.skip_network import skip_chip
+from support.small_schedules import skip_chip
 
 CHIP = skip_chip(400, 4000)
 

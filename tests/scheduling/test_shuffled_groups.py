@@ -20,8 +20,7 @@ from onchip.ops.layers_of import Precision
 from onchip.transform.groups.tile_graph import with_all_parameters
 from onchip.transform.groups.tiled import tile_graph
 from onchip.transform.rewrite.channel_orders import as_images
-from support.random_groups import assert_bound_holds, assert_values_are_equal, tiles_that_agree
-from support.random_schedules import shuffled_case
+from support.random_schedules import assert_bound_holds, assert_values_are_equal, shuffled_case, tiles_that_agree
 from support.series import series
 from support.small_schedules import chip
 from transform.test_tile_graph_verified import assert_both_agree

@@ -24,8 +24,7 @@ from onchip.scheduling.mappings.even_tiles import EvenTiles
 from onchip.scheduling.program.places import Places
 from onchip.transform.groups.tiled import tile_graph
 from support.series import series
-from support.skip_network import PRECISION, skip_chip, skip_network
-from support.skip_schedules import ALONE, FULLY, TILED, alone, grid_chip, maker
+from support.small_schedules import ALONE, FULLY, PRECISION, TILED, alone, grid_chip, maker, skip_chip, skip_network
 
 Runs = Mapping[tuple[str, ...], Sequence[StackOption]]
 

@@ -19,8 +19,8 @@ from onchip.ir.graph import Graph, State
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.capacity.bounds import greatest_need
-from support.in_tiles import tiled_to_fit
 from support.onnx_networks import make_node, model, value
+from support.tiled import tiled_to_fit
 
 MAP = (1, 4, 24, 6)
 MAP_BYTES = 4 * 24 * 6

@@ -22,10 +22,18 @@ from onchip.simulate.arithmetic import limbs, mixed, product_of_limbs
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
 from onchip.simulate.kernel_protocol import Bytes
 from onchip.transform.slices.operators_in_tiles import with_tiles
-from support.in_tiles import tiled_to_fit
 from support.series import HALVES, series
-from support.tiled import Attributes, Network, convolution, gemm, networks, problem_of, specialised
-from support.tiled_values import whole_tensor_differences
+from support.tiled import (
+    Attributes,
+    Network,
+    convolution,
+    gemm,
+    networks,
+    problem_of,
+    specialised,
+    tiled_to_fit,
+    whole_tensor_differences,
+)
 
 MASK = 2**16 - 1
 

@@ -14,10 +14,14 @@ from onnx.backend.test.case.node import collect_testcases
 from onnx.backend.test.case.test_case import TestCase
 
 from support.diamond import Program
-from support.scheduled import schedule_check_and_run
 from support.series import series
-from support.tflite_layers import a_network_of_many_kinds, a_network_of_what_moves_elements, bytes_side_by_side
-from support.tflite_models import TfliteModel
+from support.small_schedules import schedule_check_and_run
+from support.tflite_models import (
+    TfliteModel,
+    a_network_of_many_kinds,
+    a_network_of_what_moves_elements,
+    bytes_side_by_side,
+)
 
 FOLDER = Path(__file__).parents[1] / "data/tflite"
 PARTS: Final = 8

@@ -20,6 +20,7 @@ from onchip.model.capacity.bounds import greatest_need
 from onchip.simulate.kernel_protocol import Bytes, SeededKernels
 from onchip.simulate.machine import MachineError, WrongBytes, run_in_given_order, run_plan_on_machine
 from onchip.verify.verifier import verify
+from support.plan_tables import LEGAL
 from support.programs import (
     CHAIN,
     CHAIN_WITH_PARAMETER,
@@ -35,7 +36,6 @@ from support.programs import (
 )
 from support.runs import inputs_of, run_seeded
 from support.strategies import graphs
-from support.verdict_table import LEGAL
 
 
 @pytest.mark.parametrize("name", LEGAL)

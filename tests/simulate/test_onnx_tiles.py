@@ -19,8 +19,8 @@ from onchip.ir.tensor import Role
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.machine import run_in_given_order
-from support.in_tiles import tiled_to_fit
 from support.onnx_networks import model, value
+from support.tiled import tiled_to_fit
 
 
 def constant(name: str, *shape: int) -> TensorProto:

@@ -16,7 +16,7 @@ from onchip.verify.rules import Rule
 from onchip.verify.verifier import verify
 from support.programs import HELD, MOVED
 from support.runs import run_seeded
-from support.scattered import corrupted_plans, scattered_plans
+from support.several import corrupted_plans, scattered_plans
 
 NO_MATTER_OF_BYTES = {
     Rule.OVERLAP,  # overlap of a tensor that is not read any more

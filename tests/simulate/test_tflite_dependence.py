@@ -16,8 +16,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tile import Region
 from onchip.simulate.kernels.tflite_kernels import TfliteKernels
 from onchip.verify.schedule.windows import seen
-from support.tflite_layers import a_network_of_many_kinds, a_network_of_what_moves_elements
-from support.tflite_models import TfliteModel
+from support.tflite_models import TfliteModel, a_network_of_many_kinds, a_network_of_what_moves_elements
 
 REGIONS = 25
 Maps = dict[str, npt.NDArray[np.float32]]

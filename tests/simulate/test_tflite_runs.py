@@ -22,8 +22,14 @@ from onchip.reports.execution import Execution
 from onchip.search.budget.limits import Limits
 from onchip.simulate.kernels.tflite_kernels import TfliteKernels
 from support.series import with_slow
-from support.tflite_layers import TfliteLayers, a_network_of_many_kinds, a_network_of_what_moves_elements
-from support.tflite_models import TfliteOperator, TfliteTensor, network
+from support.tflite_models import (
+    TfliteLayers,
+    TfliteOperator,
+    TfliteTensor,
+    a_network_of_many_kinds,
+    a_network_of_what_moves_elements,
+    network,
+)
 
 MODELS = sorted((Path(__file__).parents[1] / "data" / "tflite").glob("*.tflite"))
 pytestmark = [

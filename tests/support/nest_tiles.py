@@ -1,21 +1,29 @@
-"""Irregular layers cut into tiles, and the costs of their mappings on irregular machines with various homes."""
+"""Irregular layers cut into tiles, and the least costs of their mappings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
+from math import isfinite
 from random import Random
+
+import pytest
 
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Status
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.ir.tensor import Role, Tensor
+from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import LayerCost, layer_cost
+from onchip.search.budget.limits import Run
+from onchip.verify.mapping import verify_mapping
+from oracles.mapspace import least_values
 from support.nests import random_accelerator, random_mapping
 
 
@@ -91,3 +99,19 @@ def least_bit_pj(machine: Accelerator, memory: str, *, is_written: bool) -> floa
 
 def whole_map(layer: Layer) -> Tensor:
     return Tensor.of_shape("y", (layer.n, layer.g * layer.k, layer.p, layer.q), 8, Role.ACTIVATION)
+
+
+def ensure_best(problem: LayerProblem, most_mappings: int) -> None:
+    """Fail unless the best mapping for each objective is found and proven; skip if there are too many mappings."""
+    best = least_values(problem, most_mappings)
+    if best is None:
+        pytest.skip("too many mappings to look at each")
+    for objective, value in best.items():
+        result = solve_exactly(problem, objective, Run())
+        if not isfinite(value):
+            assert result.status is Status.INFEASIBLE
+            continue
+        assert result.status is Status.OPTIMAL
+        assert result.answer is not None
+        assert result.objective_value == pytest.approx(value, rel=1e-9, abs=1)
+        assert verify_mapping(problem, result.answer) == ()

@@ -9,8 +9,15 @@ from onchip.answer.problem import Count, Objective, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Operand
 from onchip.verify.rules import Rule
-from support.kept_states_refusals import KEPT_STATES_REFUSALS
-from support.overwriting_refusals import OVERWRITING_REFUSALS
+from support.plan_states import (
+    KEPT_STATES_REFUSALS,
+    OVERWRITING_REFUSALS,
+    RECOMPUTATION_REFUSALS,
+    RECOMPUTED,
+    SPILLED_INSTEAD,
+    UNSPILLED,
+    Refusal,
+)
 from support.programs import (
     CHAIN,
     CHAIN_WITH_PARAMETER,
@@ -30,9 +37,6 @@ from support.programs import (
     sram,
     static,
 )
-from support.recomputation_refusals import RECOMPUTATION_REFUSALS, SPILLED_INSTEAD
-from support.recomputed import RECOMPUTED, UNSPILLED
-from support.refusal import Refusal
 
 
 def _claimed(case: Case, status: Status, objective: Objective, value: int, bound: int) -> Case:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -14,6 +14,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import ComputeCost
+from onchip.verify.schedule.machine import AddressedMachine
+from onchip.verify.schedule.streaming import StreamingReplay, TileOperand, tile_operands, tile_problem
+from onchip.verify.schedule.tiles import TileOfNetwork
 
 PORTS = (
     (),
@@ -233,3 +236,17 @@ class _Writer:
     def _free(self, name: str, memory: str) -> None:
         del self.residents[memory][name]
         self.instructions.append(Free(name, memory))
+
+
+def operands_of(graph: Graph) -> Mapping[str, Sequence[TileOperand]]:
+    return {one.name: tile_operands(graph, TileOfNetwork(one, one, 0, 0)) for one in graph.operators}
+
+
+def replayed(case: ProgramCase, instructions: Sequence[Instruction]) -> StreamingReplay:
+    machine = AddressedMachine(case.accelerator)
+    workspaces = {name: cost.workspace_bytes for name, cost in case.costs.items()}
+    replay = StreamingReplay(tile_problem(case.graph, machine), machine, operands_of(case.graph), workspaces)
+    for index, instruction in enumerate(instructions):
+        replay.execute(index, instruction)
+    replay.finish()
+    return replay

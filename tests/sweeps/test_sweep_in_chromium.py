@@ -18,7 +18,7 @@ from onchip.sweeps.store import shown_store
 from onchip.sweeps.stored_row import sweep_html
 from support.browser import logged, needs_chromium, no_error, open_address, open_page, script, wait_for
 from support.diamond import Program, diamond_fields
-from support.swept_stores import hostile, many_points, write_store
+from support.swept_points import hostile, many_points, write_store
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

@@ -23,10 +23,8 @@ from onchip.transform.groups.tiled import tile_graph, tile_graph_of_schedule
 from onchip.transform.slices.bands import untiled
 from onchip.verify.schedule.nests import NestDerivation
 from onchip.verify.schedule.tiles import joins_left_out, verify_tiles
-from support.fusable_graphs import conv
-from support.scheduled_stacks import all_whole, stacks_of, tiled
-from support.tiled import Network
-from support.tiled_values import whole_tensor_differences
+from support.small_schedules import all_whole, stacks_of, tiled
+from support.tiled import Network, conv, whole_tensor_differences
 
 EIGHT = Precision(8)
 

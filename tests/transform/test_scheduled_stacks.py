@@ -16,11 +16,21 @@ from onchip.ops.layers_of import Precision, layers_of
 from onchip.transform.groups.tile_graph import with_all_parameters
 from onchip.transform.groups.tiled import tile_graph
 from onchip.transform.slices.bands import place_of
-from support.fusable_graphs import classifier, conv, crop, in_one_stack, residual, transposed, unpadded
 from support.onnx_networks import LIGHT_MODELS
-from support.scheduled_stacks import all_whole, tiled, whole
-from support.tiled import Attributes, Network, pool
-from support.tiled_values import whole_tensor_differences
+from support.small_schedules import all_whole, tiled, whole
+from support.tiled import (
+    Attributes,
+    Network,
+    classifier,
+    conv,
+    crop,
+    in_one_stack,
+    pool,
+    residual,
+    transposed,
+    unpadded,
+    whole_tensor_differences,
+)
 
 NETWORKS = {"residual": residual(8), "unpadded": unpadded(9), "transposed": transposed(5), "classifier": classifier()}
 EIGHT = Precision(8)

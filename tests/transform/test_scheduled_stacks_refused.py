@@ -11,9 +11,8 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.ops.layers_of import Precision
 from onchip.transform.groups import tiled as transform
 from onchip.transform.groups.tiled import tile_graph
-from support.fusable_graphs import conv, crop, leaving, residual, unpadded
-from support.scheduled_stacks import tiled, whole
-from support.tiled import Attributes, Network
+from support.small_schedules import tiled, whole
+from support.tiled import Attributes, Network, conv, crop, leaving, residual, unpadded
 
 EIGHT = Precision(8)
 

@@ -11,9 +11,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_SHAPES
 from onchip.ops.fusable_reading import fusable_of, partly_fusable_of
 from onchip.transform.rewrite.attention_apart import SplitsApart
-from support.fusable_graphs import conv, in_one_stack
-from support.tiled import Network, Shape
-from support.tiled_values import whole_tensor_differences
+from support.tiled import Network, Shape, conv, in_one_stack, whole_tensor_differences
 
 SHAPE = (1, 5, 6, 7)
 

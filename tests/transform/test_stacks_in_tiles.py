@@ -38,8 +38,11 @@ from onchip.simulate.machine import MachineRun, run_in_given_order, run_plan_on_
 from onchip.transform.groups.stack_in_tiles import graph_in_tiles
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 from onchip.transform.slices.bands import place_of, untiled
-from support.fusable_graphs import (
+from support.fused import fitting, level, machine
+from support.series import HALVES, series
+from support.tiled import (
     Cut,
+    Network,
     classifier,
     conv,
     crop,
@@ -49,11 +52,8 @@ from support.fusable_graphs import (
     tiled_graphs,
     transposed,
     unpadded,
+    whole_tensor_differences,
 )
-from support.fused import fitting, level, machine
-from support.series import HALVES, series
-from support.tiled import Network
-from support.tiled_values import whole_tensor_differences
 
 NETWORKS = {"residual": residual(8), "unpadded": unpadded(9), "transposed": transposed(5), "classifier": classifier()}
 TILES = ((1, 1), (2, 3), (4, 2), (100, 1), (100, 100))

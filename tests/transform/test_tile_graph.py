@@ -23,9 +23,8 @@ from onchip.transform.groups.tile_graph import TileGraph, with_all_parameters
 from onchip.transform.groups.tiled import tile_graph
 from onchip.transform.slices.bands import place_of
 from onchip.verify.schedule.tiles import joins_left_out
-from support.fusable_graphs import Cut, tiled_graphs
-from support.scheduled_stacks import VIEWS, all_whole, tile_graphs
-from support.tiled_values import whole_tensor_differences
+from support.small_schedules import VIEWS, all_whole, tile_graphs
+from support.tiled import Cut, tiled_graphs, whole_tensor_differences
 
 Case = tuple[Graph, tuple[ScheduledStack, ...], TileGraph]
 Pixel = tuple[int, ...]

@@ -16,10 +16,9 @@ from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.nests import NestDerivation
 from onchip.verify.schedule.tiles import verify_stacks, verify_tiles
-from support.fusable_graphs import conv, crop, transposed
 from support.onnx_networks import LIGHT_MODELS
-from support.scheduled_stacks import all_whole, tile_graphs, tiled
-from support.tiled import Network
+from support.small_schedules import all_whole, tile_graphs, tiled
+from support.tiled import Network, conv, crop, transposed
 
 
 def assert_both_agree(network: Graph, stacks: Sequence[ScheduledStack], tiles: TileGraph, partial_bits: int) -> None:

@@ -10,7 +10,7 @@ from onnx import numpy_helper
 
 from onchip.api.networks import read_network
 from support.onnx_networks import integers, make_node, model, value
-from support.tiled_values import difference_in_tiles, split_to_share, whole_tensor_differences
+from support.tiled import difference_in_tiles, split_to_share, whole_tensor_differences
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 

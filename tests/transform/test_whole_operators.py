@@ -20,7 +20,7 @@ from onchip.ops.fusable_reading import partly_fusable_of
 from onchip.transform.groups.stack_in_tiles import graph_in_tiles
 from onchip.transform.groups.stacks import legal_spans, stack_of
 from onchip.transform.slices.bands import untiled
-from support.tiled_values import whole_tensor_differences
+from support.tiled import whole_tensor_differences
 
 MODES = tuple(OverlapMode)
 

@@ -18,10 +18,9 @@ from onchip.transform.slices.channel_bands import ChannelBands
 from onchip.verify.latency import latency_cycles
 from onchip.verify.verifier import verify
 from oracles.byte_clock import clocked
-from support.kept_states import BOTH
+from support.plan_states import BOTH
 from support.series import series
-from support.timed_problems import problem_of_several, timed_graph, timed_problem
-from support.timed_programs import random_program
+from support.timed_problems import problem_of_several, random_program, timed_graph, timed_problem
 
 
 def problem_of(seed: int) -> tuple[Problem, Random]:

@@ -6,7 +6,7 @@ import pytest
 
 from onchip.answer.problem import Objective
 from onchip.verify.verifier import verify
-from support.figure_table import WORKED, Worked
+from support.plan_tables import WORKED, Worked
 from support.programs import CHAIN, SPILLED, TWO_SCRATCHPADS
 
 

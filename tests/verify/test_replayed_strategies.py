@@ -7,7 +7,7 @@ import pytest
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.strategy import StrategyFigures
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
-from support.replayed import random_strategy
+from support.fusion_strategies import random_strategy
 from support.series import with_slow
 
 SEEDS = (*range(100), 120, 128, 285, 288, 1109)

@@ -9,8 +9,7 @@ import pytest
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.verify.schedule.streaming import HomesOfProgram
-from support.replayed_programs import operands_of, replayed
-from support.schedule_programs import ProgramCase, random_program
+from support.schedule_programs import ProgramCase, operands_of, random_program, replayed
 
 
 def homes_in(case: ProgramCase, program: Sequence[Instruction]) -> Mapping[str, Mapping[str, str | None]]:

@@ -14,8 +14,7 @@ from onchip.model.program.figures import schedule_figures
 from onchip.verify.rules import Rule
 from onchip.verify.schedule.costs import Clock, Expense, expense_of_copy, turn_at_dram
 from onchip.verify.schedule.machine import AddressedMachine
-from support.replayed_programs import operands_of, replayed
-from support.schedule_programs import ProgramCase, random_program
+from support.schedule_programs import ProgramCase, operands_of, random_program, replayed
 
 
 def expenses_of(case: ProgramCase) -> dict[int, Expense]:

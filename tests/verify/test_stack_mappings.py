@@ -18,7 +18,7 @@ from onchip.verify.stack.caches import running_stacks
 from onchip.verify.stack.chip import TilePrice
 from onchip.verify.stack.strips import Axis1D, stack_part, tiled_length
 from onchip.verify.stack.verifier import StrategySetting, replay_strategy
-from support.small_strategies import small_case
+from support.fusion_strategies import small_case
 from support.stacks import ONE
 
 

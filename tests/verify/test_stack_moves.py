@@ -10,7 +10,7 @@ from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.choice.solve import choices_of
 from onchip.transform.groups.stacks import spans_of
 from support.fused import level, machine
-from support.replayed import costed
+from support.fusion_strategies import costed
 from support.stacks import addition, chain
 
 

@@ -1,22 +1,24 @@
-"""Strategies of small random networks with their mappings, and their costs by the cost model of stacks."""
+"""Strategies: random ones with their mappings and costs, and a small one by hand with changes that break it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 from zlib import crc32
 
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.fusion_objective import FusionObjective, sum_of, value_of
-from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.answer.strategy import FusionStrategy, StrategyFigures
+from onchip.answer.stacks import OverlapMode, StackStrategy, Tiling
+from onchip.answer.strategy import FusionStrategy, StrategyFigures, TileMapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Direction, Operand, Port
 from onchip.errors import InputError
-from onchip.model.accounting.accounting import INTERPRETER
-from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
+from onchip.ir.window import Window
+from onchip.model.accounting.accounting import INTERPRETER, AccountingName
+from onchip.model.accounting.conventions import DEFINES, OURS, Conventions, conventions_of
 from onchip.model.group.cost import StackCost
 from onchip.model.group.mapper import Mapper, Memoized
 from onchip.model.group.peaks import peak_bytes_of
@@ -26,12 +28,12 @@ from onchip.model.layer.cost import LayerCost
 from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.choice.solve import choices_of, strategy_of
 from onchip.scheduling.fronts.costs import StackCosts, dram_bits_of
-from onchip.transform.groups.stacks import LayerSpan, StackChoice, legal_spans
+from onchip.transform.groups.stacks import LayerSpan, StackChoice, legal_spans, spans_of
 from onchip.transform.groups.tile_graph import layers_in_network, network_to_replay
 from onchip.verify.stack.verifier import ReplayedStrategy, StrategySetting, replay_strategy
 from onchip.verify.strategy import verify_strategy
 from support.fused import READ_AND_WRITE, level, machine, plain
-from support.stacks import random_stack
+from support.stacks import chain, random_stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +159,57 @@ def _tiling(random: Random, network: FusableNetwork, span: LayerSpan) -> Tiling:
     output = network.layers[span.stop - 1].output
     columns, rows = random.randint(1, output.columns), random.randint(1, output.rows)
     return Tiling(columns, rows, random.choice(tuple(OverlapMode)))
+
+
+THREE_BY_THREE: Final = Window(3, 1, 1, 1)
+CHIP: Final = machine(
+    level("weights", 64, Operand.WEIGHT),
+    level("near", 200, Operand.INPUT, Operand.OUTPUT),
+    level("shared", 4096, pj=4.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyCase:
+    """A strategy for a network on a chip, counted as DeFiNES does with `as_defines`."""
+
+    network: FusableNetwork
+    strategy: FusionStrategy
+    chip: Accelerator = CHIP
+    as_defines: bool = False
+
+    def replayed(self) -> ReplayedStrategy:
+        setting = StrategySetting(network_to_replay(self.network), self.chip, "energy", self.as_defines)
+        accounting = AccountingName.DEFINES if self.as_defines else AccountingName.INTERPRETER
+        prices = tile_prices_by(accounting.accounting, conventions_of(accounting))
+        return replay_strategy(setting, self.strategy, prices)
+
+    def with_mapping(self, at: int, change: Callable[[TileMapping], TileMapping]) -> StrategyCase:
+        mappings = list(self.strategy.mappings)
+        mappings[at] = change(mappings[at])
+        return self.with_mappings(*mappings)
+
+    def with_mappings(self, *mappings: TileMapping) -> StrategyCase:
+        return replace(self, strategy=replace(self.strategy, mappings=mappings))
+
+
+def small_case(*windows: Window, size: int = 6, channels: int = 2, tile: tuple[int, int] = (3, 3)) -> StrategyCase:
+    """Return convolutions in one fully cached stack, with one element at a time in each tile's memories."""
+    stack = chain(size, *(windows or (THREE_BY_THREE, THREE_BY_THREE)), channels=channels)
+    network = FusableNetwork("small", stack.inputs, stack.layers)
+    names = tuple(layer.name for layer in network.layers)
+    strategy = FusionStrategy((StackStrategy(names, Tiling(*tile, OverlapMode.FULLY_CACHED)),))
+    choices = list(choices_of(network, strategy, spans_of(network, [names])))
+    return StrategyCase(network, costed(network, CHIP, choices).strategy)
+
+
+def with_nest(one: TileMapping, *nest: Loop) -> TileMapping:
+    """Return the mapping with other loops; every memory keeps one element."""
+    kept = (tuple(Kept(each.memory, 0) for each in one.mapping.kept(operand)) for operand in Operand)
+    return replace(one, mapping=LayerMapping(nest, *kept))
+
+
+def with_kept(one: TileMapping, operand: Operand, *kept: Kept) -> TileMapping:
+    """Return the mapping with other tiles of an operand."""
+    every = {each: one.mapping.kept(each) for each in Operand} | {operand: kept}
+    return replace(one, mapping=LayerMapping(one.mapping.nest, *(every[each] for each in Operand)))
