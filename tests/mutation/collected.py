@@ -45,18 +45,18 @@ TESTS = (
     "tests/ops/test_contractions_behind_views.py",
     "tests/ops/test_layers_of.py",
     "tests/ops/test_three_axes.py",
-    "tests/scheduling/test_matrix_groups.py",
+    "tests/scheduling/test_random_groups.py",
     "tests/transform/test_attention_nests.py",
     "tests/transform/test_joined_maps.py",
-    "tests/transform/test_tile_graph_verified.py",
+    "tests/transform/test_tile_graph.py",
 )
 """Tests of the verifier, and tests in which its reading of loop nests, tiles or packings is compared with another."""
 
 NOT_OF_ONE_MUTANT = (
     "tests/refusals/test_mutations.py",
     "tests/refusals/test_mutants_explained.py",
-    "tests/scheduling/test_matrix_groups.py::test_no_schedule_of_matrices_is_below_the_bound",
-    "tests/verify/test_clocks_of_plans.py::test_three_clocks_agree_on_ten_thousand_programs",
+    "tests/scheduling/test_random_groups.py::test_no_schedule_of_matrices_is_below_the_bound",
+    "tests/verify/test_plan_figures.py::test_three_clocks_agree_on_ten_thousand_programs",
 )
 """Tests that make mutants themselves, of bounds, and one that traces for minutes what a shorter one beside it runs."""
 

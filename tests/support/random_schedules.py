@@ -39,7 +39,7 @@ from oracles.every_schedule import EverySchedule
 from oracles.packing import TooLargeError
 from oracles.schedule import Work
 from support.small_schedules import all_whole
-from transform.test_tile_graph_verified import assert_both_agree
+from transform.test_tile_graph import assert_both_agree
 
 Fields = dict[str, Any]
 WINDOWS = ("Conv", "Depthwise", "MaxPool")

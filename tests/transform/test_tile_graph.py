@@ -1,30 +1,41 @@
-"""The network in tiles: every element is computed before it is read, and loop nests multiply as tiles compute."""
+"""The network in tiles: values, loop nests, and the derivation by the verifier."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
+from random import Random
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from adversary.fusing import ODD_KINDS, graph_file, random_network, reads_less_than_its_padding
 from onchip.answer.schedule import ScheduledStack
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.api.networks import read_network
 from onchip.errors import InputError
+from onchip.formats.own.graph_json import graph_from_json
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Region, whole_region
 from onchip.ir.window import integers, windows_of
+from onchip.ops.fusable_reading import partly_fusable_of
 from onchip.ops.layers_of import Precision, layers_of
+from onchip.transform.groups.stack_in_tiles import graph_in_tiles
+from onchip.transform.groups.stacks import legal_spans, stack_of
 from onchip.transform.groups.tile_graph import TileGraph, with_all_parameters
 from onchip.transform.groups.tiled import tile_graph
-from onchip.transform.slices.bands import place_of
-from onchip.verify.schedule.tiles import joins_left_out
-from support.small_schedules import VIEWS, all_whole, tile_graphs
-from support.tiled import Cut, tiled_graphs, whole_tensor_differences
+from onchip.transform.slices.bands import place_of, untiled
+from onchip.verify.schedule.nests import NestDerivation
+from onchip.verify.schedule.tiles import joins_left_out, verify_stacks, verify_tiles
+from support.onnx_networks import LIGHT_MODELS
+from support.small_schedules import VIEWS, all_whole, tile_graphs, tiled
+from support.tiled import Cut, Network, conv, crop, tiled_graphs, transposed, whole_tensor_differences
 
 Case = tuple[Graph, tuple[ScheduledStack, ...], TileGraph]
 Pixel = tuple[int, ...]
@@ -197,3 +208,136 @@ def test_stacks_of_layers_have_the_tiles_that_their_strategy_has(case: tuple[Gra
     tiles = with_all_parameters(tile_graph(graph, stacks, Precision(8)), graph)
     assert tiles.operators == expected.operators
     assert set(tiles.tensors) == set(expected.tensors)
+
+
+def assert_both_agree(network: Graph, stacks: Sequence[ScheduledStack], tiles: TileGraph, partial_bits: int) -> None:
+    """Check that stacks and tiles are legal, and that the loop nests of each tile operator and their operands agree."""
+    derivation = NestDerivation(network, partial_bits)
+    assert verify_stacks(network, stacks) == ()
+    assert verify_tiles(network, tiles.graph, stacks, derivation) == ()
+    for operator in tiles.graph.operators:
+        made = tiles.operators[operator.name]
+        region = operator.tile.regions[0] if operator.tile else None
+        nests = derivation.of(network.operator[made.operator], region)
+        assert (nests.layers if nests else ()) == made.nests, operator.name
+        if nests and made.operands:
+            assert (nests.input, nests.weight) == (made.operands.input, made.operands.weight), operator.name
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(tile_graphs())
+def test_stacks_in_tiles_are_what_the_verifier_derives(
+    case: tuple[Graph, tuple[ScheduledStack, ...], TileGraph],
+) -> None:
+    graph, stacks, tiles = case
+    bits = graph.tensors[0].bits or 8
+    assert_both_agree(graph, stacks, tiles, max(bits, min(bits + 16, 32)))
+
+
+@pytest.mark.parametrize("mode", OverlapMode)
+@pytest.mark.parametrize("tile", ["1x1", "2x1", "3x2", "5x5"])
+def test_a_transposed_convolution_in_tiles_is_what_the_verifier_derives(tile: str, mode: OverlapMode) -> None:
+    stacks = [tiled("conv0 convtranspose1", tile, mode)]
+    assert_both_agree(transposed(5), stacks, tile_graph(transposed(5), stacks, Precision(8)), 24)
+
+
+@pytest.mark.parametrize("mode", OverlapMode)
+def test_several_parts_of_a_view_in_one_tile_are_what_the_verifier_derives(mode: OverlapMode) -> None:
+    network = Network(8)
+    view = crop(network, network.input(1, 1, 9, 9), 1, 1)
+    last = conv(network, network.add("Relu", [view], (1, 1, 7, 7)), 1, 3)
+    network.add("Add", [last, view], (1, 1, 7, 7))
+    graph = network.graph()
+    stacks = [tiled(tuple(graph.operator), "3x3", mode)]
+    tiles = tile_graph(graph, stacks, Precision(8))
+    assert {"slice0#1", "slice0#1.1"} <= tiles.operators.keys()
+    assert_both_agree(graph, stacks, tiles, 24)
+
+
+@pytest.mark.parametrize("mode", OverlapMode)
+def test_joined_maps_and_gates_in_tiles_are_what_the_verifier_derives(mode: OverlapMode) -> None:
+    """A tile has its own part of each joined map; a gate of one pixel exists before the stack."""
+    network = Network(8)
+    source = network.input(1, 2, 9, 7)
+    gate = conv(network, network.add("GlobalAveragePool", [source], (1, 2, 1, 1)), 2, 1)
+    gated = network.add("Mul", [gate, source], (1, 2, 9, 7))
+    joined = network.add("Concat", [gated, conv(network, gated, 3, 3)], (1, 5, 9, 7), (), {"axis": 1})
+    last = conv(network, joined, 2, 3)
+    network.add("Mul", [conv(network, joined, 1, 1), last], (1, 2, 9, 7))
+    graph = network.graph()
+    names = tuple(graph.operator)
+    stacks = [*all_whole(graph)[:2], tiled(names[2:], "3x4", mode)]
+    tiles = tile_graph(graph, stacks, Precision(8))
+    assert {"concat4#0", "concat4#8", "mul2#8"} <= tiles.operators.keys()
+    assert_both_agree(graph, stacks, tiles, 24)
+
+
+@pytest.mark.parametrize("name", [*map(str, LIGHT_MODELS), "transformer", "vit_b_16", "lenet5", "fsrcnn-defines"])
+def test_a_network_without_tiles_is_what_the_verifier_derives(name: str) -> None:
+    network = read_network(name).with_bits(8)
+    tiles = tile_graph(network, all_whole(network), Precision(8))
+    assert_both_agree(network, all_whole(network), tiles, 24)
+
+
+MODES = tuple(OverlapMode)
+
+
+def in_random_tiles(graph: Graph, random: Random) -> Graph:
+    """Return any legal stacks, in any tiles; a layer that runs alone is in one tile."""
+    network, start = partly_fusable_of(graph).network, 0
+    cut = []
+    while start < len(network.layers):
+        span = random.choice([one for one in legal_spans(network) if one.start == start])
+        stack = stack_of(network, span)
+        columns, rows = random.randint(1, stack.output.columns), random.randint(1, stack.output.rows)
+        cut.append((stack, Tiling(columns, rows, random.choice(MODES))))
+        start = span.stop
+    return graph_in_tiles(graph, network, cut)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 1 << 30))
+def test_tiles_beside_operators_that_run_whole_give_the_values_of_the_network(seed: int) -> None:
+    random = Random(seed)
+    facts = random_network(random, ODD_KINDS)
+    assume(not reads_less_than_its_padding(facts))
+    graph = graph_from_json(json.dumps(graph_file(facts)).encode(), "graph.json")
+    try:
+        tiled = in_random_tiles(graph, random)
+    except InputError as error:
+        assume("nothing but padding" not in error.what)
+        raise
+    assert whole_tensor_differences(tiled, graph, seed % 3) == ()
+    whole = untiled(tiled) or tiled
+    assert {one.name: one for one in whole.operators} == {one.name: one for one in graph.operators}
+
+
+def test_an_operator_of_several_outputs_reads_all_bands_and_a_view_is_made_whole_for_it() -> None:
+    shape = (1, 2, 6, 6)
+    crop: dict[str, AttributeValue] = {"axes": [2, 3], "starts": [1, 1], "ends": [5, 5]}
+    cropped, half = (1, 2, 4, 4), (1, 1, 4, 4)
+    shapes = {"x": shape, "a": shape, "v": cropped, "s": half, "t": half, "y": (1, 1, 1, 1), "z": half}
+    roles = {"x": Role.INPUT, "y": Role.OUTPUT, "z": Role.OUTPUT, "v": Role.OUTPUT}
+    graph = Graph(
+        "split",
+        tuple(Tensor.of_shape(name, size, 8, roles.get(name, Role.ACTIVATION)) for name, size in shapes.items()),
+        (
+            Operator("a", "Exp", ("x",), ("a",)),
+            Operator("v", "Slice", ("a",), ("v",), (), crop),
+            Operator("s", "Split", ("v",), ("s", "t"), (), {"axis": 1}),
+            Operator("y", "GlobalMaxPool", ("s",), ("y",)),
+            Operator("z", "Abs", ("t",), ("z",)),
+        ),
+    )
+    network = partly_fusable_of(graph).network
+    assert [one.name for one in network.moved] == ["s"]
+    tiles = Tiling(3, 2, OverlapMode.RECOMPUTE)
+    stacks = [stack_of(network, span) for span in legal_spans(network) if span.length == 1]
+    cut = [(stack, tiles.within(stack.output.columns, stack.output.rows)) for stack in stacks]
+    tiled = graph_in_tiles(graph, network, cut)
+    split = tiled.operator["s"]
+    assert split.tile is not None
+    assert [tiled.tensor[name].part_of for name in split.outputs] == [None] + ["t"] * 4
+    assert whole_tensor_differences(tiled, graph) == ()

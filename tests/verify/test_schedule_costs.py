@@ -1,16 +1,25 @@
-"""Costs of a Compute and a Copy of a schedule, compared with figures computed by hand."""
+"""Costs of Computes and Copies of a schedule, homes of operands and mappings, compared with figures by hand."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from random import Random
 
 import pytest
 
-from onchip.answer.program import Copy
-from onchip.arch.memory import Access, Direction, Dma, Dram, Operand, Port
+from onchip.answer.layer_mapping import Kept, LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
+from onchip.answer.schedule import Homes, ScheduledMapping
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Access, Direction, Dma, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.errors import AcceleratorError
 from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.verify.rules import Rule
 from onchip.verify.schedule.costs import (
     Expense,
     expense_of_copy,
@@ -19,10 +28,22 @@ from onchip.verify.schedule.costs import (
     in_bytes,
     with_own_workspace,
 )
-from onchip.verify.schedule.machine import AddressedMachine, PricedNest
-from onchip.verify.schedule.streaming import HomeOf, tile_operands
+from onchip.verify.schedule.machine import AddressedMachine, MappingsInUse, NestAtHomes, PricedNest
+from onchip.verify.schedule.streaming import HomeOf, HomesOfProgram, tile_operands
 from onchip.verify.schedule.tiles import TileOfNetwork
-from support.schedule_cases import ACTIVATIONS, NEAR_AND_FAR, NestFigures, level, machine, tensor
+from support.schedule_cases import (
+    ACTIVATIONS,
+    CONV2,
+    NEAR_AND_FAR,
+    NestFigures,
+    level,
+    machine,
+    mapped,
+    one_by_one,
+    price,
+    tensor,
+)
+from support.schedule_programs import ProgramCase, operands_of, random_program, replayed
 
 GRAPH = Graph(
     "odd",
@@ -171,3 +192,223 @@ def test_a_copy_costs_what_its_hops_read_and_write_and_lasts_as_long_as_the_slow
 def test_a_machine_that_says_nothing_of_copies_has_one_queue_and_no_set_up() -> None:
     assert AddressedMachine(replace(NEAR_AND_FAR, dma=None)).dma == Dma()
     assert (Dma().queues, Dma().setup_cycles) == (1, 0)
+
+
+def homes_in(case: ProgramCase, program: Sequence[Instruction]) -> Mapping[str, Mapping[str, str | None]]:
+    return HomesOfProgram(case.program.memories, operands_of(case.graph)).run(program)
+
+
+@pytest.mark.parametrize("first", range(0, 600, 100))
+def test_homes_are_those_of_the_replay(first: int) -> None:
+    found = set()
+    for seed in range(first, first + 100):
+        case = random_program(seed)
+        homes = homes_in(case, case.program.instructions)
+        assert homes == replayed(case, case.program.instructions).homes, seed
+        found |= {home for of_operator in homes.values() for home in of_operator.values()}
+    assert found >= {None, "memory0", "memory1"}
+
+
+@pytest.mark.parametrize("first", range(0, 600, 100))
+def test_homes_are_those_of_the_replay_also_where_a_program_is_wrong(first: int) -> None:
+    """Wrong programs leave an instruction out, repeat it, or move it: both derivations read the same intent."""
+    wrong = 0
+    for seed in range(first, first + 100):
+        case, random = random_program(seed), Random(seed)
+        program = list(case.program.instructions)
+        moved = program.pop(random.randrange(len(program)))
+        for _ in range(random.randrange(3)):
+            program.insert(random.randrange(len(program) + 1), moved)
+        replay = replayed(case, program)
+        assert homes_in(case, program) == replay.homes, seed
+        wrong += bool(replay.report.violations)
+    assert wrong > 50
+
+
+def test_names_that_stand_for_nothing_are_passed_over() -> None:
+    case = random_program(0)
+    strange: list[Instruction] = [
+        Allocate("nothing", "nowhere", 0),
+        Copy("nothing", "nowhere", "memory0"),
+        Copy("nothing", "memory0", "nowhere"),
+        Free("nothing", "memory0"),
+        Free("nothing", "nowhere"),
+        Compute("nobody"),
+    ]
+    assert homes_in(case, [*strange, *case.program.instructions]) == homes_in(case, case.program.instructions)
+
+
+AT_HOMES = Homes("near", "far", None)
+FAR_AND_SUMS = {"near": 16 * 16, "far": 8 * 8}
+
+
+def in_use(*mappings: ScheduledMapping) -> MappingsInUse:
+    return MappingsInUse(mappings, NEAR_AND_FAR, price)
+
+
+def nest(*, is_input: bool = False) -> NestAtHomes:
+    return NestAtHomes(1, CONV2, AT_HOMES, is_input)
+
+
+def test_a_nest_without_a_mapping_says_where_its_operands_are() -> None:
+    found = in_use(mapped(0, CONV2, AT_HOMES), mapped(1, CONV2, Homes()))
+    assert found.run("conv2", nest()) is None
+    (violation,) = found.violations
+    assert (violation.rule, violation.subject) == (Rule.MAPPING_MISSING, "conv2")
+    where = "a loop nest of 32 multiply-accumulates with input in near, weight in far, output in dram"
+    assert violation.detail == f"stack 1 has no mapping of {where}"
+    assert found.priced == 0
+
+
+def test_mappings_by_which_nothing_runs_are_said_by_number() -> None:
+    found = in_use(mapped(1, CONV2, Homes()), mapped(1, CONV2, AT_HOMES), mapped(2, Layer(k=2), AT_HOMES))
+    assert found.run("conv2", nest()) is not None
+    assert [(one.rule, one.subject) for one in found.unused()] == [
+        (Rule.MAPPING_UNUSED, "mapping 0"),
+        (Rule.MAPPING_UNUSED, "mapping 2"),
+    ]
+    first, last = (one.detail for one in found.unused())
+    assert first.startswith("no Compute of stack 1 runs a loop nest of 32 multiply-accumulates with input in dram")
+    assert last.startswith("no Compute of stack 2 runs a loop nest of 2 multiply-accumulates with input in near")
+
+
+def test_a_mapping_is_priced_once_for_parameters_and_once_for_maps() -> None:
+    asked = []
+
+    def priced(problem: LayerProblem, mapping: LayerMapping) -> NestFigures:
+        asked.append(problem.weight_is_an_input)
+        return price(problem, mapping)
+
+    found = MappingsInUse((mapped(1, CONV2, Homes("near", None, None)),), NEAR_AND_FAR, priced)
+    streamed = replace(nest(), homes=Homes("near", None, None))
+    first = found.run("conv2", streamed)
+    assert first is not None
+    assert found.run("again", streamed) is first
+    assert found.run("maps", replace(streamed, is_input=True)) is not None
+    assert asked == [False, True]
+    assert (found.priced, found.violations, list(found.unused())) == (2, [], [])
+
+
+def test_an_illegal_mapping_is_said_once_and_is_not_priced() -> None:
+    found = in_use(replace(mapped(1, CONV2, AT_HOMES), mapping=one_by_one(replace(CONV2, q=3))))
+    assert found.run("conv2", nest()) is None
+    assert found.run("conv2", nest()) is None
+    (violation,) = found.violations
+    assert (violation.rule, violation.subject) == (Rule.TOO_FEW_ITERATIONS, "mapping 0, Q")
+    assert found.priced == 0
+    assert list(found.unused()) == []
+
+
+def test_a_home_that_does_not_hold_the_operand_is_none() -> None:
+    """The near memory holds maps alone: it holds weights only if they are a map."""
+    at_near = Homes("far", "near", "far")
+    found = in_use(mapped(1, CONV2, at_near))
+    assert found.run("maps", NestAtHomes(1, CONV2, at_near, is_input=True)) is not None
+    assert found.violations == []
+    assert found.run("conv2", NestAtHomes(1, CONV2, at_near, is_input=False)) is None
+    assert [(one.rule, one.subject) for one in found.violations] == [(Rule.NOT_HELD, "mapping 0")]
+
+
+@pytest.mark.parametrize(
+    ("homes", "kept", "bits"),
+    [
+        (Homes("far", "far", "far"), {"input": [Kept("near", 2)]}, {"near": 8 * 8, "far": 16 * 16}),
+        (Homes(None, None, "near"), {"weight": [Kept("register", 0)], "input": [Kept("far", 2)]}, FAR_AND_SUMS),
+    ],
+)
+def test_a_workspace_is_all_that_lies_in_addressed_memories_beside_operands(
+    homes: Homes, kept: dict[str, list[Kept]], bits: dict[str, int]
+) -> None:
+    """Partial sums are 16 bits wider than the output, if they are stored at its home."""
+    found = in_use(mapped(1, CONV2, homes, **kept)).run("conv2", NestAtHomes(1, CONV2, homes, is_input=False))
+    assert found is not None
+    assert found.workspace_bits == bits
+
+
+def test_the_same_mapping_in_several_stacks_is_priced_once_and_judged_in_each() -> None:
+    asked = []
+
+    def priced(problem: LayerProblem, mapping: LayerMapping) -> NestFigures:
+        asked.append(mapping)
+        return price(problem, mapping)
+
+    legal = mapped(1, CONV2, AT_HOMES)
+    illegal = replace(legal, stack=3, mapping=one_by_one(replace(CONV2, q=3)))
+    several = (legal, replace(legal, stack=2), illegal, replace(illegal, stack=4))
+    found = MappingsInUse(several, NEAR_AND_FAR, priced)
+    first, second, *wrong = (found.run("conv2", replace(nest(), stack=stack)) for stack in (1, 2, 3, 4))
+    assert first is not None
+    assert first == second
+    assert wrong == [None, None]
+    assert [one.subject for one in found.violations] == ["mapping 2, Q", "mapping 3, Q"]
+    assert (asked, list(found.unused())) == ([legal.mapping], [])
+
+
+INPUTS = level("inputs", 64, 1.0, (Operand.INPUT,))
+WEIGHTS = level("weights", 64, 1.0, (Operand.WEIGHT,))
+OUTPUTS = level("outputs", 64, 1.0, (Operand.OUTPUT,))
+
+
+@pytest.mark.parametrize(("serves", "is_addressed"), [(None, True), (("lane",), True), ((), False)])
+def test_a_memory_is_addressed_where_one_instance_serves_every_dimension(
+    serves: tuple[str, ...] | None, is_addressed: bool
+) -> None:
+    shared = MemoryLevel(Memory("shared", 64), serves)
+    found = AddressedMachine(replace(NEAR_AND_FAR, levels=(shared, *NEAR_AND_FAR.levels)))
+    assert ("shared" in found.level) is is_addressed
+    assert [one.memory.name for one in found.levels][-2:] == ["near", "far"]
+
+
+def test_without_an_array_every_memory_is_addressed() -> None:
+    waiting = replace(WEIGHTS, serves=(), is_scratchpad=False)
+    found = AddressedMachine(Accelerator("lonely", (INPUTS.memory,), (INPUTS, waiting)))
+    assert list(found.level) == ["inputs", "weights"]
+
+
+@pytest.mark.parametrize(
+    ("role", "memories"),
+    [
+        (Role.PARAMETER, ["weights"]),
+        (Role.INPUT, ["inputs", "outputs"]),
+        (Role.ACTIVATION, ["inputs", "outputs"]),
+        (Role.OUTPUT, ["inputs", "outputs"]),
+    ],
+)
+def test_weights_lie_where_they_are_held_and_maps_wherever_any_is(role: Role, memories: list[str]) -> None:
+    found = AddressedMachine(machine(INPUTS, WEIGHTS, OUTPUTS))
+    assert [name for name in found.level if found.may_hold(name, tensor("t", (4,), role))] == memories
+
+
+def test_without_dram_nothing_is_known_of_it() -> None:
+    found = AddressedMachine(replace(NEAR_AND_FAR, dram=None))
+    assert found.bits_per_cycle("dram", Direction.READ) is None
+    assert found.cycles("dram", Direction.WRITE, 8) == 0
+    assert found.energy_fj("dram", Direction.READ, 8) is None
+
+
+def test_a_memory_without_the_port_that_is_needed_is_refused_only_where_bits_move() -> None:
+    found = AddressedMachine(replace(NEAR_AND_FAR, dram=Dram(Access(8, 1.0, 1.0), (Port(Direction.WRITE, 8),))))
+    assert found.cycles("dram", Direction.READ, 0) == 0
+    assert found.cycles("dram", Direction.WRITE, 9) == 2
+    with pytest.raises(AcceleratorError) as error:
+        found.cycles("dram", Direction.READ, 1)
+    assert (error.value.place, error.value.expected) == ("memory 'dram'", "one")
+    assert "can read" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("access", "bits", "read_fj", "written_fj"),
+    [
+        (Access(16, 2.0, 4.0), 1, 2000, 4000),
+        (Access(16, 2.0, 4.0), 17, 4000, 8000),
+        (Access(16, 2.0, 4.0, 4), 17, 2500, 5000),
+        (Access(16, 0.1, 0.3), 16, 100, 300),
+    ],
+)
+def test_bits_move_in_shortest_accesses(access: Access, bits: int, read_fj: int, written_fj: int) -> None:
+    levels = tuple(replace(one, access=access) for one in NEAR_AND_FAR.levels)
+    found = AddressedMachine(replace(NEAR_AND_FAR, levels=levels))
+    assert found.energy_fj("near", Direction.READ, bits) == read_fj
+    assert found.energy_fj("near", Direction.WRITE, bits) == written_fj
+    silent = AddressedMachine(replace(NEAR_AND_FAR, levels=tuple(replace(one, access=None) for one in levels)))
+    assert silent.energy_fj("near", Direction.READ, bits) is None

@@ -1,4 +1,4 @@
-"""The loop nests of windows that the verifier derives, compared with those computed by hand."""
+"""The loop nests that the verifier derives from operators, compared with those computed by hand."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+import onchip.verify.schedule.nests
+from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Region
-from onchip.verify.schedule.nests import Nests
+from onchip.verify.schedule.nests import NestDerivation, Nests
 from support.derived_nests import LoneOperator, conv, pool, reads
+from support.toy_plugins import mix_channels
 
 X_W, X, X_X = reads("x0", "w0"), reads("x0"), reads("x0", "x1")
 WINDOWS = {
@@ -177,3 +182,246 @@ def test_a_part_of_a_batch_has_its_own_samples() -> None:
 def test_sums_in_the_making_have_at_least_the_bits_of_what_is_written() -> None:
     (layer,) = (conv((1, 4, 9), (6, 4, 1), (1, 6, 9)).nests(partial_bits=12) or Nests((), "", None, 0)).layers
     assert layer.partial_bits == 16
+
+
+PRODUCTS = {
+    "rows of a vector": (LoneOperator("Gemm", [(3, 5)], (3, 7), [(7, 5)]), ("x0", "w0"), replace(X_W, n=3, k=7, c=5)),
+    "features of a view": (
+        LoneOperator("Gemm", [(3, 5, 2)], (3, 7), [(7,), (10, 7)]),
+        ("x0", "w1"),
+        replace(X_W, n=3, k=7, c=10),
+    ),
+    "of a vector and a matrix": (LoneOperator("MatMul", [(5,)], (7,), [(5, 7)]), ("x0", "w0"), replace(X_W, k=7, c=5)),
+    "of a matrix and a vector": (LoneOperator("MatMul", [(3, 5)], (3,), [(5,)]), ("x0", "w0"), replace(X_W, n=3, c=5)),
+    "of two vectors": (LoneOperator("MatMul", [(5,), (5,)], ()), ("x0", "x1"), replace(X_X, c=5)),
+    "of two matrices": (LoneOperator("MatMul", [(3, 5), (5, 7)], (3, 7)), ("x0", "x1"), replace(X_X, n=3, c=5, k=7)),
+    "of a batch and a matrix": (
+        LoneOperator("MatMul", [(2, 4, 3, 5), (1, 5, 7)], (2, 4, 3, 7)),
+        ("x0", "x1"),
+        replace(X_X, n=24, c=5, k=7),
+    ),
+    "of a matrix and a batch": (
+        LoneOperator("MatMul", [(3, 5)], (2, 4, 3, 7), [(2, 4, 5, 7)]),
+        ("w0", "x0"),
+        replace(reads("w0", "x0"), n=56, c=5, k=3),
+    ),
+    "of two batches": (
+        LoneOperator("MatMul", [(2, 1, 4, 3, 5), (2, 4, 5, 7)], (2, 1, 4, 3, 7)),
+        ("x0", "x1"),
+        replace(X_X, n=3, c=5, k=7, g=8),
+    ),
+    "of two batches with dimensions of one": (
+        LoneOperator("MatMul", [(2, 4, 3, 5), (2, 1, 4, 5, 7)], (2, 1, 4, 3, 7)),
+        ("x0", "x1"),
+        replace(X_X, n=3, c=5, k=7, g=8),
+    ),
+    "beside numbers": (
+        LoneOperator("QLinearMatMul", [(3, 5), (5, 7)], (3, 7), [(1,)]),
+        ("x0", "x1"),
+        replace(X_X, n=3, c=5, k=7),
+    ),
+    "behind numbers": (
+        LoneOperator("QLinearMatMul", [(3, 5)], (3, 7), [(1,), (), (5, 7)]),
+        ("x0", "w2"),
+        replace(X_W, n=3, c=5, k=7),
+    ),
+    "of two turned matrices of onnxruntime": (
+        LoneOperator("com.microsoft::FusedMatMul", [(5, 3)], (3, 7), [(7, 5)], {"transA": 1, "transB": 1}),
+        ("x0", "w0"),
+        replace(X_W, n=3, c=5, k=7),
+    ),
+    "of a fused Gemm": (
+        LoneOperator("com.microsoft::FusedGemm", [(3, 5)], (3, 7), [(5, 7)]),
+        ("x0", "w0"),
+        replace(X_W, n=3, c=5, k=7),
+    ),
+    "of a batch beside an addend": (
+        LoneOperator("Gemm", [(2, 3, 7), (2, 3, 5)], (2, 3, 7), [(2, 5, 7)], {"input_shapes": [[2, 3, 5], [2, 5, 7]]}),
+        ("x1", "w0"),
+        replace(X_W, n=3, c=5, k=7, g=2),
+    ),
+    "of a parameter behind an addend": (
+        LoneOperator("Gemm", [(3, 5), (3, 7)], (3, 7), [(5, 7)]),
+        ("x0", "w0"),
+        replace(X_W, n=3, c=5, k=7),
+    ),
+    "of heads": (
+        LoneOperator(
+            "HeadProducts", [(6, 5), (6, 5)], (2, 3, 3), (), {"rows": 3, "columns": 4, "depth": 5, "batch": 2}
+        ),
+        ("x0", "x1"),
+        replace(X_X, n=3, k=4, c=5, g=2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_product_is_one_loop_nest(name: str) -> None:
+    read, operands, layer = PRODUCTS[name]
+    nests = read.nests()
+    assert nests is not None
+    assert nests.layers == (layer,)
+    assert (nests.input, nests.weight) == operands
+
+
+ELEMENTS = {
+    "of one map": (LoneOperator("Relu", [(2, 3, 4, 5)], (2, 3, 4, 5)), ("x0", None), replace(X, n=2, g=3, p=4, q=5)),
+    "of five dimensions": (
+        LoneOperator("Relu", [(2, 3, 4, 5, 6)], (2, 3, 4, 5, 6)),
+        ("x0", None),
+        replace(X, n=2, g=3, p=20, q=6),
+    ),
+    "of one dimension": (LoneOperator("Relu", [(7,)], (7,)), ("x0", None), replace(X, n=7)),
+    "of one number": (LoneOperator("Relu", [()], ()), ("x0", None), X),
+    "of two dimensions": (LoneOperator("Relu", [(2, 7)], (2, 7)), ("x0", None), replace(X, n=2, g=7)),
+    "of three dimensions": (LoneOperator("Relu", [(2, 7, 3)], (2, 7, 3)), ("x0", None), replace(X, n=2, g=7, q=3)),
+    "of two maps": (LoneOperator("Add", [(2, 6), (2, 6)], (2, 6)), ("x0", "x1"), replace(X_X, g=12)),
+    "of a map and as large a parameter": (
+        LoneOperator("Add", [(2, 6)], (2, 6), [(2, 6)]),
+        ("x0", "w0"),
+        replace(X_W, g=12),
+    ),
+    "of a small map and a large one": (
+        LoneOperator("Mul", [(6,), (4, 6)], (4, 6)),
+        ("x1", "x0"),
+        replace(X_X, n=4, g=6),
+    ),
+    "of a map and two numbers": (LoneOperator("Add", [(2, 6)], (2, 6), [(2,)]), ("x0", "w0"), replace(X_W, n=6, g=2)),
+    "of a map and a number": (LoneOperator("Add", [(2, 6)], (2, 6), [(1,)]), ("x0", None), replace(X, n=2, g=6)),
+    "of two numbers": (LoneOperator("Add", [(1,), (1,)], (1,)), ("x0", "x1"), X_X),
+    "of two that spread over each other": (
+        LoneOperator("Mul", [(4, 1, 5), (2, 1)], (4, 2, 5)),
+        ("x0", "x1"),
+        replace(X_X, n=20, k=2),
+    ),
+    "of two that share an axis": (
+        LoneOperator("Mul", [(3, 2, 1), (3, 1, 5)], (3, 2, 5)),
+        ("x1", "x0"),
+        replace(X_X, n=5, k=2, g=3),
+    ),
+    "of two, and the slope of an activation": (
+        LoneOperator("Add", [(2, 6), (2, 6)], (2, 6), [(6,)]),
+        ("x0", "x1"),
+        replace(X_X, g=12),
+    ),
+    "of a map and its slope": (LoneOperator("PRelu", [(2, 6)], (2, 6), [(6,)]), ("x0", "w0"), replace(X_W, n=2, g=6)),
+    "of a map and its scale": (
+        LoneOperator("BatchNormalization", [(2, 3, 4)], (2, 3, 4), [(3,)] * 4),
+        ("x0", "w0"),
+        replace(X_W, n=8, g=3),
+    ),
+    "of a window of channels": (
+        LoneOperator("LRN", [(2, 6, 4, 5)], (2, 6, 4, 5), (), {"size": 4}),
+        ("x0", None),
+        replace(X, n=2, p=6, q=20, r=4, padding=(1, 0, 2, 0)),
+    ),
+    "of a sum of squares": (LoneOperator("ReduceSumSquare", [(4, 6)], (4,)), ("x0", None), replace(X, g=4, c=6)),
+    "of a sum by an equation": (
+        LoneOperator("Einsum", [(4, 6)], (4,), (), {"equation": "ij -> i"}),
+        ("x0", None),
+        replace(X, g=4, c=6),
+    ),
+    "of a product by an equation": (
+        LoneOperator("Einsum", [(3, 4, 5), (3, 5, 7)], (3, 4, 7), (), {"equation": "bij,bjk->bik"}),
+        ("x0", "x1"),
+        replace(X_X, n=4, k=7, c=5, g=3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_what_is_element_by_element_is_one_loop_nest(name: str) -> None:
+    read, operands, layer = ELEMENTS[name]
+    nests = read.nests()
+    assert nests is not None
+    assert nests.layers == (layer,)
+    assert (nests.input, nests.weight) == operands
+
+
+WITHOUT_NEST = {
+    "without a shape": LoneOperator("Relu", [None], (4,)),
+    "that reads nothing": LoneOperator("Relu", [], (4,)),
+    "of another kind": LoneOperator("Softmax", [(4,)], (4,)),
+    "heads of which nothing is known": LoneOperator("HeadProducts", [(6, 5), (6, 5)], (2, 3, 3)),
+    "a product whose batch lies inside its matrices": LoneOperator(
+        "com.microsoft::FusedMatMul", [(3, 2, 5)], (2, 3, 7), [(2, 5, 7)], {"transBatchA": 1}
+    ),
+    "a product whose factors and addend are alike": LoneOperator(
+        "Gemm", [(2, 3, 3)] * 3, (2, 3, 3), (), {"input_shapes": [[2, 3, 3], [2, 3, 3]]}
+    ),
+    "a product beside two addends": LoneOperator(
+        "Gemm", [(2, 3, 7), (2, 3, 5)], (2, 3, 7), [(2, 5, 7), (7,)], {"input_shapes": [[2, 3, 5], [2, 5, 7]]}
+    ),
+    "a product of one operand": LoneOperator("Gemm", [(3, 5)], (3, 7), [(7,)]),
+    "a product that is a number": LoneOperator("Gemm", [(5,)], (), [(5, 1)]),
+    "a product of a part of the features": LoneOperator("Gemm", [(3, 5)], (3, 7), [(5, 6)]),
+    "a product of more than there is": LoneOperator("Gemm", [(3, 5)], (3, 7), [(6, 7)]),
+    "a product of one matrix": LoneOperator("MatMul", [(3, 5)], (3, 7), [(3,)]),
+    "a product of a number": LoneOperator("MatMul", [()], (3, 7), [(3, 7)]),
+    "a product of other features": LoneOperator("MatMul", [(3, 5), (6, 7)], (3, 7)),
+    "a product of batches that differ": LoneOperator("MatMul", [(2, 3, 5), (4, 5, 7)], (8, 3, 7)),
+    "a normalisation of a part": LoneOperator("BatchNormalization", [(2, 6)], (2, 6), [(5,), (5,), (5,), (5,)]),
+    "elements of two parts that make no whole": LoneOperator("Add", [(4, 1), (1, 5)], (4, 5, 2)),
+    "elements of a part alone": LoneOperator("Relu", [(4, 1)], (4, 5)),
+    "an equation without an output": LoneOperator("Einsum", [(2, 3), (3, 4)], (2, 4), (), {"equation": "ij,jk"}),
+    "a diagonal": LoneOperator("Einsum", [(2, 2), (2, 4)], (2, 4), (), {"equation": "ii,ik->ik"}),
+    "an axis that is added up alone": LoneOperator("Einsum", [(2, 3), (2, 4)], (2, 4), (), {"equation": "ij,ik->ik"}),
+    "a letter that is broadcast": LoneOperator(
+        "Einsum", [(1, 4, 5), (3, 5, 7)], (3, 4, 7), (), {"equation": "bij,bjk->bik"}
+    ),
+    "three matrices": LoneOperator("Einsum", [(2, 3)] * 3, (2, 3), (), {"equation": "ij,ij,ij->ij"}),
+    "a transposition": LoneOperator("Einsum", [(2, 3)], (3, 2), (), {"equation": "ij->ji"}),
+    "a view of another shape": LoneOperator("Einsum", [(6,), (3, 4)], (2, 4), (), {"equation": "ij,jk->ik"}),
+    "a window of channels without a size": LoneOperator("LRN", [(1, 4, 5)], (1, 4, 5)),
+    "elements of another number": LoneOperator("Relu", [(4,)], (5,)),
+    "elements of three maps": LoneOperator("Sum", [(4,), (4,), (4,)], (4,)),
+    "elements spread over a part": LoneOperator("Add", [(4, 6), (5,)], (4, 6)),
+    "elements of too many": LoneOperator("Add", [(7,), (5,)], (7,)),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_NEST)
+def test_what_is_no_product_has_no_loop_nest(name: str) -> None:
+    assert WITHOUT_NEST[name].nests() is None
+
+
+def test_a_kind_of_a_plugin_has_the_nests_that_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    mixed = LoneOperator("Mix", [(1, 4, 3, 3)], (1, 4, 3, 3), [(4, 4)])
+    assert mixed.nests() is None
+    monkeypatch.setattr(onchip.verify.schedule.nests, "nests_of_plugin", mix_channels)
+    nests = mixed.nests()
+    assert nests is not None
+    assert (nests.input, nests.weight) == ("x0", "w0")
+    assert nests.layers == (replace(X_W, k=4, c=4, p=3, q=3),)
+
+
+def test_a_part_of_a_product_has_fewer_rows_and_all_columns() -> None:
+    read, _, layer = PRODUCTS["rows of a vector"]
+    nests = read.nests(((1, 2), (0, 7)))
+    assert nests is not None
+    assert nests.layers == (replace(layer, n=1),)
+    assert read.nests(((1, 2), (0, 6))) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "region", "expected"),
+    [
+        ("of one map", ((0, 1), (1, 3), (1, 4), (2, 4)), replace(X, g=2, p=3, q=2)),
+        ("of two maps", ((0, 1), (1, 5)), replace(X_X, g=4)),
+        ("of a small map and a large one", ((1, 4), (0, 6)), replace(X_X, n=3, g=6)),
+    ],
+)
+def test_a_part_of_what_is_element_by_element_has_its_own_extents(name: str, region: Region, expected: Layer) -> None:
+    nests = ELEMENTS[name][0].nests(region)
+    assert nests is not None
+    assert nests.layers == (expected,)
+
+
+def test_an_operator_is_derived_once_and_its_parts_each_time() -> None:
+    operator = Operator("f", "Relu", ("x",), ("y",))
+    tensors = (Tensor.of_shape("x", (4,), 8, Role.INPUT), Tensor.of_shape("y", (4,), 8, Role.OUTPUT))
+    derivation = NestDerivation(Graph("one", tensors, (operator,)), 24)
+    assert derivation.of(operator) is derivation.of(operator)
+    part = derivation.of(operator, ((1, 3),))
+    assert part is not None
+    assert part.layers == (Layer(n=2, has_weight=False),)

@@ -1,14 +1,19 @@
-"""Answer files that `check` once passed although they were wrong or incomplete."""
+"""Files that were once accepted although they are wrong, or misread."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pytest
 import yaml
 
+from onchip.arch.memory import Operand
+from onchip.errors import InputError
+from onchip.formats.foreign_files import load_any_accelerator, read_layers
+from onchip.ir.layer import GREATEST_NUMBER, Layer
 from support.diamond import Program
 
 FILES = Path(__file__).parent / "files"
@@ -101,3 +106,70 @@ def test_metadata_that_is_not_text_is_refused(onchip: Program) -> None:
     ended = onchip("check", FILES / "metadata-not-utf8.onnx", FILES / "metadata-network.onnx")
     assert ended.code == 2
     assert "is not text; expected UTF-8" in ended.err
+
+
+HUGE = GREATEST_NUMBER + 1
+
+
+@pytest.mark.parametrize("size", [HUGE, HUGE + 1, 2**63, 2**64 + 1, 10**30])
+@pytest.mark.parametrize("field", ["stride", "dilation", "padding", "n", "g", "input_bits", "output_bits"])
+def test_a_number_beyond_the_exact_range_is_refused(field: str, size: int) -> None:
+    values = {"stride": (1, size), "dilation": (size, 1), "padding": (size, 0, 0, 0)}
+    with pytest.raises(InputError, match=r"expected (at most 9007199254740991|at least those|less padding)"):
+        Layer(**{"p": 4, field: values.get(field, size)})  # type: ignore[arg-type]
+
+
+def test_an_input_beyond_the_exact_range_is_refused() -> None:
+    with pytest.raises(InputError, match="rows or columns of the input is"):
+        Layer(p=2**20, stride=(2**40, 1))
+    with pytest.raises(InputError, match="elements of the input is"):
+        Layer(c=2**20, p=2**10, q=2**10, stride=(2**20, 2**20))
+    assert Layer(p=2, stride=(GREATEST_NUMBER - 1, 1)).input_pixels == (GREATEST_NUMBER, 1)
+
+
+@pytest.mark.parametrize("option", ["stride", "dilation"])
+def test_a_layer_as_text_is_refused_in_one_line(option: str, onchip: Program) -> None:
+    ended = onchip("map", f"conv:k4c4p4q4r3s3:{option}{HUGE}", "--accelerator", "simba", "--time-limit", "2")
+    assert ended.code == 2
+    assert f"{option} is {HUGE}; expected at most {GREATEST_NUMBER}" in ended.err
+
+
+def test_a_stride_of_a_timeloop_problem_is_refused_in_one_line(onchip: Program, tmp_path: Path) -> None:
+    path = tmp_path / "problem.yaml"
+    path.write_text(f"problem: {{shape: cnn-layer, N: 1, K: 8, C: 4, P: 5, Q: 6, R: 3, S: 3, Wstride: {HUGE}}}\n")
+    ended = onchip("map", path, "--accelerator", "simba", "--time-limit", "2")
+    assert ended.code == 2
+    assert f"stride is {HUGE}" in ended.err
+
+
+TIMELOOP: Final = Path(__file__).parent / "machines"
+
+
+def test_a_register_file_of_32_instances_in_each_row_is_read_as_128_blocks() -> None:
+    machine = load_any_accelerator(str(TIMELOOP / "block-size.arch.yaml"), str(TIMELOOP / "block-size.keep.yaml"))
+    weights = machine.levels[0]
+    assert weights.memory.name == "Weights"
+    assert weights.memory.capacity_bytes == 128 * 32
+    assert weights.access is not None
+    assert weights.access.access_bits == 256
+
+
+def test_nodes_of_version_0_4_are_read() -> None:
+    machine = load_any_accelerator(str(TIMELOOP / "nodes.arch.yaml"))
+    held = {level.memory.name: (level.memory.capacity_bytes, level.memory.holds) for level in machine.levels}
+    assert held == {
+        "oreg": (32, (Operand.OUTPUT,)),
+        "wreg": (16, (Operand.WEIGHT,)),
+        "scratch": (16 * 1024, (Operand.INPUT, Operand.OUTPUT)),
+    }
+    assert machine.array is not None
+    assert machine.array.macs == 16
+
+
+def test_an_inline_matrix_product_is_read() -> None:
+    assert read_layers(TIMELOOP / "gemm.yaml") == {"gemm": Layer(n=32, k=16, c=64)}
+
+
+def test_constraints_may_stand_as_a_list() -> None:
+    machine = load_any_accelerator(str(TIMELOOP / "block-size.arch.yaml"), str(TIMELOOP / "list.keep.yaml"))
+    assert machine.levels[-1].memory.holds == (Operand.INPUT, Operand.OUTPUT)
