@@ -1,7 +1,7 @@
 """The same mappings on the same machines under ZigZag's cost model and under ours with its accounting.
 
     pip install zigzag-dse==3.9.1 six
-    python benchmarks/against_zigzag.py [--mappings 8]
+    python benchmarks/against_zigzag.py [--mappings 8] [--options]
 
 Machines are read from ZigZag's own hardware files; mappings are random orders of the prime factors of a layer's
 loops, allocated from the MACs up as far as capacities allow, on random divisors along the array. Exits with 1 where
@@ -10,15 +10,17 @@ energies differ by more than 0.5 %, or latencies by more than 2 % on more than 5
 
 from __future__ import annotations
 
-import argparse
 import logging
+from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
+from functools import partial
 from itertools import islice
 from random import Random
 from typing import Final
 
-from zigzag_peer import Peer, PeerCost, peer_inputs
+from shared.runner import Row, asked_of, options_of, report
+from zigzag_peer import Peer, peer_inputs, primes
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.layer_problem import LayerProblem
@@ -27,7 +29,7 @@ from onchip.arch.memory import Operand
 from onchip.formats.zigzag import read_zigzag_hardware
 from onchip.ir.layer import Layer
 from onchip.model.accounting.accounting import ZIGZAG, Accounting
-from onchip.model.layer.cost import LayerCost, layer_cost
+from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import checked_boundaries
 
 MACHINES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
@@ -63,36 +65,6 @@ OPTIONS: Final = tuple(
 )
 """Accounting options of ZigZag; `tiles_from_bounds` cannot be left out alone, because two others need it."""
 ENERGY_LIMIT, LATENCY_LIMIT, LATENCY_SHARE = 0.005, 0.02, 0.95
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """One triple of layer, machine and mapping."""
-
-    machine: str
-    layer: str
-    mapping: LayerMapping
-    theirs: PeerCost
-    ours: LayerCost
-    one_option_less: dict[str, LayerCost]
-
-    def energy_error(self, ours: LayerCost) -> float:
-        """Relative to ZigZag's."""
-        return abs(ours.energy_pj / self.theirs.energy_pj - 1)
-
-    def latency_error(self, ours: LayerCost) -> float:
-        """Relative to ZigZag's."""
-        return abs(ours.cycles / self.theirs.cycles - 1)
-
-
-def primes(number: int) -> Iterator[int]:
-    """Yield the prime factors in ascending order."""
-    factor = 2
-    while number > 1:
-        while number % factor == 0:
-            yield factor
-            number //= factor
-        factor += 1
 
 
 def random_nest(
@@ -151,37 +123,29 @@ def allocated(layer: Layer, accelerator: Accelerator, nest: list[Loop], random: 
     return mapping()
 
 
-def compared(wanted: int) -> Iterator[Compared]:
-    """Yield `wanted` mappings of each layer on each machine."""
+def compared(asked: Namespace) -> Iterator[Row]:
+    """Yield the relative errors of energy and latency for mappings of each layer on each machine.
+
+    With `--options`, each row also has the errors if one option alone is left out; some accountings need more bytes.
+    """
     for machine, along in MACHINES.items():
         path = peer_inputs() / "hardware" / f"{machine}.yaml"
         peer, hardware = Peer(path), read_zigzag_hardware(path)
         accounting = replace(ZIGZAG, systolic=hardware.systolic)
-        less = {name: without(accounting, name) for name in OPTIONS}
+        less = {f"without {name}": without(accounting, name) for name in OPTIONS} if asked.options else {}
         for name, text in LAYERS.items():
             layer = replace(Layer.of_text(text), partial_bits=16)
-            for mapping in islice(mappings(layer, hardware.accelerator, along, f"{machine} {name}"), wanted):
-                yield Compared(
-                    machine,
-                    name,
-                    mapping,
-                    peer.cost(layer, hardware.accelerator, mapping),
-                    layer_cost(LayerProblem(layer, hardware.accelerator), mapping, accounting),
-                    costs_that_fit(layer, hardware.accelerator, mapping, less),
-                )
-
-
-def costs_that_fit(
-    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accountings: dict[str, Accounting]
-) -> dict[str, LayerCost]:
-    """Return costs by name of the accounting; some accountings need more bytes for the same tiles."""
-    found = {}
-    for name, accounting in accountings.items():
-        try:
-            found[name] = layer_cost(LayerProblem(layer, accelerator), mapping, accounting)
-        except MappingError:
-            continue
-    return found
+            problem = LayerProblem(layer, hardware.accelerator)
+            for mapping in islice(mappings(layer, hardware.accelerator, along, f"{machine} {name}"), asked.mappings):
+                theirs = peer.cost(layer, hardware.accelerator, mapping)
+                row: Row = {"machine": machine, "layer": name, "stall": theirs.latency["stall"]}
+                for what, one in {"ours": accounting, **less}.items():
+                    try:
+                        cost = layer_cost(problem, mapping, one)
+                        row[what] = (abs(cost.energy_pj / theirs.energy_pj - 1), abs(cost.cycles / theirs.cycles - 1))
+                    except MappingError:
+                        row[what] = None
+                yield row
 
 
 def without(accounting: Accounting, option: str) -> Accounting:
@@ -201,44 +165,21 @@ def mappings(
             yield found
 
 
-def print_machines(triples: list[Compared]) -> None:
-    """Print the errors of our energy and latency against ZigZag's."""
-    heads = "machine", "triples", "stalled", "energy: worst error", "latency: within 2 %", "worst error"
-    print("{:16} {:>8} {:>8} {:>20} {:>20} {:>12}".format(*heads))
-    for machine in (*MACHINES, "all"):
-        ones = [one for one in triples if machine in (one.machine, "all")]
-        energy = max(one.energy_error(one.ours) for one in ones)
-        errors = [one.latency_error(one.ours) for one in ones]
-        stalled = sum(one.theirs.latency["stall"] > 0 for one in ones)
-        within = sum(error <= LATENCY_LIMIT for error in errors) / len(errors)
-        print(f"{machine:16} {len(ones):8} {stalled:8} {energy:20.2e} {within:20.1%} {max(errors):12.2e}")
-
-
-def print_options(triples: list[Compared]) -> None:
-    """Print the effect of each option: the errors if it alone is left out."""
-    heads = "without the option", "fit", "energy: differs", "worst", "latency: differs", "worst"
-    print("\n{:32} {:>6} {:>16} {:>10} {:>18} {:>10}".format(*heads))
-    for option in OPTIONS:
-        costs = [(one, one.one_option_less[option]) for one in triples if option in one.one_option_less]
-        energies = [one.energy_error(cost) for one, cost in costs]
-        latencies = [one.latency_error(cost) for one, cost in costs]
-        differ = [sum(error > 1e-4 for error in errors) / len(errors) for errors in (energies, latencies)]
-        figures = f"{differ[0]:16.1%} {max(energies):10.1%} {differ[1]:18.1%} {max(latencies):10.1%}"
-        print(f"{option:32} {len(costs):6} {figures}")
-
-
-def main() -> None:
-    """Prints the tables; the exit code says whether the limits hold."""
-    parser = argparse.ArgumentParser(description="Our cost model with ZigZag's accounting against ZigZag.")
+def main() -> int:
+    """Print the errors; return 1 if a limit does not hold."""
+    parser = options_of(__doc__)
     parser.add_argument("--mappings", type=int, default=8, help="of each layer on each machine")
+    parser.add_argument("--options", action="store_true", help="leave out each option of the accounting in turn")
+    asked = asked_of(parser)
     logging.getLogger("zigzag").setLevel(logging.ERROR)
-    triples = list(compared(parser.parse_args().mappings))
-    print_machines(triples)
-    print_options(triples)
-    latencies = [one.latency_error(one.ours) <= LATENCY_LIMIT for one in triples]
-    energies = [one.energy_error(one.ours) <= ENERGY_LIMIT for one in triples]
-    raise SystemExit(not all(energies) or sum(latencies) < LATENCY_SHARE * len(latencies))
+    rows = report(asked, {"errors": partial(compared, asked)})["errors"]
+    for machine in MACHINES:
+        errors = [row["ours"] for row in rows if row["machine"] == machine]
+        print(f"{machine}: energy at most {max(errors)[0]:.2e}, latency at most {max(one[1] for one in errors):.2e}")
+    energies, latencies = zip(*(row["ours"] for row in rows), strict=True)
+    within = sum(error <= LATENCY_LIMIT for error in latencies)
+    return int(max(energies) > ENERGY_LIMIT or within < LATENCY_SHARE * len(rows))
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -7,10 +7,14 @@ Random mappings, most of which do not fit; `scattered` are those that the model 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from random import Random
 from time import perf_counter
 
 import numpy as np
+from shared.runner import Row, asked_of, options_of, report
+from zigzag_peer import primes
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, loops_along
 from onchip.answer.layer_problem import LayerProblem
@@ -47,7 +51,7 @@ LAYERS = (
     "conv:k1024c256p14q14",
     "conv:k64c64p56q56r3s3:stride2:pad1:groups64",
 )
-DIFFERENT, REPEATED = 4_000, 400_000
+DIFFERENT, REPEATED, ONE_BY_ONE = 4_000, 400_000, 200
 
 
 def random_mapping(random: Random, layer: Layer, accelerator: Accelerator) -> LayerMapping:
@@ -76,48 +80,33 @@ def random_mapping(random: Random, layer: Layer, accelerator: Accelerator) -> La
     return LayerMapping(tuple(nest), kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
 
 
-def primes(bound: int) -> list[int]:
-    """Ascending."""
-    found, prime = [], 2
-    while bound > 1:
-        while bound % prime == 0:
-            found.append(prime)
-            bound //= prime
-        prime += 1
-    return found
-
-
-def main() -> None:
-    """Prints a table; times are of one thread."""
-    print(f"{'accelerator':20} {'layer':45} {'fit':>7} {'scattered':>9} {'a second':>12} {'one by one':>11}")
-    machines = (accelerator_from_yaml(SIMBA_LIKE, "simba"), load_accelerator("meta-prototype-df"))
-    for accelerator in machines:
+def rows() -> Iterator[Row]:
+    """Yield the figures of each layer on each accelerator; times are of one thread."""
+    for accelerator in (accelerator_from_yaml(SIMBA_LIKE, "simba"), load_accelerator("meta-prototype-df")):
         for text in LAYERS:
-            print(f"{accelerator.name[:20]:20} {text:45} {row(Layer.of_text(text), accelerator)}")
-
-
-def row(layer: Layer, accelerator: Accelerator) -> str:
-    """Return the figures of one layer on one accelerator."""
-    random = Random(1)
-    mappings = [random_mapping(random, layer, accelerator) for _ in range(DIFFERENT)]
-    costs = LayerCosts(LayerProblem(layer, accelerator))
-    chosen = costs.encode(mappings)
-    status = costs.of_chosen(chosen).status
-    repeated = np.random.default_rng(1).integers(0, DIFFERENT, REPEATED)
-    many = Chosen(*(np.ascontiguousarray(part[repeated]) for part in chosen))
-    start = perf_counter()
-    costs.of_chosen(many)
-    fast = REPEATED / (perf_counter() - start)
-    start = perf_counter()
-    for mapping in mappings[:200]:
-        try:
-            layer_cost(LayerProblem(layer, accelerator), mapping)
-        except InputError:
-            continue
-    slow = 200 / (perf_counter() - start)
-    fit, scattered = np.mean(status == CostStatus.COSTED), np.mean(status == CostStatus.INTERLEAVED)
-    return f"{fit:7.1%} {scattered:9.1%} {fast:12,.0f} {slow:11,.0f}"
+            random, layer = Random(1), Layer.of_text(text)
+            mappings = [random_mapping(random, layer, accelerator) for _ in range(DIFFERENT)]
+            costs = LayerCosts(LayerProblem(layer, accelerator))
+            chosen = costs.encode(mappings)
+            status = costs.of_chosen(chosen).status
+            repeated = np.random.default_rng(1).integers(0, DIFFERENT, REPEATED)
+            many = Chosen(*(np.ascontiguousarray(part[repeated]) for part in chosen))
+            start = perf_counter()
+            costs.of_chosen(many)
+            fast = REPEATED / (perf_counter() - start)
+            start = perf_counter()
+            for mapping in mappings[:ONE_BY_ONE]:
+                with suppress(InputError):
+                    layer_cost(LayerProblem(layer, accelerator), mapping)
+            yield {
+                "accelerator": accelerator.name,
+                "layer": text,
+                "fit": float(np.mean(status == CostStatus.COSTED)),
+                "scattered": float(np.mean(status == CostStatus.INTERLEAVED)),
+                "mappings a second": fast,
+                "one by one": ONE_BY_ONE / (perf_counter() - start),
+            }
 
 
 if __name__ == "__main__":
-    main()
+    report(asked_of(options_of(__doc__)), {"speed": rows})

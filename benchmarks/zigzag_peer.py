@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
@@ -34,6 +35,16 @@ class PeerCost:
     memory_energy_pj: dict[tuple[str, str], float]
     move_energy_pj: dict[tuple[str, str, str], float]
     latency: dict[str, float]
+
+
+def primes(number: int) -> Iterator[int]:
+    """Yield the prime factors in ascending order."""
+    factor = 2
+    while number > 1:
+        while number % factor == 0:
+            yield factor
+            number //= factor
+        factor += 1
 
 
 def peer_inputs() -> Path:

@@ -57,7 +57,7 @@ from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, stack_of
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule
-from support.fusable_networks import chain_network, network_of
+from support.fusable_networks import chain, network_of
 from support.fused_files import CHIP, three_convolutions
 from support.nests import beside_operands
 from support.series import series
@@ -444,7 +444,7 @@ def test_layers_alone_are_an_answer_whatever_the_time(network: FusableNetwork, m
 
 def test_a_stack_of_many_layers_is_not_costed_further_than_there_is_time(machine: Accelerator) -> None:
     """Its layers are all alike, so that only the first one is mapped."""
-    network = chain_network(60, size=8)
+    network = chain(60, size=8)
     run, asked = Run(), [0]
     mapper = MapperInTime(_counting(asked, run), run)
     costs = StackCosts(network, machine, FusionObjective.ENERGY, mapper)

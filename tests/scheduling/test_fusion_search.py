@@ -33,8 +33,8 @@ from onchip.transform.groups.stacks import LayerSpan, StackChoice, legal_spans, 
 from onchip.verify.rules import Rule
 from onchip.verify.strategy import verify_strategy
 from support.choice_problems import Problem, Table, problems, stopped_after
-from support.fusable_networks import RESIDUAL, chain_network, network_of, networks
-from support.fusion_spaces import MEMORIES, SCARCE_CHIP, RandomCosts, ways_through
+from support.fusable_networks import RESIDUAL, chain, network_of, networks
+from support.fusion_spaces import MEMORIES, CHIP, RandomCosts, ways_through
 
 
 @pytest.mark.slow
@@ -260,7 +260,7 @@ def tilings_on(network: FusableNetwork, span: LayerSpan) -> Sequence[Tiling]:
 
 
 def space_on_chip(network: FusableNetwork, *, may_stay: bool = True) -> StackSpace:
-    return StackSpace(network, SCARCE_CHIP, legal_spans(network), partial(tilings_on, network), may_stay)
+    return StackSpace(network, CHIP, legal_spans(network), partial(tilings_on, network), may_stay)
 
 
 def layers_in(network: FusableNetwork) -> list[LayerInNetwork]:
@@ -293,16 +293,16 @@ def every_strategy(space: StackSpace, memories: Sequence[str]) -> Iterator[Fusio
                     for span, tiling, home in zip(spans, tilings, homes, strict=True)
                 ]
                 strategy = strategy_of(network, choices)
-                if not verify_strategy(layers, SCARCE_CHIP, strategy):
+                if not verify_strategy(layers, CHIP, strategy):
                     yield strategy
 
 
 @pytest.mark.parametrize(
     "network",
     [
-        chain_network(3),
+        chain(3),
         network_of(RESIDUAL),
-        chain_network(3, size=3),
+        chain(3, size=3),
         network_of(RESIDUAL, leaving=("a", "d")),
         network_of(RESIDUAL, leaving=("c",)),
     ],
@@ -327,7 +327,7 @@ def test_the_verifier_refuses_just_the_strategies_with_a_run_that_is_no_stack(
     cuts = data.draw(st.sets(st.integers(1, count - 1)) if count > 1 else st.just(set[int]()))
     spans = [LayerSpan(*ends) for ends in pairwise([0, *sorted(cuts), count])]
     choices = [StackChoice(span, Tiling(1, 1, OverlapMode.RECOMPUTE)) for span in spans]
-    found = verify_strategy(layers_in(network), SCARCE_CHIP, strategy_of(network, choices))
+    found = verify_strategy(layers_in(network), CHIP, strategy_of(network, choices))
     assert (not found) == (set(spans) <= set(legal_spans(network)))
     assert {one.rule for one in found} <= {Rule.OVER_A_BRANCH, Rule.OUTPUT_LOST}
 
@@ -342,7 +342,7 @@ def test_the_verifier_refuses_an_output_of_the_network_on_the_chip(
     tiling = Tiling(1, 1, OverlapMode.RECOMPUTE)
     choices = [StackChoice(LayerSpan(one, one + 1), tiling) for one in range(len(network.layers))]
     choices[at] = replace(choices[at], output_home="buffer")
-    found = verify_strategy(layers_in(network), SCARCE_CHIP, strategy_of(network, choices))
+    found = verify_strategy(layers_in(network), CHIP, strategy_of(network, choices))
     name = network.layers[at].output.name
     stays = name not in network.outputs and any(read.source == name for one in network.layers for read in one.reads)
     expected = [] if stays else [(Rule.OUTPUT_NOT_IN_DRAM, network.layers[at].name)]
@@ -424,16 +424,16 @@ def test_of_a_map_in_memory_there_is_only_one_at_a_time_where_two_do_not_fit() -
 
 def test_a_machine_without_a_memory_for_maps_keeps_them_in_dram() -> None:
     def alone(machine: Accelerator) -> list[Arc[StackChoice]]:
-        return replace(space_on_chip(chain_network(2)), accelerator=machine).arcs()[0]
+        return replace(space_on_chip(chain(2)), accelerator=machine).arcs()[0]
 
     weights = accelerator_from_yaml(MEMORIES.replace("name: near,", "name: near, holds: [input],").replace(
         "capacity: 64B}", "capacity: 64B, holds: [output]}"), "w.yaml")  # fmt: skip
-    assert len(alone(SCARCE_CHIP)) > len(alone(weights)) == 3
+    assert len(alone(CHIP)) > len(alone(weights)) == 3
 
 
 def maps_shrink(sizes: Sequence[tuple[int, int]]) -> FusableNetwork:
-    """A chain_network whose maps have these rows and columns."""
-    network = chain_network(len(sizes))
+    """A chain whose maps have these rows and columns."""
+    network = chain(len(sizes))
     layers = tuple(
         replace(layer, output=replace(layer.output, rows=rows, columns=columns))
         for layer, (rows, columns) in zip(network.layers, sizes, strict=True)
@@ -464,7 +464,7 @@ def test_single_is_what_of_best_runs_in_one_tiling_cut_to_each_map(
     """So it never leaves the space of `best`; tilings cut to a small map were once imposed on larger ones."""
     network = maps_shrink(shape)
     options = FusionOptions(tile=tile, mode=mode, tile_sizes=sizes, placements=Placements.DRAM)
-    space = space_of(network, SCARCE_CHIP, legal_spans(network), options)
+    space = space_of(network, CHIP, legal_spans(network), options)
 
     def ways(one: StackSpace) -> set[tuple[StackChoice, ...]]:
         arcs, last = one.arcs()
@@ -484,7 +484,7 @@ def test_a_single_tiling_that_is_not_listed_in_time_has_the_bound_of_all(seconds
 
     def solved(run: Run) -> FoundWay[StackChoice]:
         solver = Solver(Ledger(costs), (0,), 1, run)
-        space = space_of(network, SCARCE_CHIP, legal_spans(network), options)
+        space = space_of(network, CHIP, legal_spans(network), options)
         return solver.best_shared(lambda: shared_spaces(space, options))[0]
 
     least = solved(whole_run)

@@ -24,7 +24,7 @@ from onchip.transform.groups.stacks import (
     units_of,
     weight_capacity_bits,
 )
-from support.fusable_networks import RESIDUAL, chain_network, network_of, networks
+from support.fusable_networks import RESIDUAL, chain, network_of, networks
 from support.stacks import tilings_of
 
 
@@ -93,7 +93,7 @@ def test_all_layers_are_one_stack_unless_two_outputs_leave_the_network() -> None
 
 def test_places_without_a_branch() -> None:
     assert list(units_of(network_of(RESIDUAL))) == [LayerSpan(0, 1), LayerSpan(1, 4), LayerSpan(4, 5)]
-    assert list(units_of(chain_network(3))) == [LayerSpan(0, 1), LayerSpan(1, 2), LayerSpan(2, 3)]
+    assert list(units_of(chain(3))) == [LayerSpan(0, 1), LayerSpan(1, 2), LayerSpan(2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_stacks_of_names_stand_where_their_layers_do() -> None:
     assert spans_of(network, [["a"], ["b", "c", "add"], ["d"]]) == (LayerSpan(0, 1), LayerSpan(1, 4), LayerSpan(4, 5))
     with pytest.raises(UsageError, match="layer 1 is 'c'; expected 'b'"):
         spans_of(network, [["a", "c"]])
-    assert single_layers(chain_network(2)) == (LayerSpan(0, 1), LayerSpan(1, 2))
+    assert single_layers(chain(2)) == (LayerSpan(0, 1), LayerSpan(1, 2))
 
 
 @pytest.mark.parametrize("sizes", TileSizes)
