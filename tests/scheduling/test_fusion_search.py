@@ -34,7 +34,7 @@ from onchip.verify.rules import Rule
 from onchip.verify.strategy import verify_strategy
 from support.choice_problems import Problem, Table, problems, stopped_after
 from support.fusable_networks import RESIDUAL, chain, network_of, networks
-from support.fusion_spaces import MEMORIES, CHIP, RandomCosts, ways_through
+from support.fusion_spaces import CHIP, MEMORIES, RandomCosts, ways_through
 
 
 @pytest.mark.slow
