@@ -1,7 +1,7 @@
 """The same mappings on the same machines under ZigZag's cost model and under ours with its accounting.
 
     pip install zigzag-dse==3.9.1 six
-    python benchmarks/against_zigzag.py [--mappings 8] [--options]
+    python benchmarks/against_zigzag.py [--mappings 8]
 
 Machines are read from ZigZag's own hardware files; mappings are random orders of the prime factors of a layer's
 loops, allocated from the MACs up as far as capacities allow, on random divisors along the array. Exits with 1 where
@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from random import Random
@@ -28,7 +28,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.formats.zigzag import read_zigzag_hardware
 from onchip.ir.layer import Layer
-from onchip.model.accounting.accounting import ZIGZAG, Accounting
+from onchip.model.accounting.accounting import ZIGZAG
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import checked_boundaries
 
@@ -58,12 +58,6 @@ LAYERS: Final = {
     "mobilenet pointwise6": "conv:k512c512p14q14",
     "mobilenet pointwise12": "conv:k1024c1024p7q7",
 }
-OPTIONS: Final = tuple(
-    field.name
-    for field in fields(Accounting)
-    if field.name == "systolic" or (field.name != "tiles_from_bounds" and getattr(ZIGZAG, field.name))
-)
-"""Accounting options of ZigZag; `tiles_from_bounds` cannot be left out alone, because two others need it."""
 ENERGY_LIMIT, LATENCY_LIMIT, LATENCY_SHARE = 0.005, 0.02, 0.95
 
 
@@ -124,34 +118,20 @@ def allocated(layer: Layer, accelerator: Accelerator, nest: list[Loop], random: 
 
 
 def compared(asked: Namespace) -> Iterator[Row]:
-    """Yield the relative errors of energy and latency for mappings of each layer on each machine.
-
-    With `--options`, each row also has the errors if one option alone is left out; some accountings need more bytes.
-    """
+    """Yield the relative errors of energy and latency for mappings of each layer on each machine."""
     for machine, along in MACHINES.items():
         path = peer_inputs() / "hardware" / f"{machine}.yaml"
         peer, hardware = Peer(path), read_zigzag_hardware(path)
         accounting = replace(ZIGZAG, systolic=hardware.systolic)
-        less = {f"without {name}": without(accounting, name) for name in OPTIONS} if asked.options else {}
         for name, text in LAYERS.items():
             layer = replace(Layer.of_text(text), partial_bits=16)
             problem = LayerProblem(layer, hardware.accelerator)
             for mapping in islice(mappings(layer, hardware.accelerator, along, f"{machine} {name}"), asked.mappings):
                 theirs = peer.cost(layer, hardware.accelerator, mapping)
                 row: Row = {"machine": machine, "layer": name, "stall": theirs.latency["stall"]}
-                for what, one in {"ours": accounting, **less}.items():
-                    try:
-                        cost = layer_cost(problem, mapping, one)
-                        row[what] = (abs(cost.energy_pj / theirs.energy_pj - 1), abs(cost.cycles / theirs.cycles - 1))
-                    except MappingError:
-                        row[what] = None
+                cost = layer_cost(problem, mapping, accounting)
+                row["ours"] = (abs(cost.energy_pj / theirs.energy_pj - 1), abs(cost.cycles / theirs.cycles - 1))
                 yield row
-
-
-def without(accounting: Accounting, option: str) -> Accounting:
-    """Return the accounting with one option left out."""
-    values = {field.name: getattr(accounting, field.name) for field in fields(Accounting)}
-    return Accounting(**values | {option: () if option == "systolic" else False})
 
 
 def mappings(
@@ -169,7 +149,6 @@ def main() -> int:
     """Print the errors; return 1 if a limit does not hold."""
     parser = options_of(__doc__)
     parser.add_argument("--mappings", type=int, default=8, help="of each layer on each machine")
-    parser.add_argument("--options", action="store_true", help="leave out each option of the accounting in turn")
     asked = asked_of(parser)
     logging.getLogger("zigzag").setLevel(logging.ERROR)
     rows = report(asked, {"errors": partial(compared, asked)})["errors"]

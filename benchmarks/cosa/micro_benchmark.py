@@ -20,7 +20,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import Layer
 from onchip.mapping.cosa.cosa import solve_as_cosa_by_cost
-from onchip.mapping.cosa.machine import CosaWeights
+from onchip.mapping.cosa.program import CosaWeights
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 

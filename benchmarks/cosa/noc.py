@@ -33,7 +33,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import layer_table, layer_tables
 from onchip.ir.layer import Layer
 from onchip.mapping.cosa.cosa import solve_as_cosa_by_cost
-from onchip.mapping.cosa.machine import CosaWeights
+from onchip.mapping.cosa.program import CosaWeights
 from onchip.mapping.methods.registry import METHODS
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping

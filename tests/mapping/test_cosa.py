@@ -24,8 +24,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import layer_table
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, WEIGHT, Layer
 from onchip.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
-from onchip.mapping.cosa.machine import RELATED
-from onchip.mapping.cosa.model import REUSED
+from onchip.mapping.cosa.program import RELATED, REUSED
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import check_array, check_memories
 from onchip.search.budget.limits import Limits, MipSolver, Run

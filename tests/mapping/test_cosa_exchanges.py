@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 import numpy as np
 import pytest
+from cosa.reading import fits, objective_of
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.mapping.cosa.cosa import MOST_TIES, Column, CosaSchedule, Exchanges, best_of_equals, solve_as_cosa
-from onchip.mapping.cosa.machine import GIVEN_ORDER, CosaMachine, Factor, FactorPlacement, Place, factors_of
-from onchip.mapping.cosa.model import fits, objective_of
+from onchip.mapping.cosa.program import GIVEN_ORDER, CosaMachine, Factor, FactorPlacement, Place, factors_of
 from onchip.search.budget.limits import Run
 
 LAYERS = (

@@ -15,7 +15,7 @@ from onchip.arch.memory import Memory, MemoryLevel, Operand
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
-from onchip.mapping.cosa.machine import CosaWeights
+from onchip.mapping.cosa.program import CosaWeights
 from onchip.search.budget.limits import Limits, MipSolver, Run
 from oracles import mapping_cosa
 from support.series import series

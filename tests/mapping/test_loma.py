@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from math import gcd, inf, prod
 from pathlib import Path
 from random import Random
@@ -25,6 +25,7 @@ from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Layer
 from onchip.mapping.baselines.loma import ORDER_OF_DEFINES, joined, solve_as_loma
 from onchip.mapping.tile_search.uneven import solve_uneven
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
+from onchip.model.layer.accesses import output_bits_in
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import needed_bits
 from onchip.model.layer.ragged import boundaries
@@ -239,8 +240,11 @@ def _all_cuts(problem: LayerProblem, beside: Sequence[Loop], order: Sequence[Loo
 
 def _fits(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting) -> bool:
     """With sizes as they are counted, and room for sums as they are while they are added up."""
-    as_added_up = replace(accounting, finished_sums_leave_short=False)
-    needs = needed_bits(problem, boundaries(problem.layer, problem, mapping, as_added_up))
+    crossed = boundaries(problem.layer, problem, mapping, accounting)
+    needs = needed_bits(problem, crossed)
+    for below, boundary in pairwise(crossed[Operand.OUTPUT]):
+        here = boundary.lower.memory, str(Operand.OUTPUT)
+        needs[here] = needs[here] // output_bits_in(boundary) * output_bits_in(below)
     return all(
         sum(bits for (memory, _), bits in needs.items() if memory == level.memory.name)
         <= problem.usable_bits(level.memory.name)

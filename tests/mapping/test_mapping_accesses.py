@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from onchip.mapping.chains.chain_energy import (
+from onchip.mapping.chains.criteria import (
     MOST_LACKING,
     least_accesses,
     least_of_grid,

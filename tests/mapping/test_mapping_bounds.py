@@ -15,11 +15,10 @@ from onchip.answer.result import Stop
 from onchip.bounds.layer.floors import floor_of_any
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
-from onchip.mapping.chains.chain_energy import ChainEnergy
-from onchip.mapping.chains.chain_time import ChainTime
-from onchip.mapping.chains.lattice import Lattice, least_product
+from onchip.mapping.chains.criteria import ChainEnergy, ChainTime
+from onchip.mapping.chains.lattice import Lattice
 from onchip.mapping.prove import bounds
-from onchip.mapping.prove.bounds import WayBounds, bound_of_all, least_energy_delay
+from onchip.mapping.prove.bounds import WayBounds, bound_of_all
 from onchip.mapping.prove.together import Found
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.mapping.prove.wide import solve_widely
@@ -74,19 +73,6 @@ def test_costs_that_are_not_of_each_point_are_refused() -> None:
         least_chain([0], [])
 
 
-@in_one_test("seed", range(40))
-def test_no_product_is_below_the_least_of_what_both_numbers_and_their_sum_leave(seed: int) -> None:
-    random = Random(seed)
-    points = [(random.uniform(1, 10), random.uniform(1, 10)) for _ in range(random.randint(1, 6))]
-    first, second = min(one for one, _ in points), min(two for _, two in points)
-    for slope in (0.2, 1.0, 3.0):
-        least_sum = min(slope * one + two for one, two in points)
-        found = least_product(first, second, slope, least_sum)
-        assert first * second <= found * ROUNDED
-        assert found <= min(one * two for one, two in points) * ROUNDED
-    assert least_product(2.0, 3.0, 1.0, 9.0) == min(2.0 * 7.0, 6.0 * 3.0)
-
-
 # Ways
 
 
@@ -104,7 +90,7 @@ def _ways_around(problem: LayerProblem, mapping: LayerMapping, random: Random) -
 
 @pytest.mark.parametrize("first", series(range(0, 200, 10), 1))
 def test_no_mapping_of_a_way_is_below_its_floors(first: int) -> None:
-    """On lattices of many cells and of few, with short loops shared out and not, alone and in a range of ways."""
+    """On lattices of many cells and of few, alone and in a range of ways."""
     for seed in range(first, first + 10):
         problem = random_case(seed, most_macs=1500).problem
         mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)
@@ -113,18 +99,11 @@ def test_no_mapping_of_a_way_is_below_its_floors(first: int) -> None:
         except MappingError:
             continue
         for way in (way_of(problem, mapping), _ways_around(problem, mapping, Random(seed))):
-            for cells, short in ((4000, 0), (4000, 4), (50, 4)):
-                lattice = Lattice.of(way.bounds, way.units, cells, short)
+            for cells in (4000, 50):
+                lattice = Lattice.of(way.bounds, way.units, cells)
                 energy, time = ChainEnergy(way, lattice), ChainTime(way, lattice)
                 assert energy.least_pj <= cost.energy_pj * ROUNDED, (seed, str(mapping))
                 assert time.least_cycles <= cost.cycles * ROUNDED, (seed, str(mapping))
-                product = least_energy_delay([energy])
-                for part in (0.5, 0.999, 1.0, 1.001):
-                    cycles = part * time.least_cycles
-                    assert min(ChainTime(way, lattice, cycles).least_cycles, cycles) == min(time.least_cycles, cycles)
-                    enough = part * product
-                    assert min(least_energy_delay([energy], enough), enough) == min(product, enough)
-                assert energy.least_pj * time.least_cycles <= product <= cost.energy_pj * cost.cycles * ROUNDED
 
 
 @pytest.mark.parametrize("first", series(range(200, 230, 10), 1))

@@ -15,10 +15,9 @@ from onchip.arch.memory import Operand
 from onchip.bounds.layer.floors import SAFE
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.chains.chain_mappings import LeastChain
 from onchip.mapping.local_search.greedy import greedy_mapping
 from onchip.mapping.prove import wide
-from onchip.mapping.prove.bounds import WayBounds
+from onchip.mapping.prove.bounds import LeastChain, WayBounds
 from onchip.mapping.prove.wide import solve_widely
 from onchip.model.layer.cost import layer_cost
 from onchip.ops.layers_of import Precision

@@ -13,8 +13,7 @@ import pytest
 
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.mapping.chains.chain_energy import ChainEnergy
-from onchip.mapping.chains.chain_time import ChainTime
+from onchip.mapping.chains.criteria import ChainEnergy, ChainTime
 from onchip.mapping.chains.dimension import Units, cells_of, dimension_of, single_cells, starts_of
 from onchip.mapping.chains.lattice import Lattice
 from onchip.mapping.prove.together import ChainsTogether
@@ -73,10 +72,10 @@ def test_a_mean_of_criteria_says_before_the_first_step_what_none_does_by_itself(
     """Each of four boundaries costs four by one of two criteria, which alone are nothing, whatever stands where."""
     inner, outer, none = np.array([4.0, 0.0]), np.array([0.0, 4.0]), list[Table | None]([None] * 4)
     fixed = 1.0 if is_product else 0.0
-    rows: list[Row] = [(fixed, [one] * 4, none, none, True, [[]] * 4, None) for one in (inner, outer)]
+    rows: list[Row] = [(fixed, [one] * 4, none, none, True, [[]] * 4) for one in (inner, outer)]
     searched = Searched(
         *([2], [[1, 1, 0, 1]], [[1], [1]], [[0.0] * 2], [[inf] * 2], [1.0], [[1], [1]], [[1.0] * 2], [[1] * 2]),
-        *([8.0], [], [[1.0] * 2], [[1.0] * 2], [[1] * 2]),
+        [8.0],
         [(operand, 0, np.ones(2), [np.ones(2)], False) for operand in (0, 0, 1, 1)],
         rows,
         is_product=is_product,
@@ -89,10 +88,10 @@ def test_tables_that_are_not_of_each_point_are_refused() -> None:
     short, whole = np.zeros(3), np.zeros(4)
     for one in range(7):
         bits, comes, costs, more, rest, times, longest = (short if one == at else whole for at in range(7))
-        row: Row = (0.0, [costs], [more], [rest], True, [[(times, longest)]], None)
+        row: Row = (0.0, [costs], [more], [rest], True, [[(times, longest)]])
         searched = Searched(
             *([4], [[1] * 16], [[1]], [[0.0] * 4], [[inf] * 4], [1.0], [[1]], [[1.0] * 4], [[1] * 4]),
-            *([1.0], [], [[1.0] * 4], [[1.0] * 4], [[1] * 4], [(0, 0, bits, [comes], False)], [row]),
+            *([1.0], [(0, 0, bits, [comes], False)], [row]),
             is_product=False,
         )
         with pytest.raises(ValueError, match="costs are not of each point"):
@@ -127,7 +126,7 @@ def test_no_mapping_of_a_way_is_below_all_criteria_together(first: int) -> None:
 
 
 def _together(way: UnrolledWays, cells: int, objective: MappingObjective) -> float:
-    lattice = Lattice.of(way.bounds, way.units, cells, 0)
+    lattice = Lattice.of(way.bounds, way.units, cells)
     return ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice)).least(objective, ENOUGH, 5_000).least
 
 
@@ -180,7 +179,7 @@ def test_no_loop_stands_between_places_of_a_single_cell() -> None:
         first, *rest, _ = starts_of(bound, own)
         inner_starts = random.sample(rest, min(4, len(rest)))
         ranges = cells_of(sorted({first, *inner_starts, bound, bound + 1}))
-        cells = dimension_of(bound, own, ranges, 0)
+        cells = dimension_of(bound, own, tuple(ranges))
         single = single_cells(cells, own)
         for (one, turns_inside), (two, turns_outside) in pairwise(zip(met, turns, strict=True)):
             cell = next(at for at, (low, high) in enumerate(ranges) if low <= one <= high)

@@ -11,8 +11,7 @@ import pytest
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.mapping.chains.chain_energy import ChainEnergy
-from onchip.mapping.chains.chain_time import ChainTime
+from onchip.mapping.chains.criteria import ChainEnergy, ChainTime
 from onchip.mapping.chains.lattice import Lattice
 from onchip.mapping.prove.together import ChainsTogether
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
@@ -73,13 +72,13 @@ def _holds_of_own_chain(
 
 
 def _coarse_and_fine(way: UnrolledWays, places: Sequence[OwnPlace]) -> Iterator[Lattice]:
-    yield Lattice.of(way.bounds, way.units, 12, 0)
+    yield Lattice.of(way.bounds, way.units, 12)
     yield own_cells(way, places, 1200)
 
 
 def _lattices(way: UnrolledWays, places: Sequence[OwnPlace]) -> Iterator[Lattice]:
     for cells in (1000, 60):
-        lattice = Lattice.of(way.bounds, way.units, cells, 0)
+        lattice = Lattice.of(way.bounds, way.units, cells)
         yield lattice
         own = [cell_of(lattice, place) for place in places]
         kept = [

@@ -14,8 +14,7 @@ import pytest
 
 from onchip.ir.layer import LOOPS, Axis
 from onchip.mapping.chains.dimension import Units, thinned
-from onchip.mapping.chains.lattice import Lattice
-from onchip.mapping.chains.rows import AxisRows
+from onchip.mapping.chains.lattice import AxisRows, Lattice
 from support.lines import Line, lines_of
 from support.series import series
 
@@ -46,23 +45,23 @@ def _looked_through(starts: tuple[int, ...], units: Units, coarseness: float) ->
 # Places along one dimension
 
 
-def _cell_of(line: Line, reached: int, cells: int, short: int, *, knows_sizes: bool) -> tuple[Lattice, int]:
+def _cell_of(line: Line, reached: int, cells: int, *, knows_sizes: bool) -> tuple[Lattice, int]:
     sizes = tuple(size for size, is_beside in line.loops if is_beside)
     units = Units(prod(sizes) if knows_sizes else 1, prod(sizes), sizes if knows_sizes else None)
     bounds = [1] * len(LOOPS)
     bounds[LOOPS.index("K")] = line.bound
     alone = Units(1, 1, ())
-    lattice = Lattice.of(bounds, [units if bound > 1 else alone for bound in bounds], cells, short)
+    lattice = Lattice.of(bounds, [units if bound > 1 else alone for bound in bounds], cells)
     dimension = lattice.dimensions[LOOPS.index("K")]
     (at,) = np.nonzero((dimension.first <= reached) & (reached <= dimension.last))[0]
     return lattice, int(at)
 
 
 @pytest.mark.parametrize("knows_sizes", [True, False])
-@pytest.mark.parametrize(("cells", "short"), [(1000, 0), (3, 0), (1000, 6)])
+@pytest.mark.parametrize("cells", [1000, 3])
 @pytest.mark.parametrize("seed", series(series(range(4), 1), 8))
 def test_parts_of_a_dimension_are_as_many_and_as_long_as_its_cell_says(
-    seed: int, cells: int, short: int, knows_sizes: bool
+    seed: int, cells: int, knows_sizes: bool
 ) -> None:
     """For every place between its loops, and every choice of loops over units that one instance serves."""
     for line in lines_of(seed):
@@ -70,7 +69,7 @@ def test_parts_of_a_dimension_are_as_many_and_as_long_as_its_cell_says(
         for inside in range(len(line.loops) + 1):
             within = [at for at in range(inside) if at not in beside]
             outside = [at for at in range(inside, len(line.loops)) if at not in beside]
-            lattice, cell = _cell_of(line, len(line.sums(within + beside)), cells, short, knows_sizes=knows_sizes)
+            lattice, cell = _cell_of(line, len(line.sums(within + beside)), cells, knows_sizes=knows_sizes)
             dimension = lattice.dimensions[LOOPS.index("K")]
             if len(line.sums(within + beside)) == line.bound:
                 assert dimension.whole_length(1)[cell] in (1, line.bound)
@@ -96,7 +95,7 @@ def test_no_more_of_a_dimension_lies_at_its_end_than_its_cell_says(seed: int, ce
         beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
         for inside in range(len(line.loops) + 1):
             within, above = [at for at in in_time if at < inside], [at for at in in_time if at >= inside]
-            lattice, cell = _cell_of(line, len(line.sums(within + beside)), cells, 0, knows_sizes=knows_sizes)
+            lattice, cell = _cell_of(line, len(line.sums(within + beside)), cells, knows_sizes=knows_sizes)
             for farther in range(1, len(above)):
                 first = line.weight(above[0])
                 at_end = [place for place in line.sums(above[farther:]) if place + first >= line.bound]
@@ -136,13 +135,9 @@ def test_tiles_of_the_input_reach_over_as_many_rows_as_is_said(seed: int) -> Non
             tiles = {(p, r): _stored(axis, p, r) for p in _cut(outputs, high) for r in _cut(taps, wide)}
             sides = np.array([float(high)]), np.array([float(wide)])
             own = *sides, np.array([float(outputs // high)])
-            assert rows.moved(*sides, taps_shared_out=False)[0] <= sum(tiles.values()) * ROUNDED
+            assert rows.moved(*sides)[0] <= sum(tiles.values()) * ROUNDED
             assert rows.largest(*own)[0] <= rows.largest_block(*own)[0] <= max(tiles.values())
             assert max(tiles.values()) <= rows.most(*sides)[0]
-            for tap in _cut(taps, wide):
-                of_tap = sum(size for (_, own), size in tiles.items() if own == tap) / len(tap)
-                least = rows.moved(sides[0], np.array([float(len(tap))]), taps_shared_out=True)[0] / taps
-                assert least <= of_tap * ROUNDED
             last, low = _cut(outputs, high)[-1], _cut(taps, wide)[-1]
             before = sum(size for (p, r), size in tiles.items() if p != last and r != low)
             ends = np.array([len(last) / outputs]), np.array([len(low) / taps])
@@ -166,8 +161,8 @@ def test_taps_that_are_no_neighbours_meet_no_fewer_rows_than_is_said(seed: int) 
                 total += sum(0 <= position < axis.size for position in met)
         longest = max(len(part) for part in parts), max(len(some), taps - len(some))
         sides = np.array([float(longest[0])]), np.array([float(longest[1])])
-        assert scattered.moved(*sides, taps_shared_out=False)[0] <= total * ROUNDED
-        assert scattered.moved(*sides, taps_shared_out=False)[0] <= rows.moved(*sides, taps_shared_out=False)[0]
+        assert scattered.moved(*sides)[0] <= total * ROUNDED
+        assert scattered.moved(*sides)[0] <= rows.moved(*sides)[0]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -14,9 +14,8 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.errors import UsageError
 from onchip.ir.layer import Layer
-from onchip.mapping.baselines.best_of_random import solve_at_random
-from onchip.mapping.baselines.hybrid import solve_as_hybrid
 from onchip.mapping.baselines.loma import solve_as_loma
+from onchip.mapping.baselines.random_search import solve_as_hybrid, solve_at_random
 from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.registry import METHODS, method_named
 from onchip.model.layer.cost import layer_cost

@@ -25,7 +25,7 @@ from onchip.mapping.chains.dimension import (
     single_cells,
     split_further,
 )
-from onchip.mapping.chains.rows import AxisRows
+from onchip.mapping.chains.lattice import AxisRows
 from support.lines import Line, lines_of
 
 
@@ -63,7 +63,7 @@ def test_loops_executed_in_so_many_turns_come_to_no_more_parts_than_is_said() ->
             reached = len(line.sums([at for at in in_time if at < inside] + beside))
             outside = [at for at in in_time if at >= inside]
             for known in (own, replace(own, turns=(-(-line.bound // units), turns + 1))):
-                dimension = dimension_of(line.bound, known, [(reached, reached)], 0)
+                dimension = dimension_of(line.bound, known, ((reached, reached),))
                 assert len(line.sums(outside)) <= dimension.most_parts(1)[0]
                 assert len(line.sums(outside + beside)) <= dimension.most_parts(units)[0]
     assert few > 50
@@ -80,7 +80,7 @@ def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
         for inside, served in product(range(len(line.loops) + 1), ([], beside, beside[:1], beside[1:])):
             apart, within = [at for at in beside if at not in served], [at for at in in_time if at < inside]
             reached = len(line.sums(within + beside))
-            dimension = dimension_of(line.bound, units, [(reached, reached)], 0)
+            dimension = dimension_of(line.bound, units, ((reached, reached),))
             instances = prod(line.loops[at][0] for at in served), prod(line.loops[at][0] for at in apart)
             alike, places = dimension.parts_alike(*instances), line.sums([at for at in in_time if at >= inside])
             least = dimension.least_length(instances[1])[0]
@@ -142,7 +142,7 @@ def test_parts_with_fewer_turns_are_the_last_of_a_place_and_as_long_as_is_said()
         for inside in range(len(line.loops) + 1):
             within = [at for at in in_time if at < inside]
             reached = len(line.sums(within + beside))
-            short = float(dimension_of(line.bound, units, [(reached, reached)], 0).short_turns[0])
+            short = float(dimension_of(line.bound, units, ((reached, reached),)).short_turns[0])
             places = line.sums([at for at in in_time if at >= inside])
             turns = [sum(begin + one < line.bound for one in line.sums(within)) for begin in sorted(places)]
             if short == inf:
@@ -172,12 +172,10 @@ def test_kinds_take_so_many_turns_and_come_to_so_many_parts_as_is_said() -> None
         assert kind.fewest_turns(line.bound) <= turns
         seen[is_full, is_fewest] += 1
         for reached, own in zip(met, within, strict=True):
-            dimension = dimension_of(line.bound, kind, [(reached, reached)], 0)
+            dimension = dimension_of(line.bound, kind, ((reached, reached),))
             places = line.sums([at for at in in_time if at not in own])
             assert dimension.parts(units, 1)[0] <= len(places)
             assert len(line.sums(own)) <= dimension.turns[0]
-            last = [one for one in Line(1 << 30, line.loops).sums(own) if max(places) + one < line.bound]
-            assert dimension.last_turns[0] <= len(last)
     assert min(seen.values()) > 20
     assert len(seen) == 4
 
@@ -200,7 +198,7 @@ def test_loops_that_leave_units_idle_take_so_many_turns_and_have_such_places() -
         assert turns in idle_turns(line.bound, units)
         kind = replace(units, turns=(turns, turns))
         cells = all_cells(line.bound, kind)
-        dimension, places = dimension_of(line.bound, kind, cells, 0), idle_places(line.bound, kind)
+        dimension, places = dimension_of(line.bound, kind, tuple(cells)), idle_places(line.bound, kind)
         may_stand = np.array(may_stand_inside(dimension)).reshape(len(cells), len(cells))
         numbers = [next(at for at, (own, _, _) in enumerate(places) if own == inside) for inside, _ in met]
         for number, (inside, reached), own in zip(numbers, met, within, strict=True):

@@ -10,7 +10,7 @@ import pytest
 from onchip.answer.layer_mapping import MappingError, Move
 from onchip.arch.memory import Operand
 from onchip.mapping.chains.chain import OperandChain
-from onchip.mapping.chains.chain_energy import Groups, accesses_of_turns, shortest_of
+from onchip.mapping.chains.criteria import Groups, accesses_of_turns, shortest_of
 from onchip.model.layer.cost import access_of, layer_cost
 from support.longer_nests import random_long_mapping, random_long_problem
 from support.random_chains import kind_of

@@ -19,8 +19,8 @@ from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.baselines.best import random_orders, random_tiling
 from onchip.mapping.baselines.loma import solve_as_loma
+from onchip.mapping.baselines.random_search import random_orders, random_tiling
 from onchip.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
 from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.registry import METHODS

@@ -1,11 +1,10 @@
-"""Options of the accounting: each by a figure computed by hand, and all together against figures of ZigZag."""
+"""Accounting of ZigZag and DeFiNES: differences by figures computed by hand, and all against their own figures."""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from re import fullmatch
-from typing import Any
 
 import pytest
 
@@ -14,11 +13,10 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.zigzag import read_zigzag_hardware
 from onchip.ir.layer import Layer
-from onchip.model.accounting.accounting import DEFINES, INTERPRETER, OF_BOUNDS, ZIGZAG, Accounting, settled
+from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting, settled
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.model.layer.latency import Visit, covered_cycles
 from onchip.model.layer.limits import needed_bits
@@ -49,96 +47,60 @@ def _moved(cost: LayerCost, memory: str, operand: str, move: Move) -> tuple[int,
     return (found[0].elements, found[0].bits) if found else (0, 0)
 
 
-def test_by_default_nothing_is_counted_otherwise() -> None:
+def test_the_interpreter_counts_as_neither_of_the_others() -> None:
     assert Accounting() == INTERPRETER
-    assert {getattr(INTERPRETER, field.name) for field in fields(Accounting)} == {False, ()}
-    alone = {"parts_are_cut_late", "parts_have_whole_room", "single_taps_are_channels", "accesses_are_of_a_cycle"}
-    alone |= {"lone_transfers_never_stall", "last_sums_overlap"}
-    assert {field.name for field in fields(Accounting) if not getattr(ZIGZAG, field.name)} == {"systolic"} | alone
-    left_out = {"systolic", "units_keep_operands", "whole_operands_load_meanwhile", "lone_transfers_never_stall"}
-    assert {field.name for field in fields(Accounting) if not getattr(DEFINES, field.name)} == left_out
+    flags = [(one.counts_from_bounds, one.is_zigzag, one.is_defines) for one in (INTERPRETER, ZIGZAG, DEFINES)]
+    assert flags == [(False, False, False), (True, True, False), (True, False, True)]
 
 
-@pytest.mark.parametrize("option", OF_BOUNDS)
-def test_what_speaks_of_sizes_from_bounds_needs_them(option: str) -> None:
-    chosen: dict[str, Any] = {option: True}
-    with pytest.raises(InputError, match=f"{option} needs sizes from bounds; expected tiles_from_bounds with it"):
-        Accounting(**chosen)
-    assert Accounting(tiles_from_bounds=True, **chosen) != INTERPRETER
-
-
-def test_tiles_span_their_reuse() -> None:
+def test_a_tile_spans_the_loops_above_it_that_reuse_it() -> None:
     mapping = LayerMapping((Loop("P", 2), Loop("C", 2), Loop("K", 2)), output=(Kept("buffer", 1),))
     assert settled(mapping).output == (Kept("buffer", 2),)
-    bits = [
-        _moved(
-            layer_cost(LayerProblem(Layer(p=2, c=2, k=2), _machine()), mapping, one),
-            "dram",
-            "output",
-            Move.WRITE_FROM_BELOW,
-        )
-        for one in (INTERPRETER, Accounting(tiles_span_their_reuse=True))
-    ]
-    assert bits == [(4, 24), (4, 8)]  # the tile is complete when it leaves
+    layer = Layer(p=2, c=2, k=2)
+    moved = [_moved_by(one, layer, mapping, "dram", "output", Move.WRITE_FROM_BELOW) for one in (INTERPRETER, ZIGZAG)]
+    assert moved == [(4, 24), (4, 8)]  # the tile is complete when it leaves
 
 
-def test_tiles_from_bounds() -> None:
+def test_tiles_have_the_size_of_their_bounds() -> None:
     layer = Layer(p=4, r=3, padding=(1, 0, 1, 0))
     mapping = LayerMapping((Loop("R", 3), Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 2),))
-    moved = [
-        _moved(layer_cost(LayerProblem(layer, _machine()), mapping, one), "buffer", "input", Move.WRITE_FROM_ABOVE)[0]
-        for one in (INTERPRETER, Accounting(tiles_from_bounds=True))
-    ]
-    assert moved == [3 + 3, 4 + 4]  # each of two tiles has one row of zeros
+    assert _of_input(layer, mapping, INTERPRETER) == 3 + 3  # each of two tiles has one row of zeros
+    assert _of_input(layer, mapping, ZIGZAG) == 4 + 4
 
 
 def test_skipped_rows_are_absent() -> None:
     layer, mapping = Layer(p=4, stride=(2, 1)), LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),))
-    bounds = Accounting(tiles_from_bounds=True)
-    moved = [
-        _moved(layer_cost(LayerProblem(layer, _machine()), mapping, one), "buffer", "input", Move.WRITE_FROM_ABOVE)[0]
-        for one in (bounds, replace(bounds, skipped_rows_are_absent=True))
-    ]
-    assert moved == [7, 4]
+    assert [_of_input(layer, mapping, one) for one in (INTERPRETER, ZIGZAG)] == [7, 4]
 
 
 def test_neighbours_share_no_halo() -> None:
     layer = Layer(p=2, r=3)
     mapping = LayerMapping((Loop("R", 3), Loop("P", 2, "P")), input=(Kept("register", 1), Kept("buffer", 1)))
-    bounds = Accounting(tiles_from_bounds=True)
-    moved = [
-        _moved(layer_cost(LayerProblem(layer, _machine()), mapping, one), "buffer", "input", Move.READ_FOR_BELOW)[0]
-        for one in (INTERPRETER, bounds, replace(bounds, neighbours_share_no_halo=True))
-    ]
-    assert moved == [4, 4, 6]  # two windows of three rows, two of them in both
+    moved = [_moved_by(one, layer, mapping, "buffer", "input", Move.READ_FOR_BELOW) for one in (INTERPRETER, ZIGZAG)]
+    assert moved == [(4, 8), (6, 8)]  # two windows of three rows, two of them in both
 
 
-def test_units_keep_operands() -> None:
+def test_units_keep_operands_as_zigzag_counts_not_as_defines_does() -> None:
     mapping = LayerMapping((Loop("K", 4), Loop("P", 2)), input=(Kept("buffer", 2),), weight=(Kept("buffer", 2),))
-    kept = layer_cost(LayerProblem(Layer(k=4, p=2), _machine()), mapping, Accounting(units_keep_operands=True))
-    plain = layer_cost(LayerProblem(Layer(k=4, p=2), _machine()), mapping)
-    assert [_moved(one, "buffer", "input", Move.READ_FOR_BELOW)[0] for one in (plain, kept)] == [8, 2]
-    assert [_moved(one, "buffer", "weight", Move.READ_FOR_BELOW)[0] for one in (plain, kept)] == [8, 8]
+    read = [
+        [_moved_by(one, Layer(k=4, p=2), mapping, "buffer", operand, Move.READ_FOR_BELOW)[0] for operand in operands]
+        for operands in (("input", "weight"),)
+        for one in (INTERPRETER, ZIGZAG, DEFINES)
+    ]
+    assert read == [[8, 8], [2, 8], [8, 8]]
 
 
 def test_begun_sums_are_read() -> None:
     layer, mapping = Layer(p=2, c=3), LayerMapping((Loop("P", 2), Loop("C", 3)), output=(Kept("register", 0),))
-    costs = [
-        layer_cost(LayerProblem(layer, _machine()), mapping, one)
-        for one in (INTERPRETER, Accounting(begun_sums_are_read=True))
-    ]
-    assert [_moved(one, "dram", "output", Move.READ_FOR_BELOW)[0] for one in costs] == [2 * 2, 2 * 3]
-    assert [_moved(one, "register", "output", Move.WRITE_FROM_ABOVE)[0] for one in costs] == [2 * 2, 2 * 3]
+    for memory, move in (("dram", Move.READ_FOR_BELOW), ("register", Move.WRITE_FROM_ABOVE)):
+        read = [_moved_by(one, layer, mapping, memory, "output", move)[0] for one in (INTERPRETER, ZIGZAG)]
+        assert read == [2 * 2, 2 * 3]
 
 
 def test_finished_sums_leave_short() -> None:
     layer, mapping = Layer(c=2), LayerMapping((Loop("C", 2),), output=(Kept("buffer", 1),))
-    costs = [
-        layer_cost(LayerProblem(layer, _machine()), mapping, one)
-        for one in (INTERPRETER, Accounting(finished_sums_leave_short=True))
-    ]
-    assert [_moved(one, "buffer", "output", Move.READ_FOR_ABOVE) for one in costs] == [(1, 24), (1, 8)]
-    assert [_moved(one, "buffer", "output", Move.WRITE_FROM_BELOW) for one in costs] == [(2, 24), (2, 24)]
+    moved = [_moved_by(one, layer, mapping, "buffer", "output", Move.READ_FOR_ABOVE) for one in (INTERPRETER, ZIGZAG)]
+    assert moved == [(1, 24), (1, 8)]
 
 
 SLOW_DRAM = (Port(Direction.READ, 4), Port(Direction.WRITE, 64))
@@ -148,59 +110,29 @@ USED_AGAIN = LayerMapping((Loop("P", 2), Loop("K", 4), Loop("P", 2)), input=(Kep
 """A tile of two elements is in use for 8 cycles, the last time from cycle 6 on; the next takes 4 cycles."""
 
 
-def test_double_buffered_where_room() -> None:
-    machine = _machine(4, dram_ports=SLOW_DRAM)
-    option = Accounting(double_buffered_where_room=True)
+def test_a_memory_is_double_buffered_where_a_second_tile_fits() -> None:
+    machine, narrow = _machine(8, dram_ports=SLOW_DRAM), _machine(3, dram_ports=SLOW_DRAM)
     assert layer_cost(LayerProblem(POOL, machine), USED_AGAIN).latency.stall == 4 - 2
-    assert layer_cost(LayerProblem(POOL, machine), USED_AGAIN, option).latency.stall == 0
-    narrow = _machine(3, dram_ports=SLOW_DRAM)
-    assert layer_cost(LayerProblem(POOL, narrow), USED_AGAIN, option).latency.stall == 4 - 2
+    assert layer_cost(LayerProblem(POOL, machine), USED_AGAIN, ZIGZAG).latency.stall == 0
+    assert layer_cost(LayerProblem(POOL, narrow), USED_AGAIN, ZIGZAG).latency.stall > 0
 
 
-def test_windows_end_at_the_level_below() -> None:
-    mapping = replace(USED_AGAIN, input=(Kept("register", 2), Kept("buffer", 2)))
-    option = Accounting(windows_end_at_the_level_below=True)
-    assert layer_cost(LayerProblem(POOL, _machine(dram_ports=SLOW_DRAM)), mapping).latency.stall == 4 - 2
-    assert layer_cost(LayerProblem(POOL, _machine(dram_ports=SLOW_DRAM)), mapping, option).latency.stall == 0
-    assert layer_cost(LayerProblem(POOL, _machine(dram_ports=SLOW_DRAM)), USED_AGAIN, option).latency.stall == 4 - 2
-
-
-def test_last_periods_have_windows() -> None:
+def test_the_last_period_has_a_window_as_others_count() -> None:
     visits = [Visit("dram", 0, "input", 1, 4, 2, 3), Visit("dram", 0, "weight", 1, 8, 3, 1)]
     assert covered_cycles(visits, 16) == 2 + 3 + 2
     assert covered_cycles(visits, 16, last_counts=True) == 2 * (2 + 3)
-    layer = Layer(k=2, p=4)
-    nest = (Loop("P", 2), Loop("K", 2), Loop("P", 2))
-    mapping = LayerMapping(nest, input=(Kept("buffer", 2),), weight=(Kept("register", 1), Kept("buffer", 1)))
-    machine = _machine(dram_ports=SLOW_DRAM)
-    plain, option = (
-        layer_cost(LayerProblem(layer, machine), mapping, one).latency.stall
-        for one in (INTERPRETER, Accounting(last_periods_have_windows=True))
-    )
-    assert plain > option
-
-
-def test_first_cycles_are_free() -> None:
-    machine = _machine(buffer_ports=(Port(Direction.READ, 4), Port(Direction.WRITE, 64)))
-    mapping = LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),))
-    layer = Layer(p=4, has_weight=False)
-    assert layer_cost(LayerProblem(layer, machine), mapping).latency.stall == 4
-    assert layer_cost(LayerProblem(layer, machine), mapping, Accounting(first_cycles_are_free=True)).latency.stall == 3
 
 
 WHOLE = LayerMapping((Loop("P", 4), Loop("K", 3)), input=(Kept("buffer", 2),), weight=(Kept("register", 2),))
 """The port takes 8 cycles for 4 elements of input and 6 for 3 weights."""
 
 
-def test_operands_load_side_by_side() -> None:
+def test_operands_that_share_no_memory_load_side_by_side() -> None:
     machine, layer = _machine(dram_ports=SLOW_DRAM), Layer(p=4, k=3)
     levels = tuple(_for_one(level) for level in machine.levels)
     scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
-    apart = replace(machine, levels=levels, scratchpads=scratchpads)
-    assert layer_cost(LayerProblem(layer, apart), WHOLE).latency.preload == 8 + 6
-    assert (
-        layer_cost(LayerProblem(layer, apart), WHOLE, Accounting(operands_load_side_by_side=True)).latency.preload == 8
-    )
+    apart = LayerProblem(layer, replace(machine, levels=levels, scratchpads=scratchpads))
+    assert [layer_cost(apart, WHOLE, one).latency.preload for one in (INTERPRETER, DEFINES)] == [8 + 6, 8]
 
 
 def _for_one(level: MemoryLevel) -> MemoryLevel:
@@ -208,115 +140,82 @@ def _for_one(level: MemoryLevel) -> MemoryLevel:
     return replace(level, memory=replace(level.memory, holds=holds), ports=WIDE)
 
 
-def test_whole_operands_load_meanwhile() -> None:
-    machine, layer = _machine(dram_ports=SLOW_DRAM), Layer(p=4, k=3)
-    mapping = replace(WHOLE, weight=(Kept("register", 1), Kept("buffer", 2)))
-    assert layer_cost(LayerProblem(layer, machine), mapping).latency.preload == 8 + 6
-    # The port is free in all 12 cycles of compute. The preload is the nearest tile: all inputs, one of three weights.
-    option = Accounting(whole_operands_load_meanwhile=True)
-    assert layer_cost(LayerProblem(layer, machine), mapping, option).latency.preload == 8 + 2
-
-
 def test_systolic_dimensions_drain() -> None:
     mapping = LayerMapping((Loop("P", 2), Loop("K", 2, "K"), Loop("P", 2, "P")))
-    plain = layer_cost(LayerProblem(Layer(k=2, p=4), _machine()), mapping)
-    drained = layer_cost(LayerProblem(Layer(k=2, p=4), _machine()), mapping, Accounting(systolic=("K", "P")))
+    plain, drained = (
+        layer_cost(LayerProblem(Layer(k=2, p=4), _machine()), mapping, replace(ZIGZAG, systolic=one))
+        for one in ((), ("K", "P"))
+    )
     assert (plain.latency.drain, drained.latency.drain) == (0, 1 + 1)
     assert drained.cycles == plain.cycles + 2
 
 
-PARTS = Accounting(tiles_from_bounds=True, skipped_rows_are_absent=True, units_in_parts=True)
-LATE = replace(PARTS, parts_are_cut_late=True)
+def _moved_by(
+    accounting: Accounting, layer: Layer, mapping: LayerMapping, memory: str, operand: str, move: Move
+) -> tuple[int, int]:
+    return _moved(layer_cost(LayerProblem(layer, _machine()), mapping, accounting), memory, operand, move)
 
 
 def _of_input(layer: Layer, mapping: LayerMapping, accounting: Accounting) -> int:
     """Return the number of input elements written into the buffer from above."""
-    return _moved(
-        layer_cost(LayerProblem(layer, _machine()), mapping, accounting), "buffer", "input", Move.WRITE_FROM_ABOVE
-    )[0]
+    return _moved_by(accounting, layer, mapping, "buffer", "input", Move.WRITE_FROM_ABOVE)[0]
 
 
-def test_units_in_parts() -> None:
+def test_units_are_in_parts_where_they_do_not_divide_a_loop() -> None:
     mapping = LayerMapping((Loop("K", 2, "K"), Loop("K", 2)), weight=(Kept("register", 1), Kept("buffer", 2)))
-    whole, parts = (
-        layer_cost(LayerProblem(Layer(k=3), _machine()), mapping, one)
-        for one in (Accounting(tiles_from_bounds=True), PARTS)
-    )
-    assert [_moved(one, "dram", "weight", Move.READ_FOR_BELOW)[0] for one in (whole, parts)] == [4, 3]
+    assert _moved_by(ZIGZAG, Layer(k=3), mapping, "dram", "weight", Move.READ_FOR_BELOW)[0] == 3
     # Twice, one weight each in 1.5 registers, rounded to two.
-    assert _moved(parts, "register", "weight", Move.WRITE_FROM_ABOVE)[0] == 2 * 2
-    assert parts.cycles == whole.cycles
+    assert _moved_by(ZIGZAG, Layer(k=3), mapping, "register", "weight", Move.WRITE_FROM_ABOVE)[0] == 2 * 2
 
 
 HALF = LayerMapping((Loop("P", 2, "P"), Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 2),))
 """A layer of seven rows in four turns of 1.75: 3.5 at a time in the buffer, twice."""
 
 
-def test_parts_are_cut_late() -> None:
+def test_defines_cuts_parts_late_and_gives_them_whole_room() -> None:
     layer = Layer(p=7, r=3, stride=(4, 1))
     mapping = LayerMapping((Loop("R", 3), *HALF.nest), input=(Kept("buffer", 3),))
-    assert [_of_input(layer, mapping, one) for one in (PARTS, LATE)] == [2 * 3 * 3, 2 * 10]
-
-
-def test_parts_have_whole_room() -> None:
-    options = PARTS, replace(PARTS, parts_have_whole_room=True)
+    assert [_of_input(layer, mapping, one) for one in (ZIGZAG, DEFINES)] == [2 * 3 * 3, 2 * 10]
     problem = LayerProblem(Layer(p=7, r=1), _machine())
-    needs = [needed_bits(problem, boundaries(problem.layer, problem, HALF, one))["buffer", "input"] for one in options]
+    needs = [
+        needed_bits(problem, boundaries(problem.layer, problem, HALF, one))["buffer", "input"]
+        for one in (ZIGZAG, DEFINES)
+    ]
     assert needs == [3 * 8, 4 * 8]
 
 
-def test_single_taps_are_channels() -> None:
-    option = replace(PARTS, single_taps_are_channels=True)
+def test_defines_counts_single_taps_as_channels() -> None:
     mapping = LayerMapping((Loop("C", 2), *HALF.nest), input=(Kept("buffer", 3),))
-    assert [_of_input(Layer(p=7, c=2), mapping, one) for one in (PARTS, option)] == [2 * 3 * 2, 2 * 7]
-    with_taps = replace(mapping, nest=(Loop("R", 2), *HALF.nest))
-    assert len({_of_input(Layer(p=7, r=2), with_taps, one) for one in (PARTS, option)}) == 1
+    assert [_of_input(Layer(p=7, c=2), mapping, one) for one in (ZIGZAG, DEFINES)] == [2 * 3 * 2, 2 * 7]
 
 
 def test_a_tile_of_single_taps_is_at_most_the_stored_input() -> None:
     layer = Layer(p=5, c=2, padding=(1, 0, 1, 0))
     mapping = LayerMapping((Loop("P", 5), Loop("C", 2)), input=(Kept("buffer", 1),))
-    option = replace(PARTS, single_taps_are_channels=True)
-    for accounting in (PARTS, option, DEFINES):
+    for accounting in (ZIGZAG, DEFINES):
         assert _of_input(layer, mapping, accounting) == 2 * 3
         problem = LayerProblem(layer, _machine())
         needs = needed_bits(problem, boundaries(layer, problem, mapping, accounting))
         assert needs["buffer", "input"] == 3 * 8
 
 
-def test_accesses_are_of_a_cycle() -> None:
+def test_defines_rounds_accesses_up_in_each_cycle() -> None:
     machine = _machine(dram_ports=(Port(Direction.READ, 12), Port(Direction.WRITE, 64)))
     mapping = LayerMapping((Loop("P", 3),), input=(Kept("buffer", 1),))
-    bounds = Accounting(tiles_from_bounds=True)
     energies = [
         layer_cost(LayerProblem(Layer(p=3), machine), mapping, one).memory_energy_pj["dram", "input"]
-        for one in (bounds, replace(bounds, accesses_are_of_a_cycle=True))
+        for one in (ZIGZAG, DEFINES)
     ]
     assert energies == [3.0, 2.0 * 2]  # 24 bits in two cycles, each with two accesses of 8 bits
 
 
-def test_lone_transfers_never_stall() -> None:
-    machine = _machine(buffer_ports=(Port(Direction.READ, 4), Port(Direction.WRITE, 64)))
-    mapping, option = (
-        LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),)),
-        Accounting(lone_transfers_never_stall=True),
-    )
-    layer = Layer(p=4, has_weight=False)
-    assert layer_cost(LayerProblem(layer, machine), mapping, option).latency.stall == 0
-    shared = replace(mapping, weight=(Kept("buffer", 1),))
-    stalls = [layer_cost(LayerProblem(Layer(p=4), machine), shared, one).latency.stall for one in (INTERPRETER, option)]
-    assert stalls[0] == stalls[1] > 0
-
-
-def test_last_sums_overlap() -> None:
+def test_the_last_sums_overlap_as_defines_counts() -> None:
     machine = _machine(buffer_ports=(Port(Direction.READ, 8), Port(Direction.WRITE, 4)), dram_ports=WIDE)
     mapping = LayerMapping((Loop("P", 4),), output=(Kept("register", 0), Kept("buffer", 1)))
-    plain, option = (
-        layer_cost(LayerProblem(Layer(p=4), machine), mapping, one)
-        for one in (INTERPRETER, Accounting(last_sums_overlap=True))
-    )
-    assert plain.latency.offload == 2 + 4
-    assert option.latency.offload == 4 + 1
+    offloads = [
+        layer_cost(LayerProblem(Layer(p=4), machine), mapping, one).latency.offload for one in (INTERPRETER, DEFINES)
+    ]
+    assert offloads == [2 + 4, 4 + 1]
 
 
 EYERISS = (

@@ -190,10 +190,9 @@ def test_a_row_that_exceeds_the_array_says_so() -> None:
     assert costs.of_chosen(chosen).status[0] == CostStatus.OVER_ARRAY
 
 
-@pytest.mark.parametrize("accounting", [INTERPRETER, replace(ZIGZAG, units_keep_operands=False)])
-def test_another_accounting_is_refused(accounting: Accounting) -> None:
+def test_another_accounting_is_refused() -> None:
     with pytest.raises(InputError, match="accounting: the compiled cost model does not know it"):
-        ZigzagCosts(LayerProblem(Layer(k=8), random_accelerator(Random(0))), accounting)
+        ZigzagCosts(LayerProblem(Layer(k=8), random_accelerator(Random(0))), INTERPRETER)
 
 
 def test_units_in_parts_cost_what_zigzag_says() -> None:
@@ -206,6 +205,3 @@ def test_units_in_parts_cost_what_zigzag_says() -> None:
     costs = ZigzagCosts(LayerProblem(layer, hardware.accelerator)).of([mapping])
     # ZigZag rounds each memory's accesses down to whole ones.
     assert costs.energy_pj[0] == pytest.approx(45108639.12, rel=2e-5)
-    whole = layer_cost(LayerProblem(layer, hardware.accelerator), mapping, replace(ZIGZAG, units_in_parts=False))
-    assert whole.energy_pj > 1.02 * costs.energy_pj[0]
-    assert costs.cycles[0] == whole.cycles

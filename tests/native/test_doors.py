@@ -159,14 +159,10 @@ def zigzag(
         port=[-1] * 4,
     )  # fmt: skip
     machine = native.LayerMachine(levels=[level] * 2, units=[4], bits_per_cycle=[1], home=[1] * 3)
-    accounting = native.ZigzagAccounting(
-        units_keep_operands=True, whole_operands_load_meanwhile=True, parts_are_cut_late=False,
-        parts_have_whole_room=False, single_taps_are_channels=False, accesses_are_of_a_cycle=False,
-        lone_transfers_never_stall=False, last_sums_overlap=False, is_systolic=[True] * dimensions,
-    )  # fmt: skip
     return native.ZigzagCosts(
-        layer=layer, bounds=bounds, machine=machine, is_shared=[True] * levels, accounting=accounting
-    )
+        layer=layer, bounds=bounds, machine=machine, is_shared=[True] * levels, is_defines=False,
+        is_systolic=[True] * dimensions,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ UNITS: Final[Mapping[str, Mapping[Callable[[int], Answered], int]]] = {
     "layer_cost": {mapping.layer_costs: 24, mapping.zigzag_costs: 24},
     "tile_search": {mapping.exact_mapper: 24, mapping.exact_way: 12, mapping.exact_refiner: 12},
     "tile_orders": {mapping.loma_orders: 18, mapping.uneven_cuts: 24},
-    "tile_chains": {mapping.least_chain: 18, mapping.highest_mean: 20, mapping.least_chain_below: 32},
+    "tile_chains": {mapping.least_chain: 18, mapping.least_chain_below: 32},
     "spill_search": {plan.joint_search: 48},
     "peak_search": {plan.peak_search: 30, plan.stay_search: 24},
     "packing": {

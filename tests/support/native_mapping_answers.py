@@ -23,7 +23,7 @@ from onchip.model.layer.tables import CostStatus, LayerCosts, ZigzagCosts, nativ
 from oracles.chains import Table
 from support.answered import Answered
 from support.nests import Case, random_case, random_mapping
-from support.random_chains import random_criteria, random_search
+from support.random_chains import random_search
 
 OBJECTIVES = tuple(native.ExactObjective)
 MOST_NODES = 3_000
@@ -221,19 +221,11 @@ def _drawn_table(random: np.random.Generator, shape: list[int]) -> Table:
     return found
 
 
-def highest_mean(seed: int) -> Answered:
-    shape, counts, room, criteria = random_criteria(seed)
-    operands = [operand for operand, number in enumerate(counts) for _ in range(number)]
-    slopes = (None, 0.0, 0.7, 3.0)
-    found = [native.highest_mean(shape, operands, room, criteria, slope, inf, 0.0) for slope in slopes]
-    return Answered((shape, counts, room, criteria), found[0][0], found)
-
-
 def least_chain_below(seed: int) -> Answered:
     """Ask without a limit, then with limits around the least chain, and with few steps."""
     searched = random_search(seed)
-    found = [searched.answer(inf, 1 << 30)]
+    found = [searched.least_below(inf, 1 << 30)]
     least = found[0][0]
     limits = (0.7 * least, 1.0 * least, 1.3 * least) if least < inf else (100.0,)
-    found += [searched.answer(limit, steps) for limit in limits for steps in (10, 1 << 30)]
+    found += [searched.least_below(limit, steps) for limit in limits for steps in (10, 1 << 30)]
     return Answered(searched, least, found)

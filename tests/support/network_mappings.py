@@ -10,7 +10,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.baselines.best import random_orders, random_tiling
+from onchip.mapping.baselines.random_search import random_orders, random_tiling
 from onchip.verify.mapping import verify_mapping
 
 SIMBA: Final = load_accelerator("simba")

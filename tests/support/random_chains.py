@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, prod
-from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -20,11 +19,8 @@ from onchip.mapping.chains.lattice import Lattice
 from onchip.mapping.prove import together
 from onchip.mapping.prove.together import ChainsTogether
 from onchip.mapping.prove.unrolled_ways import ADDING, Idleness, LoopKind, UnrolledWays
-from oracles.chains import Row, Searched, Table, Tables
+from oracles.chains import Row, Searched, Table
 from support.ways import way_of
-
-Criteria: TypeAlias = tuple[list[int], list[int], list[Table], list[tuple[float, Tables]]]
-"""Lattice shape, number of boundaries per operand, capacity per boundary (0 or infinity), and components."""
 
 
 def random_search(seed: int) -> Searched:
@@ -49,10 +45,6 @@ def random_search(seed: int) -> Searched:
         [np.cumprod(random.integers(1, 4, side)).astype(np.float64).tolist() for side in shape],
         [random.integers(0, 2, side).tolist() for side in shape],
         [7.0, 9.0],
-        random.integers(0, 2, (2, len(operands))).tolist(),
-        [random.integers(1, 4, side).astype(np.float64).tolist() for side in shape],
-        [random.integers(1, 6, side).astype(np.float64).tolist() for side in shape],
-        [(random.random(side) < 0.8).astype(np.int64).tolist() for side in shape],
         boundaries := [_random_boundary(random, operand, shape, leads[operand]) for operand in operands],
         [
             _random_criterion(random, points, [one[4] for one in boundaries], number)
@@ -78,9 +70,8 @@ def _random_criterion(random: np.random.Generator, points: int, have_room_for_tw
         return [None if random.random() < none else table(9) for _ in have_room_for_two]
 
     waits = [[(table(4), table(9))] if random.random() < 0.5 and not one else [] for one in have_room_for_two]
-    port = [None, 0, 1][int(random.integers(3))]
     fixed, is_linear = float(random.integers(1, 5)), bool(random.integers(2))
-    return fixed, tables(0.2), tables(0.3), tables(0.5), is_linear, waits, port
+    return fixed, tables(0.2), tables(0.3), tables(0.5), is_linear, waits
 
 
 def _random_times(random: np.random.Generator, shape: list[int], leads: list[int]) -> Table:
@@ -90,23 +81,6 @@ def _random_times(random: np.random.Generator, shape: list[int], leads: list[int
         along = np.sort(random.integers(1, 6, length))[::-1].astype(np.float64)
         found *= 1.0 if is_leading else np.expand_dims(along, tuple({*range(len(shape))} - {side}))
     return found.ravel()
-
-
-def random_criteria(seed: int) -> Criteria:
-    """Draw a question for `highest_mean`; some points of the lattice have no capacity."""
-    random = np.random.default_rng(seed)
-    shape = [int(one) for one in random.integers(1, 4, 2)]
-    counts = [(1, 1, 1), (2, 1, 0), (0, 2, 2), (0, 0, 1), (0, 0, 0)][seed % 5]
-
-    def table() -> Table:
-        return random.integers(0, 20, prod(shape)).astype(np.float64)
-
-    room = [np.where(random.random(prod(shape)) < 0.2, inf, 0.0) for _ in range(sum(counts))]
-    criteria = [
-        (float(random.integers(1, 9)), [None if random.random() < 0.2 else table() for _ in room])
-        for _ in range(random.integers(2, 7))
-    ]
-    return shape, list(counts), room, criteria
 
 
 @dataclass(frozen=True)
@@ -191,7 +165,7 @@ def _cell_of(dimension: Dimension, met: int, turns: int) -> int:
 
 def own_cells(way: UnrolledWays, places: Sequence[OwnPlace], most_cells: int = 4000) -> Lattice:
     """Return a lattice that is as fine as possible around a mapping's points."""
-    lattice = Lattice.of(way.bounds, way.units, most_cells // 4, 0)
+    lattice = Lattice.of(way.bounds, way.units, most_cells // 4)
     for _ in range(4):
         cells = [cell_of(lattice, place) for place in places]
         left = [[any(one[side] == at for one in cells) for at in range(own)] for side, own in enumerate(lattice.shape)]
@@ -230,9 +204,9 @@ def asked_of(
     """Return the arguments of the search, or None if there is nothing to place."""
     asked = list[Searched]()
 
-    def note(shape: list[int], *rows: object) -> tuple[float, bool, int, list[int], list[list[int]], list[int]]:
-        asked.append(Searched(shape, *(_of_each_point(shape, row) for row in rows[:16])))  # type: ignore[arg-type]
-        return 0.0, True, 0, [], [], []
+    def note(shape: list[int], *rows: object) -> tuple[float, bool, int, list[int], list[list[int]]]:
+        asked.append(Searched(shape, *(_of_each_point(shape, row) for row in rows[:12])))  # type: ignore[arg-type]
+        return 0.0, True, 0, [], []
 
     monkeypatch.setattr(together, "least_chain_below", note)
     chains.least(objective, ENOUGH)

@@ -21,7 +21,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import OperatorNests
 from onchip.ir.tensor import Role, Tensor
-from onchip.mapping.baselines.best_of_random import solve_at_random
+from onchip.mapping.baselines.random_search import solve_at_random
 from onchip.mapping.methods.registry import MappingMethod
 from onchip.memory.baselines.pinned import solve_naively
 from onchip.memory.methods import Method

@@ -66,10 +66,8 @@ StopToken = _core.StopToken
 UnevenCut = _core.UnevenCut
 UnevenSearch = _core.UnevenSearch
 WindowChoice = _core.WindowChoice
-ZigzagAccounting = _core.ZigzagAccounting
 ZigzagCosts = _core.ZigzagCosts
 fill_within = _core.fill_within
-highest_mean = _core.highest_mean
 least_chain = _core.least_chain
 least_chain_below = _core.least_chain_below
 pack_buffers = _core.pack_buffers
@@ -138,10 +136,8 @@ __all__ = [
     "UnevenCut",
     "UnevenSearch",
     "WindowChoice",
-    "ZigzagAccounting",
     "ZigzagCosts",
     "fill_within",
-    "highest_mean",
     "least_chain",
     "least_chain_below",
     "pack_buffers",

@@ -1,4 +1,4 @@
-// Python bindings of `least_chain`, `highest_mean` and `least_chain_below`.
+// Python bindings of `least_chain` and `least_chain_below`.
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -16,8 +16,6 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "chain_means.hpp"
-#include "chain_search.hpp"
 #include "chains.hpp"
 
 namespace nb = nanobind;
@@ -86,47 +84,12 @@ std::vector<chains::Costs> costs_of(const Tables& tables, OfEachPoint& points) {
     return found;
 }
 
-// The constant of a criterion, and the cost table of each boundary, or None.
-using CostsRow = std::tuple<double, Tables>;
-
-std::tuple<double, chains::Weights> highest_mean(const std::vector<std::size_t>& shape,
-                                                 const std::vector<std::size_t>& operands,
-                                                 const std::vector<Broadcast>& room,
-                                                 const std::vector<CostsRow>& criteria, std::optional<double> slope,
-                                                 double enough, double vain) {
-    OfEachPoint tables(shape);
-    chains::Problem problem;
-    problem.shape = shape;
-    problem.is_product = slope.has_value();
-    if (operands.size() != room.size()) throw std::invalid_argument("not as many operands as boundaries");
-    if (criteria.size() < (slope ? 2 : 1)) throw std::invalid_argument("too few criteria");
-    std::vector<std::vector<double>> rooms;
-    for (const Broadcast& own : room) {
-        const auto found = tables.of(own);
-        rooms.emplace_back(found.begin(), found.end());
-    }
-    for (const std::size_t operand : operands) problem.boundaries.push_back({operand, 0, {}, {}, false});
-    for (const auto& [fixed, costs] : criteria) {
-        auto& own = problem.criteria.emplace_back();
-        own.fixed = fixed;
-        own.costs = costs_of(costs, tables);
-        if (own.costs.size() != room.size())
-            throw std::invalid_argument("a criterion has not a table of each boundary");
-    }
-    const auto found = [&] {
-        const nb::gil_scoped_release without_lock;
-        return chains::Means(problem, std::move(rooms)).highest_of_all(slope.value_or(0.0), enough, vain);
-    }();
-    return {found.least, found.weights};
-}
-
 // A boundary: operand, memory, bits of a tile by point, arrivals of tiles by point, and true if two tiles fit.
 using BoundaryRow = std::tuple<std::size_t, std::size_t, Broadcast, std::vector<Broadcast>, bool>;
 // By boundary: transfers awaited one by one, as number and duration by point.
 using Waits = std::vector<std::vector<std::tuple<Broadcast, Broadcast>>>;
-// A criterion: constant, cost table of each boundary or None, `more`, `rest`, true if linear, waits, and the port whose
-// transfers it counts.
-using CriterionRow = std::tuple<double, Tables, Tables, Tables, bool, Waits, std::optional<std::size_t>>;
+// A criterion: constant, cost table of each boundary or None, `more`, `rest`, true if linear, and waits.
+using CriterionRow = std::tuple<double, Tables, Tables, Tables, bool, Waits>;
 
 std::vector<std::vector<chains::Wait>> waits_of(const Waits& boundaries, OfEachPoint& points) {
     std::vector<std::vector<chains::Wait>> found;
@@ -142,8 +105,6 @@ auto least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<s
                        std::vector<std::vector<double>> short_turns, std::vector<double> part_of_turn,
                        std::vector<std::vector<std::uint8_t>> counts, std::vector<std::vector<double>> turns,
                        std::vector<std::vector<std::uint8_t>> is_single, std::vector<double> room_bits,
-                       std::vector<std::vector<std::uint8_t>> ports, std::vector<std::vector<double>> fewest_turns,
-                       std::vector<std::vector<double>> last_turns, std::vector<std::vector<std::uint8_t>> is_known,
                        const std::vector<BoundaryRow>& boundaries, const std::vector<CriterionRow>& criteria,
                        bool is_product, double limit, std::size_t most_steps) {
     chains::Problem problem{std::move(shape),
@@ -156,10 +117,6 @@ auto least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<s
                             std::move(turns),
                             std::move(is_single),
                             std::move(room_bits),
-                            std::move(ports),
-                            std::move(fewest_turns),
-                            std::move(last_turns),
-                            std::move(is_known),
                             {},
                             {},
                             is_product};
@@ -169,15 +126,15 @@ auto least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<s
         if (comes.size() > 2) throw std::invalid_argument("a boundary has two memories");
         for (const Broadcast& own : comes) problem.boundaries.back().comes.push_back(points.of(own));
     }
-    for (const auto& [fixed, costs, more, rest, is_linear, waits, port] : criteria)
+    for (const auto& [fixed, costs, more, rest, is_linear, waits] : criteria)
         problem.criteria.push_back({fixed, costs_of(costs, points), costs_of(more, points), costs_of(rest, points),
-                                    is_linear, waits_of(waits, points), port});
+                                    is_linear, waits_of(waits, points)});
     chains::Found found;
     {
         const nb::gil_scoped_release without_lock;
         found = chains::least_chain_below(problem, limit, most_steps);
     }
-    return std::tuple(found.floor, found.is_least, found.steps, found.points, found.cells, found.criteria);
+    return std::tuple(found.floor, found.is_least, found.steps, found.points, found.cells);
 }
 
 }  // namespace
@@ -192,22 +149,9 @@ void add_chains(nb::module_& module) {
                "fit. A table is flat with the last dimension fastest, or it has the dimensions of the lattice,\n"
                "with one cell along dimensions in which its values do not differ. Raises ValueError if a table\n"
                "does not have a value for each point.");
-    module.def("highest_mean", &highest_mean, "shape"_a, "operands"_a, "room"_a, "criteria"_a, "slope"_a.none(),
-               "enough"_a, "vain"_a,
-               "Return a lower bound on the greatest of several criteria over all chains, and its weights.\n"
-               "\n"
-               "The bound is the least weighted mean of the criteria over all chains, for the best weights found.\n"
-               "It is at least the bound of each single criterion. The search for weights ends if the bound\n"
-               "reaches `enough`, or if some chain's greatest criterion is at most `vain`. With a `slope`, the\n"
-               "bound is for `slope` times the first criterion plus the greatest of the others. `operands` and\n"
-               "`room` (0, or infinity where a tile does not fit) are by boundary: operand after operand, each\n"
-               "from the processing elements upwards. A criterion is a pair of its fixed part and its cost table\n"
-               "per boundary, or None for no cost. Tables are as in `least_chain`. Raises ValueError if a table\n"
-               "has the wrong shape or if there are too few criteria.");
     module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a,
-               "short_turns"_a, "part_of_turn"_a, "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "ports"_a,
-               "fewest_turns"_a, "last_turns"_a, "is_known"_a, "boundaries"_a, "criteria"_a, "is_product"_a, "limit"_a,
-               "most_steps"_a,
+               "short_turns"_a, "part_of_turn"_a, "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "boundaries"_a,
+               "criteria"_a, "is_product"_a, "limit"_a, "most_steps"_a,
                "Search for the chain of least value below `limit`, with several criteria and shared memories.\n"
                "\n"
                "The value of a chain is the greatest of its criteria. If `is_product`, it is the first times the\n"
@@ -216,8 +160,7 @@ void add_chains(nb::module_& module) {
                "- True if the bound is attained by a chain, or if no chain is below `limit`,\n"
                "- the number of steps,\n"
                "- the points of the best chain by boundary (empty if none was found),\n"
-               "- the cells of each dimension in which a chain below `limit` may have a place (1) or not (0),\n"
-               "- the numbers of the criteria that may be the greatest of such a chain (empty if there is none).\n"
+               "- the cells of each dimension in which a chain below `limit` may have a place (1) or not (0).\n"
                "\n"
                "`boundaries` are operand after operand, each from the processing elements upwards. A boundary is a\n"
                "tuple of its operand, its memory, the bits that a tile takes by point, the numbers of arrivals of\n"
@@ -231,20 +174,17 @@ void add_chains(nb::module_& module) {
                "- the further cost added then, of which no part counts if some tiles may stay, or None,\n"
                "- True if the criterion is linear in the number of arrivals,\n"
                "- per boundary the transfers that the array waits for one by one: pairs of tables with their\n"
-               "  number and duration,\n"
-               "- the number of the port whose transfers it counts, or None.\n"
+               "  number and duration.\n"
                "\n"
                "Per dimension and cell: `stays` is the largest part of a tile that stays, `short_turns` the turns\n"
                "of the last part of a place if it is shorter than the others (0 if all are equal, infinity if\n"
-               "unknown), `turns` the most cycles that lead to the cell, `is_single` 1 if no loop may stand\n"
-               "between two places in it, `fewest_turns` a lower bound on the turns of every part but the last,\n"
-               "`last_turns` a lower bound on the turns of the last part, and `is_known` 1 if both are exact.\n"
+               "unknown), `turns` the most cycles that lead to the cell, and `is_single` 1 if no loop may stand\n"
+               "between two places in it.\n"
                "`part_of_turn` is per dimension the largest part that one turn leads to. `may_stand_inside` is 1\n"
                "per dimension, inner cell and outer cell (fastest) if one place may stand inside the other.\n"
                "`leads` is 1 per operand and dimension if the dimension leads to other elements of the operand,\n"
-               "and `counts` is 1 if the part that `stays` is in its elements. `room_bits` is per memory; `ports`\n"
-               "is 1 per port and boundary if the boundary has transfers there. Raises ValueError if a table has\n"
-               "the wrong shape.");
+               "and `counts` is 1 if the part that `stays` is in its elements. `room_bits` is per memory.\n"
+               "Raises ValueError if a table has the wrong shape.");
 }
 
 }  // namespace onchip

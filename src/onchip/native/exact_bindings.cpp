@@ -14,7 +14,6 @@
 
 #include "bindings.hpp"
 #include "exact.hpp"
-#include "exact_refine.hpp"
 #include "layer_rows.hpp"
 
 namespace nb = nanobind;

@@ -1,14 +1,158 @@
-// The moves of the local search.
-
-#include "exact_refine.hpp"
+// Iterated local search that improves a mapping with separate cuts for each operand. It proves nothing.
+//
+// A move changes the position of a cut, a loop or one prime factor of a loop, or moves the factor onto or off the
+// array. The search makes the best move until none improves, perturbs at random, and repeats. The same seed gives the
+// same moves.
 
 #include <algorithm>
+#include <random>
 #include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "exact.hpp"
+#include "layer.hpp"
 
 namespace onchip::exact {
 
+using layer::Count;
+using layer::Index;
+
+// Temporal loops innermost first, spatial loops, and cuts as in `layer::Mapping`.
+struct UnevenNest {
+    std::vector<layer::Turn> turns;
+    std::vector<layer::Beside> beside;
+    std::vector<Index> cuts;
+};
+
+// Distinct prime factors, ascending.
+std::vector<Count> primes_of(Count size);
+
+// Inserts a loop at a position, inside the cuts there or directly outside them.
+void insert(UnevenNest& nest, Index at, const layer::Turn& turn, bool is_inside);
+void erase(UnevenNest& nest, Index at);
+bool is_cut_at(const UnevenNest& nest, Index at);
+
+// Removes loops of one iteration, and merges adjacent loops of equal kind without a cut between them.
+void tidy(UnevenNest& nest);
+
+Count used_units(const UnevenNest& nest, Index along);
+
+// Multiplies an existing spatial loop along a dimension, or adds one at its own position.
+void put_beside(UnevenNest& nest, const layer::Beside& added);
+
+class Refiner {
+public:
+    // `unrolls` is true per dimension of the array and loop if the loop may be unrolled along it. Throws
+    // std::invalid_argument if the cuts do not cover each level, or do not ascend from level to level of an operand.
+    Refiner(Layer layer, Machine machine, Objective objective, std::vector<std::vector<bool>> unrolls, UnevenNest start,
+            std::uint32_t seed);
+
+    // Evaluates about `mappings` more mappings.
+    void go_on(Count mappings);
+
+    // In femtojoules, cycles or their product; infinite if neither the start nor any later mapping fits.
+    double value() const { return best_value_.first; }
+    Nest nest() const;
+
+private:
+    // The objective, then energy times cycles as a tie-breaker, so that equal mappings still give a direction.
+    using Value = std::pair<double, double>;
+
+    void check() const;
+    Value cost(const UnevenNest& nest);
+    bool step();
+    void shake();
+    void offer(UnevenNest nest);
+
+    template <typename Take>
+    void each_step(const UnevenNest& nest, Take take) const;
+    template <typename Take>
+    void move_cuts(const UnevenNest& nest, Take take) const;
+    template <typename Take>
+    void move_turns(const UnevenNest& nest, Take take) const;
+    template <typename Take>
+    void unroll(const UnevenNest& nest, Take take) const;
+    template <typename Take>
+    void exchange(const UnevenNest& taken, const layer::Beside& added, Take take) const;
+    template <typename Take>
+    void roll_up(const UnevenNest& nest, Take take) const;
+    template <typename Take>
+    void insert_anywhere(const UnevenNest& nest, const layer::Turn& turn, Take take) const;
+
+    layer::Costs costs_;
+    Objective objective_;
+    std::vector<Count> units_;
+    std::vector<std::vector<bool>> unrolls_;  // by dimension of the array and loop
+    std::size_t levels_;
+    UnevenNest now_, best_, next_;
+    Value now_value_, best_value_, next_value_;
+    Count costed_ = 0;
+    std::mt19937 random_;
+};
+
 using layer::Beside;
 using layer::Turn;
+
+std::vector<Count> primes_of(Count size) {
+    std::vector<Count> found;
+    for (Count prime = 2; prime * prime <= size; ++prime) {
+        if (size % prime == 0) found.push_back(prime);
+        while (size % prime == 0) size /= prime;
+    }
+    if (size > 1) found.push_back(size);
+    return found;
+}
+
+void insert(UnevenNest& nest, Index at, const Turn& turn, bool is_inside) {
+    nest.turns.insert(nest.turns.begin() + at, turn);
+    const auto shift = [&](Index& place) {
+        if (place > at || (place == at && is_inside)) ++place;
+    };
+    for (Index& cut : nest.cuts) shift(cut);
+    for (Beside& one : nest.beside) shift(one.at);
+}
+
+void erase(UnevenNest& nest, Index at) {
+    nest.turns.erase(nest.turns.begin() + at);
+    for (Index& cut : nest.cuts) cut -= cut > at;
+    for (Beside& one : nest.beside) one.at -= one.at > at;
+}
+
+bool is_cut_at(const UnevenNest& nest, Index at) {
+    return std::ranges::find(nest.cuts, at) != nest.cuts.end() ||
+           std::ranges::any_of(nest.beside, [at](const Beside& one) { return one.at == at; });
+}
+
+void tidy(UnevenNest& nest) {
+    std::erase_if(nest.beside, [](const Beside& one) { return one.size == 1; });
+    for (auto at = static_cast<Index>(nest.turns.size()) - 1; at >= 0; --at) {
+        if (nest.turns[at].size == 1) {
+            erase(nest, at);
+        } else if (at + 1 < static_cast<Index>(nest.turns.size()) && nest.turns[at].loop == nest.turns[at + 1].loop &&
+                   !is_cut_at(nest, at + 1)) {
+            nest.turns[at].size *= nest.turns[at + 1].size;
+            erase(nest, at + 1);
+        }
+    }
+}
+
+Count used_units(const UnevenNest& nest, Index along) {
+    Count used = 1;
+    for (const Beside& one : nest.beside) used *= one.along == along ? one.size : 1;
+    return used;
+}
+
+void put_beside(UnevenNest& nest, const Beside& added) {
+    for (Beside& one : nest.beside) {
+        if (one.loop == added.loop && one.along == added.along) {
+            one.size *= added.size;
+            return;
+        }
+    }
+    nest.beside.push_back(added);
+    std::ranges::stable_sort(nest.beside, {}, &Beside::at);
+}
 
 namespace {
 

@@ -1,11 +1,12 @@
-// Tables that all ways share.
-
-#include "exact_space.hpp"
+// The tables that all ways share, the tiles of one way, and their transfers at the boundary between two memories.
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <utility>
+
+#include "exact.hpp"
 
 namespace onchip::exact {
 
@@ -228,6 +229,231 @@ bool Space::sums_are_linear() const {
         ++seen;
     }
     return true;
+}
+
+// Unrollings (ways) and their tiles.
+
+Tiling::Tiling(const Space& space_) : space(space_), way(space_.ways.size()) {
+    const auto boundaries = static_cast<std::size_t>(space.levels()) + 1;
+    for (auto& own : share) own.resize(boundaries);
+    inside_.resize(boundaries);
+    beside_.resize(boundaries);
+    radix.resize(space.digits.size());
+    stride.resize(space.digits.size());
+}
+
+bool Tiling::choose(std::span<const Index> chosen) {
+    way.assign(chosen.begin(), chosen.end());
+    side_.fill(1);
+    for (std::size_t along = 0; along < way.size(); ++along) {
+        for (Index loop = 0; loop < layer::loops; ++loop) side_[loop] *= space.ways[along][way[along]].sizes[loop];
+    }
+    for (Index loop = 0; loop < layer::loops; ++loop) {
+        if (space.bounds[loop] % side_[loop] != 0) return false;
+    }
+    for (Index operand = 0; operand < operands; ++operand) {
+        for (Index boundary = 0; boundary <= space.levels(); ++boundary) {
+            if (space.above[operand][boundary] != none) share_units(operand, boundary);
+        }
+    }
+    return true;
+}
+
+// Sets how the unrolled loops split at a boundary: inside a tile, adjacent to it, elsewhere.
+void Tiling::share_units(Index operand, Index boundary) {
+    const Index upper = space.above[operand][boundary];
+    Share& own = share[operand][boundary] = Share{};
+    std::array<Count, layer::sides> inside{1, 1, 1, 1}, beside{1, 1, 1, 1};
+    const auto multiply = [operand](std::array<Count, layer::sides>& product, const Unrolled& one) {
+        if (operand != layer::input) return;
+        for (Index side = 0; side < layer::sides; ++side) product[side] *= one.side[side];
+    };
+    for (std::size_t along = 0; along < way.size(); ++along) {
+        const Unrolled& one = space.ways[along][way[along]];
+        const auto relevant = static_cast<double>(one.relevant[operand]);
+        const auto copies = static_cast<double>(one.copies[operand]);
+        if (boundary > 0 && space.machine.levels[boundary - 1].serves[along]) {
+            own.inside *= relevant;
+            multiply(inside, one);
+            continue;
+        }
+        own.copies *= copies;
+        if (space.machine.levels[upper].serves[along]) {
+            own.beside *= relevant;
+            multiply(beside, one);
+        } else {
+            own.outside *= relevant;
+            own.copies_above *= copies;
+        }
+    }
+    if (operand == layer::input) {
+        inside_[boundary] = inside;
+        beside_[boundary] = beside;
+    }
+}
+
+void Tiling::list_tiles() {
+    tiles.assign(1, Tile{});
+    for (std::size_t digit = 0; digit < space.digits.size(); ++digit) {
+        const auto [loop, prime, all_copies] = space.digits[digit];
+        Index copies = all_copies;
+        for (Count beside = side_[loop]; beside % prime == 0; beside /= prime) --copies;
+        const auto filled = static_cast<Index>(tiles.size());
+        radix[digit] = copies + 1;
+        stride[digit] = filled;
+        for (Index at = 0; at < copies * filled; ++at) {
+            Tile next = tiles[at];
+            next.loops[loop] *= prime;
+            next.part[space.class_of[loop]] += filled;
+            tiles.push_back(next);
+        }
+    }
+    multiply_loops();
+}
+
+void Tiling::list_ends() {
+    tiles.assign(2, Tile{});
+    for (Index loop = 0; loop < layer::loops; ++loop) tiles[1].loops[loop] = space.bounds[loop] / side_[loop];
+    multiply_loops();
+}
+
+void Tiling::multiply_loops() {
+    for (Tile& tile : tiles) {
+        for (Index loop = 0; loop < layer::loops; ++loop) {
+            const auto size = static_cast<double>(tile.loops[loop]);
+            tile.iterations *= size;
+            tile.of_class[space.class_of[loop]] *= size;
+            if (space.layer.is_channel[loop]) tile.channels *= size;
+            for (Index operand = 0; operand < operands; ++operand) {
+                if (space.class_of[loop] != operand) tile.relevant[operand] *= size;
+            }
+        }
+    }
+    const double repeats = whole().iterations / whole().relevant[layer::output];
+    for (Tile& tile : tiles) tile.sums_are_left = tile.iterations / tile.relevant[layer::output] < repeats;
+}
+
+// The transfers of a tile at the boundary between two memories, and their energy.
+
+using layer::input;
+using layer::output;
+using layer::weight;
+
+// Returns the number of shortest accesses of a memory for `bits` bits.
+double Tiling::words(Index level, double bits) const {
+    return std::ceil(bits / space.shortest(level));
+}
+
+const BlockEntry& Tiling::block(Index boundary, Index tile, Index axis, bool beside) const {
+    const Index outputs = 2 * axis, taps = outputs + 1;
+    const auto& inside = inside_[boundary];
+    const auto& more = beside_[boundary];
+    const auto& loops = tiles[tile].loops;
+    return space.blocks[axis].of({loops[space.loop_of_side[outputs]] * inside[outputs], beside ? more[outputs] : 1,
+                                  loops[space.loop_of_side[taps]] * inside[taps], beside ? more[taps] : 1});
+}
+
+// Returns the accesses over all positions, for blocks with `bits` bits per element.
+double Tiling::block_words(Index level, Index boundary, Index tile, bool beside, double bits) const {
+    const BlockEntry& rows = block(boundary, tile, 0, beside);
+    const BlockEntry& columns = block(boundary, tile, 1, beside);
+    const double shortest = space.shortest(level);
+    if (std::fmod(bits, shortest) == 0.0) return rows.total * columns.total * (bits / shortest);
+    double found = 0.0;
+    for (const auto& [height, rows_so_high] : rows.sizes) {
+        for (const auto& [width, columns_so_wide] : columns.sizes) {
+            const auto size = static_cast<double>(height * width);
+            found += std::ceil(size * bits / shortest) * static_cast<double>(rows_so_high * columns_so_wide);
+        }
+    }
+    return found;
+}
+
+double Tiling::largest(Index operand, Index boundary, Index tile, bool beside) const {
+    const Share& own = share[operand][boundary];
+    const double joint = own.inside * (beside ? own.beside : 1.0);
+    if (operand != input) return joint * tiles[tile].relevant[operand];
+    const BlockEntry& rows = block(boundary, tile, 0, beside);
+    const BlockEntry& columns = block(boundary, tile, 1, beside);
+    return joint * tiles[tile].channels * rows.largest * columns.largest;
+}
+
+double Tiling::moved_once(Index operand, Index boundary, bool beside) const {
+    const Share& own = share[operand][boundary];
+    const double joint = own.inside * (beside ? own.beside : 1.0);
+    if (operand != input) return joint * whole().relevant[operand];
+    const BlockEntry& rows = block(boundary, last(), 0, beside);
+    const BlockEntry& columns = block(boundary, last(), 1, beside);
+    return joint * whole().channels * rows.fewest * columns.fewest;
+}
+
+double Tiling::bits_of_sums(Index boundary, Index tile) const {
+    return is_pending(boundary, tile) ? static_cast<double>(space.layer.partial_bits) : space.bits(output);
+}
+
+double Tiling::own_bits(Index operand, Index level, Index complete_from) const {
+    if (operand != output) return space.bits(operand);
+    Index number = 0;
+    for (Index below = 0; below < level; ++below) number += space.holds[output][below];
+    if (number == 0) return bits_of_sums(0, 0);
+    return number >= complete_from ? space.bits(output) : static_cast<double>(space.layer.partial_bits);
+}
+
+double Tiling::energy_of_reads(Index operand, Index boundary, Index tile) const {
+    const Index upper = space.above[operand][boundary], lower = boundary - 1;
+    const Share& own = share[operand][boundary];
+    const Tile& one = tiles[tile];
+    const double bits = space.bits(operand), episodes = whole().iterations / one.iterations;
+    const double read_pj = space.machine.levels[upper].read_pj;
+    const double write_pj = lower >= 0 ? space.machine.levels[lower].write_pj : 0.0;
+    if (operand == weight) {
+        const double size = one.relevant[weight] * own.inside, times = episodes * own.outside;
+        double energy = words(upper, size * own.beside * bits) * times * own.copies_above * read_pj;
+        if (lower >= 0) energy += words(lower, size * bits) * times * own.beside * own.copies * write_pj;
+        return energy;
+    }
+    const double again = episodes / (whole().relevant[input] / one.relevant[input]);
+    const double size = one.channels * own.inside;
+    const double outside = whole().channels / one.channels * own.outside * again;
+    const double units = block_words(upper, boundary, tile, true, size * own.beside * bits);
+    double energy = units * outside * own.copies_above * read_pj;
+    if (lower >= 0) {
+        const double units_below = block_words(lower, boundary, tile, false, size * bits);
+        energy += units_below * outside * own.beside * own.copies * write_pj;
+    }
+    return energy;
+}
+
+double Tiling::energy_of_sums(Index boundary, Index tile, double bits_below, double saved_pj) const {
+    const Index upper = space.above[output][boundary], lower = boundary - 1;
+    const Share& own = share[output][boundary];
+    const double own_size = tiles[tile].relevant[output] * own.inside;
+    const double size = own_size * own.beside;
+    const double times = whole().iterations / tiles[tile].iterations * own.outside * own.copies_above;
+    const double returned = size * times - static_cast<double>(space.layer.elements[output]);
+    const layer::Level& above = space.machine.levels[upper];
+    double energy =
+        words(upper, size * bits_of_sums(boundary, tile)) * (times * above.write_pj + returned / size * above.read_pj);
+    if (lower >= 0) {
+        const layer::Level& below = space.machine.levels[lower];
+        const double arrived = size * times / own.copies_above * own.copies;
+        energy +=
+            words(lower, own_size * bits_below) / own_size * (arrived * below.read_pj + returned * below.write_pj);
+        energy -= saved_pj * (arrived - size * times);
+    }
+    return energy;
+}
+
+double Tiling::price_of_return(Index boundary, double bits_below) const {
+    const Index upper = space.above[output][boundary];
+    const double read_pj = space.machine.levels[upper].read_pj;
+    if (boundary == 0) {
+        const double size = share[output][0].beside;
+        return words(upper, size * bits_below) / size * read_pj;
+    }
+    const auto partial = static_cast<double>(space.layer.partial_bits);
+    const Index lower = boundary - 1;
+    return words(upper, partial) * read_pj + words(lower, partial) * space.machine.levels[lower].write_pj;
 }
 
 }  // namespace onchip::exact

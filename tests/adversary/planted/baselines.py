@@ -44,7 +44,7 @@ FAULTS: Final = (
     ),
     Planted(
         "CoSA's window weighs what it does where weights lie elsewhere",
-        "src/onchip/mapping/cosa/model.py",
+        "src/onchip/mapping/cosa/program.py",
         "wide = round(self.objective_per_unit * window_weight(self.machine))",
         "wide = round(self.objective_per_unit * 0.1)",
         "baselines",

@@ -17,7 +17,7 @@ FAULTS: Final = (
     ),
     Planted(
         "sums that are complete in no memory are forgotten",
-        "src/onchip/native/exact_way.hpp",
+        "src/onchip/native/exact.hpp",
         "return 1 + space_.memories_of_outputs();",
         "return space_.memories_of_outputs() > 1 ? space_.memories_of_outputs() : 1;",
         "map",
@@ -45,14 +45,14 @@ FAULTS: Final = (
     ),
     Planted(
         "the first tile of all makes the loops wait, too",
-        "src/onchip/native/exact_stall.cpp",
+        "src/onchip/native/exact_descent.cpp",
         "const double times = is_return(operand, move) ? returned : episodes - 1.0;",
         "const double times = is_return(operand, move) ? returned : episodes;",
         "map",
     ),
     Planted(
         "an input is counted whole at the port of each instance",
-        "src/onchip/native/exact_moves.cpp",
+        "src/onchip/native/exact_space.cpp",
         "return joint * whole().channels * rows.fewest * columns.fewest;",
         "return space.touched[operand];",
         "map",

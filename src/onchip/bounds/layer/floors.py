@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from math import ceil, prod
+from math import ceil
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -24,7 +24,7 @@ from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.nest_work import NestWork, work_of_all
 from onchip.bounds.layer.unit_shares import AnyUnrolling
-from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
+from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT, Layer
 from onchip.model.layer.accesses import port_for, ports_of
 from onchip.model.layer.cost import access_of
 from onchip.model.layer.limits import array_of
@@ -212,23 +212,10 @@ def compulsory_cost(problem: LayerProblem) -> tuple[float, float]:
     """Return lower bounds on energy (pJ) and cycles: all multiply-accumulates, each element moved once at DRAM."""
     layer, array = problem.layer, array_of(problem.accelerator)
     energy_pj = layer.macs * (array.mac_energy_pj or 0.0)
-    dram = access_of(problem.accelerator, DRAM)
+    dram, work = access_of(problem.accelerator, DRAM), work_of_all(layer)
+    elements = {Operand.INPUT: work.inputs, Operand.WEIGHT: work.weights, Operand.OUTPUT: work.outputs}
     for operand in layer.operands:
         if problem.home(operand) == DRAM:
             each_pj = dram.write_energy_pj if operand == OUTPUT else dram.read_energy_pj
-            energy_pj += _moved_elements(layer, operand) * layer.bits(operand) / dram.access_bits * each_pj
+            energy_pj += elements[Operand(operand)] * layer.bits(operand) / dram.access_bits * each_pj
     return energy_pj, layer.macs / array.macs
-
-
-def _moved_elements(layer: Layer, operand: str) -> int:
-    """Return the number of elements that every mapping moves. Input rows that a stride skips need not move."""
-    if operand != INPUT:
-        return layer.elements(operand)
-    touched = prod(_touched(axis, layer.bounds) for axis in layer.axes)
-    return touched * prod(layer.bounds[loop] for loop in RELEVANT[INPUT] if loop in ("N", "C", "G"))
-
-
-def _touched(axis: Axis, bounds: dict[str, int]) -> int:
-    outputs, taps = range(bounds[axis.output_loop]), range(bounds[axis.filter_loop])
-    found = {o * axis.stride + t * axis.dilation - axis.padding for o in outputs for t in taps}
-    return sum(0 <= position < axis.size for position in found)

@@ -1,17 +1,14 @@
-"""The best mapping that a baseline mapper has costed, and random tilings of a layer."""
+"""The best of mappings given as rows of arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
-from math import inf, isfinite
-from random import Random
-from typing import Final, TypeAlias, cast
+from collections.abc import Callable
+from math import inf
+from typing import TypeAlias, cast
 
 import numpy as np
 
-from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, even, loops_along
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import SearchResult, Status, Stop
@@ -20,44 +17,20 @@ from onchip.ir.layer import LOOPS
 from onchip.model.accounting.accounting import Accounting
 from onchip.model.layer.limits import array_of, check_memories
 from onchip.model.layer.tables import Chosen, Costs, CostStatus, LayerCosts, RealCosts, ZigzagCosts
-from onchip.model.unrolling.unrolling import Unrolled, prime_counts
+from onchip.model.unrolling.unrolling import Unrolled
 from onchip.search.budget.limits import Run
 
 RankOfRow: TypeAlias = Callable[[Chosen, int], float]
 """Tie-breaker among rows of equal value: the row with the lowest rank wins."""
 
-CHUNK: Final = 256
-MOST_WITHOUT_ANY: Final = 100_000
-"""Random mappers give up if none of the first 100,000 drawn mappings fits."""
 
-
-class Best:
-    """Mapping costs of one layer, and the best mapping offered."""
-
-    def __init__(self, problem: LayerProblem, objective: MappingObjective) -> None:
-        self._costs = LayerCosts(problem)
-        self._objective = objective
-        self.value = inf
-        self.mapping: LayerMapping | None = None
-
-    def values(self, mappings: Sequence[LayerMapping]) -> Iterator[tuple[float, LayerMapping]]:
-        """Yield each mapping with its value in the objective's unit, infinite if it does not fit."""
-        costs = self._costs.of(mappings)
-        for mapping, energy, cycles in zip(mappings, costs.energy_pj, costs.cycles, strict=True):
-            yield self._objective.of(float(energy), float(cycles)) if isfinite(energy) else inf, mapping
-
-    def offer(self, value: float, mapping: LayerMapping) -> bool:
-        """Return True if the mapping is better than all earlier ones; then it is kept."""
-        if value >= self.value:
-            return False
-        self.value, self.mapping = value, mapping
-        return True
-
-    def result(self, method: str, run: Run, stop: Stop) -> SearchResult[LayerMapping]:
-        """Return the best mapping as FEASIBLE, or UNKNOWN without one; the bound is 0."""
-        if self.mapping is None:
-            return SearchResult(Status.UNKNOWN, None, None, 0, run.seconds, method, stop)
-        return SearchResult(Status.FEASIBLE, self.mapping, round(self.value), 0, run.seconds, method, stop)
+def unproven(
+    value: float, mapping: LayerMapping | None, method: str, run: Run, stop: Stop, lower_bound: int = 0
+) -> SearchResult[LayerMapping]:
+    """Return a mapping as FEASIBLE with the given bound, or UNKNOWN without a mapping."""
+    if mapping is None:
+        return SearchResult(Status.UNKNOWN, None, None, lower_bound, run.seconds, method, stop)
+    return SearchResult(Status.FEASIBLE, mapping, round(value), lower_bound, run.seconds, method, stop)
 
 
 class BestRow:
@@ -75,7 +48,7 @@ class BestRow:
         self._rank = rank
         self._objective = objective
         self._costs: LayerCosts | ZigzagCosts
-        if accounting.units_in_parts:
+        if accounting.counts_from_bounds:
             self._costs = ZigzagCosts(problem, accounting)
         else:
             self._costs = LayerCosts(problem, problem.layer.padded_to(unrolled.bounds))
@@ -104,9 +77,7 @@ class BestRow:
 
     def result(self, method: str, run: Run, stop: Stop, lower_bound: int = 0) -> SearchResult[LayerMapping]:
         """Return the best mapping as FEASIBLE with the given bound, or UNKNOWN without a mapping."""
-        if self.mapping is None:
-            return SearchResult(Status.UNKNOWN, None, None, lower_bound, run.seconds, method, stop)
-        return SearchResult(Status.FEASIBLE, self.mapping, round(self.value), lower_bound, run.seconds, method, stop)
+        return unproven(self.value, self.mapping, method, run, stop, lower_bound)
 
     def proven(self, method: str, run: Run) -> SearchResult[LayerMapping]:
         """Return the best mapping as OPTIMAL, or INFEASIBLE without a mapping."""
@@ -147,70 +118,3 @@ def mapping_of(chosen: Chosen, row: int, problem: LayerProblem) -> LayerMapping:
         for number in range(len(Operand))
     )
     return LayerMapping(tuple(nest), *kept)
-
-
-def in_chunks(mappings: Iterable[LayerMapping]) -> Iterator[list[LayerMapping]]:
-    """Yield the mappings in lists of at most CHUNK."""
-    rest = iter(mappings)
-    while chunk := list(islice(rest, CHUNK)):
-        yield chunk
-
-
-@dataclass(frozen=True, slots=True)
-class LevelSizes:
-    """The loop sizes at each level, DRAM last, and the spatial loops at each level."""
-
-    temporal: tuple[dict[str, int], ...]
-    beside: tuple[tuple[Loop, ...], ...]
-
-    def mapping(self, problem: LayerProblem, orders: Sequence[Sequence[str]]) -> LayerMapping:
-        """Return the even mapping with these loop orders, innermost first, for each level."""
-        parts = [
-            [*beside, *(Loop(loop, sizes[loop]) for loop in order if sizes.get(loop, 1) > 1)]
-            for sizes, beside, order in zip(self.temporal, self.beside, orders, strict=True)
-        ]
-        holders = {
-            str(operand): [one.memory.name for one in problem.keepers(operand)]
-            for operand in Operand
-            if operand in problem.layer.operands
-        }
-        names = [one.memory.name for one in problem.levels]
-        return even(list(zip(names, parts[:-1], strict=True)), holders, parts[-1])
-
-
-def random_tiling(random: Random, problem: LayerProblem) -> LevelSizes:
-    """Return a random tiling: each prime factor at any level, or along any array dimension that can take it."""
-    array = array_of(problem.accelerator)
-    left, beside = dict(array.sizes), dict[tuple[str, str], int]()
-    temporal: list[dict[str, int]] = [{} for _ in range(len(problem.levels) + 1)]
-    for loop, bound in problem.layer.bounds.items():
-        for prime in (prime for prime, count in prime_counts(bound).items() for _ in range(count)):
-            fitting = [name for name in left if loop in loops_along(array, name) and prime <= left[name]]
-            place = random.randrange(len(fitting) + len(temporal))
-            if place < len(fitting):
-                name = fitting[place]
-                left[name] //= prime
-                beside[name, loop] = beside.get((name, loop), 1) * prime
-            else:
-                sizes = temporal[place - len(fitting)]
-                sizes[loop] = sizes.get(loop, 1) * prime
-    standing: list[list[Loop]] = [[] for _ in temporal]
-    for (name, loop), size in beside.items():
-        standing[_level_of(problem, name)].append(Loop(loop, size, name))
-    return LevelSizes(tuple(temporal), tuple(map(tuple, standing)))
-
-
-def random_orders(random: Random, levels: int) -> list[list[str]]:
-    """Return a random order of the loops at each level."""
-    return [random.sample(LOOPS, len(LOOPS)) for _ in range(levels)]
-
-
-def _level_of(problem: LayerProblem, along: str) -> int:
-    """Return the level below the first memory of inputs that serves a dimension, DRAM's if there is none."""
-    start = 0
-    for number, (level, kept) in enumerate(zip(problem.levels, problem.kept, strict=True)):
-        if Operand.INPUT in kept:
-            if level.serves is None or along in level.serves:
-                return start
-            start = number + 1
-    return start

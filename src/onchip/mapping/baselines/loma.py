@@ -26,7 +26,7 @@ from onchip.answer.result import SearchResult, Stop
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.layer import LOOPS, OTHER_NAMES, OUTPUT, RELEVANT
 from onchip.mapping.baselines.best import BestRow, costs_of_rows, mapping_of
-from onchip.model.accounting.accounting import DEFINES, INTERPRETER, Accounting
+from onchip.model.accounting.accounting import INTERPRETER, Accounting
 from onchip.model.layer.limits import array_of, check_memories
 from onchip.model.layer.tables import Chosen, LayerCosts, TileElements, Tiles, empty_chosen, sides_of, tiles_of
 from onchip.model.unrolling.unrolling import Unrolled, Unrolling, prime_counts, unrolled_as_asked, unrolled_greedily
@@ -101,7 +101,7 @@ def solve_as_loma(
     keeps the first of equally good mappings, in DeFiNES's order.
     """
     unrolled = unrolled_for(problem, unrolling)
-    rank = FirstOfDefines() if _counts_as_defines(accounting) else None
+    rank = FirstOfDefines() if accounting.is_defines else None
     best = BestRow(problem, objective, accounting, unrolled, rank)
     for chosen in filled_orders(problem, unrolled, limit, accounting, has_stored_room=has_stored_room):
         best.offer(chosen)
@@ -150,9 +150,9 @@ def filled_orders(
     has_stored_room: bool = False,
 ) -> Iterator[Chosen]:
     """Yield the mappings of all orders, in arrays that the next batch overwrites."""
-    order = ORDER_OF_DEFINES if _counts_as_defines(accounting) else ORDER
+    order = ORDER_OF_DEFINES if accounting.is_defines else ORDER
     tiles = tiles_of(joined(unrolled.turns, limit, order))
-    executed = problem.layer if accounting.units_in_parts else problem.layer.padded_to(unrolled.bounds)
+    executed = problem.layer if accounting.counts_from_bounds else problem.layer.padded_to(unrolled.bounds)
     orders = _orders_of(problem, unrolled, tiles, TileElements(executed, tiles, accounting, has_stored_room))
     size = min(ROWS, _number_of_orders(tiles))
     rows = rows_for(problem, unrolled, sum(tiles.counts), size)
@@ -160,10 +160,6 @@ def filled_orders(
     while count == size:
         count = orders.fill(rows.temporal_count, rows.temporal_loop, rows.temporal_size, rows.spatial_at, rows.cut)
         yield Chosen(*(part[:count] for part in rows))
-
-
-def _counts_as_defines(accounting: Accounting) -> bool:
-    return replace(accounting, systolic=()) == DEFINES
 
 
 def joined(turns: Mapping[str, int], limit: int, order: Sequence[str] = ORDER) -> list[Loop]:

@@ -20,8 +20,7 @@ from onchip.arch.memory import Operand
 from onchip.bounds.layer.arrangements import blocks_of_parts
 from onchip.ir.layer import LOOPS
 from onchip.mapping.chains.dimension import PartsAlike
-from onchip.mapping.chains.lattice import Along, Lattice, Served
-from onchip.mapping.chains.rows import AxisRows
+from onchip.mapping.chains.lattice import Along, AxisRows, Lattice, Served
 from onchip.mapping.prove.unrolled_ways import ADDING, CHANNELS, LEADING, OTHERS, UnrolledWays
 
 KINDS: Final = 4
@@ -191,13 +190,10 @@ class OperandChain:
             return np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in LEADING[self.operand])))
         found: Along = np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in CHANNELS)))
         for number, (rows, sides, (output, tap)) in enumerate(self._sides(served)):
-            shares_out = self.lattice.dimensions[tap].shared_out
-            own = rows.moved(*sides, taps_shared_out=shares_out)
-            if not shares_out:
-                own = np.maximum(own, rows.met(*sides, *self._most_parts_of(output, tap, served)))
-            if not shares_out and below is not None and rows.axis.stride > 1:
+            own = np.maximum(rows.moved(*sides), rows.met(*sides, *self._most_parts_of(output, tap, served)))
+            if below is not None and rows.axis.stride > 1:
                 own = np.maximum(own, rows.in_blocks(sides[1], *self._most_parts_of(output, tap, below)))
-            if not shares_out and self.way.is_one:
+            if self.way.is_one:
                 own = np.maximum(own, sum(one.together for one in self._blocks(number, served, below)))
             found = found * own
         return found
@@ -223,7 +219,7 @@ class OperandChain:
     def tiles_alike(self, served: Served, below: Served | None = None) -> list[PartsAlike]:
         """Return sets of equal tiles if each tile moves once: the maximum count and the minimum size of each set.
 
-        No tile counts more than the longest. Valid for a single unrolling without shared-out dimensions.
+        No tile counts more than the longest. Valid for a single unrolling.
         """
         loops = LEADING[self.operand] if self.operand is not Operand.INPUT else CHANNELS
         tiles = self.lattice.parts_alike(loops, served)
@@ -285,7 +281,7 @@ class OperandChain:
             own = *(self.lattice.least_size(side, served) for side in sides), self.lattice.whole_parts(sides[0], served)
             is_one = is_block or rows.all_are_neighbours
             largest = rows.largest_block(*own) if is_one else rows.largest(*own)
-            if is_block and self.way.is_one and not self.lattice.shares_out:
+            if is_block and self.way.is_one:
                 largest = np.maximum(largest, longest_blocks(self.way, rows, self.lattice, served))
             found = found * largest
         return found

@@ -300,7 +300,6 @@ class Dimension:
     turns: Cells
     stays: NDArray[np.float64]
     places: Cells
-    shared_out: bool
     known_turns: Cells
     fewest_turns: int
     units: int
@@ -320,15 +319,7 @@ class Dimension:
     def parts(self, served: int, apart: int) -> NDArray[np.float64]:
         """Return a lower bound on the number of parts; an instance serves `served` units, and has `apart` others."""
         longest = self.most_length(served, apart)
-        if self.shared_out:
-            return self.bound / longest
         return np.maximum(np.ceil(self.bound / longest), np.ceil(self.fewest_turns / self.turns))
-
-    @property
-    def last_turns(self) -> NDArray[np.float64]:
-        """Return a lower bound on the iterations of the last part."""
-        known = np.maximum(self.known_turns, 1)
-        return np.where(self.known_turns > 0, (self.fewest_turns - 1) % known + 1, 1).astype(np.float64)
 
     @property
     def turns_of_parts(self) -> NDArray[np.float64]:
@@ -413,14 +404,9 @@ Said: TypeAlias = Callable[[Dimension, int, int], NDArray[np.float64]]
 """A bound on a dimension by cell, given the units that an instance serves and the number of other instances."""
 
 
-def dimension_of(bound: int, units: Units, cells: Sequence[Range], short: int) -> Dimension:
-    """Return a loop's dimension with these cells; it is shared out if it has at most `short` iterations."""
-    return _dimension_of(bound, units, tuple(cells), short)
-
-
 @lru_cache(maxsize=1 << 12)
-def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int) -> Dimension:
-    """Build the dimension; cached, since splitting a set of unrollings changes only one loop."""
+def dimension_of(bound: int, units: Units, cells: tuple[Range, ...]) -> Dimension:
+    """Return a loop's dimension with these cells; cached, since splitting a set of unrollings changes only one loop."""
     first, last = np.array([one for one, _ in cells]), np.array([one for _, one in cells])
     if units.are_full:
         last[:-1] = last[:-1] // units.most * units.most
@@ -435,15 +421,12 @@ def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int
     if units.any_is_idle:
         turns = np.where(known > 0, known, turns)
     places = _most_places(bound, units, first, np.where(known > 0, known, -(-first // units.most)))
-    if bound <= short and units.most == 1:
-        none = np.zeros(len(first))
-        return Dimension(bound, first, last, turns, none, places, True, np.zeros_like(first), bound, units.most)
     at_end, fewest = _at_end(bound, units), np.minimum(-(-first // units.most), turns)
     stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
     stays[first == bound] = 0.0  # no temporal loop of it runs outside
     if units.any_is_idle:
         stays[:] = 0.0  # its outermost loop is spatial: no temporal loop ends short
-    return Dimension(bound, first, last, turns, stays, places, False, known, units.fewest_turns(bound), units.most)
+    return Dimension(bound, first, last, turns, stays, places, known, units.fewest_turns(bound), units.most)
 
 
 def _most_places(bound: int, units: Units, first: Cells, inside: Cells) -> Cells:

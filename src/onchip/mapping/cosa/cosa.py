@@ -1,8 +1,7 @@
 """CoSA's mapper: the program's answer, exchanges of loops, and the cheapest of several.
 
 A schedule is a row of counts, one per column; a column is a factor at a place that may hold it. Tiles, capacities and
-all terms of Eq. 12 but two are linear in the counts. `cosa_objective` computes the same for one placement, term by
-term.
+all terms of Eq. 12 but two are linear in the counts.
 """
 
 from __future__ import annotations
@@ -23,18 +22,20 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import SearchResult, Status
 from onchip.errors import AcceleratorError, InputError, InternalError
 from onchip.ir.layer import INPUT, Layer
-from onchip.mapping.cosa.machine import (
+from onchip.mapping.cosa.program import (
     GIVEN_ORDER,
     RELATED,
     WINDOWS,
     CosaMachine,
+    CosaModel,
     CosaWeights,
     Factor,
     FactorPlacement,
     Place,
+    added_by,
     factors_of,
+    window_weight,
 )
-from onchip.mapping.cosa.model import CosaModel, added_by, fits, objective_of, window_weight
 from onchip.model.layer.tables import LayerCosts
 from onchip.model.unrolling.unrolling import padded_bound
 from onchip.search.budget.limits import Run
@@ -145,6 +146,7 @@ class Exchanges:
             is_related = np.array([loop in RELATED[operand] for loop in order])
             moves = np.logical_or.accumulate((at_shared > 0) & is_related, axis=1)
             saved += np.where(moves, 0.0, at_shared).sum(axis=1)
+        saved *= self.machine.weights.traffic
         return np.asarray(rows @ self.linear - saved - window_weight(self.machine) * self._windows(rows))
 
     def fits(self, rows: Counts) -> NDArray[np.bool_]:
@@ -236,9 +238,12 @@ def _answered(
         status = Status.INFEASIBLE if outcome.is_infeasible else Status.UNKNOWN
         return SearchResult(status, None, None, floor(bound * VALUE_PER_BIT), run.seconds, METHOD, outcome.stopped_by)
     placement = model.placement(outcome)
-    if not fits(machine, placement):
+    exchanges = Exchanges.of(machine, placement)
+    schedule = exchanges.schedule(placement)
+    if not exchanges.fits(schedule.counts[None])[0]:
         raise InternalError("the solver's schedule does not fit", place=f"solver {run.limits.solver}")
-    value = round(objective_of(machine, placement).total * VALUE_PER_BIT)
+    objective = float(exchanges.objectives(schedule.counts[None], schedule.order(machine.shared))[0])
+    value = round(objective * VALUE_PER_BIT)
     if bound * VALUE_PER_BIT > value + 1:
         raise InternalError("the solver's bound is above its schedule", place=f"solver {run.limits.solver}")
     is_proven = value - bound * VALUE_PER_BIT <= 1

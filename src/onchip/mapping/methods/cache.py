@@ -29,7 +29,7 @@ from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
 from onchip.whole_files import ensure_place, write_whole
 
-MODEL_VERSION: Final = 9
+MODEL_VERSION: Final = 10
 """Version of results; raised whenever the cost model, a mapspace or the search of `exact` changes."""
 ROUNDING: Final = 1e-9
 """Sums of the same energies differ by this share at most, by the order of adding."""

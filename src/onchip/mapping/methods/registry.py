@@ -107,13 +107,13 @@ def _dive(problem: LayerProblem, objective: MappingObjective, run: Run) -> Searc
 
 
 def _random(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
-    from onchip.mapping.baselines.best_of_random import solve_at_random
+    from onchip.mapping.baselines.random_search import solve_at_random
 
     return solve_at_random(problem, objective, run)
 
 
 def _hybrid(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
-    from onchip.mapping.baselines.hybrid import solve_as_hybrid
+    from onchip.mapping.baselines.random_search import solve_as_hybrid
 
     return solve_as_hybrid(problem, objective, run)
 

@@ -1,58 +1,213 @@
 """Lower bound on all mappings without bypass: branch and bound over spatial unrollings.
 
 A node is a set of spatial unrollings: for each loop a range of units along each dimension of the array. Its lower bound
-is that of tile-size chains (`chain_energy`, `chain_time`), with each term at its minimum over the ranges. The node with
+is that of tile-size chains (`chains/criteria.py`), with each term at its minimum over the ranges. The node with
 the least bound is split until it is a single unrolling, which is then bounded on finer lattices.
+
+The chains of single unrollings whose bounds are below the target become mappings, which may attain the bound. A chain
+fixes the position up to which each tile stays resident, but not the order of loops between two positions. Spatial loops
+are inside all temporal loops. Between two positions a dimension has one loop, or one loop in two parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from heapq import heappop, heappush
-from math import ceil, isqrt, prod
-from typing import Final
+from itertools import combinations, permutations, product
+from math import ceil, factorial, isqrt, prod
+from random import Random
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from onchip.answer.layer_mapping import loops_along
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.arch.memory import Operand
 from onchip.bounds.layer.floors import SAFE, floor_of_any
 from onchip.ir.layer import LOOPS
-from onchip.mapping.chains.chain_energy import ChainEnergy
-from onchip.mapping.chains.chain_mappings import LeastChain
-from onchip.mapping.chains.chain_time import ChainTime
-from onchip.mapping.chains.lattice import SLOPES, Lattice, Ranges, least_product
+from onchip.mapping.chains.criteria import ChainEnergy, ChainTime
+from onchip.mapping.chains.lattice import Lattice, Ranges
 from onchip.mapping.prove.together import Found, least_together
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.model.layer.limits import array_of
 from onchip.search.budget.limits import Run
 
-STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()), (8_000, ()), (20_000, ()))
-"""Lattice size in cells, and the iterations up to which loops are shared out, for each stage.
+Place: TypeAlias = tuple[Operand, int]
+Turns: TypeAlias = tuple[int, ...]  # temporal iterations inside a position, by dimension
+Between: TypeAlias = Sequence[Sequence[Loop]]  # loops between consecutive positions, innermost first
+MOST_ORDERS: Final = 60
+"""Maximum number of loop orders per chain; above it, orders are sampled."""
+MOST_PARTED_ORDERS: Final = 200
+"""Maximum number of orders in which a loop may be in two parts."""
+MOST_PARTED: Final = 3
+"""Maximum number of loops between two positions if one of them is split in two."""
+SEED: Final = 1
 
-The first stage bounds sets of unrollings, the others single unrollings. Later stages search chains by all criteria
-together, on lattices without shared-out loops. The last but one refines cells if the search before it completed; the
-last has more steps and is for searches that did not.
-"""
+
+class TurnsChosen(Enum):
+    """The iterations to take from a cell: the maximum, the fewest with the same number of parts, or the minimum."""
+
+    EVEN = auto()
+    FEWEST = auto()
+    MOST = auto()
+
+
+@dataclass(frozen=True)
+class LeastChain:
+    """A chain of cells of one unrolling: by operand and memory number, the coordinate range of each dimension."""
+
+    least: float
+    way: UnrolledWays
+    cells: Mapping[Place, Sequence[tuple[int, int]]]
+
+    def mappings(self) -> Iterator[LayerMapping]:
+        """Yield mappings with their tiles in these cells, or near them if there are none; capacity is not checked."""
+        return self._ordered(_orders)
+
+    def mappings_of_parted_loops(self) -> Iterator[LayerMapping]:
+        """Yield further mappings, in which one loop is split in two around other loops between the same positions.
+
+        A split loop can lengthen the time in which a tile may be replaced: this time ends where a relevant loop ends.
+        """
+        return self._ordered(_parted_orders)
+
+    def _ordered(self, orders_of: Callable[[Between], Iterator[Between]]) -> Iterator[LayerMapping]:
+        seen = set[tuple[Turns, ...]]()
+        for choice in TurnsChosen:
+            turns = {place: self._turns(cells, choice) for place, cells in self.cells.items()}
+            stops = self._stops(_outwards(turns))
+            if stops not in seen:
+                seen.add(stops)
+                yield from self._in_orders(turns, stops, orders_of)
+
+    def _turns(self, cells: Sequence[tuple[int, int]], choice: TurnsChosen) -> Turns:
+        found = []
+        for (first, last), own, bound in zip(cells, self.way.units, self.way.bounds, strict=True):
+            fewest, all_turns = -(-first // own.most), -(-bound // own.most)
+            most = max(min(last // own.most, all_turns), fewest)
+            even = max(-(-all_turns // -(-all_turns // most)), fewest)
+            found.append({TurnsChosen.FEWEST: fewest, TurnsChosen.EVEN: even, TurnsChosen.MOST: most}[choice])
+        return tuple(found)
+
+    def _stops(self, turns: Sequence[Turns]) -> tuple[Turns, ...]:
+        """Return for each position a multiple of the one before; the last covers all iterations."""
+        found, before = list[Turns](), (1,) * len(LOOPS)
+        whole = tuple(-(-bound // own.most) for bound, own in zip(self.way.bounds, self.way.units, strict=True))
+        for own in [*turns, whole]:
+            each = zip(before, own, whole, strict=True)
+            before = tuple(one * min(-(-two // one), -(-all_turns // one)) for one, two, all_turns in each)
+            found.append(before)
+        return tuple(found)
+
+    def _in_orders(
+        self, turns: Mapping[Place, Turns], stops: Sequence[Turns], orders_of: Callable[[Between], Iterator[Between]]
+    ) -> Iterator[LayerMapping]:
+        between = [
+            [Loop(name, two // one) for name, one, two in zip(LOOPS, inner, outer, strict=True) if two > one]
+            for inner, outer in zip([(1,) * len(LOOPS), *stops[:-1]], stops, strict=True)
+        ]
+        beside, own_turns = self._beside(), _outwards(turns)
+        for order in orders_of(between):
+            nest, ends = list(beside), []
+            for loops in order:
+                nest.extend(loops)
+                ends.append(len(nest))
+            cuts = {place: ends[own_turns.index(own)] for place, own in turns.items()}
+            yield self._mapping(nest, cuts)
+
+    def _beside(self) -> list[Loop]:
+        found, units = list[Loop](), dict.fromkeys(LOOPS, 1)
+        for name, sizes in zip(array_of(self.way.problem.accelerator).sizes, self.way.most, strict=True):
+            for loop, bound, size in zip(LOOPS, self.way.bounds, sizes, strict=True):
+                needed = min(int(size), -(-bound // units[loop]))
+                if needed > 1:
+                    found.append(Loop(loop, needed, name))
+                    units[loop] *= needed
+        return found
+
+    def _mapping(self, nest: Sequence[Loop], cuts: Mapping[Place, int]) -> LayerMapping:
+        kept, layer = list[tuple[Kept, ...]](), self.way.problem.layer
+        for operand in Operand:
+            names = self.way.memories(operand)[:-1] if operand in layer.operands else []
+            own = [cuts[operand, number] for number in range(len(names))]
+            kept.append(tuple(Kept(name, max(own[: at + 1])) for at, name in enumerate(names)))
+        sizes = {name: prod(loop.size for loop in nest if loop.dimension == name) for name in LOOPS}
+        short = tuple(name for name in LOOPS if sizes[name] > layer.bounds[name])
+        return LayerMapping(tuple(nest), *kept, ragged=short).without_loops_of_one()
+
+
+def _outwards(turns: Mapping[Place, Turns]) -> list[Turns]:
+    return sorted(set(turns.values()), key=lambda own: (prod(own), own))
+
+
+def _orders(between: Between) -> Iterator[Between]:
+    """Yield all orders if there are at most MOST_ORDERS, else a random sample."""
+    if prod(factorial(len(loops)) for loops in between) <= MOST_ORDERS:
+        yield from product(*(permutations(loops) for loops in between))
+        return
+    random = Random(SEED)
+    for _ in range(MOST_ORDERS):
+        yield [random.sample(loops, len(loops)) for loops in between]
+
+
+def _parted_orders(between: Between) -> Iterator[Between]:
+    """Yield the orders with a split loop: all, or a sample; more than MOST_PARTED loops keep their order."""
+    each = [[*permutations(own), *_parted(own)] if len(own) <= MOST_PARTED else [tuple(own)] for own in between]
+    orders: Iterable[Between] = product(*each)
+    if prod(map(len, each)) > MOST_PARTED_ORDERS:
+        random = Random(SEED)
+        orders = ([random.choice(own) for own in each] for _ in range(MOST_PARTED_ORDERS))
+    for order in orders:
+        if any(len(own) > len(loops) for own, loops in zip(order, between, strict=True)):
+            yield order
+
+
+def _parted(loops: Sequence[Loop]) -> Iterator[tuple[Loop, ...]]:
+    """Yield every order with one loop in two parts that are not adjacent."""
+    for at, loop in enumerate(loops):
+        for inner in (size for size in range(2, loop.size) if loop.size % size == 0):
+            parts = Loop(loop.dimension, inner), Loop(loop.dimension, loop.size // inner)
+            for own in permutations([*loops[:at], *loops[at + 1 :]]):
+                for first, last in combinations(range(len(own) + 1), 2):
+                    yield (*own[:first], parts[0], *own[first:last], parts[1], *own[last:])
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of the bound: lattice size in cells, steps and number of searches, and the nodes charged for them.
+
+    Without steps, the stage bounds sets of unrollings by each criterion alone. The other stages search the chains of
+    single unrollings by all criteria together; each search is over the cells that the one before left.
+    """
+
+    cells: int
+    steps: int = 0
+    searches: int = 0
+    nodes: int = 1
+
+
+STAGES: Final = (
+    Stage(2_000),
+    Stage(8_000, 1_000_000, 3),
+    Stage(20_000, 4_000_000, 3, nodes=4),
+    Stage(8_000, 4_000_000, 200, nodes=16),
+    Stage(20_000, 20_000_000, 6, nodes=16),
+)
+"""The last but one refines cells if the search before it completed; the last is for searches that did not."""
 CELLS_AND_PAIRS: Final = 8_000_000
 """Maximum product of cells and pairs of boundaries in the last stage but one; the number of criteria grows with the
 pairs. For energy one pair counts.
 """
 MOST_CELLS: Final = 100_000
 """Maximum number of cells in the last stage but one."""
-STEPS: Final = {2: 1_000_000, 3: 4_000_000, 4: 4_000_000, 5: 20_000_000}
-"""Step limit of a search by all criteria, by stage."""
-ROUNDS: Final = {2: 3, 3: 3, 4: 200, 5: 6}
-"""Maximum number of searches per stage; each searches the cells that the one before left."""
-NODES: Final = {2: 1, 3: 4, 4: 16, 5: 16}
-"""Nodes charged for such a search, by stage."""
-FIRST_OF_KINDS: Final = 2
+FIRST_OF_KINDS: Final = 1
 """The first stage that splits the mappings of one unrolling into cases."""
-FIRST_OF_SUMS: Final = 3
+FIRST_OF_SUMS: Final = 2
 """The first stage that also splits by the boundaries over which partial sums move."""
-OF_FINER_CELLS: Final = 4
+OF_FINER_CELLS: Final = 3
 """The last stage but one, which refines cells."""
 MOST_NODES: Final = 400
 """Node limit of a run without a time limit."""
@@ -148,12 +303,12 @@ class WayBounds:
         """
         if any(own.least > 1 and own.least // 2 >= bound for own, bound in zip(way.units, way.bounds, strict=True)):
             return
-        self.nodes += NODES.get(stage, 1)
+        self.nodes += STAGES[stage].nodes
         if run.stop is not None:
             heappush(self._open, _Node(floor, self.nodes, way, stage - 1, left))
             return
-        if STAGES[stage][1]:
-            own = max(floor, self._floor(way, stage, enough))
+        if not STAGES[stage].steps:
+            own = max(floor, self._floor(way, STAGES[stage].cells))
         else:
             found = self._together(way, stage, enough, run, left)
             own, left, self._left_out_above = max(floor, found.least), found.left, min(self._left_out_above, enough)
@@ -165,28 +320,28 @@ class WayBounds:
             heappush(self._open, _Node(own, self.nodes, way, stage, left))
 
     def _together(self, way: UnrolledWays, stage: int, enough: float, run: Run, left: Ranges) -> Found:
-        first_cells, _ = STAGES[stage]
-        cells = first_cells, first_cells
+        own = STAGES[stage]
+        cells = own.cells, own.cells
         if stage == OF_FINER_CELLS:
             pairs = 1 if self.objective is MappingObjective.ENERGY else max(way.boundaries, 1) ** 2
-            cells = first_cells, max(first_cells, min(CELLS_AND_PAIRS // pairs, MOST_CELLS))
-        found = least_together(way, self.objective, enough, cells, STEPS[stage], run, ROUNDS[stage], left)
+            cells = own.cells, max(own.cells, min(CELLS_AND_PAIRS // pairs, MOST_CELLS))
+        found = least_together(way, self.objective, enough, cells, own.steps, run, own.searches, left)
         if found.chain:
             self.chains.append(LeastChain(found.least, way, found.chain))
         return found
 
-    def _floor(self, way: UnrolledWays, stage: int, enough: float) -> float:
-        most_cells, shorts = STAGES[stage]
-        lattices = [Lattice.of(way.bounds, way.units, most_cells, short) for short in shorts]
-        energies = [ChainEnergy(way, lattice) for lattice in lattices]
+    def _floor(self, way: UnrolledWays, cells: int) -> float:
+        """Return the bound of each criterion alone; the product of both minima for the energy-delay product."""
+        lattice = Lattice.of(way.bounds, way.units, cells)
         match self.objective:
             case MappingObjective.ENERGY:
-                return self.objective.of(max(one.least_pj for one in energies), 0.0)
+                return self.objective.of(ChainEnergy(way, lattice).least_pj, 0.0)
             case MappingObjective.LATENCY:
-                return self.objective.of(0.0, cycles_at_least([ChainTime(way, one, enough) for one in lattices]))
+                return self.objective.of(0.0, ChainTime(way, lattice).least_cycles)
             case MappingObjective.EDP:
-                unit = self.objective.of(1.0, 1.0)
-                return unit * least_energy_delay(energies, enough / unit)
+                energy_pj = ChainEnergy(way, lattice).least_pj
+                cycles = ChainTime(way, lattice).least_cycles if 0 < energy_pj < np.inf else 1.0
+                return self.objective.of(1.0, 1.0) * energy_pj * cycles
 
     def _root(self) -> UnrolledWays:
         array = array_of(self.problem.accelerator)
@@ -210,40 +365,6 @@ class WayBounds:
             if fewest <= units:
                 most[at] = np.minimum(most[at], units * least[at] // fewest)
                 yield UnrolledWays(self.problem, least, most)
-
-
-def cycles_at_least(times: Sequence[ChainTime]) -> float:
-    """Return the best cycle bound of an unrolling over several lattices; stops once one reaches `enough`."""
-    found = 0.0
-    for one in times:
-        if found < one.enough:
-            found = max(found, one.least_cycles)
-    return found
-
-
-def least_energy_delay(energies: Sequence[ChainEnergy], enough: float = np.inf) -> float:
-    """Return a lower bound in pJ times cycles, from the minima of both and of their weighted sums.
-
-    All energies are of the same unrolling on different lattices. The search stops at `enough`.
-    """
-    energy_pj = max(one.least_pj for one in energies)
-    if not 0 < energy_pj < np.inf:
-        return energy_pj
-    times = [ChainTime(one.way, one.lattice, enough / energy_pj) for one in energies]
-    cycles = cycles_at_least(times)
-    found = energy_pj * cycles
-    for energy, time in zip(energies, times, strict=True):
-        of_energy = energy.fixed_pj, energy.boundaries
-        for slope in (slope * cycles / energy_pj for slope in SLOPES):
-            if found >= enough:
-                return found
-            apart = slope * energy_pj + cycles
-            enough_of_sum = max(slope * energy_pj + enough / energy_pj, slope * enough / cycles + cycles)
-            least_sum = time.least_with(of_energy, slope, enough_of_sum, apart)
-            if not least_sum > apart:
-                break
-            found = max(found, least_product(energy_pj, cycles, slope, least_sum))
-    return found
 
 
 def bound_of_all(problem: LayerProblem, objective: MappingObjective, value: int, run: Run) -> int:

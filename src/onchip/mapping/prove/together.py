@@ -2,13 +2,12 @@
 
 The minima of single criteria are usually different chains. Here a chain's value is a lower bound on its mappings. All
 operands have one loop order, and tiles share a memory's capacity. Iterations inside a position divide those inside the
-next, and the time is the maximum over all criteria. Lattices have no shared-out dimensions: with these each index has a
-separate chain, and no chain is that of the mapping.
+next, and the time is the maximum over all criteria.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -20,8 +19,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
 from onchip.mapping.chains.chain import OperandChain
-from onchip.mapping.chains.chain_energy import ChainEnergy
-from onchip.mapping.chains.chain_time import ChainTime, Place, PortOf, Running, Waits
+from onchip.mapping.chains.criteria import ChainEnergy, ChainTime, Place, Running, Waits
 from onchip.mapping.chains.dimension import Range, may_stand_inside, single_cells
 from onchip.mapping.chains.lattice import Along, Boundaries, Lattice, Ranges
 from onchip.mapping.prove.unrolled_ways import CHANNELS, LEADING, OTHERS, UnrolledWays
@@ -44,9 +42,9 @@ COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
 
 Tables = list[Along | None]
 ListedWaits = list[list[tuple[Along, Along]]]
-Row = tuple[float, Tables, Tables, Tables, bool, ListedWaits, int | None]
-"""Row of a criterion: fixed cost, boundary costs, extra cost if no tile stays, further extra cost, True if linear,
-waits, and the port whose transfers it counts.
+Row = tuple[float, Tables, Tables, Tables, bool, ListedWaits]
+"""Row of a criterion: fixed cost, boundary costs, extra cost if no tile stays, further extra cost, True if linear, and
+waits.
 """
 
 
@@ -55,8 +53,7 @@ class Found:
     """A lower bound in the objective's unit, and the cells of each dimension in which better mappings may lie.
 
     `chain` maps each position of the least chain to coordinate ranges by dimension; empty if unknown. `is_ended`: the
-    search completed. `had_time`: the run's time did not cut it short. `left` holds the cells' ranges by dimension,
-    `criteria` the names of cycle criteria that may be the maximum of such a mapping.
+    search completed. `had_time`: the run's time did not cut it short. `left` holds the cells' ranges by dimension.
     """
 
     least: float
@@ -65,20 +62,14 @@ class Found:
     is_ended: bool = False
     had_time: bool = True
     left: Ranges = ()
-    criteria: Collection[Hashable] = ()
 
 
 @dataclass(frozen=True)
 class ChainsTogether:
-    """The chains of one unrolling on a lattice without shared-out dimensions.
-
-    With `only`, cycle criteria are limited to these names, found relevant on another lattice; all are kept if no name
-    matches.
-    """
+    """The chains of one unrolling on a lattice."""
 
     energy: ChainEnergy
     time: ChainTime
-    only: Collection[Hashable] = ()
     _known: dict[tuple[int, int], tuple[Along | None, Along, Along]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -103,8 +94,7 @@ class ChainsTogether:
         memories = sorted({self._memory(place) for place in places})
         operands = list(dict.fromkeys(operand for operand, _ in places))
         dimensions = self.lattice.dimensions
-        rows = self._criteria(objective)
-        found, is_ended, _, points, cells, counting = least_chain_below(
+        found, is_ended, _, points, cells = least_chain_below(
             self.lattice.shape,
             [may_stand_inside(own) for own in dimensions],
             [[at in LEADING[operand] for at in range(len(LOOPS))] for operand in operands],
@@ -115,23 +105,17 @@ class ChainsTogether:
             [one.turns.astype(np.float64).tolist() for one in dimensions],
             [single_cells(own, units) for own, units in zip(dimensions, self.way.units, strict=True)],
             [float(self.way.problem.room_bits(memory)) for memory in memories],
-            [[place in own for place in places] for own in self.time.places_by_port.values()],
-            [one.turns_of_parts.tolist() for one in dimensions],
-            [one.last_turns.tolist() for one in dimensions],
-            [(one.known_turns > 0).astype(int).tolist() for one in dimensions],
             [(operands.index(place[0]), memories.index(self._memory(place)), *self._tiles(place)) for place in places],
-            [row for _, row in rows],
+            self._criteria(objective),
             objective is MappingObjective.EDP,
             below,
             most_steps,
         )
         chain = dict(zip(places, map(self._cell, points), strict=True)) if points else {}
-        names = {rows[at][0] for at in counting}
-        return Found(limit if found >= below else found * unit, cells, chain, is_ended, criteria=names)
+        return Found(limit if found >= below else found * unit, cells, chain, is_ended)
 
-    def _criteria(self, objective: MappingObjective) -> list[tuple[Hashable, Row]]:
-        """Return the rows of the criteria with their names."""
-        energy = [("", self._of_energy())] if objective is not MappingObjective.LATENCY else []
+    def _criteria(self, objective: MappingObjective) -> list[Row]:
+        energy = [self._of_energy()] if objective is not MappingObjective.LATENCY else []
         return energy + (self._of_time() if objective is not MappingObjective.ENERGY else [])
 
     def _cell(self, point: int) -> list[Range]:
@@ -177,20 +161,16 @@ class ChainsTogether:
         for at, (first, both) in enumerate(zip(more, rest, strict=True)):
             if first is not None and both is not None:
                 rest[at] = np.maximum(both - first, 0.0)
-        return self.energy.fixed_pj, self._tables(own, skips_zero=False), more, rest, True, none, None
+        return self.energy.fixed_pj, self._tables(own, skips_zero=False), more, rest, True, none
 
-    def _of_time(self) -> list[tuple[Hashable, Row]]:
-        all_move, ports = self._all_move.time, list(self.time.places_by_port)
-        both = list(zip(self.time.named, all_move.named, strict=True))
-        return [
-            (name, self._row(run, self.time.joined(run, before), all_move.joined(moving, before_moving), ports))
-            for (name, run, before), (_, moving, before_moving) in [at for at in both if at[0][0] in self.only] or both
-        ]
+    def _of_time(self) -> list[Row]:
+        time, all_move = self.time, self._all_move.time
+        both = zip(time.criteria, all_move.criteria, strict=True)
+        return [self._row(one[0], time.joined(*one), all_move.joined(*moving)) for one, moving in both]
 
-    def _row(self, run: Running, costs: Boundaries, moving: Boundaries, ports: Sequence[PortOf]) -> Row:
-        port = ports.index(run.port) if run.port in ports else None
+    def _row(self, run: Running, costs: Boundaries, moving: Boundaries) -> Row:
         none: Tables = [None] * len(self._places)
-        return run.fixed, self._tables(costs), self._more(costs, moving), none, False, self._waits(run.waits), port
+        return run.fixed, self._tables(costs), self._more(costs, moving), none, False, self._waits(run.waits)
 
     def _tables(self, costs: Boundaries, *, skips_zero: bool = True) -> Tables:
         return [
@@ -235,13 +215,13 @@ def least_together(
     raises the bound. If the run must stop, returns the bound so far, at least zero.
     """
     (first_cells, most_cells), in_vain = cells, 0
-    lattice, best = Lattice.of(way.bounds, way.units, first_cells, 0, left), Found(0.0, [], left=left)
+    lattice, best = Lattice.of(way.bounds, way.units, first_cells, left), Found(0.0, [], left=left)
     for number in range(rounds):
         if run.stop is not None or not (number < ROUNDS_IN_ANY_CASE or best.is_ended):
             break
         before = best.least
         steps_in_time = int(min(most_steps, max(run.seconds_left, 0.0) * STEPS_IN_A_SECOND + 1))
-        chains = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice), best.criteria)
+        chains = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice))
         found = chains.least(objective, limit, steps_in_time)
         chain, had_time = found.chain or best.chain, found.is_ended or steps_in_time == most_steps
         best = replace(found, least=max(best.least, found.least), chain=chain, had_time=had_time, left=best.left)

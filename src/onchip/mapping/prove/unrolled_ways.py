@@ -17,8 +17,7 @@ from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.bounds.layer.arrangements import Beside
 from onchip.ir.layer import LOOPS, RELEVANT, Axis
 from onchip.mapping.chains.dimension import Dimension, Range, Units, idle_turns, most_turns
-from onchip.mapping.chains.lattice import Lattice, Served
-from onchip.mapping.chains.rows import AxisRows
+from onchip.mapping.chains.lattice import AxisRows, Lattice, Served
 from onchip.model.layer.limits import array_of
 from onchip.model.unrolling.unrolling import Ways
 
@@ -202,7 +201,7 @@ class UnrolledWays:
         for bound, own in zip(self.bounds, self.units, strict=True):
             turns = bound if own.turns is None else own.turns[1]
             last, fewest, is_known = at * min(own.most, bound), own.fewest_turns(bound), own.known_turns(bound) > 0
-            found.append(Dimension(bound, at, last, at, none, at * turns, False, at * is_known, fewest, own.most))
+            found.append(Dimension(bound, at, last, at, none, at * turns, at * is_known, fewest, own.most))
         return Lattice(tuple(found))
 
     @cached_property

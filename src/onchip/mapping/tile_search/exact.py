@@ -13,8 +13,9 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.arch.memory import MemoryLevel, Operand
+from onchip.bounds.layer.nest_work import work_of_all
 from onchip.errors import AcceleratorError, InputError
-from onchip.ir.layer import INPUT, LOOPS, RELEVANT, Layer
+from onchip.ir.layer import LOOPS, RELEVANT
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.tables import OPERANDS, LayerCosts, native_layer, native_machine
 from onchip.model.unrolling.unrolling import choices_within, divisors, prime_counts
@@ -36,7 +37,7 @@ def space_of(problem: LayerProblem) -> ExactSpace:
 
     Raises AcceleratorError if an operand's memories are no chain, InputError for a layer with too many tiles.
     """
-    layer, accelerator = problem.layer, problem.accelerator
+    layer, accelerator, work = problem.layer, problem.accelerator, work_of_all(problem.layer)
     copies = [count for bound in layer.bounds.values() for count in prime_counts(bound).values()]
     if prod(count + 1 for count in copies) > MOST_TILES:
         detail = f"it has more than {MOST_TILES} tile shapes"
@@ -49,7 +50,7 @@ def space_of(problem: LayerProblem) -> ExactSpace:
         machine=native_machine(problem),
         bounds=list(layer.bounds.values()),
         holds=holds,
-        touched=[_touched(layer, operand) for operand in OPERANDS],
+        touched=[float(work.inputs), float(work.weights), float(work.outputs)],
         ways=ways_of(problem),
     )
 
@@ -63,17 +64,6 @@ def ways_of(problem: LayerProblem) -> list[list[tuple[int, ...]]]:
         of_bounds = [divisors(bound) if loop in allowed else [1] for loop, bound in problem.layer.bounds.items()]
         ways.append(list(choices_within(of_bounds, units)))
     return ways
-
-
-def _touched(layer: Layer, operand: str) -> float:
-    if operand != INPUT:
-        return float(layer.elements(operand))
-    found = layer.n * layer.c * layer.g
-    for axis in layer.axes:
-        outputs, filters = layer.bounds[axis.output_loop], layer.bounds[axis.filter_loop]
-        positions = {o * axis.stride + f * axis.dilation - axis.padding for o in range(outputs) for f in range(filters)}
-        found *= sum(0 <= position < axis.size for position in positions)
-    return float(found)
 
 
 def _held(problem: LayerProblem, operand: str) -> list[bool]:

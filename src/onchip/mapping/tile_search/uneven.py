@@ -38,7 +38,7 @@ from onchip.mapping.baselines.loma import (
     solve_as_loma,
     unrolled_for,
 )
-from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
+from onchip.model.accounting.accounting import DEFINES, ZIGZAG, Accounting
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.tables import (
@@ -112,16 +112,16 @@ class CutTables:
         levels = [level.memory.name for level in self._problem.levels]
         for number, operand in enumerate(OPERANDS):
             kept = [levels.index(level.memory.name) for level in self._problem.keepers(operand)]
-            chain = [-1, *kept, int(self._machine.home[number])] if operand in self._layer.operands else []
+            chain = [-1, *kept, self._machine.home[number]] if operand in self._layer.operands else []
             own = [self._cut(number, lower, upper) for lower, upper in pairwise(chain)]
-            if own and (operand == OUTPUT or not self._sized.accounting.units_keep_operands):
+            if own and (operand == OUTPUT or not self._sized.accounting.is_zigzag):
                 units = own.pop(0)
                 fixed += float(units.energy_pj[0])
                 complete = complete and not units.is_pending[0]
                 for level, (_, need) in units.need_bits.items():
                     bits[level] = bits.get(level, 0) + int(need[0])
             found.append(tuple(own))
-        if any(need > self._machine.capacity_bits[level] for level, need in bits.items()):
+        if any(need > self._machine.levels[level].capacity_bits for level, need in bits.items()):
             fixed = inf
         return Cuts(tuple(found), fixed, bits, complete)
 
@@ -142,21 +142,21 @@ class CutTables:
         energy = read + own_write
         if operand == OUTPUT:
             energy = write + own_read + np.where(pending, energy, 0.0)
-        if lower < 0 and operand != OUTPUT and self._sized.accounting.units_keep_operands:
+        if lower < 0 and operand != OUTPUT and self._sized.accounting.is_zigzag:
             inside = prod(self._tiles.inner[loop] for loop in RELEVANT[operand])
             energy = np.where(inside == 1, energy, np.inf)
         need: dict[int, tuple[Integers, Integers]] = {}
         if lower >= 0:
-            copies = np.where(self._machine.double_buffered[lower] & (self._episodes > 1), 2, 1)
+            copies = np.where(self._machine.levels[lower].is_double_buffered & (self._episodes > 1), 2, 1)
             partial = self._layer.partial_bits if operand == OUTPUT else self._layer.bits(operand)
             room = np.round(np.round(self._sized.room(below, operand), DIGITS)).astype(np.int64) * copies
             need[lower] = room * partial, room * self._layer.bits(operand)
-        if upper < self._machine.capacity_bits.size:
+        if upper < len(self._problem.levels):
             whole = self._layer.elements(operand) * bits
             if upper == self._machine.home[number]:
                 need[upper] = whole, whole
         for level, (_, least) in need.items():
-            energy = np.where(least > self._machine.capacity_bits[level], np.inf, energy)
+            energy = np.where(least > self._machine.levels[level].capacity_bits, np.inf, energy)
         return Cut(number, lower, energy, need, pending)
 
     def _pending(self, upper: int) -> Flags:
@@ -166,15 +166,14 @@ class CutTables:
         return self._tiles.sums_are_left | beside
 
     def _whole(self, neighbours: float) -> int:
-        return floor(neighbours + EPSILON) if self._sized.accounting.parts_are_cut_late else nearest(neighbours)
+        return floor(neighbours + EPSILON) if self._sized.accounting.is_defines else nearest(neighbours)
 
     def _width(self, upper: int, lower: int, moves: tuple[Move, Move], neighbours: float) -> float:
         """Return the maximum bits per cycle over a boundary (infinite if irrelevant); moves are above and below."""
-        if lower < 0 or not self._sized.accounting.accesses_are_of_a_cycle:
+        if lower < 0 or not self._sized.accounting.is_defines:
             return inf
-        ports = [
-            int(self._machine.port[level, MOVES.index(move)]) for level, move in zip((upper, lower), moves, strict=True)
-        ]
+        each = zip((upper, lower), moves, strict=True)
+        ports = [self._machine.levels[level].port[MOVES.index(move)] for level, move in each]
         above, below = (float(self._machine.bits_per_cycle[port]) if port >= 0 else inf for port in ports)
         return min(above, below * neighbours)
 
@@ -182,12 +181,13 @@ class CutTables:
         """Return the energy of all transfers of `bits` bits over a memory's instances; `most` bits move per cycle."""
         if level < 0:
             return np.zeros(bits.size)
-        shortest = int(self._machine.shortest[level])
+        own = self._machine.levels[level]
+        shortest = own.shortest_bits
         words = -(-bits // shortest)
         if most < inf:
             cycles = np.ceil(bits / most - EPSILON).astype(np.int64)
             words = np.where(bits <= most, words, cycles * ceil(most / shortest - EPSILON))
-        each = self._machine.read_pj[level] if energies == "read_pj" else self._machine.write_pj[level]
+        each = own.read_pj if energies == "read_pj" else own.write_pj
         moved: Reals = words * self._episodes * nearest(self._sides.apart[level + 1]) * float(each)
         return moved
 
@@ -226,7 +226,7 @@ def solve_uneven(
     """
     if objective is not MappingObjective.ENERGY:
         raise UsageError(f"{METHOD} does not know {objective}", place="minimize", expected="energy")
-    if accounting == INTERPRETER:
+    if not accounting.counts_from_bounds:
         detail = "sums that come back depend on more than one cut"
         raise InputError(f"{METHOD} does not know it: {detail}", place="accounting", expected="ZIGZAG or DEFINES")
     unrolled = unrolled_for(problem, unrolling)

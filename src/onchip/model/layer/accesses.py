@@ -92,7 +92,7 @@ def output_bits_in(boundary: Boundary) -> int:
 
 def bits_below(boundary: Boundary, below: Boundary) -> int:
     """Return the bits of an output in the lower memory as it crosses the boundary; `below` is the next boundary."""
-    return output_bits_in(boundary if boundary.accounting.finished_sums_leave_short else below)
+    return output_bits_in(boundary if boundary.accounting.counts_from_bounds else below)
 
 
 def is_pending(boundary: Boundary) -> bool:
@@ -115,7 +115,7 @@ class _Widths:
 
 def _bits_in_a_cycle(boundary: Boundary, accelerator: Accelerator) -> _Widths:
     """Return the width of the narrower port, with all lower instances below an upper one together."""
-    if not boundary.accounting.accesses_are_of_a_cycle or boundary.lower.memory == MACS:
+    if not boundary.accounting.is_defines or boundary.lower.memory == MACS:
         return _Widths()
 
     def width(upper: Move, lower: Move) -> float:
@@ -142,7 +142,7 @@ def _of_sums(crossed: tuple[Boundary, ...], widths: Sequence[_Widths]) -> Iterat
         bits, size = output_bits_in(boundary), boundary.upper_sizes()[0][0]
         arrived = _elements(boundary.upper_sizes())
         returned = arrived - begun
-        if boundary.accounting.begun_sums_are_read:
+        if boundary.accounting.counts_from_bounds:
             returned = arrived if is_pending(boundary) else 0
         yield Accesses(above, OUTPUT, Move.WRITE_FROM_BELOW, boundary.upper_sizes(), bits, width.upwards)
         yield Accesses(above, OUTPUT, Move.READ_FOR_BELOW, ((size, returned // size),), bits, width.downwards)
@@ -151,7 +151,7 @@ def _of_sums(crossed: tuple[Boundary, ...], widths: Sequence[_Widths]) -> Iterat
             ((own_size, _),) = boundary.lower_sizes()
             yield Accesses(below, OUTPUT, Move.READ_FOR_ABOVE, boundary.lower_sizes(), own_bits)
             own_returned = returned
-            if boundary.accounting.begun_sums_are_read:
+            if boundary.accounting.counts_from_bounds:
                 own_returned = _elements(boundary.lower_sizes()) if returned else 0
             yield Accesses(below, OUTPUT, Move.WRITE_FROM_ABOVE, ((own_size, own_returned // own_size),), own_bits)
             begun = _elements(boundary.lower_sizes()) - returned

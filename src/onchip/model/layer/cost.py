@@ -84,7 +84,7 @@ def layer_cost(problem: LayerProblem, mapping: LayerMapping, accounting: Account
     needs = needed_bits(problem, crossed)
     counted = crossed[OUTPUT][0].layer
     array = array_of(problem.accelerator)
-    costed = settled(mapping) if accounting.tiles_span_their_reuse else mapping
+    costed = settled(mapping) if accounting.counts_from_bounds else mapping
     if costed is not mapping:
         crossed = boundaries(counted, problem, costed, accounting)
     accesses = layer_accesses(problem.accelerator, crossed)
@@ -93,7 +93,7 @@ def layer_cost(problem: LayerProblem, mapping: LayerMapping, accounting: Account
         key, access = (one.memory, one.operand), stated_access(problem.accelerator, one.memory)
         if access is not None:
             energies[key] = energies.get(key, 0.0) + energy_pj(one, access)
-    rooms = with_room_for_two(problem, crossed) if accounting.double_buffered_where_room else None
+    rooms = with_room_for_two(problem, crossed) if accounting.counts_from_bounds else None
     whole = mapping.layer(problem.layer)
     in_time = crossed if counted == whole else boundaries(whole, problem, costed, accounting)
     return LayerCost(

@@ -76,16 +76,6 @@ def side_by_side(
     return min(shared[one] + max(shared[two] + apart[two], apart[one]) for one, two in orders)
 
 
-def over_ports(left: Mapping[PortTransfer, float]) -> float:
-    """Return the cycles if an operand's transfers are serial and different operands wait for shared ports."""
-    operands, ports = defaultdict[str, float](float), defaultdict[tuple[str, int], float](float)
-    for (operand, _), ends in _ends(left).items():
-        operands[operand] += max(left[one] for one in ends)
-        for one in ends:
-            ports[one.port] += left[one]
-    return max([*operands.values(), *ports.values()], default=0)
-
-
 def one_by_one(left: Mapping[PortTransfer, float]) -> float:
     """Return the cycles of transfers that run boundary after boundary."""
     return sum(max(left[one] for one in ends) for ends in _ends(left).values())
@@ -150,11 +140,7 @@ def latency(
     )
     preload: float = _chained([visit for visit in visits if visit.is_first] for visits in crossings)
     offload: float = _chained([visit for visit in visits if visit.is_last] for visits in crossings)
-    if (
-        accounting.operands_load_side_by_side
-        or accounting.whole_operands_load_meanwhile
-        or accounting.last_sums_overlap
-    ):
+    if accounting.counts_from_bounds:
         nearest = {one.boundary.operand: one.lower_bits for one in crossed if one.number == 1 and not one.returns}
         left = _left(crossings, nearest, cycles, stall, accounting)
         preload, offload = _loaded(left, problem, accounting)
@@ -207,7 +193,7 @@ def _left(
         for visit in visits
         if not visit.returns
     ]
-    if accounting.whole_operands_load_meanwhile:
+    if accounting.is_zigzag:
         return unhidden(transfers, cycles + stall)
     return {one: one.cycles for one in transfers}
 
@@ -215,12 +201,9 @@ def _left(
 def _loaded(left: dict[PortTransfer, float], problem: LayerProblem, accounting: Accounting) -> tuple[float, float]:
     last = {one: value for one, value in left.items() if one.operand == OUTPUT}
     first = {one: value for one, value in left.items() if one.operand != OUTPUT}
-    emptied = overlapping(last) if accounting.last_sums_overlap else None
-    if not accounting.operands_load_side_by_side:
-        return over_ports(first), over_ports(last) if emptied is None else emptied
     operands = [operand for operand in (INPUT, WEIGHT) if operand in problem.layer.operands]
     loaded = side_by_side(first, operands, lambda port: _holds_both(problem, port[0]))
-    return loaded, one_by_one(last) if emptied is None else emptied
+    return loaded, overlapping(last) if accounting.is_defines else one_by_one(last)
 
 
 def _holds_both(problem: LayerProblem, memory: str) -> bool:
@@ -274,13 +257,13 @@ def _crossings_of(
     if rooms is not None:
         boundary = replace(boundary, has_room_for_two=(boundary.lower.memory, operand) in rooms)
     keeps = boundary.lower.memory != MACS
-    times = boundary.episodes - (keeps or accounting.first_cycles_are_free)
+    times = boundary.episodes - (keeps or accounting.counts_from_bounds)
     if operand != OUTPUT:
         yield _Crossing(boundary, False, lower, upper, times, number, is_first=keeps)
         return
     yield _Crossing(boundary, True, lower, upper, times, number, is_last=keeps)
     returned = boundary.episodes - boundary.distinct_tiles
-    if accounting.begun_sums_are_read:
+    if accounting.counts_from_bounds:
         returned = times if is_pending(boundary) else 0
     yield _Crossing(boundary, False, lower, upper, returned, number, returns=True)
 
@@ -330,7 +313,7 @@ def _may_wait(crossing: _Crossing) -> bool:
     """Return True if its window counts although nothing moves in it during the loops."""
     accounting = crossing.boundary.accounting
     is_one = not crossing.returns or is_pending(crossing.boundary)
-    return accounting.last_periods_have_windows and is_one
+    return accounting.counts_from_bounds and is_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,9 +341,9 @@ class Visit:
 
 def stall_at(visits: Sequence[Visit], cycles: int, accounting: Accounting) -> int:
     """Return the stall at one port: the excess of single transfers over their windows, or of all over the union."""
-    last_counts = accounting.last_periods_have_windows
+    last_counts = accounting.counts_from_bounds
     visits = [visit for visit in visits if visit.times or last_counts]
-    if not visits or (accounting.lone_transfers_never_stall and len(visits) == 1):
+    if not visits:
         return 0
     alone = sum(max(visit.busy - visit.window, 0) * visit.times for visit in visits)
     covered = covered_cycles(visits, cycles, last_counts=last_counts)

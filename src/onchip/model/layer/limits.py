@@ -28,7 +28,7 @@ def checked_boundaries(problem: LayerProblem, mapping: LayerMapping, accounting:
     _check_loops_divide(problem.layer, mapping, accounting)
     check_array(problem.accelerator, mapping)
     executed = mapping.layer(problem.layer)
-    crossed = boundaries(problem.layer if accounting.units_in_parts else executed, problem, mapping, accounting)
+    crossed = boundaries(problem.layer if accounting.counts_from_bounds else executed, problem, mapping, accounting)
     _check_capacities(problem, needed_bits(problem, crossed))
     return crossed
 
@@ -43,7 +43,7 @@ def array_of(accelerator: Accelerator) -> ComputeArray:
 
 def _check_loops_divide(layer: Layer, mapping: LayerMapping, accounting: Accounting) -> None:
     """Raise MappingError for loops that end short, except in the interpreter's accounting."""
-    for name in mapping.ragged if accounting != INTERPRETER else ():
+    for name in mapping.ragged if accounting.counts_from_bounds else ():
         if mapping.bounds[name] > layer.bounds[name]:
             detail = f"loop {name} ends short: {mapping.bounds[name]} iterations for {layer.bounds[name]}"
             expected = "loops that divide the bound, or the interpreter's accounting"

@@ -22,7 +22,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
 from onchip.model.accounting.accounting import INTERPRETER, Accounting
-from onchip.model.layer.tiles import MACS, Boundary, Digit, Holder, Sizes, sizes_in_parts
+from onchip.model.layer.tiles import MACS, Boundary, Digit, Holder, Sizes, sizes_in_parts, sums_of
 
 Digits: TypeAlias = tuple[Digit, ...]
 Interval: TypeAlias = tuple[int, int]  # first and last position
@@ -246,12 +246,12 @@ class Side:
 
     def starts(self) -> Iterator[int]:
         """Yield the start of each tile, at each instance."""
-        own = _sums(self.apart)
+        own = sums_of(self.apart)
         return (place + beside for place in self.places for beside in own)
 
     def intervals(self) -> Counter[tuple[Interval, ...]]:
         """Return the index intervals that each joined tile covers, with their counts."""
-        inner, beside = sorted(_sums(self.within)), _sums(self.joined)
+        inner, beside = sorted(sums_of(self.within)), sums_of(self.joined)
         found = Counter[tuple[Interval, ...]]()
         for start in self.starts():
             first = [start + one for one in beside if start + one < self.bound]
@@ -262,7 +262,7 @@ class Side:
 @lru_cache(maxsize=1 << 12)
 def lengths(side: Side, *, is_relevant: bool) -> Counter[int]:
     """Return the lengths of tiles with counts; for an irrelevant dimension, 1 for each non-empty tile."""
-    inner = sorted(_sums(side.within + side.joined))
+    inner = sorted(sums_of(side.within + side.joined))
     found = Counter(bisect_left(inner, side.bound - start) for start in side.starts())
     del found[0]
     return found if is_relevant else Counter({1: found.total()})
@@ -290,14 +290,7 @@ def blocks(axis: Axis, outputs: Side, filters: Side) -> Counter[int]:
 @lru_cache(maxsize=1 << 12)
 def places_of(digits: Digits, bound: int) -> tuple[int, ...]:
     """Return the indices below the bound that these digits reach."""
-    return tuple(place for place in _sums(digits) if place < bound)
-
-
-def _sums(digits: Digits) -> list[int]:
-    found = [0]
-    for size, step in digits:
-        found = [one + other for one in found for other in range(0, size * step, step)]
-    return found
+    return tuple(place for place in sums_of(digits) if place < bound)
 
 
 Left: TypeAlias = tuple[int, ...]  # by LOOPS, indices left before the bound, clipped to the inner loops' extent
@@ -500,7 +493,7 @@ def boundaries(
     if ends_short(layer, mapping):
         return {operand: _ragged_boundaries(layer, mapping, operand, chain) for operand, chain in chains.items()}
     sizes = None
-    if accounting.units_in_parts and layer.bounds != mapping.bounds:
+    if accounting.counts_from_bounds and layer.bounds != mapping.bounds:
         sizes = sizes_in_parts(layer, mapping)
     return {
         operand: tuple(

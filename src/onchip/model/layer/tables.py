@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from math import prod
 from typing import Final, NamedTuple
@@ -24,11 +24,11 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.energies import stated
-from onchip.arch.memory import MemoryLevel, Operand
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.errors import InputError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
-from onchip.model.accounting.accounting import DEFINES, ZIGZAG, Accounting
-from onchip.model.layer.accesses import port_for
+from onchip.model.accounting.accounting import ZIGZAG, Accounting
+from onchip.model.layer.accesses import port_for, ports_of
 from onchip.model.layer.cost import access_of, layer_cost
 from onchip.model.layer.limits import array_of, check_array, check_memories
 from onchip.model.layer.tiles import EPSILON, check_parts
@@ -41,19 +41,28 @@ OPERANDS: Final = (INPUT, WEIGHT, OUTPUT)
 MOVES: Final = tuple(Move)
 
 
-class Machine(NamedTuple):
-    """An accelerator as arrays; energies are per `shortest` bits, `port` is -1 for memories without ports."""
+class Level(NamedTuple):
+    """A memory, or DRAM with unlimited capacity; energies are per `shortest_bits`, `port` is -1 for no port.
 
-    serves: Flags  # level, dimension of the array
-    units: Integers
-    capacity_bits: Integers  # for tiles and for operands that reside whole
-    double_buffered: Flags
-    shortest: Integers
-    read_pj: Reals
-    write_pj: Reals
-    port: Integers  # level, move
-    bits_per_cycle: Integers
-    home: Integers  # by operand, the level where it resides whole; DRAM follows the last
+    `serves` is by dimension of the array, `port` by move.
+    """
+
+    serves: list[bool]
+    capacity_bits: int
+    is_double_buffered: bool
+    shortest_bits: int
+    read_pj: float
+    write_pj: float
+    port: list[int]
+
+
+class Machine(NamedTuple):
+    """An accelerator for compiled code: its levels, DRAM last, and by operand the level where it resides whole."""
+
+    levels: list[Level]
+    units: list[int]
+    bits_per_cycle: list[int]
+    home: list[int]
 
 
 class Chosen(NamedTuple):
@@ -88,35 +97,27 @@ class Costs(NamedTuple):
 
 
 def machine_of(problem: LayerProblem) -> Machine:
-    """Return the accelerator as arrays; raises AcceleratorError if its description is incomplete."""
-    accelerator = problem.accelerator
-    sizes = array_of(accelerator).sizes
-    levels = problem.levels
-    names = [*(level.memory.name for level in levels), "dram"]
-    accesses = [access_of(accelerator, name) for name in names]
-    shortest = [access.shortest_access_bits or access.access_bits for access in accesses]
-    shares = [least / access.access_bits for least, access in zip(shortest, accesses, strict=True)]
-    ports = [*(level.ports for level in levels), accelerator.dram.ports if accelerator.dram else ()]
-    bits_per_cycle = [one.bits_per_cycle for own in ports for one in own] or [1]
-    before = np.cumsum([0, *(len(own) for own in ports)])
-    port = [
-        [int(first) + port_for(name, own, move) if own else -1 for move in MOVES]
-        for name, own, first in zip(names, ports, before[:-1], strict=True)
-    ]
-    return Machine(
-        np.array(
-            [*([one.serves is None or name in one.serves for name in sizes] for one in levels), [True] * len(sizes)]
-        ),
-        np.array(list(sizes.values())),
-        np.array([problem.usable_bits(level.memory.name) for level in levels]),
-        np.array([level.double_buffered for level in levels]),
-        np.array(shortest),
-        np.array([access.read_energy_pj * share for access, share in zip(accesses, shares, strict=True)]),
-        np.array([access.write_energy_pj * share for access, share in zip(accesses, shares, strict=True)]),
-        np.array(port),
-        np.array(bits_per_cycle),
-        np.array([names.index(problem.home(operand)) for operand in OPERANDS]),
-    )
+    """Return the accelerator in numbers; raises AcceleratorError if its description is incomplete."""
+    accelerator, sizes = problem.accelerator, array_of(problem.accelerator).sizes
+    names = [*(level.memory.name for level in problem.levels), DRAM]
+    levels, bits_per_cycle = list[Level](), list[int]()
+    for name, own in zip(names, [*problem.levels, None], strict=True):
+        access, ports = access_of(accelerator, name), ports_of(accelerator, name)
+        shortest = access.shortest_access_bits or access.access_bits
+        levels.append(
+            Level(
+                [own is None or own.serves is None or along in own.serves for along in sizes],
+                0 if own is None else problem.usable_bits(name),
+                own is not None and own.double_buffered,
+                shortest,
+                access.read_energy_pj * (shortest / access.access_bits),
+                access.write_energy_pj * (shortest / access.access_bits),
+                [len(bits_per_cycle) + port_for(name, ports, move) if ports else -1 for move in MOVES],
+            )
+        )
+        bits_per_cycle += [one.bits_per_cycle for one in ports]
+    home = [names.index(problem.home(operand)) for operand in OPERANDS]
+    return Machine(levels, list(sizes.values()), bits_per_cycle or [1], home)
 
 
 def chosen_of(layer: Layer, problem: LayerProblem, mappings: Sequence[LayerMapping]) -> Chosen:
@@ -206,28 +207,10 @@ def _check_size(layer: Layer) -> None:
 
 
 def native_machine(problem: LayerProblem) -> native.LayerMachine:
-    """Return the accelerator for compiled code, DRAM as the last level with unlimited capacity.
-
-    Raises AcceleratorError if the accelerator's description is incomplete.
-    """
-    machine = machine_of(problem)
-    columns = (
-        machine.serves.tolist(),
-        [*machine.capacity_bits.tolist(), 0],
-        [*machine.double_buffered.tolist(), False],
-        machine.shortest.tolist(),
-        machine.read_pj.tolist(),
-        machine.write_pj.tolist(),
-        machine.port.tolist(),
-    )
-    names = ("serves", "capacity_bits", "is_double_buffered", "shortest_bits", "read_pj", "write_pj", "port")
-    levels = [native.MachineLevel(**dict(zip(names, level, strict=True))) for level in zip(*columns, strict=True)]
-    return native.LayerMachine(
-        levels=levels,
-        units=machine.units.tolist(),
-        bits_per_cycle=machine.bits_per_cycle.tolist(),
-        home=machine.home.tolist(),
-    )
+    """Return the accelerator for compiled code; raises AcceleratorError if its description is incomplete."""
+    levels, units, bits_per_cycle, home = machine_of(problem)
+    native_levels = [native.MachineLevel(**level._asdict()) for level in levels]
+    return native.LayerMachine(levels=native_levels, units=units, bits_per_cycle=bits_per_cycle, home=home)
 
 
 class LayerCosts:
@@ -288,7 +271,7 @@ class ZigzagCosts:
     """
 
     def __init__(self, problem: LayerProblem, accounting: Accounting = ZIGZAG) -> None:
-        if replace(accounting, systolic=()) not in (ZIGZAG, DEFINES):
+        if not accounting.counts_from_bounds:
             expected = "ZIGZAG or DEFINES, with any systolic dimensions"
             raise InputError("the compiled cost model does not know it", place="accounting", expected=expected)
         self._problem = problem
@@ -298,7 +281,8 @@ class ZigzagCosts:
             bounds=list(problem.layer.bounds.values()),
             machine=native_machine(problem),
             is_shared=[*(both <= set(level.memory.holds) for level in problem.levels), True],
-            accounting=_native_accounting(accounting, list(array_of(problem.accelerator).sizes)),
+            is_defines=accounting.is_defines,
+            is_systolic=[name in accounting.systolic for name in array_of(problem.accelerator).sizes],
         )
 
     def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
@@ -320,20 +304,6 @@ class ZigzagCosts:
     def of(self, mappings: Sequence[LayerMapping]) -> RealCosts:
         """Return the costs of `mappings` in their order."""
         return self.of_chosen(self.encode(mappings))
-
-
-def _native_accounting(accounting: Accounting, dimensions: Sequence[str]) -> native.ZigzagAccounting:
-    return native.ZigzagAccounting(
-        units_keep_operands=accounting.units_keep_operands,
-        whole_operands_load_meanwhile=accounting.whole_operands_load_meanwhile,
-        parts_are_cut_late=accounting.parts_are_cut_late,
-        parts_have_whole_room=accounting.parts_have_whole_room,
-        single_taps_are_channels=accounting.single_taps_are_channels,
-        accesses_are_of_a_cycle=accounting.accesses_are_of_a_cycle,
-        lone_transfers_never_stall=accounting.lone_transfers_never_stall,
-        last_sums_overlap=accounting.last_sums_overlap,
-        is_systolic=[name in accounting.systolic for name in dimensions],
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +399,7 @@ class TileElements:
 
     def room(self, within: dict[str, float], operand: str) -> Reals:
         """Return the elements for which each tile takes capacity."""
-        if not self.accounting.parts_have_whole_room and not self.has_stored_room:
+        if not self.accounting.is_defines and not self.has_stored_room:
             return self.elements(within, operand)
         sizes: dict[str, Reals] = {loop: np.ceil(within[loop] * self.tiles.inner[loop] - EPSILON) for loop in LOOPS}
         return self._of(sizes, operand, is_stored=self.has_stored_room)
@@ -454,12 +424,12 @@ class TileElements:
 
     def _positions(self, axis: Axis, sizes: Mapping[str, Reals]) -> Reals:
         outputs, filters = sizes[axis.output_loop], sizes[axis.filter_loop]
-        if self.accounting.single_taps_are_channels and (self.layer.r, self.layer.s) == (1, 1):
+        if self.accounting.is_defines and (self.layer.r, self.layer.s) == (1, 1):
             return outputs * filters
-        if not self.accounting.parts_are_cut_late:
+        if not self.accounting.is_defines:
             outputs, filters = np.floor(outputs + EPSILON), np.floor(filters + EPSILON)
         positions = (outputs - 1) * axis.stride + (filters - 1) * axis.dilation + 1
-        if self.accounting.skipped_rows_are_absent:
+        if self.accounting.counts_from_bounds:
             common = np.gcd(axis.stride, axis.dilation)
             stride, dilation = axis.stride // common, axis.dilation // common
             positions = outputs * filters - np.maximum(0, filters - stride) * np.maximum(0, outputs - dilation)

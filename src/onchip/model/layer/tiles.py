@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
@@ -120,7 +120,7 @@ class Boundary:
         Reuse loops leave the tile unchanged. The MACs keep nothing, so they have no reuse.
         """
         above = self._temporal_above()
-        keeps = self.lower.memory != MACS or (self.accounting.units_keep_operands and self.operand != OUTPUT)
+        keeps = self.lower.memory != MACS or (self.accounting.is_zigzag and self.operand != OUTPUT)
         while keeps and above and not self._is_relevant(above[0]):
             above.pop(0)
         return prod(loop.size for loop in above)
@@ -147,7 +147,7 @@ class Boundary:
             doubled = self.lower.level is not None and self.lower.level.double_buffered
         if self.lower.memory == MACS or doubled:
             return self.period
-        first = self.inner_cut if self.accounting.windows_end_at_the_level_below else 0
+        first = self.inner_cut if self.accounting.counts_from_bounds else 0
         below = [loop for at, loop in enumerate(self.mapping.nest) if at < self.lower.cut and loop.along is None]
         own = sum(loop.along is None for loop in self.mapping.nest[first : self.lower.cut])
         while own and (below[-1].size == 1 or not self._is_relevant(below[-1])):
@@ -165,24 +165,21 @@ class Boundary:
 
     @cached_property
     def _lower_sizes(self) -> Sizes:
-        if self.accounting.tiles_from_bounds:
-            return ((self._tile_from_bounds(joined=False), self._moves(self.lower)),)
+        if self.accounting.counts_from_bounds:
+            return ((self._tile_from_bounds, self._moves(self.lower)),)
         return self._sizes(self._times(self.lower), joined=False)
 
     @cached_property
     def _upper_sizes(self) -> Sizes:
-        if not self.accounting.tiles_from_bounds:
+        if not self.accounting.counts_from_bounds:
             return self._sizes(self._times(self.upper), joined=True)
-        apart = self.accounting.neighbours_share_no_halo
-        size = self._tile_from_bounds(joined=not apart)
-        if apart:
-            late = self.accounting.parts_are_cut_late
-            size *= floor(self.neighbours + EPSILON) if late else nearest(self.neighbours)
-        return ((size, self._moves(self.upper)),)
+        neighbours = self.neighbours  # instances share no halo: each takes a whole tile
+        neighbours = floor(neighbours + EPSILON) if self.accounting.is_defines else nearest(neighbours)
+        return ((self._tile_from_bounds * neighbours, self._moves(self.upper)),)
 
     def lower_room(self) -> int:
         """Return the elements of `lower`'s largest tile; 0 if all is padding."""
-        if self.accounting.parts_have_whole_room:
+        if self.accounting.is_defines:
             return nearest(self._elements(self._spanned(), for_room=True))
         return max((size for size, _ in self.lower_sizes()), default=0)
 
@@ -205,12 +202,9 @@ class Boundary:
     def _spanned(self) -> list[int]:
         return [at for at, loop in enumerate(self.mapping.nest) if self.lower.spans(at, loop)]
 
-    def _tile_from_bounds(self, *, joined: bool) -> int:
-        spanned = self._spanned()
-        if joined:
-            beside = (at for at, loop in enumerate(self.mapping.nest) if self.lower.has_beside_it(loop))
-            spanned.extend(at for at in beside if not self.upper.has_beside_it(self.mapping.nest[at]))
-        return nearest(self._elements(spanned))
+    @cached_property
+    def _tile_from_bounds(self) -> int:
+        return nearest(self._elements(self._spanned()))
 
     def _elements(self, places: Sequence[int], *, for_room: bool = False) -> float:
         """Return the elements that the loops with these numbers of the nest touch alone."""
@@ -231,16 +225,13 @@ class Boundary:
     @property
     def axes(self) -> tuple[Axis, ...]:
         """Return the axes along which tiles of the operand may overlap."""
-        is_plain = self.accounting.single_taps_are_channels and (self.layer.r, self.layer.s) == (1, 1)
+        is_plain = self.accounting.is_defines and (self.layer.r, self.layer.s) == (1, 1)
         return self.layer.axes if self.operand == INPUT and not is_plain else ()
 
     def _positions(self, axis: Axis, outputs: float, filters: float) -> int:
-        if not self.accounting.parts_are_cut_late:
+        if self.accounting.is_zigzag:
             outputs, filters = floor(outputs + EPSILON), floor(filters + EPSILON)
-        positions: float = (outputs - 1) * axis.stride + (filters - 1) * axis.dilation + 1
-        if self.accounting.skipped_rows_are_absent:
-            positions = touched(axis.stride, axis.dilation, outputs, filters)
-        return floor(positions + EPSILON)
+        return floor(touched(axis.stride, axis.dilation, outputs, filters) + EPSILON)
 
     def _times(self, sharing: Holder) -> int:
         """Return the moves of each tile at `sharing`: repeated in time, and for instances with equal tiles."""
@@ -311,13 +302,14 @@ def block_sizes(
     shared by tiles of the loops `beside` count once. The loops `rest` determine the tile's start.
     """
     length = 1 + sum((digits - 1) * step for digits, step in within)
-    starts_beside = sorted(_sums(beside))
-    found = Counter(_union(starts_beside, start - padding, length, size) for start in _sums(rest))
+    starts_beside = sorted(sums_of(beside))
+    found = Counter(_union(starts_beside, start - padding, length, size) for start in sums_of(rest))
     return tuple(sorted(found.items()))
 
 
-def _sums(digits: Sequence[Digit]) -> Iterator[int]:
-    return (sum(steps) for steps in product(*(range(0, size * step, step) for size, step in digits)))
+def sums_of(digits: Sequence[Digit]) -> list[int]:
+    """Return the indices that loops of these sizes and steps reach."""
+    return [sum(steps) for steps in product(*(range(0, size * step, step) for size, step in digits))]
 
 
 def _union(sorted_starts: Sequence[int], offset: int, length: int, size: int) -> int:

@@ -1,4 +1,4 @@
-"""CoSA's mixed-integer program and its objective.
+"""CoSA's mixed-integer program: the accelerator as CoSA sees it, the placement of factors, and the objective.
 
 All sums are of binary logarithms. The constants are those of the authors' program, which made the paper's schedules;
 docs/cosa.md lists them.
@@ -10,26 +10,244 @@ millionths of a bit or finer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from math import floor, log2, prod
+from math import floor, log2
 from typing import TYPE_CHECKING, Final
 
-from onchip.ir.layer import INPUT, OUTPUT, WEIGHT
-from onchip.mapping.cosa.machine import (
-    GIVEN_ORDER,
-    RELATED,
-    WINDOWS,
-    CosaMachine,
-    CosaWeights,
-    Factor,
-    FactorPlacement,
-    Place,
-)
+from onchip.answer.layer_mapping import LayerMapping, Loop, even, loops_along
+from onchip.answer.layer_problem import LayerProblem, operands_kept
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import MemoryLevel, Operand
+from onchip.errors import AcceleratorError, InputError
+from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
+from onchip.model.unrolling.unrolling import prime_counts
 from onchip.search.mip import MipOutcome
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt
+
+RELATED: Final[Mapping[str, tuple[str, ...]]] = {
+    WEIGHT: ("R", "S", "C", "K", "G"),
+    INPUT: ("P", "Q", "C", "N", "G"),
+    OUTPUT: ("P", "Q", "K", "N", "G"),
+}
+"""Matrix A of CoSA's Table IV: R and S affect the input by its halo only. G, which CoSA lacks, is relevant to all."""
+WINDOWS: Final[Mapping[str, str]] = {"R": "P", "S": "Q"}
+"""The output loop that slides over the input with each filter loop."""
+EXACT: Final = 1e-9
+"""Tolerance for multiples of a tenth."""
+INPUT_SHARE_BESIDE_OUTPUT: Final = 0.25
+"""Input's share of a memory that holds inputs and outputs; outputs get the rest (the program's partition ratios)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a factor: temporal at a level, or spatial `along` a dimension of the array.
+
+    Levels count memories from the MACs; DRAM is the level after the last.
+    """
+
+    level: int
+    along: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CosaWeights:
+    """The weights of utilisation, compute and traffic in Eq. 12; the defaults are those of the authors' program.
+
+    Weights are multiples of a tenth. The paper chooses them for an architecture by a micro-benchmark.
+    """
+
+    utilisation: float = 0.1
+    compute: float = 10.0
+    traffic: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, weight in zip(self.__slots__, (self.utilisation, self.compute, self.traffic), strict=True):
+            if weight < 0 or abs(10 * weight - round(10 * weight)) > EXACT:
+                raise InputError(f"{name} counts {weight}", place="CoSA's weights", expected="tenths, 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class CosaMachine:
+    """A layer and an accelerator as the constants of CoSA's program.
+
+    `entries` is the number of elements of each operand that fit at each level (B and M of the paper). `units` is the
+    maximum product of spatial factors at a place (S), `loops` the loops allowed there, `weights` the objective's
+    weights.
+    """
+
+    layer: Layer
+    names: tuple[str, ...]
+    entries: tuple[Mapping[str, int], ...]
+    units: Mapping[Place, int]
+    loops: Mapping[Place, tuple[str, ...]]
+    weights: CosaWeights = CosaWeights()
+
+    @classmethod
+    def of(cls, layer: Layer, accelerator: Accelerator, weights: CosaWeights | None = None) -> CosaMachine:
+        """Return the machine without memories that are too small for any operand.
+
+        Raises AcceleratorError if there is no array, or the memories are no chain with ever fewer instances.
+        """
+        accelerator = LayerProblem(layer, accelerator).without_memories_of_no_use().accelerator
+        array = accelerator.array
+        if array is None:
+            place = f"accelerator {accelerator.name!r}"
+            raise AcceleratorError("it has no array to map loops on", place=place, expected="`array` in its file")
+        units: dict[Place, int] = {}
+        served: set[str] = set()
+        for index, level in enumerate(accelerator.levels):
+            now = set(array.sizes) if level.serves is None else set(level.serves)
+            _serves_at_least(level, now, served)
+            units |= {Place(index, name): array.sizes[name] for name in array.sizes if name in now - served}
+            served = now
+        _serves_at_least(accelerator.levels[-1], served, set(array.sizes))
+        return cls(
+            layer,
+            tuple(level.memory.name for level in accelerator.levels),
+            tuple(
+                _entries(layer, level, kept, is_last=level is accelerator.levels[-1])
+                for level, kept in zip(accelerator.levels, operands_kept(accelerator.levels, layer), strict=True)
+            ),
+            units,
+            {place: loops_along(array, place.along or "") for place in units},
+            weights or CosaWeights(),
+        )
+
+    @property
+    def dram(self) -> int:
+        """Return the number of DRAM's level, the highest."""
+        return len(self.names)
+
+    @property
+    def shared(self) -> int:
+        """Return the global buffer's level: the last on the chip, where the loop order counts."""
+        return len(self.names) - 1
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Return all places for factors: the levels including DRAM, then the units."""
+        return (*(Place(level) for level in range(self.dram + 1)), *self.units)
+
+    @property
+    def input_level(self) -> int | None:
+        """Return the last memory of inputs below the global buffer, the only one for which CoSA counts a halo."""
+        return self._last_below_shared(INPUT)
+
+    @property
+    def weight_level(self) -> int | None:
+        """Return the last memory of weights below the global buffer."""
+        return self._last_below_shared(WEIGHT)
+
+    def may_hold(self, place: Place, loop: str, prime: int) -> bool:
+        """Return True if a factor of a loop may be at the place.
+
+        A factor of 1 matters only if an input tile spans it; of equivalent places only one is allowed.
+        """
+        if prime == 1:
+            return place.along is None and place.level in (*self._input_levels(loop), self.dram)
+        return place.along is None or (loop in self.loops[place] and prime <= self.units[place])
+
+    def step(self, operand: str, loop: str) -> int:
+        """Return the distance in an operand between neighbouring iterations of a loop; CoSA strides each factor."""
+        return {"P": self.layer.stride[0], "Q": self.layer.stride[1]}.get(loop, 1) if operand == INPUT else 1
+
+    def _input_levels(self, loop: str) -> tuple[int, ...]:
+        held = tuple(level for level in range(self.shared) if INPUT in self.entries[level])
+        return held if self.step(INPUT, loop) > 1 else held[-1:]
+
+    def _last_below_shared(self, operand: str) -> int | None:
+        return max((i for i in range(self.shared) if operand in self.entries[i]), default=None)
+
+
+def _serves_at_least(level: MemoryLevel, served: set[str], needed: set[str]) -> None:
+    if not needed <= served:
+        raise AcceleratorError(
+            f"it serves {', '.join(sorted(served)) or 'nothing'} of the array",
+            place=f"memory {level.memory.name!r}",
+            expected=f"also {', '.join(sorted(needed - served))}: each memory what those nearer the MACs serve, "
+            "the last the whole array",
+        )
+
+
+def _entries(layer: Layer, level: MemoryLevel, kept: Collection[str], *, is_last: bool) -> dict[str, int]:
+    """Return the capacity of each operand; the global buffer counts partial sums with the width of finished ones."""
+    held = [operand for operand in layer.operands if operand in kept]
+    shares = {operand: 1 / len(held) for operand in held}
+    if set(held) == {INPUT, OUTPUT}:
+        shares = {INPUT: INPUT_SHARE_BESIDE_OUTPUT, OUTPUT: 1 - INPUT_SHARE_BESIDE_OUTPUT}
+    bits = {operand: layer.bits(operand) for operand in held}
+    if OUTPUT in bits and not is_last:
+        bits[OUTPUT] = layer.partial_bits
+    return {operand: int(level.memory.capacity_bytes * 8 // bits[operand] * shares[operand]) for operand in held}
+
+
+Factor = tuple[str, int]
+"""A loop and one of its primes; 1 for a loop of R, S, P, Q with bound 1, since its place counts too."""
+GIVEN_ORDER: Final = ("R", "S", "P", "Q", "C", "K", "N", "G")
+"""Order of temporal loops within a level, innermost first, where CoSA leaves it open."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactorPlacement:
+    """The place of each factor; `orders` holds the levels' temporal loop orders that differ from GIVEN_ORDER.
+
+    Orders are innermost first. CoSA decides only the order at the global buffer.
+    """
+
+    counts: Mapping[tuple[Factor, Place], int]
+    orders: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def order(self, level: int) -> tuple[str, ...]:
+        """Return all loops in their order at a level, innermost first."""
+        return self.orders.get(level, GIVEN_ORDER)
+
+    def sizes(self, places: Iterable[Place]) -> dict[str, int]:
+        """Return the product of each loop's factors at these places, with loops in GIVEN_ORDER."""
+        wanted, sizes = set(places), dict.fromkeys(GIVEN_ORDER, 1)
+        for ((loop, prime), place), count in self.counts.items():
+            if place in wanted:
+                sizes[loop] *= prime**count
+        return sizes
+
+    def copies(self, loop: str, places: Iterable[Place]) -> int:
+        """Return the number of a loop's factors at these places, including factors of 1."""
+        wanted = set(places)
+        return sum(count for ((name, _), place), count in self.counts.items() if name == loop and place in wanted)
+
+    def mapping(self, machine: CosaMachine) -> LayerMapping:
+        """Return the even mapping; at each level spatial loops are inside."""
+        levels = [(name, self._loops(machine, level)) for level, name in enumerate(machine.names)]
+        holders = {
+            str(operand): [name for level, name in enumerate(machine.names) if operand in machine.entries[level]]
+            for operand in Operand
+        }
+        return even(levels, holders, self._loops(machine, machine.dram))
+
+    def _loops(self, machine: CosaMachine, level: int) -> list[Loop]:
+        side_by_side = [
+            Loop(loop, size, place.along)
+            for place in machine.units
+            if place.level == level
+            for loop, size in self.sizes((place,)).items()
+            if size > 1
+        ]
+        sizes = self.sizes((Place(level),))
+        return [*side_by_side, *(Loop(loop, sizes[loop]) for loop in self.order(level) if sizes[loop] > 1)]
+
+
+def factors_of(bounds: Mapping[str, int]) -> dict[Factor, int]:
+    """Return the number of copies of each factor that must be placed."""
+    factors: dict[Factor, int] = {}
+    for loop in GIVEN_ORDER:
+        primes = prime_counts(bounds[loop])
+        if not primes and loop in ("R", "S", "P", "Q"):
+            primes = {1: 1}
+        factors |= {(loop, prime): count for prime, count in primes.items()}
+    return factors
+
 
 WEIGHT_BUFFER_FACTOR: Final = 1.01
 """Factor for the buffer that weights enter straight from DRAM."""
@@ -41,121 +259,14 @@ FACTOR_PER_LEVEL: Final = 0.04
 """Weight of a data size at the nearest level, and its increase per level away from the MACs."""
 
 
-@dataclass(frozen=True, slots=True)
-class CosaObjective:
-    """The three terms of CoSA's objective, in bits."""
-
-    utilisation: float
-    compute: float
-    traffic: float
-    weights: CosaWeights = field(default_factory=CosaWeights)
-
-    @property
-    def total(self) -> float:
-        """Return the minimised sum (Eq. 12)."""
-        weights = self.weights
-        return -weights.utilisation * self.utilisation + weights.compute * self.compute + weights.traffic * self.traffic
-
-
-def objective_of(machine: CosaMachine, placement: FactorPlacement) -> CosaObjective:
-    """Return the terms of Eq. 12."""
-    terms = utilisation(machine, placement), compute(machine, placement), traffic(machine, placement)
-    return CosaObjective(*terms, machine.weights)
-
-
-def tile_elements(machine: CosaMachine, placement: FactorPlacement, level: int, operand: str) -> int:
-    """Return the elements of an operand's tile: its factors up to this level (Eq. 1), with strides per factor."""
-    inside = [place for place in machine.places if place.level <= level]
-    sizes = placement.sizes(inside)
-    steps = prod(machine.step(operand, loop) ** placement.copies(loop, inside) for loop in RELATED[operand])
-    halo = window(machine, placement) if operand == INPUT and level == machine.input_level else 1
-    return int(prod(sizes[loop] for loop in RELATED[operand]) * steps * halo)
-
-
-def window(machine: CosaMachine, placement: FactorPlacement) -> int:
-    """Return the factor of R and S in the input buffer's tile: 2 per on-chip factor if outputs are inside, else itself.
-
-    As in the program, all factors below DRAM count, including those at the global buffer.
-    """
-    if machine.input_level is None:
-        return 1
-    below = [place for place in machine.places if place.level <= machine.input_level]
-    on_chip = [place for place in machine.places if place.level < machine.dram]
-    sizes = placement.sizes(on_chip)
-    return prod(
-        2 ** placement.copies(taps, on_chip) if placement.copies(outputs, below) else sizes[taps]
-        for taps, outputs in WINDOWS.items()
-    )
-
-
-def fits(machine: CosaMachine, placement: FactorPlacement) -> bool:
-    """Return True if tiles fit their memories (Eq. 2) and spatial factors fit the array (Eq. 4)."""
-    return all(
-        tile_elements(machine, placement, level, operand) <= most
-        for level, entries in enumerate(machine.entries)
-        for operand, most in entries.items()
-    ) and all(prod(placement.sizes((place,)).values()) <= most for place, most in machine.units.items())
-
-
-def utilisation(machine: CosaMachine, placement: FactorPlacement) -> float:
-    """Return the sum of the logarithms of all tiles below the global buffer (Eq. 5)."""
-    return sum(
-        log2(tile_elements(machine, placement, level, operand))
-        * (WEIGHT_BUFFER_FACTOR if level == machine.weight_level else 1)
-        for level in range(machine.shared)
-        for operand in machine.entries[level]
-    )
-
-
 def window_weight(machine: CosaMachine) -> float:
     """Return the negated weight of a bit of the window in Eq. 12; the input buffer may also hold weights."""
     return machine.weights.utilisation * (WEIGHT_BUFFER_FACTOR if machine.input_level == machine.weight_level else 1)
 
 
-def compute(machine: CosaMachine, placement: FactorPlacement) -> float:
-    """Return the logarithm of the temporal iterations (Eq. 6)."""
-    return log2(prod(placement.sizes(Place(level) for level in range(machine.dram + 1)).values()))
-
-
-def traffic(machine: CosaMachine, placement: FactorPlacement) -> float:
-    """Return each operand's data size, spatial factors and iterations (Eq. 11), and the iterations at DRAM."""
-    from_dram = log2(prod(placement.sizes((Place(machine.dram),)).values()))
-    return sum(
-        BELOW_DRAM_FACTOR * (data_size(machine, placement, operand) + spatial_size(machine, placement))
-        + iterations(machine, placement, operand)
-        + from_dram * (WEIGHTS_FROM_DRAM_FACTOR if operand == WEIGHT else 1)
-        for operand in machine.layer.operands
-    )
-
-
-def data_size(machine: CosaMachine, placement: FactorPlacement, operand: str) -> float:
-    """Return the data size moved at once to below the global buffer (Eq. 7), weighted by level."""
-    total = 0.0
-    for level in range(machine.shared):
-        sizes = placement.sizes(place for place in machine.places if place.level == level)
-        total += level_factor(level) * log2(prod(sizes[loop] for loop in RELATED[operand]))
-    return total
-
-
 def level_factor(level: int) -> float:
     """Return the weight of a factor at a level within Eq. 7."""
     return NEAREST_LEVEL_FACTOR + FACTOR_PER_LEVEL * level
-
-
-def spatial_size(machine: CosaMachine, placement: FactorPlacement) -> float:
-    """Return the spatial factors at the global buffer (Eq. 8; as in the program without A, so all loops count)."""
-    spatial = (place for place in machine.units if place.level == machine.shared)
-    return log2(prod(placement.sizes(spatial).values()))
-
-
-def iterations(machine: CosaMachine, placement: FactorPlacement, operand: str) -> float:
-    """Return the global buffer's iterations from the innermost relevant loop outwards (Eqs. 9 and 10)."""
-    sizes = placement.sizes((Place(machine.shared),))
-    total, moves = 0.0, False
-    for loop in placement.order(machine.shared):
-        moves = moves or (loop in RELATED[operand] and sizes[loop] > 1)
-        total += log2(sizes[loop]) if moves else 0.0
-    return total
 
 
 def added_by(machine: CosaMachine, factor: Factor, place: Place) -> float:
