@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from adversary.found import Found, read_found
 from adversary.frame import Facts, Level, Program, Verdict
 from adversary.levels import LEVELS
 from adversary.plant import ROOT, Outcome, Planted, all_planted, outcome_of
 from adversary.session import NEVER_ENDS
-from adversary.shrinking import smaller_values, weight
-from adversary.worker import Worker
+from adversary.worker import Found, Worker, read_found, smaller_values, weight
 
 SLOW = {"audit", "latency", "map-limits", "mutants", "schedule"}
 

@@ -1,13 +1,14 @@
-"""Tiny networks of layers as facts: how they are made at random, and as a graph file, and as the oracle has them."""
+"""Tiny networks of layers and machines, odd on purpose: at random, as files, and as the oracle has them."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
 from math import prod
+from typing import Final
 
 from adversary.frame import Facts, Json
-from oracles.fused_pixels import Layer, Network, Window
+from oracles.fusion import Layer, Network, Window
 
 KINDS = ("Conv", "Conv", "Conv", "Depthwise", "MaxPool", "Add", "Add", "Exp", "Scale", "Gemm")
 ODD_KINDS = (*KINDS, "Gate", "Gate", "Spread", "Spread", "Softmax", "Concat", "Concat", "Part", "Part", "Grow", "Grow")
@@ -387,3 +388,159 @@ def _attributes(layer: Facts, source: list[int]) -> Json:
     if layer["kind"] == "MaxPool":
         return own
     return {**own, "dilations": dilation, "group": source[1] if layer["kind"] == "Depthwise" else 1}
+
+
+DIMENSIONS: Final = ("K", "C", "OX", "OY", "FX")
+CAPACITIES: Final = (1, 2, 3, 5, 8, 13, 20, 31, 48, 64, 97, 150, 400, 2000)
+OPERANDS: Final = ("input", "weight", "output")
+ROOMY_BYTES: Final = 1 << 16
+
+
+def random_machine(chance: random.Random) -> Facts:
+    """Return one to four memories on chip, the outermost of which holds all operands, some replicated, slow or tiny."""
+    names = chance.sample(DIMENSIONS[:4], chance.randint(1, 3)) + chance.choice(([], [], [], ["FX"]))
+    dimensions = {name: chance.choice((1, 2, 2, 3)) for name in names}
+    served = sorted(chance.randint(0, len(names)) for _ in range(chance.choice((0, 0, 1, 1, 2, 3))))
+    memories = [_memory(chance, f"near{at}", names[:count]) for at, count in enumerate(served)]
+    top = {"name": "top", "capacity": chance.choice(CAPACITIES[5:]), "scratchpad": True, **_access(chance)}
+    return _file({"dimensions": dimensions, "mac_energy_pj": chance.choice((0, 0.1, 2))}, [*memories, top], chance)
+
+
+def roomy_machine(chance: random.Random) -> Facts:
+    """Everything has room in its one memory, and DRAM is so dear that nothing comes from there twice."""
+    top = {"name": "top", "capacity": ROOMY_BYTES, "scratchpad": True, **_access(chance)}
+    machine = _file({"dimensions": {"K": 2}, "mac_energy_pj": 0.1}, [top], chance)
+    machine["dram"] |= {"read_energy_pj": 100_000, "write_energy_pj": 100_000, "access_bits": 8}
+    return machine
+
+
+def _file(array: Json, memories: list[Json], chance: random.Random) -> Facts:
+    dram = {**_access(chance), "read_energy_pj": chance.choice((0, 3, 20)), "write_energy_pj": chance.choice((1, 25))}
+    return {
+        "format": "onchip-accelerator",
+        "version": 1,
+        "name": "tiny",
+        "array": array,
+        "memories": memories,
+        "dram": dram,
+    }
+
+
+def _memory(chance: random.Random, name: str, served: list[str]) -> Json:
+    """Return a memory that serves at least the dimensions of the nearer ones, so that it can fill them."""
+    memory: Json = {"name": name, "capacity": chance.choice(CAPACITIES), **_access(chance)}
+    holds = sorted(chance.sample(OPERANDS, chance.randint(1, 3)))
+    if len(holds) < len(OPERANDS) or chance.random() < 0.5:
+        memory["holds"] = holds
+    return {**memory, "serves": served}
+
+
+def _access(chance: random.Random) -> Json:
+    read, write = (chance.choice((0, 0.3, 1, 4.5)) for _ in range(2))
+    rates = (1, 3, 8, 16, 64)
+    ports = [{"direction": "read_write", "bits_per_cycle": chance.choice(rates)}]
+    if chance.random() < 0.4:
+        ports = [{"direction": way, "bits_per_cycle": chance.choice(rates)} for way in ("read", "write")]
+    return {
+        "access_bits": chance.choice((8, 8, 16, 24)),
+        "read_energy_pj": read,
+        "write_energy_pj": write,
+        "ports": ports,
+    }
+
+
+def homes_of(machine: Facts) -> dict[str, int]:
+    """Return the memories in which whole feature maps may lie: single, for inputs and outputs; with their bits."""
+    dimensions = set(machine["array"]["dimensions"])
+    return {
+        memory["name"]: memory["capacity"] * 8
+        for memory in machine["memories"]
+        if {"input", "output"} <= set(memory.get("holds", OPERANDS))
+        and dimensions <= set(memory.get("serves", dimensions))
+    }
+
+
+def bits_for_weights(machine: Facts) -> int:
+    """Return the room of the highest memory on the chip that holds weights."""
+    holding = [memory for memory in machine["memories"] if "weight" in memory.get("holds", OPERANDS)]
+    return int(holding[-1]["capacity"]) * 8 if holding else 0
+
+
+MOST_MACS: Final = 100
+"""Most MACs of one layer: the mapspaces of larger layers are too large to list."""
+
+
+def random_scheduling_network(chance: random.Random) -> Facts:
+    """Two to four operators; now and then one is a softmax, or a last one joins two maps."""
+    while True:
+        network = random_network(chance, (*KINDS, "Gate", "Gate", "Spread", "Spread", "Concat", "Concat"))
+        if len(network["layers"]) < 2 or max(_macs(network)) > MOST_MACS:
+            continue
+        softmaxes = [at for at, one in enumerate(network["layers"]) if one["kind"] == "Exp" and chance.random() < 0.7]
+        if softmaxes:
+            network["softmaxes"] = softmaxes
+        if len(network["layers"]) < 4 and chance.random() < 0.2:
+            last, other = len(network["layers"]), chance.randint(0, len(network["layers"]))
+            if _may_be_joined(network, last, other):
+                network["joined"] = [other, last]
+        return network
+
+
+def _macs(network: Facts) -> list[int]:
+    shapes = shapes_of(network)
+    found = []
+    for at, layer in enumerate(network["layers"]):
+        source = shapes[layer["from"][0]]
+        depth = {"Conv": source[0], "Gemm": prod(source)}.get(layer["kind"], 1)
+        found.append(prod(shapes[at + 1]) * depth * prod(layer.get("kernel", [1, 1])))
+    return found
+
+
+def _may_be_joined(network: Facts, one: int, other: int) -> bool:
+    shapes, layers = shapes_of(network), network["layers"]
+    is_flat = any(at and layers[at - 1]["kind"] == "Gemm" for at in (one, other))
+    return one != other and not is_flat and shapes[one][1:] == shapes[other][1:]
+
+
+def schedule_graph_file(facts: Facts) -> Json:
+    """Return the network as a graph file."""
+    graph = graph_file(facts)
+    softmaxes = {f"layer_{name_of(facts, at + 1)}" for at in facts.get("softmaxes", ())}
+    for operator in graph["operators"]:
+        if operator["name"] in softmaxes and operator["kind"] == "Exp":
+            operator |= {"kind": "Softmax", "attributes": {"axis": -1}}
+    if "joined" in facts:
+        shapes, inputs = shapes_of(facts), [name_of(facts, at) for at in facts["joined"]]
+        shape = [1, sum(shapes[at][0] for at in facts["joined"]), *shapes[facts["joined"][0]][1:]]
+        for tensor in graph["tensors"]:
+            if tensor["name"] in inputs and not _leaves(facts, tensor["name"]):
+                tensor["role"] = "input" if tensor["role"] == "input" else "activation"
+        graph["tensors"].append({"name": "joined", "shape": shape, "bits": 8, "role": "output"})
+        attributes = {"axis": 1}
+        graph["operators"].append(
+            {"name": "join", "kind": "Concat", "inputs": inputs, "outputs": ["joined"], "attributes": attributes}
+        )
+    return graph
+
+
+def _leaves(facts: Facts, name: str) -> bool:
+    return any(one.get("output") and name_of(facts, at + 1) == name for at, one in enumerate(facts["layers"]))
+
+
+def random_scheduling_machine(chance: random.Random) -> Facts:
+    """Return a machine as for stacks, with alignments, queues, set-ups, double buffers, and a selective top memory."""
+    machine = random_machine(chance)
+    machine["memories"] = machine["memories"][-3:]
+    for memory in machine["memories"]:
+        if chance.random() < 0.15:
+            memory["double_buffered"] = True
+    top = machine["memories"][-1]
+    top["capacity"] = chance.choice((5, 8, 12, 16, 24, 40, 64, 200))
+    if chance.random() < 0.2:
+        top["alignment"] = chance.choice((2, 4))
+    if chance.random() < 0.2:
+        top["holds"] = chance.choice((["input", "output"], ["weight"], ["input", "weight"], ["output"]))
+    if chance.random() < 0.4:
+        machine["dma"] = {"queues": chance.choice((1, 2, 3)), "setup_cycles": chance.choice((0, 1, 7))}
+    machine["dram"] |= {"read_energy_pj": chance.choice((0, 3, 20, 90)), "write_energy_pj": chance.choice((1, 25, 90))}
+    return machine

@@ -19,8 +19,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from adversary import planted
-from adversary.found import read_found
 from adversary.session import NEVER_ENDS
+from adversary.worker import read_found
 
 ROOT = Path(__file__).parents[2]
 NOT_IN_PLACE = """\

@@ -15,9 +15,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from statistics import median
 
-from adversary.found import FOLDER, Found
 from adversary.levels import LEVELS
-from adversary.worker import Tally, Worker
+from adversary.worker import FOLDER, Found, Tally, Worker
 
 SECONDS_OF_A_CASE = 300.0
 """A case that takes longer never ends."""

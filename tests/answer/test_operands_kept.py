@@ -15,8 +15,7 @@ from onchip.arch.memory import Memory, MemoryLevel, Operand
 from onchip.ir.layer import Layer
 from onchip.model.layer.cost import layer_cost
 from onchip.verify.mapping import verify_mapping
-from oracles.kept_operands import levels_with_room
-from oracles.mapspace import homed_toy, lean_toy, narrow_toy, toy
+from oracles.mapspace import homed_toy, lean_toy, levels_with_room, narrow_toy, toy
 from support.nests import one_after_the_other
 from support.series import in_one_test
 

@@ -14,7 +14,7 @@ from onchip.backends.nests.c_loops import c_nest
 from onchip.backends.nests.c_source import nest_source
 from onchip.errors import InputError
 from onchip.ir.layer import LOOPS, Layer
-from oracles.plain_nest import PlainNest, Values
+from oracles.loop_nest import PlainNest, Values
 from support.compiled_nests import COMPILERS, compiled, run_compiled
 from support.nests import random_layer
 from support.series import series

@@ -15,7 +15,7 @@ from onchip.arch.memory import Operand
 from onchip.backends.nests.gpu_source import OPENCL, GpuKernel, gpu_kernel
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
 from onchip.verify.mapping import needed_bits
-from oracles.plain_nest import PlainNest
+from oracles.loop_nest import PlainNest
 from support.gpu_mappings import ROOMY_GPU, gpu_layer, gpu_mapping
 from support.opencl_runs import opencl_queue, run_kernel
 from support.series import series

@@ -13,7 +13,7 @@ from onchip.bounds.group.tile_axes import AxisGrid
 from onchip.errors import InputError
 from onchip.ops.fusable import AxisName, BackCalculation, FusableNetwork, SizeTiles, Stack, back_calculation
 from onchip.transform.groups.stacks import legal_spans, stack_of
-from oracles.fused_pixels import computed
+from oracles.fusion import computed
 from support.fusion_strategies import random_network
 from support.random_schedules import tiny
 from support.series import series

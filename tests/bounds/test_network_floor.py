@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adversary.fusing_machines import random_machine
+from adversary.fusing import random_machine
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling

@@ -15,8 +15,7 @@ from onchip.memory.allocate.pools import least_cost, least_static_arena
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_static_packing
 from onchip.verify.rules import Rule
-from oracles.packing import least_capacity
-from oracles.static_packing import fewest_bytes_outside
+from oracles.packing import fewest_bytes_outside, least_capacity
 
 
 @st.composite

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from adversary.found import FOLDER, read_found
 from adversary.frame import Program
 from adversary.levels import LEVELS
+from adversary.worker import FOLDER, read_found
 from support.series import with_slow
 
 SLOW = {"map-80875ef7", "plan-94404400", "schedule-44534079"}

@@ -9,8 +9,7 @@ from random import Random
 
 import pytest
 
-from adversary.fusing import ODD_KINDS, graph_file, random_network
-from adversary.fusing_machines import random_machine
+from adversary.fusing import ODD_KINDS, graph_file, random_machine, random_network
 from onchip.answer.document import Reading
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import FusionOptions, Placements

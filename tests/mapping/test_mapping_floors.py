@@ -17,8 +17,8 @@ from random import Random
 
 import pytest
 
-from adversary.levels.map_cases import random_layer as odd_layer
-from adversary.levels.map_cases import random_machine as odd_machine
+from adversary.levels.map import random_layer as odd_layer
+from adversary.levels.map import random_machine as odd_machine
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective

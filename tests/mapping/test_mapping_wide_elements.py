@@ -29,8 +29,7 @@ from onchip.model.accounting.accounting import DEFINES, ZIGZAG, Accounting
 from onchip.model.layer.tables import LayerCosts
 from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
-from oracles.kept_operands import levels_with_room
-from oracles.mapspace import all_mappings, narrow_toy
+from oracles.mapspace import all_mappings, levels_with_room, narrow_toy
 from support.nest_tiles import ensure_best
 from support.series import series
 

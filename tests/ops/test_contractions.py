@@ -17,7 +17,7 @@ from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.layers_of import layers_and_left_out, nest_operands
 from onchip.verify.schedule.nests import NestDerivation
-from oracles.plain_nest import PlainNest
+from oracles.loop_nest import PlainNest
 
 Values = npt.NDArray[np.float64]
 Shape = tuple[int, ...]

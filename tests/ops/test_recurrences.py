@@ -18,7 +18,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.layers_of import NetworkLayers, layers_of
-from oracles.plain_nest import PlainNest
+from oracles.loop_nest import PlainNest
 from support.recurrent_cells import Case, Values, cases
 
 

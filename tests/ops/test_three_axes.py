@@ -20,7 +20,7 @@ from onchip.api.networks import read_network
 from onchip.ir.layer import Layer
 from onchip.ops.layers_of import Precision, layers_of
 from onchip.verify.schedule.nests import NestDerivation
-from oracles.plain_nest import PlainNest
+from oracles.loop_nest import PlainNest
 from support.onnx_networks import model, value
 
 Values = npt.NDArray[np.float64]

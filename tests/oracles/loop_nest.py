@@ -8,17 +8,98 @@ each position of the array that the mapping uses does one multiply-accumulate. d
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import prod
 from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from onchip.answer.layer_mapping import LayerMapping, Loop, Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.errors import InternalError
-from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT
-from oracles.layer_values import Buffer, Element, element_of, input_element, position_of, value_of
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
+
+Element: TypeAlias = tuple[int, ...]
+Buffer: TypeAlias = dict[Element, int]
+"""The values of some elements."""
+
+
+def outputs_of(layer: Layer, seed: int = 0) -> Buffer:
+    """Return the outputs of the layer, computed from its definition."""
+    outputs: Buffer = defaultdict(int)
+    for indices in product(*(range(bound) for bound in layer.bounds.values())):
+        index = dict(zip(layer.bounds, indices, strict=True))
+        weight = value_of(WEIGHT, element_of(WEIGHT, index), seed) if layer.has_weight else 1
+        touched = input_element(layer, index)
+        outputs[element_of(OUTPUT, index)] += weight * (value_of(INPUT, touched, seed) if touched is not None else 0)
+    return dict(outputs)
+
+
+def value_of(operand: str, element: Element, seed: int) -> int:
+    """Return a small number for each element; other elements tend to have others."""
+    mixed = seed + (17 if operand == INPUT else 5)
+    for index in element:
+        mixed = (mixed * 31 + index * 7 + 3) % 10007
+    return mixed % 97 - 48
+
+
+def element_of(operand: str, index: Mapping[str, int]) -> Element:
+    """Return the element of the weight or the output that an index of all loops touches."""
+    return tuple(index[loop] for loop in RELEVANT[operand])
+
+
+def input_element(layer: Layer, index: Mapping[str, int]) -> Element | None:
+    """Return the element of the input that an index of all loops touches; None for a padded zero."""
+    place = [position_of(axis, index) for axis in layer.axes]
+    if any(not 0 <= at < axis.size for at, axis in zip(place, layer.axes, strict=True)):
+        return None
+    return (index["N"], index["G"], index["C"], *place)
+
+
+def position_of(axis: Axis, index: Mapping[str, int]) -> int:
+    """Return the row or column of the input; positions outside [0, size) are padding."""
+    return index[axis.output_loop] * axis.stride + index[axis.filter_loop] * axis.dilation - axis.padding
+
+
+Values = npt.NDArray[np.float64]
+
+
+class PlainNest:
+    """An interpreter of layers; `multiplied` counts all multiply-accumulates, including those with padded zeros."""
+
+    def __init__(self) -> None:
+        self.multiplied = 0
+
+    def run(self, layer: Layer, source: Values, weight: Values | None = None, *, largest: bool = False) -> Values:
+        """Return the output [n, g, k, p, q] for an input [n, g, c, height, width] and a weight [g, k, c, r, s].
+
+        Without a weight, elements are summed, or the `largest` is taken.
+        """
+        height, width = layer.input_pixels
+        assert source.shape == (layer.n, layer.g, layer.c, height, width)
+        assert (weight is not None) == layer.has_weight
+        assert weight is None or weight.shape == (layer.g, layer.k, layer.c, layer.r, layer.s)
+        output = np.full((layer.n, layer.g, layer.k, layer.p, layer.q), -np.inf if largest else 0.0)
+        for n, k, c, p, q, r, s, g in product(*map(range, layer.bounds.values())):
+            self.multiplied += 1
+            y = p * layer.stride[0] + r * layer.dilation[0] - layer.padding[0]
+            x = q * layer.stride[1] + s * layer.dilation[1] - layer.padding[1]
+            if not (0 <= y < height and 0 <= x < width):
+                continue
+            element = source[n, g, c, y, x] * (1.0 if weight is None else weight[g, k, c, r, s])
+            made = output[n, g, k, p, q]
+            output[n, g, k, p, q] = max(made, element) if largest else made + element
+        return output
+
+    def product(self, layer: Layer, rows: Values, matrices: Values) -> Values:
+        """Return rows [g, n, c] times matrices [g, c, k] by group: [g, n, k]."""
+        source = rows.transpose(1, 0, 2)[:, :, :, None, None]
+        made = self.run(layer, source, matrices.transpose(0, 2, 1)[:, :, :, None, None])
+        return made[:, :, :, 0, 0].transpose(1, 0, 2)
+
 
 Digits: TypeAlias = tuple[int, ...]  # one digit per loop of the nest
 Position: TypeAlias = tuple[int, ...]  # the digits of some spatial loops: an instance of a memory

@@ -13,8 +13,8 @@ from math import inf, log2, prod
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import Layer
-from oracles.kept_operands import standing_levels
 from oracles.mapping_unrolled import loops_along, primes_of
+from oracles.mapspace import standing_levels
 
 RELATED = {"weight": "RSCKG", "input": "PQCNG", "output": "PQKNG"}
 WINDOWS = {"R": "P", "S": "Q"}

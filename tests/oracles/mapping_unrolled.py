@@ -15,7 +15,7 @@ from onchip.model.accounting.accounting import Accounting, settled
 from onchip.model.layer.accesses import layer_accesses
 from onchip.model.layer.cost import access_of, energy_pj
 from onchip.model.layer.ragged import boundaries
-from oracles.kept_operands import levels_with_room
+from oracles.mapspace import levels_with_room
 
 CHANGES = {"input": "NCPQRSG", "weight": "KCRSG", "output": "NKPQG"}
 """The loops along which an operand has other elements."""

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from itertools import product
 from operator import itemgetter
 
+from ortools.sat.python import cp_model
+
 Buffer = tuple[int, int, int]
 Placed = tuple[int, int, int, int]
 MOST_STATES = 100_000
@@ -89,3 +91,58 @@ def is_legal(buffers: Sequence[Buffer], offsets: Sequence[int | None], capacity:
 def _overlap(one: Placed, other: Placed) -> bool:
     are_alive_together = one[0] < other[1] and other[0] < one[1]
     return are_alive_together and one[3] < other[3] + other[2] and other[3] < one[3] + one[2]
+
+
+def bounds_of_packing(
+    buffers: Sequence[Buffer], capacity: int, alignment: int, question: str, seconds: float
+) -> tuple[int | None, int | None]:
+    """Return a lower bound (None: infeasible) and an upper bound (None: unknown) on the optimum.
+
+    The `question` is `fits` (value 0), `minimize` (the capacity) or `overflow` (the bytes left out).
+    """
+    model = cp_model.CpModel()
+    room = sum(-(-size // alignment) * alignment for _, _, size in buffers) if question == "minimize" else capacity
+    top = model.new_int_var(0, room, "top")
+    lives, places, outside = [], [], []
+    for start, stop, size in buffers:
+        is_inside = model.new_bool_var("")
+        unit = model.new_int_var(0, room // alignment, "")
+        model.add(alignment * unit + size <= top).only_enforce_if(is_inside)
+        lives.append(model.new_optional_fixed_size_interval_var(start, stop - start, is_inside, ""))
+        places.append(model.new_optional_fixed_size_interval_var(alignment * unit, size, is_inside, ""))
+        outside.append(size * ~is_inside)
+        if question != "overflow":
+            model.add(is_inside == 1)
+    model.add_no_overlap_2d(lives, places)
+    if question != "fits":
+        model.minimize(top if question == "minimize" else sum(outside))
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.num_workers = 1
+    status = solver.solve(model)
+    if status == cp_model.INFEASIBLE:
+        return None, None
+    is_found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+    if question == "fits":
+        return 0, 0 if is_found else None
+    return max(0, round(solver.best_objective_bound)), round(solver.objective_value) if is_found else None
+
+
+def fewest_bytes_outside(
+    buffers: Sequence[Buffer], capacities: Sequence[tuple[int, int]], pinned: Sequence[int | None]
+) -> int | None:
+    """Return the fewest bytes left out; each capacity is (first free byte, end), aligned to 1.
+
+    The memory number after the last means left out. Returns None if the pinned buffers do not fit.
+    """
+    outside = len(capacities)
+    choices = [range(outside + 1) if pin is None else (pin,) for pin in pinned]
+    best: int | None = None
+    for choice in product(*choices):
+        value = sum(size for (_, _, size), memory in zip(buffers, choice, strict=True) if memory == outside)
+        if best is not None and value >= best:
+            continue
+        inside = [[b for b, at in zip(buffers, choice, strict=True) if at == memory] for memory in range(outside)]
+        if all(fits(part, stop - start, 1) for part, (start, stop) in zip(inside, capacities, strict=True) if part):
+            best = value
+    return best

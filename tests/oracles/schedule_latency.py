@@ -16,8 +16,7 @@ from itertools import count
 from math import gcd, inf
 from typing import NamedTuple
 
-from oracles.schedule import Least, LeastSchedule, Way, Work
-from oracles.schedule_addresses import NOWHERE, Action, Addresses, Place, State
+from oracles.schedule import NOWHERE, Action, Addresses, Least, LeastSchedule, Place, State, Way, Work
 from oracles.schedule_costs import Choice, Toy
 
 

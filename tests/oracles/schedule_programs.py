@@ -18,8 +18,7 @@ from onchip.arch.memory import DRAM
 from onchip.ir.layer import Layer
 from oracles.loop_nest import run_nest
 from oracles.mapping import energy_and_cycles
-from oracles.schedule import Least
-from oracles.schedule_addresses import Action, Place, State
+from oracles.schedule import Action, Least, Place, State
 from oracles.schedule_costs import Choice, Toy, ToyOperand, ToyOperator
 from oracles.schedule_timeline import OperatorFacts, OracleTimeline
 

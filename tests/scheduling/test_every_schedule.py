@@ -19,8 +19,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.ops.layers_of import Precision
 from oracles.every_schedule import EverySchedule
 from oracles.packing import TooLargeError
-from oracles.schedule import LeastSchedule, Work
-from oracles.schedule_addresses import Addresses, State
+from oracles.schedule import Addresses, LeastSchedule, State, Work
 from oracles.schedule_costs import NestFronts, Toy
 from oracles.schedule_latency import Clock, FastestSchedule
 from oracles.wide_mapspace import best_mappings, every_mapping, tiny

@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from adversary.fusing_machines import random_machine
+from adversary.fusing import random_machine
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.fusion_objective import Criteria, FusionObjective

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adversary.frame import Program
-from adversary.levels.tiles_networks import chain_of_windows, random_network
+from adversary.levels.tiles import chain_of_windows, random_network
 from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import Count, Objective, Problem
 from onchip.answer.result import Status

@@ -15,8 +15,7 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
 from onchip.verify.mapping import tile_bits
-from oracles.layer_values import outputs_of
-from oracles.loop_nest import run_nest
+from oracles.loop_nest import outputs_of, run_nest
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping
 from support.series import in_one_test, series

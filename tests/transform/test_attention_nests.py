@@ -27,7 +27,7 @@ from onchip.ops.layers_of import Precision, layers_of
 from onchip.transform.groups.tiled import tile_graph
 from onchip.transform.rewrite.attention_apart import APPENDED, HEAD_PRODUCTS, AttentionApart
 from onchip.verify.schedule.nests import NestDerivation
-from oracles.plain_nest import PlainNest
+from oracles.loop_nest import PlainNest
 from support.onnx_networks import model, value
 
 Values = npt.NDArray[np.float64]

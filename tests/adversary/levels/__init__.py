@@ -13,8 +13,7 @@ from adversary.levels.latency import LatencyLevel
 from adversary.levels.map import MapLevel
 from adversary.levels.map_limits import MapLimitsLevel
 from adversary.levels.mutants import MutantsLevel
-from adversary.levels.pack import PackLevel
-from adversary.levels.pack_fixed import PackFixedLevel
+from adversary.levels.pack import PackFixedLevel, PackLevel
 from adversary.levels.plan import PlanLevel
 from adversary.levels.recompute import RecomputeLevel
 from adversary.levels.schedule import ScheduleLevel

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from adversary.frame import Ended, Facts, Program, Verdict
 from adversary.levels.pack import PackLevel
-from adversary.levels.scratchpads import Case, ScratchpadsLevel
-from adversary.levels.scratchpads_cases import new_accelerator, new_case
+from adversary.levels.scratchpads import Case, ScratchpadsLevel, new_accelerator, new_case
 from oracles.replay import IllegalError
 
 SECONDS, SECONDS_LARGE = 20, 4

@@ -11,17 +11,32 @@ from typing import Final
 from adversary.frame import Ended, Facts, Program, Verdict
 from adversary.fusing import (
     ODD_KINDS,
+    bits_for_weights,
     graph_file,
+    homes_of,
     moved_elements,
     oracle_network,
+    random_machine,
     random_network,
     reads_less_than_its_padding,
+    roomy_machine,
     shapes_of,
 )
 from adversary.fusing_costs import StackTable
-from adversary.fusing_machines import bits_for_weights, homes_of, random_machine, roomy_machine
-from oracles.fused_pixels import DRAM, Network, Run, Tile, dram_bits, macs
-from oracles.fusion import MODES, Asked, is_in_space, least_value, partitions, placements
+from oracles.fusion import (
+    DRAM,
+    MODES,
+    Asked,
+    Network,
+    Run,
+    Tile,
+    dram_bits,
+    is_in_space,
+    least_value,
+    macs,
+    partitions,
+    placements,
+)
 
 SIZES: Final = ("sweep", "halves", "powers", "divisors", "all", "case-study")
 OBJECTIVES: Final = ("energy", "energy", "latency", "edp", "edp", "dram", "dram")

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from adversary.frame import Ended, Facts, Json, Program, Verdict
-from adversary.levels.scratchpads import ScratchpadsLevel
-from adversary.levels.scratchpads_cases import all_fit, fit, new_accelerator, new_graph
+from adversary.levels.scratchpads import ScratchpadsLevel, all_fit, fit, new_accelerator, new_graph
 from onchip.answer.problem import Count, Durations, Objective, Order, Problem, Rate, Transfers
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import DRAM, Memory, Operand

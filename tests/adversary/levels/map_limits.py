@@ -11,8 +11,7 @@ from math import inf
 from unittest.mock import patch
 
 from adversary.frame import Facts, Program, Verdict
-from adversary.levels.map import OBJECTIVES, MapCase, MapLevel, is_same, rounded_up
-from adversary.levels.map_cases import random_layer, random_machine
+from adversary.levels.map import OBJECTIVES, MapCase, MapLevel, is_same, random_layer, random_machine, rounded_up
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import random
@@ -9,12 +10,296 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from adversary.frame import Ended, Facts, Json, Program, Verdict
-from adversary.levels.plan_cases import Case, crowd_facts, network_facts, odd_capacity
-from adversary.levels.plan_files import fault_of_file, mutated_files
-from oracles.one_plan import Order, Question, least_arena, least_peak, least_traffic, peak_of
+from oracles.byte_replay import ByteMachine, IllegalError, Network
+from oracles.one_plan import (
+    Order,
+    Question,
+    least_arena,
+    least_peak,
+    least_traffic,
+    packed_bytes,
+    peak_of,
+    required_bytes,
+)
 from oracles.one_plan_model import bounds_of_traffic
+
+Names: TypeAlias = dict[str, str]
+ROLES_FROM_OUTSIDE = ("input", "parameter")
+BITS = (1, 3, 8, 8, 8, 16)
+MOST_GAPS = 8
+
+
+def network_facts(chance: random.Random) -> Facts:
+    """Return `tensors` [elements, bits, role] and `operators` [inputs, parameters, outputs], by number.
+
+    The networks have operators of one tensor, tensors read twice by one operator, several outputs, outputs with and
+    without readers, and disconnected parts.
+    """
+    greatest = chance.choice((1, 2, 3, 5, 9, 13))
+    tensors = [_tensor(chance, greatest, "input") for _ in range(chance.randint(1, 3))]
+    inputs, parameters = list(range(len(tensors))), list[int]()
+    if chance.random() < 0.4:
+        parameters.append(len(tensors))
+        tensors.append(_tensor(chance, greatest, "parameter"))
+    readable, operators = inputs[:], []
+    gaps = MOST_GAPS
+    for _ in range(chance.randint(1, chance.choice((3, 4, 5, 5, 6)))):
+        recent = readable[-chance.randint(1, 4) :] if chance.random() < 0.7 else readable
+        reads = [chance.choice(recent) for _ in range(chance.choice((0, 1, 1, 2, 2, 2, 3)))]
+        gaps -= len(set(reads))
+        weights = parameters if chance.random() < 0.4 else []
+        writes = list(range(len(tensors), len(tensors) + chance.choice((1, 1, 1, 1, 2, 3))))
+        tensors += [_tensor(chance, greatest, "activation") for _ in writes]
+        readable += writes
+        operators.append([reads, weights, writes])
+        if gaps < 0:
+            break
+    read = {tensor for inputs_, _, _ in operators for tensor in inputs_}
+    for number, tensor in enumerate(tensors):
+        if tensor[2] == "activation" and chance.random() < (0.15 if number in read else 0.8):
+            tensor[2] = "output"
+    return {"tensors": tensors, "operators": operators}
+
+
+def crowd_facts(chance: random.Random) -> Facts:
+    """Return a network like `network_facts` with many waiting tensors of equal size and cost, each with another reader.
+
+    The readers stand in a chain of operators with varying needs, or outside it, and anywhere in the file. So only the
+    best order, and nothing in the file, determines which tensors should be evicted.
+    """
+    size = chance.randint(1, 4)
+    tensors: list[list[Json]] = [[1, 8, "input"]]
+
+    def written(elements: int) -> int:
+        tensors.append([elements, 8, "activation"])
+        return len(tensors) - 1
+
+    alike = [written(size) for _ in range(chance.choice((2, 2, 2, 3)))]
+    end, length = written(1), chance.randint(2, 4)
+    operators: list[list[list[int]]] = [[[0], [], [*alike, end]]]
+    readers = [length, *(chance.randint(0, length) for _ in alike[1:])]
+    for place in range(length):
+        reads = [end, *(tensor for tensor, reader in zip(alike, readers, strict=True) if reader == place)]
+        end = written(chance.choice((1, 1, size, size + 1, 2 * size + 1)))
+        operators.append([reads, [], [end]])
+    ends = [end]
+    for tensor, reader in zip(alike, readers, strict=True):
+        if reader == length:
+            ends.append(written(chance.choice((1, 1, size, size + 1, 2 * size + 1))))
+            operators.insert(chance.randint(1, len(operators)), [[tensor], [], [ends[-1]]])
+    operators.append([ends, [], [written(1)]])
+    tensors[-1][2] = "output"
+    return {"tensors": tensors, "operators": operators}
+
+
+def _tensor(chance: random.Random, greatest: int, role: str) -> list[int | str]:
+    return [chance.randint(1, greatest), chance.choice(BITS), role]
+
+
+def odd_capacity(chance: random.Random, question: Question) -> int:
+    """Return a capacity at or next to the need of one operator or the peak of the given order; sometimes between."""
+    required, peak = required_bytes(question), peak_of(question, tuple(range(len(question.reads))))
+    edge = chance.choice((required, required, required, peak, chance.randint(required, peak)))
+    return max(1, edge + chance.choice((-1, 0, 0, 0, 0, 1, 2)))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The facts of a case, with names; `names` gives tensors and operators others."""
+
+    facts: Facts
+    prefix: str = ""
+
+    def tensor(self, number: int) -> str:
+        """Return the name of a tensor."""
+        return f"{self.prefix}t{number}"
+
+    def operator(self, number: int) -> str:
+        """Return the name of an operator."""
+        return f"{self.prefix}op{number}"
+
+    def size_bytes(self, number: int) -> int:
+        """Return ceil(elements * bits / 8), with the requested bits."""
+        elements, bits, _ = self.facts["tensors"][number]
+        return int(-(-elements * (self.facts.get("bits") or bits) // 8))
+
+    @property
+    def counts_parameters(self) -> bool:
+        """Return True if parameters are planned."""
+        return bool(self.facts.get("count") == "all")
+
+    @property
+    def file(self) -> Facts:
+        """Return the graph file; operators with members or attributes would be planned identically."""
+        return {
+            "format": "onchip-graph",
+            "version": 1,
+            "name": "odd",
+            "tensors": [
+                {"name": self.tensor(number), "shape": [elements], "bits": bits, "role": role}
+                for number, (elements, bits, role) in enumerate(self.facts["tensors"])
+            ],
+            "operators": [
+                {
+                    "name": self.operator(number),
+                    "kind": "Odd",
+                    "inputs": [self.tensor(one) for one in reads],
+                    "parameters": [self.tensor(one) for one in weights],
+                    "outputs": [self.tensor(one) for one in writes],
+                }
+                for number, (reads, weights, writes) in enumerate(self.facts["operators"])
+            ],
+        }
+
+    @property
+    def question(self) -> Question:
+        """Return the input of the exhaustive oracle."""
+        operators = self.facts["operators"]
+        weights = [parameters if self.counts_parameters else [] for _, parameters, _ in operators]
+        return Question(
+            tuple(self.size_bytes(number) for number in range(len(self.facts["tensors"]))),
+            tuple(role for _, _, role in self.facts["tensors"]),
+            tuple((*reads, *more) for (reads, _, _), more in zip(operators, weights, strict=True)),
+            tuple(tuple(writes) for _, _, writes in operators),
+            self.facts.get("alignment", 1),
+        )
+
+    @property
+    def network(self) -> Network:
+        """Return the input of the replay."""
+        question = self.question
+        counted = [n for n, role in enumerate(question.roles) if role != "parameter" or self.counts_parameters]
+        return Network(
+            {self.tensor(number): question.sizes[number] for number in counted},
+            {self.tensor(number): question.roles[number] for number in counted},
+            {self.operator(o): tuple(map(self.tensor, read)) for o, read in enumerate(question.reads)},
+            {self.operator(o): tuple(map(self.tensor, written)) for o, written in enumerate(question.writes)},
+        )
+
+    @property
+    def need_bytes(self) -> int:
+        """M_R."""
+        return required_bytes(self.question)
+
+    def need_of(self, operator: str) -> int:
+        """Return the bytes that one operator needs."""
+        number = int(operator.removeprefix(f"{self.prefix}op"))
+        sizes = [self.question.sizes[tensor] for tensor in self.question.operands(number)]
+        return packed_bytes(sizes, self.question.alignment)
+
+
+MUTATIONS = 10
+NUMBERS = (-4, -2, -1, 1, 1, 2, 4)
+
+
+def fault_of_file(case: Case, path: Path, graph: Path, program: Program, answer: Facts) -> str | None:
+    """Return a fault unless a file just written is legal, for `check` and the replay, and agrees with the answer."""
+    document = json.loads(path.read_text())
+    machine = _replayed(case, document)
+    if isinstance(machine, str):
+        return f"illegal plan: {machine}"
+    moved = machine.moved_bytes - case.network.compulsory_bytes
+    value = machine.arena_bytes if case.facts["objective"] == "peak" else moved
+    if value != answer["objective_value"]:
+        return f"another value: {answer['objective_value']} is claimed, the plan has {value}"
+    if case.facts["order"] == "given" and machine.order != [case.operator(o) for o in range(len(machine.order))]:
+        return f"not in the given order: {machine.order}"
+    return _fault_of_check(case, document, path, graph, program)
+
+
+def mutated_files(
+    case: Case, path: Path, graph: Path, program: Program, chance: random.Random
+) -> tuple[int, str | None]:
+    """Change a plan file here and there; return how often both agreed, and where they do not."""
+    original = json.loads(path.read_text())
+    for number in range(MUTATIONS):
+        document = copy.deepcopy(original)
+        for _ in range(chance.choice((1, 1, 1, 2, 3))):
+            mutate(case, document, chance)
+        changed = program.write("mutated.json", document)
+        fault = _fault_of_check(case, document, changed, graph, program)
+        if fault is not None:
+            return number, f"{fault} after a mutation"
+    return MUTATIONS, None
+
+
+def _replayed(case: Case, document: Facts) -> ByteMachine | str:
+    """Return the machine after the whole plan, or its fault."""
+    memory, result = document["memories"][0], document["result"]
+    machine = ByteMachine(
+        case.network, memory["capacity_bytes"], memory["alignment_bytes"], result["objective"] == "peak"
+    )
+    try:
+        machine.run(document["instructions"])
+    except IllegalError as error:
+        return str(error)
+    return machine
+
+
+def _fault_of_check(case: Case, document: Facts, path: Path, graph: Path, program: Program) -> str | None:
+    ended = program.ask("check", path, graph, "--json")
+    machine, result = _replayed(case, document), document["result"]
+    if ended.code not in (0, 1, 2):
+        return f"check ends badly: {ended.code} {ended.err[-300:]}"
+    if isinstance(machine, str):
+        return None if ended.code in (1, 2) else f"check passes an illegal plan: {machine}"
+    moved = machine.moved_bytes - case.network.compulsory_bytes
+    value = machine.arena_bytes if result["objective"] == "peak" else moved
+    is_true = value == result["objective_value"] >= result["lower_bound"] and (
+        result["status"] == "FEASIBLE" or (result["status"] == "OPTIMAL" and result["lower_bound"] == value)
+    )
+    if (ended.code == 0) is not is_true:
+        return f"check misjudges a legal plan: {ended.code}, {result} of {value}, {ended.answer.get('violations')}"
+    recomputed = ended.answer["recomputed"]
+    figures = {"peak_bytes": machine.peak_bytes, "arena_bytes": machine.arena_bytes}
+    wrong = {key: (recomputed[key], figure) for key, figure in figures.items() if recomputed[key] != figure}
+    if recomputed["traffic"]["total"] != machine.moved_bytes:
+        wrong["traffic"] = (recomputed["traffic"]["total"], machine.moved_bytes)
+    return f"check counts otherwise: {wrong}" if wrong else None
+
+
+def mutate(case: Case, document: Facts, chance: random.Random) -> None:
+    """Change one place of a plan file, or its claim."""
+    instructions = document["instructions"]
+    at, to = chance.randrange(len(instructions)), chance.randrange(len(instructions))
+    kind = chance.choice(("drop", "again", "swap", "move", "field", "field", "field", "claim", "memory"))
+    if kind == "drop" and len(instructions) > 1:
+        del instructions[at]
+    elif kind == "again":
+        instructions.insert(to, copy.deepcopy(instructions[at]))
+    elif kind == "swap":
+        at = min(at, len(instructions) - 2)
+        if at >= 0:
+            instructions[at : at + 2] = instructions[at : at + 2][::-1]
+    elif kind == "move":
+        instructions.insert(to, instructions.pop(at))
+    elif kind == "claim":
+        key = chance.choice(("objective_value", "lower_bound"))
+        document["result"][key] = max(0, document["result"][key] + chance.choice(NUMBERS))
+        document["result"]["status"] = chance.choice(("OPTIMAL", "FEASIBLE", "FEASIBLE", "UNKNOWN"))
+    elif kind == "memory":
+        memory = document["memories"][0]
+        memory["capacity_bytes"] = max(1, memory["capacity_bytes"] + chance.choice(NUMBERS))
+    else:
+        _change_field(case, instructions[at], chance)
+
+
+def _change_field(case: Case, instruction: Facts, chance: random.Random) -> None:
+    ((kind, what),) = instruction.items()
+    if kind == "compute":
+        instruction[kind] = case.operator(chance.randrange(len(case.facts["operators"])))
+        return
+    key = chance.choice(list(what))
+    if key == "offset_bytes":
+        what[key] = max(0, what[key] + chance.choice(NUMBERS))
+    elif key == "tensor":
+        what[key] = case.tensor(chance.randrange(len(case.facts["tensors"])))
+    elif kind == "copy":
+        what["source"], what["target"] = what["target"], what["source"]
+
 
 HEURISTICS = ("belady", "greedy", "naive", "onsram", "colouring", "pinning")
 ASKS = ("plan",) * 12 + ("mutate",) * 4 + ("info", "budget", "twin", "roomier", "hasty", "hasty", "large")

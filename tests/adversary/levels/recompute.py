@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adversary.frame import Ended, Facts, Json, Program, Verdict
-from adversary.levels.plan import without_operator
-from adversary.levels.plan_cases import Case, network_facts
-from adversary.levels.plan_files import mutate
+from adversary.levels.plan import Case, mutate, network_facts, without_operator
 from onchip.answer.problem import Count, Objective, Order, Problem, Recomputation
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import read_graph

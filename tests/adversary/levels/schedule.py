@@ -12,7 +12,7 @@ from typing import Final
 from unittest.mock import patch
 
 from adversary.frame import Ended, Facts, Program, Verdict
-from adversary.scheduling import random_scheduling_machine, random_scheduling_network, schedule_graph_file
+from adversary.fusing import random_scheduling_machine, random_scheduling_network, schedule_graph_file
 from onchip.answer.layer_problem import leaves_something_out
 from onchip.answer.schedule import Schedule
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
