@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Placement
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.result import SearchResult, Status
 from onchip.arch.memory import DRAM
-from onchip.ir.tensor import Role
 from onchip.memory.decisions import PlanIncumbent
-from onchip.memory.retention.addressed import StepPlace
-from onchip.model.lifetimes.indexed import IndexedProblem, bits
-from onchip.model.lifetimes.precedence import Windows
-from onchip.search.budget.limits import Run
-from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
+from onchip.memory.retention.steps import PARAMS, StepModel, StepPlace
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -51,50 +47,63 @@ class PossibleCopy:
         return StepPlace(self.tensor, self.source, self.step if self.is_passed_on else self.step - 1)
 
 
-class LinkedVariables:
-    """Booleans of operators and steps, of places and how they come about, and of the copies between steps.
+class Copies(Enum):
+    """Precision of the copies between two steps.
+
+    RELAXED copies need room only beside the tensors that stay, so the model bounds every plan. TIMED copies have an
+    instant and room, so the model gives plans: all but those in which a tensor arrives in a scratchpad twice between
+    the same two steps. REPEATED bounds these: RELAXED, and some arrival is passed on and paid once more.
+    """
+
+    RELAXED = auto()
+    TIMED = auto()
+    REPEATED = auto()
+
+
+class LinkedModel(StepModel[Plan]):
+    """The least non-compulsory cost between two bounds.
 
     Boundary number `step` lies before that step; the last one lies behind the last step. A place that `arrives` in a
     boundary is a residency that begins there with a copy; it `remains` if it is resident in the step. A place that
-    `stays` is the same residency as in the step before. `time` orders the copies within a boundary.
+    `stays` is the same residency as in the step before. `time` orders the copies within a boundary. Only the timed
+    model has plans; the answer of the others is an empty one.
     """
 
-    def __init__(self, indexed: IndexedProblem) -> None:
-        from ortools.sat.python import cp_model
+    method = "linked"
 
-        self._indexed = indexed
-        self._model = cp_model.CpModel()
-        self._step_count = indexed.operator_count
-        self._windows = Windows.of(indexed)
-        self._tensors = [tensor for tensor, life in enumerate(self._windows.lifetimes) if life]
+    def __init__(self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None, copies: Copies) -> None:
+        super().__init__(indexed)
         self._horizon = 2 + len(self._tensors) * (len(indexed.views) + 1)
-        self._make_places()
+        self._is_timed = copies is Copies.TIMED
+        self._repeated: dict[StepPlace, cp_model.IntVar] = {}
+        self._make_arrivals()
         self._make_copies()
+        self._what_is_there_stays_arrived_or_is_computed()
+        self._a_copy_reads_what_is_there()
+        self._dram_has_what_is_stored()
+        self._residents_have_room(self._at)
+        if self._is_timed:
+            self._make_ends()
+            self._a_source_is_there_until_it_is_copied()
+            self._residencies_between_steps_do_not_overlap()
+        else:
+            self._what_arrives_has_room_beside_what_stays()
+        if copies is Copies.REPEATED:
+            self._a_tensor_is_passed_on_and_arrives_again()
+        if indexed.problem.placement is Placement.STATIC:
+            clauses = ((place.tensor, (stays.negated(),)) for place, stays in self._stays.items())
+            self._a_tensor_has_one_residency_or_each_of_one_step(self._arrives | self._computed, clauses)
+        self._minimise(self._non_compulsory_cost(), lower_bound, upper_bound)
 
-    def _make_places(self) -> None:
-        model, windows = self._model, self._windows
-        self._runs = [
-            {s: model.new_bool_var(f"runs_{o}_{s}") for s in window} for o, window in enumerate(windows.steps)
-        ]
-        places = [
-            StepPlace(tensor, memory, step)
-            for tensor in self._tensors
-            for memory in self._memories_of(tensor)
-            for step in self._life(tensor)
-        ]
-        self._at = {place: model.new_bool_var(f"at_{place}") for place in places}
-        self._offset = {place: model.new_int_var(0, self._last_offset(place), f"offset_{place}") for place in places}
-        self._stays = {place: model.new_bool_var(f"stays_{place}") for place in places if place.before in self._at}
-        self._computed = {
-            place: model.new_bool_var(f"computed_{place}")
-            for place in places
-            if self._indexed.written_in[place.tensor] >> place.memory & 1
-            and place.step in self._runs_of_producer(place.tensor)
-        }
+    # Variables
+
+    def _make_arrivals(self) -> None:
+        model, places = self._model, self._at
+        self._stays = {place: model.new_bool_var(f"stays_{place}") for place in places if place.before in places}
         arrivals = [p for p in places if not self._is_computed(p.tensor) or p.before.step in self._life(p.tensor)]
         self._remains = {place: model.new_bool_var(f"remains_{place}") for place in arrivals}
         arrivals += [
-            StepPlace(tensor, memory, self._step_count)
+            StepPlace(tensor, memory, len(self._steps))
             for tensor in self._tensors
             if self._is_output(tensor)
             for memory in self._memories_of(tensor)
@@ -130,88 +139,16 @@ class LinkedVariables:
         )
         yield from (way for way in ways if way.origin in (self._arrives if way.is_passed_on else self._at))
 
-    # What may be where
-
     def _life(self, tensor: int) -> range:
-        """The steps in which it may be of use: from where it may exist, an output to the end."""
+        """Return the steps from where it may exist, of an output to the end."""
         producer, users = self._indexed.producer[tensor], self._windows.lifetimes[tensor]
         start = self._windows.steps[producer].start if producer >= 0 else 0
-        return range(start, self._step_count if self._is_output(tensor) else users.stop)
+        return range(start, len(self._steps) if self._is_output(tensor) else users.stop)
 
     def _memories_of(self, tensor: int) -> list[int]:
-        """The scratchpads into which it fits: it may wait where the array does not read it."""
+        """Return the scratchpads into which it fits: it may wait where the array does not read it."""
         size = self._indexed.sizes_bytes[tensor]
         return [m for m, view in enumerate(self._indexed.views) if size <= view.memory.capacity_bytes]
-
-    def _last_offset(self, place: StepPlace) -> int:
-        memory = self._indexed.views[place.memory].memory
-        return (memory.capacity_bytes - self._indexed.sizes_bytes[place.tensor]) // memory.alignment_bytes
-
-    def _units(self, place: StepPlace) -> int:
-        return self._indexed.views[place.memory].room.units[place.tensor]
-
-    def _is_computed(self, tensor: int) -> bool:
-        return self._indexed.producer[tensor] >= 0
-
-    def _is_output(self, tensor: int) -> bool:
-        return self._indexed.tensors[tensor].role is Role.OUTPUT
-
-    def _runs_of_producer(self, tensor: int) -> dict[int, cp_model.IntVar]:
-        return self._runs[self._indexed.producer[tensor]] if self._is_computed(tensor) else {}
-
-    def _step_of(self, operator: int) -> cp_model.LinearExprT:
-        return sum(step * runs for step, runs in self._runs[operator].items())
-
-    def _befores(self) -> Iterator[tuple[int, int]]:
-        """Yield (before, operator) for each predecessor of each operator."""
-        for operator, befores in enumerate(self._indexed.predecessor_lists):
-            for before in befores:
-                yield before, operator
-
-
-METHOD = "linked"
-
-
-class Copies(Enum):
-    """Precision of the copies between two steps.
-
-    RELAXED copies need room only beside the tensors that stay, so the model bounds every plan. TIMED copies have an
-    instant and room, so the model gives plans: all but those in which a tensor arrives in a scratchpad twice between
-    the same two steps. REPEATED bounds these: RELAXED, and some arrival is passed on and paid once more.
-    """
-
-    RELAXED = auto()
-    TIMED = auto()
-    REPEATED = auto()
-
-
-class LinkedModel(LinkedVariables):
-    """The least non-compulsory cost between two bounds."""
-
-    def __init__(self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None, copies: Copies) -> None:
-        super().__init__(indexed)
-        self._is_timed = copies is Copies.TIMED
-        self._repeated: dict[StepPlace, cp_model.IntVar] = {}
-        self._each_operator_runs_once_after_its_predecessors()
-        self._operands_are_where_the_array_takes_them()
-        self._an_operator_writes_an_output_into_one_scratchpad()
-        self._what_is_there_stays_arrived_or_is_computed()
-        self._a_copy_reads_what_is_there()
-        self._dram_has_what_is_stored()
-        self._residents_do_not_overlap()
-        if self._is_timed:
-            self._make_ends()
-            self._a_source_is_there_until_it_is_copied()
-            self._residencies_between_steps_do_not_overlap()
-        else:
-            self._what_arrives_has_room_beside_what_stays()
-        if copies is Copies.REPEATED:
-            self._a_tensor_is_passed_on_and_arrives_again()
-        if indexed.problem.placement is Placement.STATIC:
-            self._a_tensor_has_one_residency_or_each_of_one_step()
-        self._minimise(lower_bound, upper_bound)
-
-    # Variables
 
     def _make_ends(self) -> None:
         """Until when, in the boundary behind its step, a place is held; and an arrival, in its own boundary."""
@@ -223,27 +160,6 @@ class LinkedModel(LinkedVariables):
         return (self._end_new if way.is_passed_on else self._end_old)[way.origin]
 
     # Constraints
-
-    def _each_operator_runs_once_after_its_predecessors(self) -> None:
-        for runs in self._runs:
-            self._model.add_exactly_one(runs.values())
-        for step in range(self._step_count):
-            self._model.add_exactly_one(runs[step] for runs in self._runs if step in runs)
-        for before, operator in self._befores():
-            self._model.add(self._step_of(before) + 1 <= self._step_of(operator))
-
-    def _operands_are_where_the_array_takes_them(self) -> None:
-        for operator, reads in enumerate(self._indexed.read_lists):
-            for tensor in reads:
-                for step, runs in self._runs[operator].items():
-                    places = (StepPlace(tensor, memory, step) for memory in bits(self._indexed.read_in[tensor]))
-                    self._model.add_bool_or(*(self._at[p] for p in places if p in self._at), runs.negated())
-
-    def _an_operator_writes_an_output_into_one_scratchpad(self) -> None:
-        for tensor in filter(self._is_computed, self._tensors):
-            for step, runs in self._runs_of_producer(tensor).items():
-                places = [StepPlace(tensor, memory, step) for memory in self._memories_of(tensor)]
-                self._model.add(sum(self._computed[p] for p in places if p in self._computed) == runs)
 
     def _what_is_there_stays_arrived_or_is_computed(self) -> None:
         model = self._model
@@ -259,7 +175,7 @@ class LinkedModel(LinkedVariables):
 
     def _a_copy_reads_what_is_there(self) -> None:
         """An arrival is copied once, from a resident of the step before or from an earlier arrival."""
-        for place, arrives in chain(self._arrives.items(), self._stored.items()):
+        for place, arrives in (self._arrives | self._stored).items():
             self._model.add(sum(self._copies[way] for way in self._into.get(place, ())) == arrives)
         for way, copied in self._copies.items():
             if way.source != IN_DRAM:
@@ -283,22 +199,6 @@ class LinkedModel(LinkedVariables):
                 if way.step in literals:
                     later = self._time[way.arrival] > self._time[StepPlace(way.tensor, IN_DRAM, way.step)]
                     self._model.add(later).only_enforce_if(loaded, literals[way.step])
-
-    def _residents_do_not_overlap(self) -> None:
-        """Residents of a step do not overlap; the sums are implied, and strengthen the linear relaxation."""
-        held: dict[tuple[int, int], list[StepPlace]] = {}
-        for place in self._at:
-            held.setdefault((place.memory, place.step), []).append(place)
-        for (memory, _), places in held.items():
-            room = self._indexed.views[memory].room
-            self._model.add_no_overlap(
-                self._model.new_optional_fixed_size_interval_var(
-                    self._offset[place], self._units(place), self._at[place], ""
-                )
-                for place in places
-            )
-            most = room.capacity_units + any(room.may_end_short >> place.tensor & 1 for place in places)
-            self._model.add(sum(self._units(place) * self._at[place] for place in places) <= most)
 
     def _what_arrives_has_room_beside_what_stays(self) -> None:
         staying: dict[tuple[int, int], list[cp_model.LinearExprT]] = {}
@@ -364,58 +264,24 @@ class LinkedModel(LinkedVariables):
         for boxes in rectangles.values():
             self._model.add_no_overlap_2d([times for times, _ in boxes], [held for _, held in boxes])
 
-    def _range(self, place: StepPlace, at: cp_model.IntVar) -> cp_model.IntervalVar:
-        return self._model.new_optional_fixed_size_interval_var(self._offset[place], self._units(place), at, "")
-
-    def _a_tensor_has_one_residency_or_each_of_one_step(self) -> None:
-        begun: dict[int, list[cp_model.IntVar]] = {tensor: [] for tensor in self._tensors}
-        for place, literal in chain(self._arrives.items(), self._computed.items()):
-            begun[place.tensor].append(literal)
-        is_pinned = {tensor: self._model.new_bool_var(f"pinned_{tensor}") for tensor in self._tensors}
-        for tensor, residencies in begun.items():
-            self._model.add(sum(residencies) <= 1).only_enforce_if(is_pinned[tensor])
-        for place, stays in self._stays.items():
-            self._model.add_implication(stays, is_pinned[place.tensor])
-
     # Objective
 
-    def _minimise(self, lower_bound: int, upper_bound: int | None) -> None:
-        """Every copy, less the compulsory ones at their cheapest (COSMA, Eq. 12)."""
+    def _non_compulsory_cost(self) -> cp_model.LinearExprT:
         indexed = self._indexed
-        terms: list[cp_model.LinearExprT] = [
-            indexed.copy_cost(way.tensor, way.source, way.target) * copied for way, copied in self._copies.items()
-        ]
-        for place, repeated in self._repeated.items():
-            again = min(indexed.copy_cost(way.tensor, way.source, way.target) for way in self._into[place])
-            terms.append(again * repeated)
-        for tensor in self._tensors:
-            if not self._is_computed(tensor):
-                terms.append(-indexed.load_costs[tensor])
-            elif self._is_output(tensor):
-                terms.append(-indexed.store_costs[tensor])
-        objective = sum(terms)
-        self._model.add(objective >= lower_bound)
-        if upper_bound is not None:
-            self._model.add(objective <= upper_bound)
-        self._model.minimize(objective)
+        copies = (indexed.copy_cost(one.tensor, one.source, one.target) * way for one, way in self._copies.items())
+        again = (
+            min(indexed.copy_cost(one.tensor, one.source, one.target) for one in self._into[place]) * repeated
+            for place, repeated in self._repeated.items()
+        )
+        return sum(copies) + sum(again) - self._compulsory_cost()
 
     # Extract
-
-    def solve(self, run: Run) -> SearchResult[Plan]:
-        """Solve within what is left of the run's time; INFEASIBLE means none within the bounds.
-
-        Only the timed model has plans; the answer of the others is an empty one.
-        """
-        from ortools.sat.python import cp_model
-
-        solver = cp_model.CpSolver()
-        return solve_for_result(solver, self._model, run, METHOD, lambda: self._extract(solver))
 
     def _extract(self, solver: cp_model.CpSolver) -> Plan:
         program = LinkedProgram(self._indexed)
         if not self._is_timed:
             return program.plan()
-        for step in range(self._step_count + 1):
+        for step in range(len(self._steps) + 1):
             held = [p for p in self._at if p.step == step - 1 and solver.boolean_value(self._at[p])]
             kept = {p.before for p in self._stays if p.step == step and solver.boolean_value(self._stays[p])}
             ends = {p: solver.value(self._end_old[p]) for p in held if p not in kept}
@@ -434,9 +300,6 @@ class LinkedModel(LinkedVariables):
         offset_bytes = self._bytes(place, solver.value(self._passing[place]))
         remains = place in self._remains and solver.boolean_value(self._remains[place])
         return Residence(place, offset_bytes, None if remains else solver.value(self._end_new[place]))
-
-    def _bytes(self, place: StepPlace, offset_units: int) -> int:
-        return offset_units * self._indexed.views[place.memory].memory.alignment_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -531,20 +394,14 @@ def _freed_early(indexed: IndexedProblem, instructions: Sequence[Instruction]) -
     return early
 
 
-LARGEST_MODEL = 6_000
-
-
-def is_small_enough(indexed: IndexedProblem) -> bool:
-    """True if the model (steps x tensors x pairs of scratchpads) can be built and solved in reasonable time."""
-    return indexed.operator_count * len(indexed.tensors) * len(indexed.views) ** 2 <= LARGEST_MODEL
-
-
 def prove_with_links(incumbent: PlanIncumbent) -> None:
     """Raise the bound by the relaxed model, then look for a better plan with the timed one.
 
     Where that finds none at the bound, plans in which a tensor arrives again are bounded by a model of their own.
     """
-    if not is_small_enough(incumbent.indexed) or not cp_sat_is_within_reach(incumbent.run):
+    indexed = incumbent.indexed
+    size = indexed.operator_count * len(indexed.tensors) * len(indexed.views) ** 2
+    if size > PARAMS.linked or not cp_sat_is_within_reach(incumbent.run):
         return
     relaxed = _solve(incumbent, Copies.RELAXED)
     incumbent.raise_bound(relaxed.lower_bound)
