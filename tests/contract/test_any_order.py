@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from random import Random
 
 import pytest
 
 from onchip.answer.problem import Order, Problem
 from onchip.bounds.retention.sure_gaps import groups_of_uses, sure_gaps
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.tensor import Role, Tensor
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions import PlanIncumbent, non_compulsory_cost, schedule_of_moves
 from onchip.memory.effort import StepParams
@@ -22,7 +19,7 @@ from onchip.memory.spill import any_order, parts_bound, windows
 from onchip.memory.spill.any_order import AnyOrderPlanner, OrderParams
 from onchip.memory.spill.exact import METHOD, TrafficParams, TrafficPlanner
 from onchip.memory.spill.parts_bound import WHOLE, PartProblem, PartsBound, PartsParams, UseGroup
-from onchip.memory.spill.search import BestFirstSearch, LeastBytesParams, TwoParts
+from onchip.memory.spill.search import BestFirstSearch, LeastBytesParams
 from onchip.memory.spill.windows import MovablePlan, WindowMoves, WindowParams
 from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.model.lifetimes.precedence import Precedence, uses_of
@@ -48,60 +45,6 @@ def least_in_bytes(indexed: IndexedProblem) -> int:
 
 def belady_plan(indexed: IndexedProblem) -> MovablePlan:
     return MovablePlan(indexed, schedule_of_moves(indexed, belady_moves(indexed, range(indexed.operator_count))))
-
-
-def there_and_back(layers: int) -> Graph:
-    """A chain forward, and one back that reads what each step forward has written: as a training step does."""
-    tensors = [Tensor("x0", 5, Role.INPUT)]
-    tensors += [Tensor(f"x{i}", 5 + i % 3, Role.ACTIVATION) for i in range(1, layers + 1)]
-    tensors += [Tensor(f"g{i}", 5, Role.ACTIVATION) for i in range(layers, 0, -1)] + [Tensor("g0", 5, Role.OUTPUT)]
-    forward = [Operator(f"f{i}", "Op", (f"x{i - 1}",), (f"x{i}",)) for i in range(1, layers + 1)]
-    turn = Operator("turn", "Op", (f"x{layers}",), (f"g{layers}",))
-    backward = [Operator(f"b{i}", "Op", (f"g{i}", f"x{i}"), (f"g{i - 1}",)) for i in range(layers, 0, -1)]
-    return Graph("there and back", tuple(tensors), (*forward, turn, *backward))
-
-
-@in_one_test("seed", range(40))
-def test_a_sure_gap_is_one_in_every_order(seed: int) -> None:
-    indexed = IndexedProblem.of(some_problem(seed, 10))
-    precedence = Precedence(indexed)
-    for gap in sure_gaps(indexed, precedence):
-        own = mask_of(uses_of(indexed, gap.family))
-        assert gap.befores
-        assert gap.afters
-        assert not gap.operators & own
-        for operator in bits(gap.operators):
-            assert gap.befores == precedence.before[operator] & own
-            assert gap.afters == precedence.after[operator] & own & indexed.readers[gap.family]
-
-
-@in_one_test("seed", range(24))
-def test_no_plan_costs_less_than_what_surely_waits_and_does_not_fit(seed: int) -> None:
-    problem = some_problem(seed, 7)
-    indexed = IndexedProblem.of(problem)
-    precedence = Precedence(indexed)
-    least = least_traffic(problem, with_addresses=False)
-    assert least is not None
-    assert SureGapsBound(indexed, precedence, sure_gaps(indexed, precedence)).solve(Run()) <= least
-
-
-@pytest.mark.parametrize("seeds", [range(at, at + 30) for at in range(100, 220, 30)])
-def test_nor_does_the_best_one_of_a_search(seeds: range) -> None:
-    bounds = []
-    for seed in seeds:
-        indexed = IndexedProblem.of(some_problem(seed, 14))
-        precedence, least = Precedence(indexed), least_in_bytes(indexed)
-        bounds.append(SureGapsBound(indexed, precedence, sure_gaps(indexed, precedence)).solve(Run()))
-        assert bounds[-1] <= least, seed
-    assert any(bounds)
-
-
-@pytest.mark.parametrize("layers", [3, 6, 9])
-def test_there_and_back_what_surely_waits_is_all_that_is_paid(layers: int) -> None:
-    indexed = IndexedProblem.of(free(there_and_back(layers)))
-    precedence = Precedence(indexed)
-    bound = SureGapsBound(indexed, precedence, sure_gaps(indexed, precedence)).solve(Run())
-    assert bound == least_in_bytes(indexed) > 0
 
 
 @pytest.mark.parametrize("sizes", [(1, 2), (2, 4), (3, 5)])
@@ -130,34 +73,8 @@ def test_shares_of_a_group_never_exceed_the_whole(seed: int) -> None:
             assert sum(part.shares.get(group, 0) for part in parts.parts) <= WHOLE
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("seed", range(20))
-def test_what_two_parts_cost_at_least_changes_no_optimum(seed: int, workers: int) -> None:
-    """Each cost is divided anyhow; what each part costs at least is that of a search of its costs alone."""
-    indexed, chance = IndexedProblem.of(some_problem(seed, 10)), Random(seed)
-    first = replace(
-        indexed,
-        load_costs=tuple(chance.randint(0, cost) for cost in indexed.load_costs),
-        store_costs=tuple(chance.randint(0, cost) for cost in indexed.store_costs),
-    )
-    second = replace(
-        indexed,
-        load_costs=tuple(a - b for a, b in zip(indexed.load_costs, first.load_costs, strict=True)),
-        store_costs=tuple(a - b for a, b in zip(indexed.store_costs, first.store_costs, strict=True)),
-    )
-    two_parts = TwoParts(first.load_costs, first.store_costs, least_in_bytes(first), least_in_bytes(second))
-    run = Run(Limits(workers=workers))
-    found = BestFirstSearch(indexed, run, two_parts=two_parts, states_alone=1).solve()
-    assert found.cost == found.lower_bound == least_in_bytes(indexed)
-    for states in (5, 40):
-        soon = BestFirstSearch(indexed, Run(), states, two_parts=two_parts).solve()
-        assert two_parts.least_of_first + two_parts.least_of_second <= soon.lower_bound or soon.states < 2
-        assert soon.lower_bound <= found.cost
-
-
 @in_one_test("seed", range(12))
 def test_halves_are_known_to_cost_no_more_than_the_part_made_of_them(seed: int) -> None:
-    """And what the first of them pays in any plan of both is its share, so that it is never charged twice."""
     indexed = IndexedProblem.of(some_problem(seed, 14))
     parts = PartsBound(indexed, Precedence(indexed), range(indexed.operator_count), (2, 4))
     for _ in parts.solve(Run()):

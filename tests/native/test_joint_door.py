@@ -36,9 +36,6 @@ def joint_search(
         {"load_cost": -1},
         {"store_cost": 1 << 60},
         {"load_cost": 1 << 62},
-        {"first_load_cost": -1},
-        {"load_cost": 3, "first_load_cost": 4},
-        {"store_cost": 3, "first_store_cost": 4},
     ],
     ids=str,
 )
@@ -60,7 +57,7 @@ def test_an_operator_that_there_cannot_be_is_refused(changed: dict[str, object])
         joint_search(operator=joint_operator(**changed))
 
 
-@pytest.mark.parametrize("name", ["capacity_units", "upper_bound", "greed", "most_bytes", "least_of_first"])
+@pytest.mark.parametrize("name", ["capacity_units", "upper_bound", "greed", "most_bytes"])
 @pytest.mark.parametrize("value", [-1, (1 << 62) + 1])
 def test_options_that_go_beyond_64_bits_are_refused(name: str, value: int) -> None:
     with pytest.raises(ValueError, match="not between 0 and"):

@@ -73,22 +73,20 @@ def drawn_network(random: Random, operators: int) -> DrawnNetwork:
 
 
 def joint_search(seed: int) -> Answered:
-    """Ask in turn with an upper bound, greed, two cost parts, overwritable inputs, and few states."""
+    """Ask in turn with an upper bound, greed, overwritable inputs, and few states."""
     random = Random(seed)
     network = drawn_network(random, random.randint(12, 30))
     options = {"seed": seed, "most_states": MOST_STATES, "capacity_units": network.most_needed() + random.randint(0, 2)}
-    options |= ({}, {"upper_bound": 30}, {"greed": 3}, {"least_of_first": 2, "least_of_second": 1}, {}, {})[seed % 6]
+    options |= ({}, {"upper_bound": 30}, {"greed": 3}, {}, {}, {})[seed % 6]
     if seed % 6 == 5:
         options["most_states"] = 60
-    has_parts, is_overwritten = seed % 6 == 3, seed % 6 in (4, 5)
+    is_overwritten = seed % 6 in (4, 5)
     tensors = [
         native.JointTensor(
             units=size,
             load_cost=load,
             store_cost=store,
             may_end_short=seed % 4 == 0,
-            first_load_cost=load // 2 * has_parts,
-            first_store_cost=store // 2 * has_parts,
         )
         for size, load, store in zip(network.sizes, network.load_costs, network.store_costs, strict=True)
     ]

@@ -32,9 +32,7 @@ inline constexpr Index most_workers = 256;
 struct Tensor {
     Units units = 1;
     Cost load_cost = 0;
-    Cost store_cost = 0;       // 0 if DRAM has a copy whenever the tensor could leave
-    Cost first_load_cost = 0;  // the first part's share of these costs
-    Cost first_store_cost = 0;
+    Cost store_cost = 0;         // 0 if DRAM has a copy whenever the tensor could leave
     bool may_end_short = false;  // true if it may end within the last, partial unit of the capacity
 };
 
@@ -63,8 +61,6 @@ struct Problem {
     void check() const;
 };
 
-// If the problem consists of two parts that divide each cost, lower bounds on each part's cost may be given.
-//
 // With greed, each executed operator counts as that much cost saved: plans are found sooner, but only an exhausted
 // search proves a bound. Another seed changes the ties.
 struct Options {
@@ -72,8 +68,6 @@ struct Options {
     Cost greed = 0;
     std::uint64_t seed = 0;
     std::int64_t most_bytes = unlimited;
-    Cost least_of_first = 0;
-    Cost least_of_second = 0;
     Index workers = 1;  // threads; a single one is deterministic
 
     // Throws std::invalid_argument if a value is out of range.

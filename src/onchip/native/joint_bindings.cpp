@@ -29,16 +29,13 @@ void add_joint(nb::module_& module) {
         "A tensor with its size in units of the alignment and its transfer costs.\n"
         "\n"
         "`store_cost` is 0 if DRAM has a copy whenever the tensor could leave. `may_end_short` is True if\n"
-        "the tensor may end in the last, partial unit of the capacity. `first_load_cost` and\n"
-        "`first_store_cost` are the shares of the first of two parts of the problem.")
+        "the tensor may end in the last, partial unit of the capacity.")
         .def(
             "__init__",
-            [](Tensor* place, Units units, Cost load_cost, Cost store_cost, bool may_end_short, Cost first_load_cost,
-               Cost first_store_cost) {
-                new (place) Tensor{units, load_cost, store_cost, first_load_cost, first_store_cost, may_end_short};
+            [](Tensor* place, Units units, Cost load_cost, Cost store_cost, bool may_end_short) {
+                new (place) Tensor{units, load_cost, store_cost, may_end_short};
             },
-            nb::kw_only(), "units"_a, "load_cost"_a, "store_cost"_a, "may_end_short"_a, "first_load_cost"_a = 0,
-            "first_store_cost"_a = 0);
+            nb::kw_only(), "units"_a, "load_cost"_a, "store_cost"_a, "may_end_short"_a);
     using Overwritables = std::vector<std::tuple<Index, Units, Index>>;
     nb::class_<Operator>(
         module, "JointOperator",
@@ -63,20 +60,17 @@ void add_joint(nb::module_& module) {
         "`capacity_units` is the scratchpad in units of the alignment. With `greed`, each executed operator\n"
         "counts as that much cost saved: plans are found sooner, and only an exhausted search proves a\n"
         "bound. `seed` breaks ties. The search ends if it needs more than `most_bytes` of memory. With one\n"
-        "worker it is deterministic. If the problem consists of two parts that divide each cost, `least_of_first` and "
-        "`least_of_second` are lower bounds on the cost of each\n"
-        "part. Raises ValueError, with the entry, if a tensor, an operator or an option is invalid.")
+        "worker it is deterministic. Raises ValueError, with the entry, if a tensor, an operator or an option\n"
+        "is invalid.")
         .def(
             "__init__",
             [](Search* place, std::vector<Tensor> tensors, std::vector<Operator> operators, Units capacity_units,
-               Cost upper_bound, Cost greed, std::uint64_t seed, std::int64_t most_bytes, Index workers,
-               Cost least_of_first, Cost least_of_second) {
-                new (place)
-                    Search(Problem{std::move(tensors), std::move(operators), capacity_units},
-                           Options{upper_bound, greed, seed, most_bytes, least_of_first, least_of_second, workers});
+               Cost upper_bound, Cost greed, std::uint64_t seed, std::int64_t most_bytes, Index workers) {
+                new (place) Search(Problem{std::move(tensors), std::move(operators), capacity_units},
+                                   Options{upper_bound, greed, seed, most_bytes, workers});
             },
             "tensors"_a, "operators"_a, nb::kw_only(), "capacity_units"_a, "upper_bound"_a = unlimited, "greed"_a = 0,
-            "seed"_a = 0, "most_bytes"_a = unlimited, "workers"_a = 1, "least_of_first"_a = 0, "least_of_second"_a = 0)
+            "seed"_a = 0, "most_bytes"_a = unlimited, "workers"_a = 1)
         .def("run", &Search::run, "stop"_a, "most_states"_a = unlimited, nb::call_guard<nb::gil_scoped_release>(),
              "Search on until `most_states` states are spent in all.\n"
              "\n"

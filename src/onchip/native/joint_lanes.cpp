@@ -18,7 +18,7 @@ Lane::Lane(Index number, const Tables& tables, const Options& options, Progress&
       exchange_(exchange),
       budget_(options.most_bytes / options.workers),
       sets_(budget_),
-      states_(tables, options, sets_, budget_),
+      states_(tables, sets_, budget_),
       frontier_(tables, states_, budget_),
       queue_(options, progress, budget_),
       evictions_(tables, states_, sets_, queue_, budget_),
@@ -75,9 +75,7 @@ bool Lane::go_on_with(const Queue::Popped& popped, const StopToken& stop) {
 bool Lane::trade(const StopToken& stop) {
     if (!exchange_.trade(number_, outgoing_, queue_.floor(), incoming_, stop)) return false;
     for (std::size_t at = 0; at < incoming_.states.size(); ++at) {
-        if (queue_.accepts(incoming_.states[at].cost + incoming_.states[at].missing) &&
-            !settle(states_.take(incoming_, at), stop))
-            return false;
+        if (queue_.accepts(incoming_.states[at].cost) && !settle(states_.take(incoming_, at), stop)) return false;
     }
     incoming_.clear();
     return true;

@@ -82,10 +82,8 @@ private:
 };
 
 struct State {
-    Word hash = 0;        // of the set of executed operators
-    Cost cost = 0;        // including the reload of every live evicted tensor
-    Cost first_cost = 0;  // the first part's share of it
-    Cost missing = 0;     // lower bound on the parts' further cost
+    Word hash = 0;  // of the set of executed operators
+    Cost cost = 0;  // including the reload of every live evicted tensor
     Units used_units = 0;
     std::size_t first_move = 0;  // position of the operators run since its parent
     Index steps = 0;             // number of executed operators
@@ -110,7 +108,7 @@ struct Parcel {
 // The states built so far, and the construction of children.
 class States {
 public:
-    States(const Tables& tables, const Options& options, const EvictedSets& sets, Budget& budget);
+    States(const Tables& tables, const EvictedSets& sets, Budget& budget);
 
     Index size() const { return static_cast<Index>(states_.size()); }
     State& operator[](Index state) { return states_[state]; }
@@ -135,9 +133,7 @@ public:
         return has(copied(state), tensor) ? one.load_cost : one.load_cost + one.store_cost;
     }
     // Returns a lower bound on the cost of a plan that continues a state with evictions of the given cost.
-    Cost least_cost(Index state, Cost evictions) const {
-        return states_[state].cost + std::max(states_[state].missing, evictions);
-    }
+    Cost least_cost(Index state, Cost evictions) const { return states_[state].cost + evictions; }
     // Returns the units missing for an operator if no live tensor is evicted; negative for free units.
     Units units_over(Index state, Index runs) const;
     bool fits(Index state, Index runs) const;
@@ -156,10 +152,8 @@ private:
     bool run_safe_moves(Index state, const StopToken& stop);
     Index safe_move(Index state) const;
     bool is_safe(Index state, Index runs) const;
-    Cost missing(const State& state) const;
 
     const Tables& tables_;
-    const Options& options_;
     const EvictedSets& sets_;
     std::size_t row_words_;
     std::pmr::vector<State> states_;

@@ -10,9 +10,8 @@ constexpr std::size_t words_of_a_chunk = std::size_t{1} << 15;
 
 }  // namespace
 
-States::States(const Tables& tables, const Options& options, const EvictedSets& sets, Budget& budget)
+States::States(const Tables& tables, const EvictedSets& sets, Budget& budget)
     : tables_(tables),
-      options_(options),
       sets_(sets),
       row_words_(2 * static_cast<std::size_t>(tables.operator_words + tables.tensor_words)),
       states_(&budget),
@@ -55,7 +54,7 @@ void States::move_last_to(Parcel& parcel) {
     parcel.states.back().first_move = parcel.moves.size();
     parcel.rows.insert(parcel.rows.end(), row(last), row(last) + row_words_);
     parcel.moves.insert(parcel.moves.end(), ran.begin(), ran.end());
-    parcel.least_cost = std::min(parcel.least_cost, states_.back().cost + states_.back().missing);
+    parcel.least_cost = std::min(parcel.least_cost, states_.back().cost);
     drop_last();
 }
 
@@ -83,7 +82,6 @@ Index States::build_root(const StopToken& stop) {
     for (Index one = 0; one < tables_.operator_count; ++one) {
         if (tables_.predecessors[one].empty()) add(ready, one);
     }
-    states_[root].missing = missing(states_[root]);
     return run_safe_moves(root, stop) ? root : none;
 }
 
@@ -96,7 +94,6 @@ Index States::build(Index parent, Index runs, Index evicted, const StopToken& st
     after.used_units = before.used_units;
     after.steps = before.steps;
     after.cost = before.cost;
-    after.first_cost = before.first_cost;
     after.parent = parent;
     after.evicted = evicted;
     Word* resident = row(child) + 2 * tables_.operator_words;
@@ -107,7 +104,6 @@ Index States::build(Index parent, Index runs, Index evicted, const StopToken& st
         const bool has_copy = has(copied(child), tensor);
         after.used_units -= one.units;
         after.cost += one.load_cost + (has_copy ? 0 : one.store_cost);
-        after.first_cost += one.first_load_cost + (has_copy ? 0 : one.first_store_cost);
         if (tables_.tensors[tensor].store_cost > 0) add(resident + tables_.tensor_words, tensor);
     };
     sets_.visit(evicted, [&](Index tensor) {
@@ -117,15 +113,7 @@ Index States::build(Index parent, Index runs, Index evicted, const StopToken& st
     sets_.visit(evicted, [&](Index tensor) {
         if (std::ranges::binary_search(read, tensor)) leaves(tensor);
     });
-    after.missing = missing(after);
     return run_safe_moves(child, stop) ? child : none;
-}
-
-// Returns the parts' lower bounds minus their cost so far, where positive.
-Cost States::missing(const State& state) const {
-    const Cost second_cost = state.cost - state.first_cost;
-    return std::max<Cost>(0, options_.least_of_first - state.first_cost) +
-           std::max<Cost>(0, options_.least_of_second - second_cost);
 }
 
 Units States::units_over(Index state, Index runs) const {

@@ -34,9 +34,6 @@ void Problem::check() const {
             require(0 <= cost && cost <= most_in_all - costs, "a cost below 0, or all make more than 2^60", at);
             costs += cost;
         }
-        require(0 <= one.first_load_cost && one.first_load_cost <= one.load_cost && 0 <= one.first_store_cost &&
-                    one.first_store_cost <= one.store_cost,
-                "the first part's share of a cost is not between 0 and the cost", at);
     }
     for (std::size_t at = 0; at < operators.size(); ++at) {
         require_rising(operators[at].reads, tensors.size(), "reads are not tensors that rise", at);
@@ -59,9 +56,6 @@ void Options::check(const Problem& problem) const {
     const auto steps = static_cast<Cost>(std::max<std::size_t>(problem.operators.size(), 1));
     require(0 <= greed && greed <= most_in_all / steps, "greed is not between 0 and 2^60 for all operators", 0);
     require(0 <= most_bytes && most_bytes <= unlimited, "a limit of bytes is not between 0 and 2^62", 0);
-    for (Cost least : {least_of_first, least_of_second}) {
-        require(0 <= least && least <= most_in_all, "what a part pays at least is not between 0 and 2^60", 0);
-    }
     require(0 < workers && workers <= most_workers, "workers are not between 1 and 256", 0);
 }
 

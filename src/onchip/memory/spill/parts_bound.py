@@ -15,7 +15,7 @@ from typing import Final
 from onchip.bounds.retention.sure_gaps import SureGap, groups_of_uses
 from onchip.memory.decisions import SearchMove, schedule_of_moves
 from onchip.memory.effort import STEP
-from onchip.memory.spill.search import BestFirstSearch, TwoParts
+from onchip.memory.spill.search import BestFirstSearch
 from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.model.lifetimes.precedence import Precedence, uses_of
 from onchip.search.budget.limits import Run
@@ -80,11 +80,6 @@ class PartProblem:
             producer=tuple(producer),
         )
         return cls(problem, tuple(known))
-
-    def divided(self, indexed: IndexedProblem, first: Mapping[UseGroup, int], least: tuple[int, int]) -> TwoParts:
-        """Return the costs of a first part with such shares, and the lower bounds of both parts."""
-        costs = [_costs_of(indexed, group, first.get(group, 0)) for group in self.groups]
-        return TwoParts(tuple(load for load, _ in costs), tuple(store for _, store in costs), *least)
 
     def paid(self, indexed: IndexedProblem, moves: Sequence[SearchMove]) -> dict[UseGroup, int]:
         """Return what moves of the part pay for each group that costs something, were its share the whole."""
@@ -288,20 +283,13 @@ class PartsBound:
         known = 0 if part.halves is None else part.halves[0].lower_bound + part.halves[1].lower_bound
         problem = PartProblem.of(self._indexed, self._precedence, part.operators, part.shares)
         within = run.within(share * run.seconds_left)
-        two_parts = self._halves_of(part, problem)
-        found = BestFirstSearch(problem.problem, within, states, two_parts=two_parts).solve()
+        found = BestFirstSearch(problem.problem, within, states).solve()
         part.lower_bound, part.is_current = max(known, found.lower_bound), True
         part.is_solved = found.moves is not None
         if found.moves is not None:
             paid = problem.paid(self._indexed, found.moves)
             before = part.paid or paid
             part.paid = {group: (before.get(group, 0) + paid.get(group, 0)) / 2 for group in before.keys() | paid}
-
-    def _halves_of(self, part: Part, problem: PartProblem) -> TwoParts | None:
-        if part.halves is None:
-            return None
-        first, second = part.halves
-        return problem.divided(self._indexed, first.shares, (first.lower_bound, second.lower_bound))
 
     def _note(self, run: Run) -> None:
         if all(part.is_current or part.lower_bound == 0 for part in self.parts):

@@ -43,25 +43,6 @@ class SearchOutcome:
     stop: Stop
 
 
-@dataclass(frozen=True, slots=True)
-class TwoParts:
-    """Costs of each tensor in the first of two parts that divide each cost, and lower bounds of both.
-
-    With them a search visits fewer states: the unpaid cost of a part is still to come.
-    """
-
-    first_load_costs: tuple[int, ...]
-    first_store_costs: tuple[int, ...]
-    least_of_first: int
-    least_of_second: int
-
-    @classmethod
-    def unknown(cls, indexed: IndexedProblem) -> TwoParts:
-        """Return what is true of every problem: the second part pays all, and it is not known how much."""
-        nothing = (0,) * len(indexed.tensors)
-        return cls(nothing, nothing, 0, 0)
-
-
 class BestFirstSearch:
     """Least non-compulsory cost below `upper_bound` over all orders and residencies, without addresses.
 
@@ -82,7 +63,6 @@ class BestFirstSearch:
         seed: int = 0,
         greed: int = 0,
         states_alone: int = STATES_ALONE,
-        two_parts: TwoParts | None = None,
     ) -> None:
         self._indexed = indexed
         self._run = run
@@ -91,7 +71,6 @@ class BestFirstSearch:
         self._greed = greed
         self._most_states = min(run.limits.node_limit or UNLIMITED, state_limit)
         self._states_alone = states_alone
-        self._two_parts = two_parts or TwoParts.unknown(indexed)
         self._search: JointSearch | None = None
         self._workers = min(run.limits.workers, MOST_WORKERS) if self._most_states > states_alone else 1
         self._before = (0, 0)
@@ -130,7 +109,7 @@ class BestFirstSearch:
     def _begun(self, workers: int) -> JointSearch:
         indexed = self._indexed
         return JointSearch(
-            joint_tensors(indexed, self._two_parts),
+            joint_tensors(indexed),
             joint_operators(indexed),
             capacity_units=min(indexed.room.capacity_units, LARGEST_SUM),
             upper_bound=self.upper_bound,
@@ -138,8 +117,6 @@ class BestFirstSearch:
             seed=self._seed,
             most_bytes=STEP.search_bytes,
             workers=workers,
-            least_of_first=self._two_parts.least_of_first,
-            least_of_second=self._two_parts.least_of_second,
         )
 
     def _searched(self, search: JointSearch, turn: Run, most_states: int) -> SearchOutcome:
@@ -179,18 +156,15 @@ def _is_countable(indexed: IndexedProblem) -> bool:
     return sum(indexed.room.units) <= LARGEST_SUM and costs <= LARGEST_SUM
 
 
-def joint_tensors(indexed: IndexedProblem, two_parts: TwoParts | None = None) -> list[JointTensor]:
+def joint_tensors(indexed: IndexedProblem) -> list[JointTensor]:
     """Return the tensors as the search takes them: storing what DRAM has a copy of anyway costs nothing."""
     room = indexed.room
-    parts = two_parts or TwoParts.unknown(indexed)
     return [
         JointTensor(
             units=room.units[tensor],
             load_cost=indexed.load_costs[tensor],
             store_cost=0 if indexed.backed >> tensor & 1 else indexed.store_costs[tensor],
             may_end_short=bool(room.may_end_short >> tensor & 1),
-            first_load_cost=parts.first_load_costs[tensor],
-            first_store_cost=0 if indexed.backed >> tensor & 1 else parts.first_store_costs[tensor],
         )
         for tensor in range(len(indexed.tensors))
     ]
