@@ -11,7 +11,7 @@ from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import load_network
-from onchip.memory.baselines.divide import crossing_bytes, regions
+from onchip.memory.baselines.divide import DivideParams, crossing_bytes, regions
 from onchip.memory.methods import method_named
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
@@ -30,7 +30,7 @@ def tight_problem(seed: int, operators: int) -> Problem:
 
 @pytest.mark.parametrize("seed", with_slow(range(30), {29}.__contains__))
 def test_a_divided_plan_is_legal_and_its_bound_holds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(divide, "LARGEST_REGIONS", (2, 3))
+    monkeypatch.setattr(divide, "PARAMS", DivideParams(largest_regions=(2, 3)))
     problem = tight_problem(seed, 7)
     result = method_named("divide")(problem, Run())
     best = least_traffic(problem)

@@ -7,29 +7,19 @@ gives addresses. Where those exceed the capacity, more is evicted by each of fou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from onchip.answer.problem import Problem
-from onchip.answer.program import Plan
-from onchip.answer.result import SearchResult, Status
 from onchip.memory.allocate.construct import order_by_size, place_by_size
 from onchip.memory.allocate.repair import place_or_cut
 from onchip.memory.allocate.residencies import packing_problem
 from onchip.memory.allocate.sections import has_too_many_pairs
-from onchip.memory.decisions import (
-    OperatorSchedule,
-    PlanIncumbent,
-    PlannedResidency,
-    SearchMove,
-    non_compulsory_cost,
-    schedule_of_moves,
-)
-from onchip.memory.spill.min_peak import with_order_settled
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.memory.baselines.driver import baseline
+from onchip.memory.decisions import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
 from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable
 from onchip.search.budget.limits import Run
 
@@ -125,29 +115,10 @@ RANKS: tuple[Rank, ...] = (
 )
 
 
-def solve_by_belady(problem: Problem, run: Run) -> SearchResult[Plan]:
-    """Evict what is needed again last (Belady), step by step."""
-    return _solve(problem, run, "belady", belady_moves)
-
-
-def solve_greedily(problem: Problem, run: Run) -> SearchResult[Plan]:
-    """Evict the cheapest tensors at each step."""
-    return _solve(problem, run, "greedy", greedy_moves)
-
-
-def _solve(problem: Problem, run: Run, method: str, policy: Policy) -> SearchResult[Plan]:
-    """Bound 0: OPTIMAL only where nothing is moved at all. INFEASIBLE if a single operator does not fit."""
-    if operators_that_do_not_fit(IndexedProblem.of(problem)):
-        return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, method)
-    indexed = IndexedProblem.of(with_order_settled(problem, run))
-    incumbent = PlanIncumbent(indexed, run)
+def _by_policy(policy: Policy, indexed: IndexedProblem, run: Run) -> Iterator[tuple[OperatorSchedule, tuple[int, ...]]]:
+    """Yield what the policy evicts, with addresses by each rank."""
     schedule = schedule_of_moves(indexed, policy(indexed, range(indexed.operator_count)))
-    for rank in RANKS:
-        placed, offsets = place_by_size_or_evict(indexed, schedule, rank, run)
-        incumbent.offer(placed, offsets, non_compulsory_cost(indexed, placed), method)
-        if run.stop is not None:
-            break
-    return incumbent.result(method)
+    yield from (place_by_size_or_evict(indexed, schedule, rank, run) for rank in RANKS)
 
 
 def place_by_size_or_evict(
@@ -301,3 +272,9 @@ def _undominated(evictions: list[Eviction]) -> list[Eviction]:
         if not kept or eviction.rank < kept[-1].rank:
             kept.append(eviction)
     return kept
+
+
+solve_by_belady: Final = baseline("belady", partial(_by_policy, belady_moves))
+"""Evict what is needed again last (Belady), step by step."""
+solve_greedily: Final = baseline("greedy", partial(_by_policy, greedy_moves))
+"""Evict the cheapest tensors at each step."""

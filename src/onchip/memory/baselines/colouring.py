@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import Final
 
-from onchip.answer.problem import Problem
-from onchip.answer.program import Plan
-from onchip.answer.result import SearchResult
-from onchip.memory.baselines.pinned import Pins, solve_by_pinning_whole_lives
+from onchip.memory.baselines.pinned import Pins, pinning_whole_lives
 from onchip.model.lifetimes.indexed import IndexedProblem, bits
 from onchip.search.budget.limits import Run
 
@@ -44,11 +42,6 @@ class Register:
     def overlaps(self, other: Register) -> bool:
         """True if they share a unit."""
         return self.memory == other.memory and self.start < other.stop and other.start < self.stop
-
-
-def solve_by_colouring(problem: Problem, run: Run) -> SearchResult[Plan]:
-    """Pin each tensor that has a register in its scratchpad."""
-    return solve_by_pinning_whole_lives(problem, run, "colouring", _pin_what_is_coloured)
 
 
 def _pin_what_is_coloured(pins: Pins, run: Run) -> Iterable[Pins]:
@@ -194,3 +187,7 @@ def _interference(ranges: Sequence[LiveRange], run: Run) -> list[set[int]]:
             mine = {memory for memory, _ in ranges[node].units}
             neighbours[node] |= {n for n in nodes if n != node and mine & {memory for memory, _ in ranges[n].units}}
     return neighbours
+
+
+solve_by_colouring: Final = pinning_whole_lives("colouring", _pin_what_is_coloured)
+"""Pin each tensor that has a register in its scratchpad."""

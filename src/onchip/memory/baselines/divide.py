@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Final
 
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult, Status, Stop
-from onchip.memory.baselines.belady import RANKS, belady_moves, place_by_size_or_evict
-from onchip.memory.decisions import PlanIncumbent, SearchMove, non_compulsory_cost, schedule_of_moves
+from onchip.memory.baselines.belady import belady_moves
+from onchip.memory.decisions import SearchMove
 from onchip.memory.spill.exact import solve_exactly
 from onchip.memory.spill.min_peak import with_given_order
 from onchip.memory.spill.search import BestFirstSearch
@@ -25,11 +26,24 @@ from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.start import without_bound
 
-METHOD = "divide"
-LARGEST_REGIONS = (24, 40, 60, 100, 160)
-REGION_NODE_LIMIT = 3_000
-GIVEN_NODE_LIMIT = 50_000
-BOUND_NODE_LIMIT = 5_000
+METHOD: Final = "divide"
+
+
+@dataclass(frozen=True, slots=True)
+class DivideParams:
+    """Constants of divide and conquer."""
+
+    largest_regions: tuple[int, ...] = (24, 40, 60, 100, 160)
+    """Greatest number of operators of a region, one pass for each."""
+    region_states: int = 3_000
+    """States of the search of a region."""
+    given_states: int = 50_000
+    """States of the search that judges a joined order."""
+    bound_states: int = 5_000
+    """States of the search of the whole, for the bound."""
+
+
+PARAMS: Final = DivideParams()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +58,7 @@ def solve_by_dividing(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Plan the best order found, with a bound for all orders. INFEASIBLE if a single operator does not fit."""
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
-    divided = _divided(problem, run)
-    best = min(_placed_by_size(divided, run), solve_exactly(divided, without_bound(run)), key=_value)
+    best = solve_exactly(_divided(problem, run), without_bound(run))
     if best.objective_value is None:
         return SearchResult(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.COMPLETED)
     bound = _lower_bound(IndexedProblem.of(problem), run, best.objective_value)
@@ -54,29 +67,11 @@ def solve_by_dividing(problem: Problem, run: Run) -> SearchResult[Plan]:
     return SearchResult(status, best.answer, best.objective_value, bound, run.seconds, METHOD, stop)
 
 
-def _value(result: SearchResult[Plan]) -> float:
-    return float("inf") if result.objective_value is None else result.objective_value
-
-
-def _placed_by_size(problem: Problem, run: Run) -> SearchResult[Plan]:
-    """Return the best eviction for the given order with addresses by size: a good plan where packing fails."""
-    indexed = IndexedProblem.of(problem)
-    incumbent = PlanIncumbent(indexed, run)
-    moves = BestFirstSearch(indexed, _part_of(run, GIVEN_NODE_LIMIT)).solve().moves
-    if moves is not None:
-        for rank in RANKS:
-            placed, offsets = place_by_size_or_evict(indexed, schedule_of_moves(indexed, moves), rank, run)
-            incumbent.offer(placed, offsets, non_compulsory_cost(indexed, placed), "placed by size")
-            if run.stop is not None:
-                break
-    return incumbent.result(METHOD)
-
-
 def _divided(problem: Problem, run: Run) -> Problem:
     """Return the problem with the best joined order given: one pass per size, each from the best order so far."""
     best = with_given_order(problem, range(len(problem.graph.operators)))
     least = _least_cost(best, run)
-    for largest in LARGEST_REGIONS:
+    for largest in PARAMS.largest_regions:
         if least == 0 or run.stop is not None:
             break
         run.report(None, 0, f"regions of {largest} operators")
@@ -92,7 +87,7 @@ def _divided(problem: Problem, run: Run) -> Problem:
 
 def _least_cost(problem: Problem, run: Run) -> float:
     """Return the least cost in bytes of the given order, infinite if it was not found."""
-    cost = BestFirstSearch(IndexedProblem.of(problem), _part_of(run, GIVEN_NODE_LIMIT)).solve().cost
+    cost = BestFirstSearch(IndexedProblem.of(problem), _part_of(run, PARAMS.given_states)).solve().cost
     return float("inf") if cost is None else cost
 
 
@@ -150,7 +145,7 @@ def _is_known(indexed: IndexedProblem, tensor: int, region: range) -> bool:
 
 def _least_cost_moves(part: IndexedProblem, run: Run) -> tuple[SearchMove, ...]:
     """Search as far as a region's limits allow; else the given order with Belady's evictions."""
-    outcome = BestFirstSearch(part, _part_of(run, REGION_NODE_LIMIT)).solve()
+    outcome = BestFirstSearch(part, _part_of(run, PARAMS.region_states)).solve()
     return outcome.moves or belady_moves(part, range(part.operator_count))
 
 
@@ -175,7 +170,7 @@ def _lower_bound(indexed: IndexedProblem, run: Run, value: int) -> int:
     """Return the bound of a short search of the whole."""
     if value == 0 or run.stop is not None:
         return 0
-    return min(value, BestFirstSearch(indexed, _part_of(run, BOUND_NODE_LIMIT)).solve().lower_bound)
+    return min(value, BestFirstSearch(indexed, _part_of(run, PARAMS.bound_states)).solve().lower_bound)
 
 
 def crossing_bytes(indexed: IndexedProblem) -> tuple[int, ...]:

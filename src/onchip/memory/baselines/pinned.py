@@ -7,21 +7,18 @@ lifetime; `docs/rivals.md` lists what the paper leaves open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import TypeAlias
+from typing import Final
 
-from onchip.answer.problem import Problem
-from onchip.answer.program import Plan
-from onchip.answer.result import SearchResult, Status, Stop
 from onchip.ir.tensor import Role
 from onchip.memory.allocate.exact import Attempt, hard_stretch
 from onchip.memory.allocate.residencies import packing_problem
-from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, non_compulsory_cost
+from onchip.memory.baselines.driver import Solve, baseline
+from onchip.memory.decisions import OperatorSchedule, PlannedResidency
 from onchip.memory.effort import STEP
-from onchip.memory.spill.min_peak import with_order_settled
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit, places_of_operands
+from onchip.model.capacity.infeasible_operator import places_of_operands
 from onchip.model.lifetimes.indexed import IndexedProblem, bits
 from onchip.search.budget.limits import Run
 
@@ -153,27 +150,18 @@ class Pins:
         return attempt.offsets_bytes or ()
 
 
-Choice: TypeAlias = Callable[[Pins, Run], Iterable[Pins]]
+def pinning_whole_lives(method: str, choose: Callable[[Pins, Run], Iterable[Pins]]) -> Solve:
+    """Return the planner that offers a plan in which nothing stays, then what each choice of pins comes to."""
 
+    def rule(indexed: IndexedProblem, run: Run) -> Iterator[tuple[OperatorSchedule, tuple[int, ...]]]:
+        order = range(indexed.operator_count)
+        streamed = streamed_schedule(indexed, order)
+        yield streamed, stacked(indexed, streamed)
+        for pins in choose(Pins(indexed, order), run):
+            if (placed := pins.placed(run)) is not None:
+                yield placed
 
-def solve_by_pinning_whole_lives(problem: Problem, run: Run, method: str, choose: Choice) -> SearchResult[Plan]:
-    """Offer a plan in which nothing stays, then what each choice of pins comes to; the best counts.
-
-    Bound 0: OPTIMAL only where nothing is moved at all. INFEASIBLE if a single operator does not fit.
-    """
-    if operators_that_do_not_fit(IndexedProblem.of(problem)):
-        return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, method)
-    indexed = IndexedProblem.of(with_order_settled(problem, run))
-    incumbent = PlanIncumbent(indexed, run)
-    order = range(indexed.operator_count)
-    streamed = streamed_schedule(indexed, order)
-    incumbent.offer(streamed, stacked(indexed, streamed), non_compulsory_cost(indexed, streamed), "nothing stays")
-    for pins in choose(Pins(indexed, order), run):
-        placed = pins.placed(run)
-        if placed is not None:
-            incumbent.offer(*placed, non_compulsory_cost(indexed, placed[0]), method)
-    incumbent.stopped_by = run.stop or Stop.COMPLETED
-    return incumbent.result(method)
+    return baseline(method, rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +174,6 @@ class Weights:
 
 
 WEIGHTS = (Weights(1, -1, -1), Weights(1, 0, -1), Weights(1, -1, 0), Weights(1, 0, 0))
-
-
-def solve_as_onsram(problem: Problem, run: Run) -> SearchResult[Plan]:
-    """All weightings are tried; the cheapest plan counts."""
-    return solve_by_pinning_whole_lives(problem, run, "onsram", _pin_by_each_weighting)
 
 
 def _pin_by_each_weighting(unpinned: Pins, run: Run) -> Iterable[Pins]:
@@ -226,6 +209,7 @@ def pin_where_it_fits_best(pins: Pins, tensor: int) -> None:
         pins.pin(tensor, min(found)[-1])
 
 
-def solve_naively(problem: Problem, run: Run) -> SearchResult[Plan]:
-    """Keep nothing on chip between operators: every operand is streamed."""
-    return solve_by_pinning_whole_lives(problem, run, "naive", lambda _pins, _run: ())
+solve_as_onsram: Final = pinning_whole_lives("onsram", _pin_by_each_weighting)
+"""Pin by each weighting; the cheapest plan counts."""
+solve_naively: Final = pinning_whole_lives("naive", lambda _pins, _run: ())
+"""Keep nothing on chip between operators: every operand is streamed."""
