@@ -80,10 +80,8 @@ def aligned(content: npt.NDArray[np.uint8], dtype: np.dtype[Any], shape: tuple[i
 
 _BATCH_NORM_SCALE, _BATCH_NORM_SHIFT, _BATCH_NORM_MEAN, _BATCH_NORM_VARIANCE = 1, 2, 3, 4
 _WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul", "RNN", "GRU", "LSTM", "FusedMatMul"}
-_SETTINGS = {"Clip", "Resize", "Upsample", "Pad", "Pow", "QuantizeLinear", "DequantizeLinear"} | {
-    "OneHot",
-    "TopK",
-    "Range",
+_SETTINGS = {
+    *("Clip", "Resize", "Upsample", "Pad", "Pow", "QuantizeLinear", "DequantizeLinear", "OneHot", "TopK", "Range")
 }
 """Kinds whose further operands are settings and not weights."""
 
@@ -135,15 +133,10 @@ def _random_floats(
 
 def _fan_in(node: onnx.NodeProto, shape: tuple[int, ...]) -> int:
     """Return the number of products that are summed for an element of the output."""
-    match node.op_type:
-        case "MatMul" | "FusedMatMul":
-            return shape[-2]
-        case "Gemm":
-            is_transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
-            return shape[1] if is_transposed else shape[0]
-        case "ConvTranspose":
-            return shape[0] * prod(shape[2:])
-    return prod(shape[1:])
+    is_transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
+    sizes = {"MatMul": shape[-2], "FusedMatMul": shape[-2], "Gemm": shape[is_transposed]}
+    sizes["ConvTranspose"] = shape[0] * prod(shape[2:])
+    return sizes.get(node.op_type, prod(shape[1:]))
 
 
 def _generator(name: str, seed: int) -> np.random.Generator:
@@ -252,8 +245,13 @@ class Network:
         model.graph.initializer.extend(embedded)
         inside = {tensor.name for tensor in embedded}
         for name in operands:
-            if name not in inside:
-                model.graph.input.add(name=name, type=self._type_as_run(name))
+            if name in inside:
+                continue
+            kind = self.types.static[name]
+            if name in self.types.bounded:  # its sizes are only upper bounds
+                sizes = [None] * len(kind.tensor_type.shape.dim)
+                kind = make_tensor_type_proto(kind.tensor_type.elem_type, sizes)
+            model.graph.input.add(name=name, type=kind)
         for name in wanted:
             model.graph.output.add(name=name)
         return model
@@ -267,14 +265,6 @@ class Network:
         stated.CopyFrom(node)
         del stated.input[-loop.captured :]
         return stated
-
-    def _type_as_run(self, name: str) -> onnx.TypeProto:
-        """Return the type of a tensor, without sizes if they are only upper bounds."""
-        planned = self.types.static[name]
-        if name not in self.types.bounded:
-            return planned
-        rank = len(planned.tensor_type.shape.dim)
-        return make_tensor_type_proto(planned.tensor_type.elem_type, [None] * rank)
 
 
 class ConstantValues:

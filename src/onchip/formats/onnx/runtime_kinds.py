@@ -43,10 +43,6 @@ def _axis(axis: int, rank: int, what: str) -> int:
     return axis % rank
 
 
-def _rows(node: TypedNode, rows: Shape, *sizes: int) -> Outputs:
-    return [(node.element_type(0), (*rows, *sizes))]
-
-
 def _skipped_norm(node: TypedNode) -> Outputs:
     """SkipLayerNormalization: also mean, inverse deviation and the sum that is normalised."""
     shape = node.rows(0)
@@ -144,57 +140,36 @@ def _projected(node: TypedNode, past_place: int, element_type: int) -> Outputs:
     return [output, (element_type, (2, batch, heads, earlier + tokens, depth))]
 
 
-def _multi_head_attention(node: TypedNode) -> Outputs:
-    """MultiHeadAttention: keys and values lie apart, or in one tensor with the keys, or with queries and keys."""
+def _attention_of_heads(node: TypedNode, past_place: int, *, is_shared: bool) -> Outputs:
+    """MultiHeadAttention, DecoderMaskedMultiHeadAttention: keys and values lie apart, in one tensor, or with queries.
+
+    The cache of earlier tokens (B, N, P, H) is at `past_place`; with `is_shared` new tokens are written into it.
+    """
     heads, element_type = node.number("num_heads"), node.element_type(0)
     query = node.shape(0, 3, 5)
     batch, tokens = query[:2]
     if len(query) == 5:  # B, S, N, 3, H
         length, depth, width = tokens, query[4], query[2] * query[4]
-        value_depth = depth
-    else:
+    elif node.has(1):
         length, depth, width = _keys_and_values(node, query, heads)
-        value_depth = _divided(width, heads, "the width of its values")
-    output = element_type, (batch, tokens, width)
-    if node.has(6):  # keys of earlier tokens: B, N, P, H
-        past = node.shape(6, 4)
-        total = past[2] if node.has(8) else past[2] + length
     else:
-        total = length
+        width = _divided(query[2], 3, "the width of its query")
+        length, depth = tokens, _divided(width, heads, "the width of its keys")
+    value_depth = _divided(width, heads, "the width of its values")
+    earlier = node.shape(past_place, 4)[2] if node.has(past_place) else 0
+    total = earlier if is_shared and node.has(past_place) else earlier + length
     present = [(element_type, (batch, heads, total, each)) for each in (depth, value_depth)]
-    return [output, *present, (element_type, (batch, heads, tokens, total))]
+    return [(element_type, (batch, tokens, width)), *present, (element_type, (batch, heads, tokens, total))]
 
 
 def _keys_and_values(node: TypedNode, query: Shape, heads: int) -> tuple[int, int, int]:
     """Return the number of keys, the width of a head of keys, and the width of all values."""
-    if not node.has(1):
-        raise MissingFactError("its key is omitted and its query does not hold it")
     key = node.shape(1, 3, 4, 5)
     if len(key) == 5:  # B, L, N, 2, H
         return key[1], key[4], key[2] * key[4]
     value = node.shape(2, 3, 4)
     length, depth = (key[1], _divided(query[2], heads, "the width of its queries")) if len(key) == 3 else key[2:]
     return length, depth, value[2] if len(value) == 3 else value[1] * value[3]
-
-
-def _decoder_masked_attention(node: TypedNode) -> Outputs:
-    """DecoderMaskedMultiHeadAttention: one new token for each sequence."""
-    heads, element_type = node.number("num_heads"), node.element_type(0)
-    batch, tokens, columns = node.shape(0, 3)
-    if node.has(1):
-        length, depth, width = _keys_and_values(node, (batch, tokens, columns), heads)
-    else:
-        width = _divided(columns, 3, "the width of its query")
-        length, depth = tokens, _divided(width, heads, "the width of its keys")
-    value_depth = _divided(width, heads, "the width of its values")
-    output = element_type, (batch, tokens, width)
-    past = node.shape(5, 4) if node.has(5) else None
-    if past is not None and node.number("past_present_share_buffer", 0):
-        total = past[2]
-    else:
-        total = length if past is None else past[2] + length
-    present = [(element_type, (batch, heads, total, each)) for each in (depth, value_depth)]
-    return [output, *present, (element_type, (batch, heads, tokens, total))]
 
 
 def _group_query_attention(node: TypedNode) -> Outputs:
@@ -231,17 +206,19 @@ _RULES: Final[Mapping[str, Rule]] = {
     "SkipGroupNorm": lambda node: [(node.element_type(0), node.shape(0))] * 2,
     "EmbedLayerNormalization": lambda node: _embedding(node, 2),
     "QEmbedLayerNormalization": lambda node: _embedding(node, 8)[:2],
-    "MatMulNBits": lambda node: _rows(node, node.rows(0)[:-1], node.number("N")),
+    "MatMulNBits": lambda node: [(node.element_type(0), (*node.rows(0)[:-1], node.number("N")))],
     "FusedMatMul": _fused_product,
     "GatherBlockQuantized": _gathered_blocks,
     "DynamicQuantizeLSTM": _quantised_recurrence,
     "GatherND": _gathered_at_places,
-    "GridSample": lambda node: _rows(node, node.shape(0, 4)[:2], *node.shape(1, 4)[1:3]),
+    "GridSample": lambda node: [(node.element_type(0), (*node.shape(0, 4)[:2], *node.shape(1, 4)[1:3]))],
     "Pad": _padded,
     "Attention": lambda node: _projected(node, past_place=4, element_type=node.element_type(0)),
     "QAttention": lambda node: _projected(node, past_place=8, element_type=node.element_type(3)),
-    "MultiHeadAttention": _multi_head_attention,
-    "DecoderMaskedMultiHeadAttention": _decoder_masked_attention,
+    "MultiHeadAttention": lambda node: _attention_of_heads(node, 6, is_shared=node.has(8)),
+    "DecoderMaskedMultiHeadAttention": lambda node: _attention_of_heads(
+        node, 5, is_shared=bool(node.number("past_present_share_buffer", 0))
+    ),
     "GroupQueryAttention": _group_query_attention,
 }
 
@@ -385,11 +362,8 @@ def _standing_node(node: onnx.NodeProto, stand: StandIn) -> onnx.NodeProto:
 
 def _in_floating_point(kind: onnx.TypeProto) -> onnx.TypeProto:
     """Return the type of a tensor of the same shape with elements that every ONNX kind accepts."""
-    found = onnx.TypeProto()
-    found.CopyFrom(kind)
-    if found.tensor_type.elem_type != TensorProto.BOOL:
-        found.tensor_type.elem_type = TensorProto.FLOAT
-    return found
+    is_boolean = kind.tensor_type.elem_type == TensorProto.BOOL
+    return kind if is_boolean else make_tensor_type_proto(TensorProto.FLOAT, static_shape(kind))
 
 
 def _with_channels_at(kind: onnx.TypeProto, source: int, target: int) -> onnx.TypeProto:
