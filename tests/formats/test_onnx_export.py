@@ -106,20 +106,6 @@ def test_all_else_in_the_model_is_as_it_was(path: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(run(path), run(tmp_path / "planned.onnx"))
 
 
-def test_a_later_plan_takes_the_place_of_an_earlier_one(path: Path, tmp_path: Path) -> None:
-    export(path, tmp_path / "once.onnx")
-    once = onnx.load(tmp_path / "once.onnx")
-    once.metadata_props[1].value = "of an earlier plan"
-    once.metadata_props.add(key="onchip.retired", value="of an earlier version")
-    onnx.save(once, tmp_path / "once.onnx")
-    export(tmp_path / "once.onnx", tmp_path / "twice.onnx")
-
-    keys = [entry.key for entry in onnx.load(tmp_path / "twice.onnx").metadata_props]
-    assert keys == ["author", "onchip.memories", "onchip.order", "onchip.residencies", "onchip.plan"]
-    export(path, tmp_path / "direct.onnx")
-    assert (tmp_path / "twice.onnx").read_bytes() == (tmp_path / "direct.onnx").read_bytes()
-
-
 @pytest.fixture
 def external(path: Path) -> Path:
     """Save the same model with its weight in a separate file."""

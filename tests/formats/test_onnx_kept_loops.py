@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from onnx.helper import make_graph, make_node, make_tensor
 
-from formats.test_onnx_control_flow import BOOL, INT64, X, number, read_model, remarks, runs_as_the_file, truth
+from formats.test_onnx_control_flow import BOOL, INT64, X, number, read_model, remarks, runs_as_the_file
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -153,16 +152,3 @@ def test_a_scan_of_too_many_parts_stays_with_its_slices(tmp_path: Path) -> None:
     assert (scan.inputs, scan.parameters, scan.workspace_bytes) == (("start", "x"), ("w",), 3 * 2 * FLOATS)
     assert graph.tensor["parts"].shape == (2, 1500)
     runs_as_the_file(network, tmp_path)
-
-
-@pytest.mark.slow
-def test_what_was_unrolled_in_vain_is_forgotten(tmp_path: Path) -> None:
-    """The condition depends on the iteration, so only after 20000 nodes the loop turns out to be too long."""
-    names = ["s", *(f"r{index}" for index in range(60))]
-    nodes = [make_node("Relu", [one], [other]) for one, other in pairwise(names)]
-    nodes.append(make_node("Less", ["i", "last"], ["goes on"]))
-    again = a_loop("n", body(nodes, ["goes on", "r59"], []), ["y"])
-    network = model([again], [X], ["y"], [number("n", 900), number("last", 700), truth("unused", True)])
-    graph = read_model(network, tmp_path)
-    assert [operator.kind for operator in graph.operators] == ["Loop"]
-    assert len(graph.tensors) < 10

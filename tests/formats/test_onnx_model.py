@@ -183,16 +183,6 @@ def test_outputs_nobody_reads_are_tensors_unless_they_are_optional(tmp_path: Pat
     assert graph.tensor["right"].role is Role.ACTIVATION
 
 
-def test_an_operator_without_a_unique_name_bears_its_first_output_s(tmp_path: Path) -> None:
-    nodes = [
-        make_node("Relu", ["x"], ["a"], name="twice"),
-        make_node("Relu", ["a"], ["b"], name="twice"),
-        make_node("Relu", ["b"], ["c"]),
-        make_node("Relu", ["c"], ["y"], name="last"),
-    ]
-    assert operator_names(read(model(nodes, [value("x", [4])], ["y"]), tmp_path)) == ["a", "b", "c", "last"]
-
-
 def test_an_operator_onnx_does_not_know_needs_declared_shapes(tmp_path: Path) -> None:
     nodes = [make_node("Twist", ["x"], ["t"], domain="custom"), make_node("Relu", ["t"], ["y"])]
     graph = read(model(nodes, [value("x", [4])], ["y"], declared=[value("t", [2, 6])]), tmp_path)

@@ -136,27 +136,6 @@ def test_a_declared_shape_that_contradicts_what_is_found_is_dropped_with_a_warni
     assert "'a' is declared [1, 3, 8] and is [2, 3, 4]; 'b' is declared [1, 24] and is [2, 12]" in str(warning.message)
 
 
-def test_a_negative_size_that_inference_finds_is_refused_by_its_node(tmp_path: Path) -> None:
-    """A window is longer than the signal; ONNX's inference would abort the program at a later node."""
-    node = make_node("Conv", ["x", "w"], ["y"], name="window")
-    network = model([node], [value("x", [1, 1, "n"])], ["y"], [weight("w", [2, 1, 9])])
-    with pytest.raises(InputError, match=r"node 'window': its output 'y' has the shape \[1, 2, -3\]"):
-        read_bound(network, tmp_path, Bindings({"n": 5}))
-
-
-@pytest.mark.parametrize("damaged", ["shape", "condition"])
-def test_a_constant_with_too_few_bytes_has_no_value(damaged: str, tmp_path: Path) -> None:
-    constant = TensorProto(name="c", dims=[2], data_type=TensorProto.INT64, raw_data=b"123")
-    nodes = [make_node("Reshape", ["x", "c"], ["y"], name="shape")]
-    if damaged == "condition":
-        branches = {
-            f"{name}_branch": onnx.helper.make_graph([], name, [], [value("x", [4])]) for name in ("then", "else")
-        }
-        nodes = [make_node("If", ["c"], ["y"], name="condition", **branches)]
-    with pytest.raises(InputError, match=damaged):
-        read_bound(model(nodes, [value("x", [4])], ["y"], [constant]), tmp_path, Bindings())
-
-
 def test_a_declared_size_of_zero_or_less_is_no_size(tmp_path: Path) -> None:
     nodes = [make_node("Relu", ["x"], ["a"]), make_node("Relu", ["a"], ["y"])]
     network = model(nodes, [value("x", [2])], [value("y", [-1])], declared=[value("a", [0])])

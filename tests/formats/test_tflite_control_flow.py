@@ -15,16 +15,7 @@ from onchip.ir.graph import Graph, State
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from simulate.test_tflite_runs import executed
-from support.tflite_models import (
-    SIZE,
-    TfliteModel,
-    TfliteOperator,
-    TfliteSubgraph,
-    branching,
-    floats,
-    looping,
-    with_variables,
-)
+from support.tflite_models import SIZE, TfliteModel, TfliteOperator, branching, looping, with_variables
 
 FLOATS = 4
 NUMBER = 4
@@ -114,23 +105,6 @@ def test_a_loop_that_runs_itself_is_refused(tmp_path: Path) -> None:
         read_model(model, tmp_path)
 
 
-def test_bodies_that_run_others_are_looked_into_once_each(tmp_path: Path) -> None:
-    """Twenty loops, each with two calls of the next in its body, have a million paths."""
-    model, depth = looping(None), 20
-    condition, inner = model.subgraphs[1:]
-    bodies = []
-    for level in range(depth):
-        below = ("WhileOptions", {"CondSubgraphIndex": 1, "BodySubgraphIndex": 3 + level})
-        operators = [
-            TfliteOperator("WHILE", ["s", "i", "n"], ["p", "u", "o"], below),
-            TfliteOperator("WHILE", ["p", "u", "o"], ["t", "next", "q"], below),
-        ]
-        more = [*inner.tensors, *(type(inner.tensors[1])(name, [], "INT32") for name in "uoq")]
-        bodies.append(TfliteSubgraph(more, operators, ["s", "i", "n"], ["t", "next", "q"], f"level {level}"))
-    model.subgraphs = [model.subgraphs[0], condition, bodies[0], *bodies[1:], inner]
-    assert only_loop(read_model(model, tmp_path)).workspace_bytes > 0
-
-
 def test_variables_are_state_or_constants_and_what_runs_once_is_dropped_with_a_note(tmp_path: Path) -> None:
     graph = read_model(with_variables(), tmp_path)
     assert kinds(graph) == ["Mul", "Add", "Tanh"]
@@ -172,14 +146,4 @@ def test_an_assignment_that_only_a_run_decides_is_refused(tmp_path: Path) -> Non
         TfliteOperator("ASSIGN_VARIABLE", ["v", "z"], []),
     ]
     with pytest.raises(InputError, match="it assigns 'v' where only a run decides whether it does"):
-        read_model(model, tmp_path)
-
-
-def test_variables_in_a_loop_that_stays_are_refused(tmp_path: Path) -> None:
-    model, variables = looping(None), with_variables()
-    body = model.subgraphs[2]
-    body.tensors = [*body.tensors, variables.subgraphs[0].tensors[1], floats("before")]
-    read = TfliteOperator("READ_VARIABLE", ["v"], ["before"])
-    body.operators = [variables.subgraphs[0].operators[1], read, *body.operators]
-    with pytest.raises(InputError, match=r"operator 'y': its subgraph 2 cannot be planned: .*variable 'v' is read"):
         read_model(model, tmp_path)

@@ -102,13 +102,9 @@ def test_simba_in_either_form_is_the_preset_after_the_same_file(text: str) -> No
     [
         ("depth: 128, width: 8192", 128 * 1024, 8192),
         ("depth: 128, width: 8192, block-size: 32", 128 * 32, 256),
-        ("depth: 128, width: 8192, n_words: 32", 128 * 32, 256),
         ("depth: 128, width: 8192, cluster-size: 64", 128 * 16, 128),
         ("depth: 128, width: 8192, block-size: 32, cluster-size: 32", 128 * 32, 256),
-        ("depth: 128, block-size: 32, cluster-size: 32", 128 * 32, 256),
-        ("depth: 128, cluster-size: 4", 128, 8),
         ("entries: 512, width: 8192, block-size: 32", 512, 256),
-        ("entries: 512, depth: 128, width: 8192, cluster-size: 64", 512, 128),
         ("sizeKB: 2, width: 256, block-size: 8", 2048, 64),
         ("data_storage_depth: 16, data_storage_width: 32", 64, 32),
     ],

@@ -161,17 +161,6 @@ def test_loops_of_any_names_are_what_the_equation_makes_of_them() -> None:
     assert one_weight_each == Layer(g=30, weight_bits=4, partial_bits=32)
 
 
-def test_a_pool_whose_weights_have_no_bits_has_none() -> None:
-    pool = changed(
-        equation="O[b][g][oy][ox]+=W[fx][fy]*I[b][g][iy][ix]",
-        dimension_relations=["ix=2*ox+1*fx", "iy=2*oy+1*fy"],
-        loop_dims=["B", "G", "OY", "OX", "FX", "FY"],
-        loop_sizes=[1, 64, 56, 56, 3, 3],
-        operand_precision={"I": 8, "W": 0, "O": 16, "O_final": 8},
-    )
-    assert pool == Layer(p=56, q=56, r=3, s=3, g=64, stride=(2, 2), partial_bits=16, has_weight=False)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

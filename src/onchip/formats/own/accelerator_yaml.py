@@ -242,7 +242,7 @@ def _level(fields: MemoryFields, place: str) -> MemoryLevel:
             tuple(fields["serves"]) if "serves" in fields else None,
             fields.get("scratchpad", False),
             fields.get("double_buffered", False),
-            _access(fields) if "energy_per_access" not in fields else _access_by_law(fields, capacity_bytes),
+            _access(fields, capacity_bytes),
             _ports(fields),
         )
 
@@ -254,29 +254,29 @@ def _size(size: int | str, place: str) -> int:
         raise AcceleratorError(error.what, place=place, expected=error.expected) from None
 
 
-def _access(fields: AccessFields | MemoryFields) -> Access | None:
-    needed = {"access_bits", "read_energy_pj", "write_energy_pj"}
-    if needed <= fields.keys():
-        energies = fields["read_energy_pj"], fields["write_energy_pj"]
-        return Access(fields["access_bits"], *energies, fields.get("shortest_access_bits"))
-    if given := sorted((needed | {"shortest_access_bits"}) & fields.keys()):
+def _access(fields: AccessFields | MemoryFields, capacity_bytes: int = 0) -> Access | None:
+    """Return the cost of an access, for a law that of this capacity; None without any."""
+    energies = {"read_energy_pj", "write_energy_pj"} & fields.keys()
+    bits, shortest = fields.get("access_bits"), fields.get("shortest_access_bits")
+    if "energy_per_access" in fields:
+        both = fields["energy_per_access"]
+        if energies:
+            what = f"it has {' and '.join(sorted(energies))}, and energy_per_access"
+            raise AcceleratorError(what, expected="one or the other")
+        if bits is None:
+            expected = "access_bits and energy_per_access together"
+            raise AcceleratorError("it has energy_per_access alone", expected=expected)
+        if both.keys() == {"read", "write"}:
+            laws = _law(both["read"], "energy_per_access.read"), _law(both["write"], "energy_per_access.write")
+        else:
+            laws = (_law(both, "energy_per_access"),) * 2
+        return Access(bits, 0.0, 0.0, shortest, laws).at(capacity_bytes)
+    if bits is not None and len(energies) == 2:
+        return Access(bits, fields["read_energy_pj"], fields["write_energy_pj"], shortest)
+    if given := sorted(energies | ({"access_bits", "shortest_access_bits"} & fields.keys())):
         expected = "access_bits, read_energy_pj and write_energy_pj together"
         raise AcceleratorError(f"it has {' and '.join(given)} alone", expected=expected)
     return None
-
-
-def _access_by_law(fields: MemoryFields, capacity_bytes: int) -> Access:
-    if given := sorted({"read_energy_pj", "write_energy_pj"} & fields.keys()):
-        raise AcceleratorError(f"it has {' and '.join(given)}, and energy_per_access", expected="one or the other")
-    if "access_bits" not in fields:
-        expected = "access_bits and energy_per_access together"
-        raise AcceleratorError("it has energy_per_access alone", expected=expected)
-    both = fields["energy_per_access"]
-    if both.keys() == {"read", "write"}:
-        laws = _law(both["read"], "energy_per_access.read"), _law(both["write"], "energy_per_access.write")
-    else:
-        laws = (_law(both, "energy_per_access"),) * 2
-    return Access(fields["access_bits"], 0.0, 0.0, fields.get("shortest_access_bits"), laws).at(capacity_bytes)
 
 
 def _law(fields: LawFields, place: str) -> EnergyLaw:
@@ -327,7 +327,15 @@ def accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
             "version": ACCELERATOR_FORMAT.version,
             "name": accelerator.name,
             "clock_mhz": _real(accelerator.clock_mhz),
-            "array": array and _array_fields(array),
+            "array": array
+            and present(
+                {
+                    "dimensions": dict(array.dimensions) or None,
+                    "unrolls": {name: [*loops] for name, loops in array.unrolls.items()} or None,
+                    "free": array.free,
+                    "mac_energy_pj": _real(array.mac_energy_pj),
+                }
+            ),
             "memories": [*map(_level_fields, accelerator.levels)],
             "dram": dram and present(_access_fields(dram.access, dram.ports)),
             "dma": dma and {"queues": dma.queues, "setup_cycles": dma.setup_cycles},
@@ -336,13 +344,6 @@ def accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
             "notes": [*accelerator.notes] or None,
         }
     )
-
-
-def _array_fields(array: ComputeArray) -> dict[str, object]:
-    dimensions = dict(array.dimensions) or None
-    unrolls = {name: [*loops] for name, loops in array.unrolls.items()} or None
-    energy = _real(array.mac_energy_pj)
-    return present({"dimensions": dimensions, "unrolls": unrolls, "free": array.free, "mac_energy_pj": energy})
 
 
 def _level_fields(level: MemoryLevel) -> dict[str, object]:

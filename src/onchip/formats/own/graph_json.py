@@ -136,10 +136,18 @@ def graph_from_json(text: str | bytes, file: str) -> Graph:
 
 def _tensor(fields: TensorFields, place: str) -> Tensor:
     shape = tuple(fields["shape"]) if "shape" in fields else None
+    given = [key for key in ("shape", "bits", "bytes") if key in fields]
     with errors_at(place):
+        if given not in (["shape", "bits"], ["bytes"]):
+            what = f"it has {' and '.join(given) or 'no size'}"
+            raise GraphError(what, expected="shape and bits, or bytes")
+        if shape is None:
+            size_bytes = fields["bytes"]
+        else:
+            size_bytes = Tensor.of_shape(fields["name"], shape, fields["bits"], fields["role"]).size_bytes
         return Tensor(
             fields["name"],
-            _size_in_bytes(fields, shape),
+            _within_range(size_bytes),
             fields["role"],
             shape,
             fields.get("bits"),
@@ -147,17 +155,6 @@ def _tensor(fields: TensorFields, place: str) -> Tensor:
             fields.get("part_of"),
             tuple(fields["region"]) if "region" in fields else None,
         )
-
-
-def _size_in_bytes(fields: TensorFields, shape: tuple[int, ...] | None) -> int:
-    given = [key for key in ("shape", "bits", "bytes") if key in fields]
-    if shape is not None and given == ["shape", "bits"]:
-        size = Tensor.of_shape(fields["name"], shape, fields["bits"], fields["role"]).size_bytes
-    elif given == ["bytes"]:
-        size = fields["bytes"]
-    else:
-        raise GraphError(f"it has {' and '.join(given) or 'no size'}", expected="shape and bits, or bytes")
-    return _within_range(size)
 
 
 def _within_range(size_bytes: int) -> int:
@@ -282,14 +279,14 @@ def _operator_fields(operator: Operator) -> dict[str, object]:
             "workspace_bytes": operator.workspace_bytes or None,
             "cycles": stated.cycles,
             "energy_pj": stated.energy_pj,
-            "splits": stated.splits and _splits_fields(stated.splits),
+            "splits": stated.splits
+            and {
+                "axis": "channels",
+                "inputs": "split" if stated.splits.cuts_inputs else "whole",
+                "ways": [{"parts": parts, "cycles": cycles} for parts, cycles in stated.splits.ways],
+            },
         }
     )
-
-
-def _splits_fields(splits: ChannelSplits) -> dict[str, object]:
-    ways = [{"parts": parts, "cycles": cycles} for parts, cycles in splits.ways]
-    return {"axis": "channels", "inputs": "split" if splits.cuts_inputs else "whole", "ways": ways}
 
 
 def _tile_fields(tile: Tile) -> dict[str, object]:

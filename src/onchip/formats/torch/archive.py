@@ -53,7 +53,7 @@ def load_program(path: Path, *, with_weights: bool = False) -> torch.export.Expo
     with refused_if_damaged():
         model, weights, constants = _tables_of(path)
         _nothing_else_is_evaluated(model)
-        return _program_of(model, weights, constants, partial(_with_bytes, path) if with_weights else _without_bytes)
+        return _program_of(model, weights, constants, partial(_storage_of, path if with_weights else None))
 
 
 @contextmanager
@@ -139,12 +139,13 @@ def _is_size(text: str) -> bool:
     return known and is_small and all(len(word) < 20 for word in numbers) and len(powers) <= _GREATEST_POWER
 
 
-def _without_bytes(_folder: str, _entry: str, size: int) -> torch.UntypedStorage:
-    return torch.UntypedStorage(size, device="meta")
+def _storage_of(path: Path | None, folder: str, entry: str, size: int) -> torch.UntypedStorage:
+    """Return a storage with the bytes of an entry, or without bytes on the meta device if no file is given.
 
-
-def _with_bytes(path: Path, folder: str, entry: str, size: int) -> torch.UntypedStorage:
-    """Return a storage with the bytes of an entry; raises InputError if it is absent or shorter than its tensors."""
+    Raises InputError if the entry is absent or shorter than its tensors.
+    """
+    if path is None:
+        return torch.UntypedStorage(size, device="meta")
     with zipfile.ZipFile(path) as archive:
         root = archive.namelist()[0].partition("/")[0]
         name = f"{root}/data/{folder}/{entry}"

@@ -160,20 +160,6 @@ def _pad(arguments: Arguments) -> tuple[str, Attributes]:
     return "Pad", {"pads": [*unpadded, *pairs[-2::-2], *unpadded, *pairs[::-2]]}
 
 
-def _reduce_mean(arguments: Arguments) -> tuple[str, Attributes]:
-    axes = [int(axis) for axis in arguments.get("dim") or ()]
-    return "ReduceMean", {"axes": [*axes], "keepdims": int(bool(arguments.get("keepdim")))}
-
-
-def _layer_normalization(arguments: Arguments) -> tuple[str, Attributes]:
-    return "LayerNormalization", {"axis": -len(arguments["normalized_shape"]), "epsilon": float(arguments["eps"])}
-
-
-def _group_normalization(arguments: Arguments) -> tuple[str, Attributes]:
-    groups = arguments["num_groups"] if "num_groups" in arguments else arguments["group"]
-    return "GroupNormalization", {"epsilon": float(arguments["eps"]), "num_groups": int(groups)}
-
-
 _DEQUANTISING: Final = frozenset(f"dequantize_{how}" for how in ("per_tensor", "per_channel", "affine"))
 """Operators that convert integers to floating point with one scale, or one for each index of an axis."""
 _DESCRIBERS: Final[Mapping[str, Describer]] = {
@@ -195,9 +181,19 @@ _DESCRIBERS: Final[Mapping[str, Describer]] = {
         f"{name}batch_norm{how}": _plain("BatchNormalization", epsilon="eps")
         for name, how in (("", ""), ("native_", ""), ("_native_", "_legit"), ("_native_", "_legit_no_training"))
     },
-    **dict.fromkeys(("group_norm", "native_group_norm"), _group_normalization),
-    **dict.fromkeys(("layer_norm", "native_layer_norm"), _layer_normalization),
-    "mean": _reduce_mean,
+    "group_norm": _plain("GroupNormalization", epsilon="eps", num_groups="num_groups"),
+    "native_group_norm": _plain("GroupNormalization", epsilon="eps", num_groups="group"),
+    **dict.fromkeys(
+        ("layer_norm", "native_layer_norm"),
+        lambda arguments: (
+            "LayerNormalization",
+            {"axis": -len(arguments["normalized_shape"]), "epsilon": float(arguments["eps"])},
+        ),
+    ),
+    "mean": lambda arguments: (
+        "ReduceMean",
+        {"axes": [int(axis) for axis in arguments.get("dim") or ()], "keepdims": int(bool(arguments.get("keepdim")))},
+    ),
     "addmm": _matrix_product("Gemm", "mat1", "mat2"),
     "baddbmm": _matrix_product("Gemm", "batch1", "batch2"),
     "matmul": _matrix_product("MatMul", "self", "other"),
@@ -536,7 +532,8 @@ class ExportReplay:
         called = self._call_on_real_values(target, arguments)
         overwritten = mutated[:1] if operation in OVERWRITING and mutated and covers_its_storage(mutated[0]) else []
         called = replace(called, overwritten=frozenset(self._recording.viewed(one).tensor for one in overwritten))
-        reads = self._values_read(arguments, mutated, overwritten)
+        reads = [value for value in arguments.values() if not any(value is each for each in overwritten)]
+        reads = [value if any(value is each for each in mutated) else self._readable(value) for value in reads]
         operands, leaves = self._recording.operands(reads), self._recording.leaves(reads)
         if self._options.as_onnx and not mutated and self._is_known(target, operands):
             known = {i: self._recording.add_tensor(_part(name, i), leaf, Role.PARAMETER) for i, leaf in fresh.items()}
@@ -555,13 +552,6 @@ class ExportReplay:
         writes_a_part = any(not (covers_its_storage(each) and is_in_order(each)) for each in mutated)
         kind = operation if writes_a_part else kind
         self._recording.add_operator(name, kind, operands, outputs, seen | attributes)
-
-    def _values_read(
-        self, arguments: Arguments, mutated: list[torch.Tensor], overwritten: list[torch.Tensor]
-    ) -> list[object]:
-        """Return the values that the operator reads, without those that it overwrites."""
-        reads = [value for value in arguments.values() if not any(value is each for each in overwritten)]
-        return [value if any(value is each for each in mutated) else self._readable(value) for value in reads]
 
     def _call_on_real_values(self, target: torch._ops.OpOverload, arguments: Arguments) -> RecordedCall:
         """Return the call with its operands in memory order, except those that it writes in place."""
