@@ -8,7 +8,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from re import fullmatch
-from typing import Annotated, Final, Literal, NotRequired
+from typing import Annotated, Final, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
@@ -259,7 +259,7 @@ def _access(fields: AccessFields | MemoryFields, capacity_bytes: int = 0) -> Acc
     energies = {"read_energy_pj", "write_energy_pj"} & fields.keys()
     bits, shortest = fields.get("access_bits"), fields.get("shortest_access_bits")
     if "energy_per_access" in fields:
-        both = fields["energy_per_access"]
+        both = cast("MemoryFields", fields)["energy_per_access"]
         if energies:
             what = f"it has {' and '.join(sorted(energies))}, and energy_per_access"
             raise AcceleratorError(what, expected="one or the other")
