@@ -21,15 +21,17 @@ from typing import Any, Final
 from onchip.answer.packing import Buffer
 from onchip.errors import InputError, UsageError
 from onchip.formats.files import read_file, write_file
+from onchip.formats.validation import Format, ensure_few_values
 
+_ANY_JSON: Final = Format("JSON", 1, InputError)
 ALIGNMENT_BYTES: Final = 16
 """Alignment of tensors in TFLite Micro and ExecuTorch."""
 _PLANNED: Final = re.compile(r"\(id=(\d+)\): size=(\d+), offset=-?\d+, first_used=(\d+) last_used=(\d+)")
 _MARKS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SCALARS: Final = "BYTE CHAR SHORT INT LONG HALF FLOAT DOUBLE COMPLEX32 COMPLEX64 COMPLEX128 BOOL QINT8 QUINT8 QINT32"
-_SCALAR_TYPES: Final = [*_SCALARS.split(), "BFLOAT16"]
-_SCALAR_BYTES: Final = dict(zip(_SCALAR_TYPES, (1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2), strict=True))
-_SCALAR_BYTES_BY_NUMBER: Final = dict(enumerate(_SCALAR_BYTES.values())) | {27: 2, 28: 4, 29: 8}
+_BYTES: Final = (1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2)
+_SCALAR_BYTES: Final = dict(zip([*_SCALARS.split(), "BFLOAT16"], _BYTES, strict=True))
+_SCALAR_BYTES_BY_NUMBER: Final = dict(enumerate(_BYTES)) | {27: 2, 28: 4, 29: 8}
 """Bytes by the numbers of ExecuTorch; 27 to 29 are unsigned."""
 
 
@@ -94,10 +96,14 @@ def write_program(source: Path, offsets: Sequence[int], path: Path) -> None:
 
 
 def _json_of(path: Path) -> dict[str, Any]:
-    """Return the object in a file; an empty one for what is no object, which the reader of onchip's format names."""
+    """Return the object in a file of ExecuTorch or TVM, an empty one for any other file."""
+    content = read_file(path)
+    if b'"execution_plan"' not in content and b'"arg_nodes"' not in content:
+        return {}
+    ensure_few_values(content, _ANY_JSON, str(path))
     try:
-        value = json.loads(read_file(path))
-    except (ValueError, RecursionError):
+        value = json.loads(content)
+    except (ValueError, RecursionError):  # the reader of onchip's own format names the error
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -154,7 +160,8 @@ def _lives(plan: dict[str, Any]) -> dict[int, tuple[int, int]]:
     instructions = [one for chain in plan["chains"] for one in chain.get("instructions", ())]
     end = len(instructions) + 1
     uses = [(0, plan.get("inputs", ())), *enumerate(map(_operands, instructions), start=1), (end, plan["outputs"])]
-    uses += [(step, [at for at, one in enumerate(values) if _has_state(one)]) for step in (0, end)]
+    tensors = [(at, one["val"]) for at, one in enumerate(values) if one.get("val_type") == "Tensor"]
+    uses += [(step, [at for at, one in tensors if one.get("data_buffer_idx", 0) > 0]) for step in (0, end)]
     lives: dict[int, tuple[int, int]] = {}
     for step, operands in sorted(uses, key=lambda use: use[0]):
         for operand in operands:
@@ -173,10 +180,6 @@ def _operands(instruction: dict[str, Any]) -> Sequence[int]:
     if kind == "MoveCall":
         return arguments.get("move_from", 0), arguments.get("move_to", 0)
     return arguments.get("args", ()) if kind != "FreeCall" else (arguments.get("value_index", 0),)
-
-
-def _has_state(value: dict[str, Any]) -> bool:
-    return value.get("val_type") == "Tensor" and value["val"].get("data_buffer_idx", 0) > 0
 
 
 def _bytes_of(tensor: dict[str, Any]) -> int:

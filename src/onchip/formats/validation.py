@@ -73,7 +73,7 @@ def parse(shape: type[ShapeT], file_format: Format, text: str | bytes, file: str
     from pydantic import ValidationError
 
     encoded = as_utf8(text, file_format, file)
-    _ensure_few_values(encoded, file_format, file)
+    ensure_few_values(encoded, file_format, file)
     try:
         value = cast("ShapeT", _validator(shape).validate_json(encoded))
     except ValidationError as error:
@@ -229,7 +229,7 @@ class _Hooks:
         return _Refused(what, expected)
 
 
-def _ensure_few_values(encoded: bytes, file_format: Format, file: str) -> None:
+def ensure_few_values(encoded: bytes, file_format: Format, file: str) -> None:
     """Raise the format's error for too many values, before Python makes any."""
     containers = encoded.count(b"{") + encoded.count(b"[")
     for count, what, most in (

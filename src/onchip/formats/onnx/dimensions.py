@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -164,6 +165,7 @@ _SIZES: Final = ((224, 512), (640, 16000), (48, 128), (32, 576), (320, 256), (64
 """Rows and columns of images, and lengths of sequences, in the order in which they are tried."""
 _GREATEST_VISITS: Final = 20_000
 """Limit on nodes visited while sizes are tried; the first sizes are always tried."""
+_SAME_VALUE: Final = {"Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Gather"}
 
 
 def open_dimensions_error(
@@ -173,8 +175,9 @@ def open_dimensions_error(
 
     `read` raises InputError for a model that cannot be read.
     """
+    values = _deciding_values(model.graph)
     visits = max(1, sum(1 for _ in all_nodes(model.graph.node)))
-    candidates = [_candidate(model.graph, still_open, *sizes) for sizes in _SIZES]
+    candidates = [replace(_candidate(model.graph, still_open, *sizes), values=values) for sizes in _SIZES]
     for candidate in candidates[: max(1, _GREATEST_VISITS // visits)]:
         closed = onnx.ModelProto()
         closed.CopyFrom(model)
@@ -210,3 +213,45 @@ def _candidate(graph: onnx.GraphProto, still_open: Sequence[OpenDimension], rows
             shapes[name] = tuple(shape)
     left = {one.symbol for one in still_open} - {one.symbol for one in still_open if one.input in needs_shape}
     return Bindings({symbol: size for symbol, size in sizes.items() if symbol in left}, shapes)
+
+
+def _deciding_values(graph: onnx.GraphProto) -> Mapping[str, tuple[float, ...]]:
+    """Return the values of integer inputs that make the first If that compares them with a constant true."""
+    nodes = list(all_nodes(graph.node))
+    writer = {output: node for node in nodes for output in node.output}
+    inputs = {value.name for value in network_inputs(graph) if value.type.tensor_type.elem_type in _INTEGERS}
+    stated = {tensor.name: tensor for tensor in graph.initializer}
+    found: dict[str, tuple[float, ...]] = {}
+    for condition in (node.input[0] for node in nodes if node.op_type == "If" and node.input):
+        node = writer.get(_source(condition, writer))
+        if node is None or node.op_type != "Equal" or len(node.input) != 2:
+            continue
+        sources = [_source(operand, writer) for operand in node.input]
+        for source, other in (sources, sources[::-1]):
+            number = _number(stated.get(other), writer.get(other))
+            if source in inputs and number is not None:
+                found.setdefault(source, (number,))
+    return found
+
+
+_INTEGERS: Final = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
+
+
+def _source(name: str, writer: Mapping[str, onnx.NodeProto]) -> str:
+    """Return the tensor from which `name` differs only in shape and type."""
+    for _ in range(16):
+        node = writer.get(name)
+        if node is None or node.op_type not in _SAME_VALUE or not node.input:
+            break
+        name = node.input[0]
+    return name
+
+
+def _number(tensor: onnx.TensorProto | None, node: onnx.NodeProto | None) -> int | None:
+    attributes = node.attribute if node is not None and node.op_type == "Constant" else ()
+    tensors = [tensor] if tensor is not None else [one.t for one in attributes if one.name == "value"]
+    try:
+        array = numpy_helper.to_array(tensors[0]) if tensors else None
+    except (TypeError, ValueError):  # one without its values, or damaged
+        return None
+    return int(array.reshape(-1)[0]) if array is not None and array.size == 1 and array.dtype.kind in "iu" else None

@@ -194,7 +194,14 @@ def check_nodes(graph: onnx.GraphProto) -> None:
     """Raise GraphError for two producers, unknown tensors, cycles and a wrong order."""
     names = node_names(graph.node)
     producer = _each_tensor_has_one_producer(graph, names)
-    _every_operand_is_known(graph, names, producer)
+    for node, name in zip(graph.node, names, strict=True):
+        for operand in filter(None, node.input):
+            if operand not in producer:
+                what, expected = f"tensor {operand!r} is unknown", "an input, a parameter or another node's output"
+                raise GraphError(what, place=f"node {name!r}", expected=expected)
+    for value in graph.output:
+        if value.name not in producer:
+            raise GraphError("no node writes it", place=f"network output {value.name!r}", expected="a producer")
     _the_nodes_stand_in_a_topological_order(graph, names, producer)
 
 
@@ -223,17 +230,6 @@ def _parameters(graph: onnx.GraphProto) -> Iterator[str]:
         if first is not tensor and first != tensor:  # which of them counts, runtimes decide differently
             raise GraphError("two parameters have this name", place=f"tensor {tensor.name!r}", expected="one")
         yield tensor.name
-
-
-def _every_operand_is_known(graph: onnx.GraphProto, names: list[str], producer: dict[str, int]) -> None:
-    for node, name in zip(graph.node, names, strict=True):
-        for operand in filter(None, node.input):
-            if operand not in producer:
-                what, expected = f"tensor {operand!r} is unknown", "an input, a parameter or another node's output"
-                raise GraphError(what, place=f"node {name!r}", expected=expected)
-    for value in graph.output:
-        if value.name not in producer:
-            raise GraphError("no node writes it", place=f"network output {value.name!r}", expected="a producer")
 
 
 def _the_nodes_stand_in_a_topological_order(graph: onnx.GraphProto, names: list[str], producer: dict[str, int]) -> None:
