@@ -132,9 +132,7 @@ def _rows_by_columns(c: int, rows: int) -> tuple[Layer, LayerMapping]:
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize(("c", "rows"), [(32, 24), (48, 22), (20, 24), (13, 24)])
-def test_what_is_fetched_ahead_and_copied_in_another_order_changes_no_sum(
-    tmp_path: Path, c: int, rows: int, compiler: str
-) -> None:
+def test_what_is_copied_in_another_order_changes_no_sum(tmp_path: Path, c: int, rows: int, compiler: str) -> None:
     layer, mapping = _rows_by_columns(c, rows)
     source, weight = _values(layer, c)
     made = run_compiled(compiled(layer, mapping, tmp_path, compiler), layer, source, weight)
@@ -149,26 +147,10 @@ def test_weights_are_read_once_for_all_rows_of_a_tile() -> None:
     assert "const volatile vector *" in text
 
 
-def test_weights_are_copied_as_they_lie_and_those_beside_them_are_fetched() -> None:
+def test_weights_are_copied_as_they_lie() -> None:
     text = nest_source(*_rows_by_columns(32, 24), "nest")
     copy = text[text.index("/* The weights of this tile") :]
     assert copy.index("long c1 ") < copy.index("long k1 ") < copy.index("long k0 ") < copy.index("copy_vector(")
-    assert "__builtin_prefetch(weight_k1 + k0 * 8 + 32);" in copy
-
-
-def test_inputs_of_the_next_tile_are_fetched_line_by_line_where_steps_follow_a_line() -> None:
-    assert "__builtin_prefetch(input + c1_part + n0 * 64 + 256);" in nest_source(*_rows_by_columns(32, 24), "nest")
-    assert "prefetch(input" not in nest_source(*_rows_by_columns(20, 24), "nest")
-
-
-@pytest.mark.parametrize(("steps", "written_out"), [(32, 16), (20, 10), (16, 8), (26, 13), (13, 1), (2, 1)])
-def test_as_many_steps_are_written_out_as_divide_the_loop_along_a_line_but_never_all(
-    steps: int, written_out: int
-) -> None:
-    text = nest_source(*_rows_by_columns(steps, 24), "nest")
-    assert ("c1_part" in text) == (written_out > 1)
-    if written_out > 1:
-        assert f"for (long c1_part = 0; c1_part < {steps}; c1_part += {written_out})" in text
 
 
 def test_of_tiles_that_pay_the_one_that_is_copied_least_often_and_then_the_smallest_is_copied() -> None:

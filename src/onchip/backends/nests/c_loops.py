@@ -154,8 +154,9 @@ def _steps(layer: Layer, tile: dict[str, int], loops: list[NestLoop]) -> int:
 def _with_lanes(layer: Layer, mapping: LayerMapping) -> tuple[list[tuple[Loop, int]], Loop | None]:
     """Return the loops with their positions in the mapping, the vector loop first, and the vector loop."""
     nest = [(loop, at) for at, loop in enumerate(mapping.nest) if loop.size > 1]
+    contiguous = ("K", "G") if layer.k == layer.c == 1 else ("K",)
     found = max(
-        ((loop.size, -at) for loop, at in nest if loop.along is not None and _may_be_lanes(layer, loop.dimension)),
+        ((loop.size, -at) for loop, at in nest if loop.along is not None and loop.dimension in contiguous),
         default=None,
     )
     if found is None:
@@ -170,11 +171,6 @@ def _with_lanes(layer: Layer, mapping: LayerMapping) -> tuple[list[tuple[Loop, i
     others = sorted((*rest, *more), key=lambda each: each[1])
     vector = Loop(dimension, lanes, mapping.nest[at].along)
     return [(vector, -1), *others], vector
-
-
-def _may_be_lanes(layer: Layer, dimension: str) -> bool:
-    """Return True if neighbours along the dimension are contiguous: along K, or along groups of one channel."""
-    return dimension == "K" or (dimension == "G" and layer.k == layer.c == 1)
 
 
 def _loops_in_registers(nest: list[tuple[Loop, int]], cut: int) -> int:
@@ -225,10 +221,6 @@ def _past_others(operand: str, around: list[tuple[NestLoop, int]], place: int) -
     return place
 
 
-LINE_ELEMENTS: Final = 16
-"""Number of float32 in a cache line. Rows of copied inputs are an odd number of lines apart, to avoid set conflicts."""
-
-
 @dataclass(frozen=True, slots=True)
 class OperandPlace:
     """Strides of an operand in elements: by the name of a loop, and along the tile in registers.
@@ -250,7 +242,7 @@ class InputBlock:
 
     @property
     def elements(self) -> int:
-        """Number of elements, including the gaps between rows."""
+        """Number of elements in the block."""
         return self.sizes["N"] * self.strides["N"]
 
 
@@ -299,7 +291,7 @@ def input_block(nest: CNest) -> InputBlock:
         "G": spans["G"],
         "C": spans["C"],
     }
-    pixel = _odd_lines(sizes["G"] * sizes["C"])
+    pixel = sizes["G"] * sizes["C"]
     row = sizes["W"] * pixel
     image = sizes["H"] * row
     return InputBlock(sizes, {"N": image, "H": row, "W": pixel, "G": sizes["C"], "C": 1})
@@ -310,13 +302,6 @@ def network_axes(layer: Layer) -> dict[str, int]:
     height, width = layer.input_pixels
     pixel = layer.g * layer.c
     return {"N": height * width * pixel, "H": width * pixel, "W": pixel, "G": layer.c, "C": 1}
-
-
-def _odd_lines(elements: int) -> int:
-    if elements < LINE_ELEMENTS:
-        return elements
-    lines = -(-elements // LINE_ELEMENTS)
-    return (lines + 1 - lines % 2) * LINE_ELEMENTS
 
 
 def _network_strides(layer: Layer, operand: str) -> dict[str, int]:

@@ -15,8 +15,6 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.backends.c.text import comment
 from onchip.backends.nests.c_loops import (
-    GREATEST_UNROLLED,
-    LINE_ELEMENTS,
     CNest,
     CText,
     NestLoop,
@@ -92,8 +90,6 @@ class NestKernel:
             with ExitStack() as stack:
                 self._over(text, stack, self._axes)
                 text.add(f"{sums} = (vector){{0}};")
-                if self.returns:
-                    text.add(f"__builtin_prefetch({target}, 1);")
             self._add_up(text, sums)
             with ExitStack() as stack:
                 self._over(text, stack, self._axes)
@@ -114,10 +110,7 @@ class NestKernel:
         inputs = {operand: self.places[operand] for operand in (INPUT, WEIGHT)}
         with ExitStack() as stack:
             for loop in reversed(self.nest.steps):
-                if loop is self.nest.steps[0] and self._written_out > 1:
-                    self._in_parts(text, stack, loop)
-                else:
-                    stack.enter_context(text.loop(loop))
+                stack.enter_context(text.loop(loop))
                 text.move(loop, inputs, self.kinds)
             added = tuple(name for name in ADDED_UP if self.nest.tile[name] > 1)
             outside, inside = self._in_order
@@ -131,46 +124,6 @@ class NestKernel:
             one = f"*({x})" if self.nest.adds_in_floats else f"(sum)*({x})"
             values = self._loaded(x, "element") if self.nest.lane_loop == "G" else one
             text.add(f"{sums} += {weights} * {values};")
-
-    @property
-    def _next_inputs(self) -> int:
-        """Return the distance in elements to the inputs of the next tile, if each step reads along a line; else 0.
-
-        Hardware prefetchers miss such single rows. Tiles that share rows have little to fetch.
-        """
-        nest, place = self.nest, self.places[INPUT]
-        if nest.layer.input_bits != 32 or not nest.steps or nest.layer.r * nest.layer.s > 1:
-            return 0
-        loop = nest.steps[0]
-        if place.loops.get(loop.name) != 1 or self._written_out != LINE_ELEMENTS:
-            return 0
-        return next((place.loops[outer.name] for outer in nest.around if place.loops.get(outer.name)), 0)
-
-    @property
-    def _written_out(self) -> int:
-        """Return the number of innermost steps to unroll, at most those along a line of inputs.
-
-        It divides the loop and is smaller than the loop, as GCC otherwise keeps sums in memory.
-        """
-        loop = self.nest.steps[0]
-        if loop.dimension in self.ending:
-            return 1
-        most = min(LINE_ELEMENTS, loop.size // 2, GREATEST_UNROLLED // prod(map(self.nest.vectors, LOOPS)))
-        return max((count for count in range(1, most + 1) if loop.size % count == 0), default=1)
-
-    def _in_parts(self, text: CText, stack: ExitStack, loop: NestLoop) -> None:
-        """Open a loop over unrolled steps, and prefetch the line of inputs of the next tile."""
-        part, count = f"{loop.name}_part", self._written_out
-        stack.enter_context(text.block(f"for (long {part} = 0; {part} < {loop.size}; {part} += {count})"))
-        if ahead := self._next_inputs:
-            rows = tuple(name for name in self._axes if name in RELEVANT[INPUT] and name != self.nest.lane_loop)
-            with ExitStack() as over_rows:
-                self._over(text, over_rows, rows)
-                place = at(text.pointers[INPUT], (part, 1), *self._offsets(INPUT, rows))
-                text.add(f"__builtin_prefetch({place} + {ahead});")
-        text.add("UNROLLED")
-        head = f"for (long {loop.name} = {part}; {loop.name} < {part} + {count}; {loop.name}++)"
-        stack.enter_context(text.block(head))
 
     def _read_weights(self, text: CText, pointer: str, *, is_inside: bool) -> str:
         """Read each vector of weights once for all rows; return its expression."""
@@ -249,10 +202,6 @@ def _digit(dimension: str) -> str:
     return f"{dimension.lower()}0"
 
 
-MOST_UNTIL_NEXT: Final = 2**16
-"""Limit on elements copied between neighbours, so that prefetched elements are still in the cache."""
-
-
 def _copy_weights(text: CText, nest: CNest, place: OperandPlace) -> None:
     """Write the loops that copy a tile of weights one vector after the other; `text` then points into the copy.
 
@@ -286,23 +235,7 @@ def _copy_weights(text: CText, nest: CNest, place: OperandPlace) -> None:
             text.add(f"copy_vector({target}, {source}, {lanes});")
         else:
             text.add(f"*({target}) = *({source});")
-        if beside := _next_beside(nest, place.elements):
-            text.add(f"__builtin_prefetch({source} + {beside});")
     text.pointers = {**pointers, WEIGHT: copy}
-
-
-def _next_beside(nest: CNest, copied: int) -> int:
-    """Return the distance in elements to the neighbouring weights, if they are copied soon after; else 0.
-
-    Short rows are far apart, which hardware prefetchers miss; neighbouring weights share a page.
-    """
-    if nest.lane_loop != "K" or nest.layer.g > 1:
-        return 0
-    for loop in nest.around[nest.packed[WEIGHT] :]:
-        if loop.dimension == "K":
-            return loop.step if copied <= MOST_UNTIL_NEXT else 0
-        copied *= loop.size if loop.dimension in RELEVANT[WEIGHT] else 1
-    return 0
 
 
 def _copy_input(text: CText, nest: CNest) -> None:
