@@ -94,6 +94,13 @@ class Record:
     struct: str
     fields: tuple[tuple[str, Field], ...]
 
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 (fields have different types)
+        return dict(self.fields)[name]
+
+    def replaced(self, **changed: Field) -> Record:
+        """Return the struct with other values of some fields."""
+        return Record(self.struct, tuple((name, changed.get(name, value)) for name, value in self.fields))
+
 
 Field: TypeAlias = "int | float | tuple[int, ...] | tuple[tuple[int, ...], ...] | tuple[Record, ...] | Record | Table"
 Argument: TypeAlias = "TensorOperand | Table | BandGrid | Record | Symbol | int | float | tuple[int, ...] | None"
@@ -105,6 +112,11 @@ class KernelCall:
 
     function: str
     arguments: tuple[Argument, ...]
+
+    def place_of(self, struct: str) -> int | None:
+        """Return the position of the argument that is this struct; None if there is none."""
+        found = (at for at, one in enumerate(self.arguments) if isinstance(one, Record) and one.struct == struct)
+        return next(found, None)
 
     @property
     def written(self) -> TensorOperand:

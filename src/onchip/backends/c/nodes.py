@@ -310,6 +310,29 @@ def copied_output(operator: Operator, graph: Graph, constant: Callable[[str], Va
     return copy_call(size_bytes, table(name, constant(name)), operator.outputs[0])
 
 
+def neighbours(place: Values, size: int, rounding: str) -> tuple[Values, ...]:
+    """Return the two input elements for each place along an axis of `size`, and the weight of the second.
+
+    `rounding` is `linear`, or how ONNX names the rounding to one element.
+    """
+    if rounding == "linear":
+        place = np.clip(place, 0, size - 1)
+        first = np.floor(place)
+        return first, np.minimum(first + 1, size - 1), place - first
+    half = np.float32(0.5)
+    match rounding:
+        case "floor":
+            found = np.floor(place)
+        case "ceil":
+            found = np.ceil(place)
+        case "round_prefer_ceil":
+            found = np.floor(place + half)
+        case _:
+            found = np.ceil(place - half)
+    found = np.clip(found, 0, size - 1)
+    return found, found, np.zeros(len(place))
+
+
 def slices(shape: Sequence[int], start: int, stop: int) -> Record:
     """Return the slices of an array along the axes [start, stop), which a kernel normalises one by one."""
     return record("slices", outer=prod(shape[:start]), size=prod(shape[start:stop]), inner=prod(shape[stop:]))

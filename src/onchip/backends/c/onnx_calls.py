@@ -34,6 +34,7 @@ from onchip.backends.c.nodes import (
     WindowAxis,
     calls_of_graph,
     copied_output,
+    neighbours,
     reduction_walks,
     slices,
     window,
@@ -279,7 +280,7 @@ def _matrix_product(node: NodeInC) -> Iterator[KernelCall]:
     left, right = node.shape(0), node.shape(1)
     left = left if len(left) > 1 else (1, *left)
     right = right if len(right) > 1 else (*right, 1)
-    batch = _broadcast(left[:-2], right[:-2])
+    batch = np.broadcast_shapes(left[:-2], right[:-2])
     rows, inner, columns = left[-2], left[-1], right[-1]
     steps = (
         [step * rows * columns for step in dense_steps(batch)],
@@ -315,12 +316,6 @@ def _product_call(
     names = ("rows", "inner", "columns", "left_row", "left_inner", "right_inner", "right_column")
     product = Record("product", (("batch", batch), *zip(names, (*sizes, *left, *right), strict=True)))
     return KernelCall("product_f32", (product, node.read(0), node.read(1), node.written()))
-
-
-def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    rank = max(len(left), len(right))
-    pairs = zip((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right, strict=True)
-    return tuple(max(pair) if prod(pair) else 0 for pair in pairs)
 
 
 def _split(node: NodeInC) -> Iterator[KernelCall]:
@@ -425,21 +420,8 @@ def _sources(node: NodeInC, size: int, made: int, scale: float, mode: str) -> tu
             place = at * np.float32((size - 1) / (made - 1)) if made > 1 else np.zeros(1, np.float32)
         case _:
             node.refuse(f"with coordinates of mode {way}")
-    if mode == "linear":
-        place = np.clip(place, 0, size - 1)
-        first = np.floor(place)
-        return first, np.minimum(first + 1, size - 1), place - first
-    match "floor" if is_old else node.text("nearest_mode", "round_prefer_floor"):
-        case "floor":
-            found = np.floor(place)
-        case "ceil":
-            found = np.ceil(place)
-        case "round_prefer_ceil":
-            found = np.floor(place + half)
-        case _:
-            found = np.ceil(place - half)
-    found = np.clip(found, 0, size - 1)
-    return found, found, np.zeros(made)
+    rounding = "floor" if is_old else node.text("nearest_mode", "round_prefer_floor")
+    return neighbours(place, size, "linear" if mode == "linear" else rounding)
 
 
 def _convolution(node: NodeInC) -> Iterator[KernelCall]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.arch.memory import DRAM, Memory
 from onchip.backends.c.calls import (
     BYTES,
-    ELEMENT_BYTES,
     OVERWRITING,
     Argument,
     BandGrid,
@@ -31,7 +30,7 @@ from onchip.backends.c.calls import (
 )
 from onchip.backends.c.text import comment, identifier, integer, real, rows, template, unique_identifiers, unused_name
 from onchip.backends.c.tiles import TensorParts, banded_call, calls_of_region, ensure_aligned
-from onchip.errors import GraphError, PlanError
+from onchip.errors import PlanError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
@@ -155,42 +154,35 @@ _GREATEST_ALIGNMENT_BYTES: Final = 64
 
 
 @dataclass(slots=True)
-class OpenPlace:
-    """A residency as it goes on; `is_written` once something was copied to it or computed there."""
-
-    memory: str
-    offset_bytes: int
-    is_written: bool = False
-
-
-@dataclass(slots=True)
 class OpenPlaces:
-    """The open residencies of each tensor while a legal plan's instructions are walked through."""
+    """Walks through the instructions of a legal plan.
 
-    open: dict[str, list[OpenPlace]] = field(default_factory=dict)
+    `offsets` has the open residencies of each tensor by memory; `written` are those copied to or computed.
+    """
+
+    offsets: dict[str, dict[str, int]] = field(default_factory=dict)
+    written: set[tuple[str, str]] = field(default_factory=set)
 
     def follow(self, instruction: Instruction, outputs: Iterable[str]) -> None:
         """Do what an instruction does to places; of a Compute these are the outputs."""
         match instruction:
             case Allocate(tensor, memory, offset_bytes, is_state):
-                self.open.setdefault(tensor, []).append(OpenPlace(memory, offset_bytes, is_state))
+                self.offsets.setdefault(tensor, {})[memory] = offset_bytes
+                if is_state:
+                    self.written.add((tensor, memory))
             case Free(tensor, memory):
-                self.open[tensor] = [one for one in self.open[tensor] if one.memory != memory]
-            case Copy(tensor, _, target) if target != DRAM:
-                self.in_memory(tensor, target).is_written = True
+                del self.offsets[tensor][memory]
+                self.written.discard((tensor, memory))
+            case Copy(tensor, _, target):
+                self.written.add((tensor, target))
             case Compute():
-                for name in outputs:
-                    for place in self.open[name]:
-                        place.is_written = True
+                self.written |= {(name, memory) for name in outputs for memory in self.offsets[name]}
 
-    def in_memory(self, tensor: str, memory: str) -> OpenPlace:
-        """Return where a tensor lies in that memory."""
-        return next(one for one in self.open[tensor] if one.memory == memory)
-
-    def of(self, tensor: str) -> OpenPlace:
-        """Return where a tensor is read, or written if it has not been."""
-        places = self.open[tensor]
-        return next((one for one in places if one.is_written), places[0])
+    def of(self, tensor: str) -> tuple[str, int]:
+        """Return the memory and the offset where a tensor is read, or written if it has not been."""
+        places = self.offsets[tensor]
+        memory = next((one for one in places if (tensor, one) in self.written), next(iter(places)))
+        return memory, places[memory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -546,7 +538,7 @@ class ProjectText:
     def _end(self, tensor: str, memory: str) -> str:
         if memory == DRAM:
             return self._in_dram(tensor)
-        return self._at(memory, self.places.in_memory(tensor, memory).offset_bytes)
+        return self._at(memory, self.places.offsets[tensor][memory])
 
     def _in_dram(self, tensor: str, offset_bytes: int = 0) -> str:
         return self._at(DRAM, self._dram[tensor] + offset_bytes)
@@ -583,14 +575,14 @@ class ProjectText:
             return TensorParts((), 1, (((), array, 0),)).bands(operand.first * operand.values.itemsize)
         name, stored = operand.tensor, self.stored
         parts = tuple(
-            (region, self._memory_names[place.memory], place.offset_bytes)
-            for region, place in self._parts(operator, tile, name)
+            (region, self._memory_names[memory], offset_bytes)
+            for region, (memory, offset_bytes) in self._parts(operator, tile, name)
         )
         found = TensorParts(stored.shape(name), stored.element_bytes(name), parts)
-        ensure_aligned(found, name, operand.element)
+        ensure_aligned([offset for _, _, offset in parts], name, operand.element)
         return found.bands(operand.shift_bytes)
 
-    def _parts(self, operator: Operator, tile: Tile, name: str) -> Iterator[tuple[Region, OpenPlace]]:
+    def _parts(self, operator: Operator, tile: Tile, name: str) -> Iterator[tuple[Region, tuple[str, int]]]:
         """Yield the parts of a whole tensor that an operator reads or writes."""
         for one in dict.fromkeys((*operator.inputs, *operator.outputs)):
             base, region = place_of(tile.seen(self.problem.graph.tensor[one]))
@@ -599,57 +591,46 @@ class ProjectText:
 
     def _ensure_apart(self, operator: Operator, tile: Tile, call: KernelCall) -> None:
         """Raise PlanError if a part that is written lies on a part of another tensor that is read."""
-        graph = self.problem.graph
         for one in operator.inputs:
+            if place_of(tile.seen(self.problem.graph.tensor[one]))[0] == call.written.tensor:
+                continue
             for other in operator.outputs:
-                read, written = self.places.of(one), self.places.of(other)
-                if read.memory != written.memory or place_of(tile.seen(graph.tensor[one]))[0] == call.written.tensor:
-                    continue
-                ends = (
-                    read.offset_bytes + graph.tensor[one].size_bytes,
-                    written.offset_bytes + graph.tensor[other].size_bytes,
-                )
-                if read.offset_bytes < ends[1] and written.offset_bytes < ends[0]:
-                    what = f"its output lies on {one!r}, and its kernel cannot compute in place"
-                    raise PlanError(what, place=f"operator {operator.name!r}", expected="a plan of `share='none'`")
+                if _share(self._range(one), self._range(other)):
+                    raise _in_place_error(operator, one)
 
     def _is_there_already(self, operator: Operator, call: KernelCall) -> bool:
         """Return True if a move changes no byte; raises PlanError if the output would overwrite an unread input."""
-        written = self._range(call.written)
+        written = self._range(call.written.tensor, call.written.shift_bytes)
         for operand in call.read:
-            read = self._range(operand)
-            is_apart = read[0] != written[0] or read[2] <= written[1] or written[2] <= read[1]
-            if is_apart or (call.function in OVERWRITING and read[1:] == written[1:]):
+            read = self._range(operand.tensor, operand.shift_bytes)
+            if not _share(read, written) or (call.function in OVERWRITING and read == written):
                 continue
-            if call.function == "move" and read[1] == written[1] and _goes_straight(call):
-                return True
-            what = f"its output lies on {operand.tensor!r}, and its kernel cannot compute in place"
-            raise PlanError(what, place=f"operator {operator.name!r}", expected="a plan of `share='none'`")
+            if call.function == "move" and read[1] == written[1]:
+                over = cast("Record", call.arguments[0])
+                if not over["rank"] or over["steps"][0] == over["steps"][1]:  # elements keep their distances
+                    return True
+            raise _in_place_error(operator, operand.tensor)
         return False
 
-    def _range(self, operand: TensorOperand) -> tuple[str, int, int]:
-        """Return the memory, and the bytes from the operand's address to the end of its tensor."""
-        place = self.places.of(operand.tensor)
-        end = place.offset_bytes + self.problem.graph.tensor[operand.tensor].size_bytes
-        return place.memory, place.offset_bytes + operand.shift_bytes, end
+    def _range(self, tensor: str, shift_bytes: int = 0) -> tuple[str, int, int]:
+        """Return the memory of a tensor, and its bytes from `shift_bytes` to its end."""
+        memory, offset_bytes = self.places.of(tensor)
+        return memory, offset_bytes + shift_bytes, offset_bytes + self.problem.graph.tensor[tensor].size_bytes
 
     def _address(self, operand: TensorOperand) -> str:
-        place = self.places.of(operand.tensor)
-        offset_bytes = place.offset_bytes + operand.shift_bytes
-        here = self._at(place.memory, offset_bytes)
+        memory, offset_bytes, _ = self._range(operand.tensor, operand.shift_bytes)
+        here = self._at(memory, offset_bytes)
         if operand.element == BYTES:
             return here
-        unit = ELEMENT_BYTES.get(operand.element, 1)
-        if offset_bytes % unit:
-            what = f"it lies at {offset_bytes}, where no {operand.element} can be read"
-            raise PlanError(what, place=f"tensor {operand.tensor!r}", expected=f"a plan of `alignment_bytes={unit}`")
+        ensure_aligned([offset_bytes], operand.tensor, operand.element)
         return f"({operand.element} *)({here})"
 
 
-def _goes_straight(call: KernelCall) -> bool:
-    """Return True if a move keeps the distances between elements."""
-    over = call.arguments[0]
-    if not isinstance(over, Record):
-        raise GraphError("a move without a walk", place=call.function, expected="a walk")
-    steps = dict(over.fields).get("steps", ())
-    return not steps or steps[0] == steps[1]  # type: ignore[index]  # a walk's steps are tuples of tuples
+def _share(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
+    """Return True if two ranges of a memory have bytes in common."""
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
+
+
+def _in_place_error(operator: Operator, tensor: str) -> PlanError:
+    what = f"its output lies on {tensor!r}, and its kernel cannot compute in place"
+    return PlanError(what, place=f"operator {operator.name!r}", expected="a plan of `share='none'`")

@@ -108,18 +108,11 @@ def rows(values: npt.NDArray[Any]) -> Iterator[str]:
     flat = values.reshape(-1)
     if flat.dtype == np.float16:
         flat = flat.view(np.uint16)
-    numbers: Iterable[str]
     if flat.dtype == np.float32:
-        numbers = map(real, flat.tolist())
+        numbers = list(map(real, flat.tolist()))
     elif flat.dtype == np.float64:
-        numbers = (repr(float(value)) for value in flat)
+        numbers = list(map(repr, flat.tolist()))
     else:
-        numbers = map(integer, flat.astype(object if flat.dtype == np.uint64 else np.int64).tolist())
-    line: list[str] = []
-    for each in numbers:
-        line.append(each)
-        if len(line) == _A_LINE:
-            yield f"    {', '.join(line)},"
-            line.clear()
-    if line:
-        yield f"    {', '.join(line)},"
+        numbers = list(map(integer, flat.astype(object if flat.dtype == np.uint64 else np.int64).tolist()))
+    for at in range(0, len(numbers), _A_LINE):
+        yield f"    {', '.join(numbers[at : at + _A_LINE])},"

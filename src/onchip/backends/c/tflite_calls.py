@@ -34,6 +34,7 @@ from onchip.backends.c.nodes import (
     WindowAxis,
     calls_of_graph,
     copied_output,
+    neighbours,
     reduction_walks,
     slices,
     window,
@@ -168,10 +169,6 @@ class LiteNode(KernelNode[int]):
             self.refuse(f"with {self.name_of(tensor)!r}, which is no state")
         return name
 
-    def next_state(self, index: int) -> str:
-        """Return the graph's tensor of a state after the inference; raises GraphError for another input."""
-        return self.following[self.state(index)]
-
     def _quantisation(self, tensor: int) -> Quantisation:
         found = self.model.quantisation(tensor)
         if found is None:
@@ -291,11 +288,6 @@ def _quantised(node: LiteNode) -> Iterator[KernelCall]:
     yield KernelCall("requantise_s8", (count, read.zero, factor, node.read(0, _BYTE), node.written(_BYTE)))
 
 
-def sigmoid_table() -> list[int]:
-    """Return TFLite's table of sigmoid(i / 24) in units of 2^-16."""
-    return [round(65536 / (1 + exp(-at / 24))) + (_ONE_MORE >> at & 1) for at in range(256)]
-
-
 def _lstm(node: LiteNode) -> Iterator[KernelCall]:
     """Yield the copies of both states that change their tensors, and the call that runs all time steps."""
     if node.element() != "int8" or any(node.has(place) for place in _NOT_THERE):
@@ -303,7 +295,8 @@ def _lstm(node: LiteNode) -> Iterator[KernelCall]:
     if node.option("fused_activation_function") != _TANH or not all(node.has(place) for place in _GATE_BIASES):
         node.refuse("without a tanh, or without biases")
     hidden, cell = (
-        TensorOperand(node.next_state(place), kind) for place, kind in ((_HIDDEN, "int8_t"), (_CELL, "int16_t"))
+        TensorOperand(node.following[node.state(place)], kind)
+        for place, kind in ((_HIDDEN, "int8_t"), (_CELL, "int16_t"))
     )
     for place, following in ((_HIDDEN, hidden), (_CELL, cell)):
         size_bytes = prod(node.shape(place)) * node.element_bytes(place)
@@ -318,6 +311,7 @@ def _lstm_record(node: LiteNode) -> Record:
     batch, steps = (second, first) if is_time_major else (first, second)
     near, far = (batch, 1) if is_time_major else (1, steps)
     cell, hidden = node.quantisation(_CELL), node.quantisation(_HIDDEN)
+    sigmoid = [round(65536 / (1 + exp(-at / 24))) + (_ONE_MORE >> at & 1) for at in range(256)]
     clip = float(node.options.get("cell_clip", 0.0)) / cell.scale
     return record(
         "lstm",
@@ -338,7 +332,7 @@ def _lstm_record(node: LiteNode) -> Record:
         kept=FixedPoint.of(_GATE * cell.scale / cell.scale).rescaling(0),
         added=FixedPoint.of(_GATE * _GATE / cell.scale).rescaling(0),
         said=FixedPoint.of(_GATE * _GATE / hidden.scale).rescaling(hidden.zero),
-        sigmoid=table("sigmoid", sigmoid_table(), "uint16"),
+        sigmoid=table("sigmoid", sigmoid, "uint16"),
         input_weights=table(f"{node.operator} input weights", _joined(node, _INPUT_WEIGHTS), "int8"),
         unit_weights=table(f"{node.operator} unit weights", _joined(node, _UNIT_WEIGHTS), "int8"),
         biases=table(f"{node.operator} biases", _joined(node, _GATE_BIASES), "int32"),
@@ -445,13 +439,9 @@ def _sources(node: LiteNode, size: int, made: int) -> tuple[npt.NDArray[Any], ..
     at = np.arange(made, dtype=np.float32)
     half = np.float32(0.5)
     if node.kind == "RESIZE_BILINEAR":
-        place = (at + half) * scale - half if is_centred else at * scale
-        first = np.maximum(np.floor(place), 0)
-        second = np.minimum(np.ceil(place), size - 1)
-        return first, second, np.clip(place - first, 0, 1)
+        return neighbours((at + half) * scale - half if is_centred else at * scale, size, "linear")
     place = (at + half) * scale if is_centred else at * scale
-    found = np.clip(np.floor(place + half) if is_aligned else np.floor(place), 0, size - 1)
-    return found, found, np.zeros(made)
+    return neighbours(place, size, "round_prefer_ceil" if is_aligned else "floor")
 
 
 def _convolution(node: LiteNode) -> Iterator[KernelCall]:

@@ -6,7 +6,7 @@ Kernels count the elements of a tensor as if it were whole and dense. A `BandGri
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,7 +18,6 @@ from onchip.backends.c.calls import (
     Argument,
     BandGrid,
     BandPart,
-    Field,
     KernelCall,
     Record,
     Table,
@@ -145,10 +144,10 @@ class _Restriction:
             yield from self._runs(0, element=cast("int", arguments[1]))
         elif function == "softmax_s8":
             yield from self._runs(0, cast("int", arguments[1]))
-        elif any(isinstance(one, Record) and one.struct == "slices" for one in arguments):
-            yield from self._slices()
-        elif any(isinstance(one, Record) and one.struct == "window" for one in arguments):
-            yield self._window()
+        elif (at := self.call.place_of("slices")) is not None:
+            yield from self._slices(at)
+        elif (at := self.call.place_of("window")) is not None:
+            yield self._window(at)
         else:
             raise _UncutError
 
@@ -183,8 +182,11 @@ class _Restriction:
 
     def _walked(self) -> Iterator[KernelCall]:
         arguments = list(self.call.arguments)
-        at = next(at for at, one in enumerate(arguments) if isinstance(one, Record) and one.struct == "walk")
-        axes = _axes(cast("Record", arguments[at]), len(banded_parameters()[self.call.function]))
+        at = self.call.place_of("walk") or 0
+        over, operands = cast("Record", arguments[at]), len(banded_parameters()[self.call.function])
+        axes = [_Axis(1, (1,) * operands)]
+        if over["rank"]:
+            axes = [_Axis(size, tuple(steps)) for size, *steps in zip(over["sizes"], *over["steps"], strict=True)]
         is_move, first = self.call.function == "move", self.call.written.shift_bytes
         if is_move:
             axes.append(_Axis(cast("int", arguments[1]), (1, 1)))
@@ -222,65 +224,70 @@ class _Restriction:
             arguments[place] = run
             yield self._moved(arguments, [element * at for at in moved])
 
-    def _slices(self) -> Iterator[KernelCall]:
+    def _slices(self, place: int) -> Iterator[KernelCall]:
         """Yield calls for blocks of outermost slices."""
-        place = next(at for at, one in enumerate(self.call.arguments) if isinstance(one, Record))
         own = cast("Record", self.call.arguments[place])
-        outer, size, inner = (cast("int", dict(own.fields)[name]) for name in ("outer", "size", "inner"))
-        for run, moved in self._blocks(outer, size * inner):
+        for run, moved in self._blocks(own["outer"], own["size"] * own["inner"]):
             arguments = list(self.call.arguments)
-            arguments[place] = _with(own, outer=run)
+            arguments[place] = own.replaced(outer=run)
             yield self._moved(arguments, moved)
 
-    def _window(self) -> KernelCall:
+    def _window(self, place: int) -> KernelCall:
         """Return a convolution or a pool of the region's rows, columns and channels."""
         arguments = list(self.call.arguments)
-        at = next(at for at, one in enumerate(arguments) if isinstance(one, Record) and one.struct == "window")
-        window = _Window(cast("Record", arguments[at]))
+        window = cast("Record", arguments[place])
         read = wrote = weight = bias = 0
         for name, start, stop in self._window_ranges(window):
-            wrote += start * window.number("output", name)
+            wrote += start * window["output"][name]
             if name == "batch":
-                read += start * window.number("input", "batch")
-                window = window.of(batch=stop - start)
+                read += start * window["input"][name]
+                window = window.replaced(batch=stop - start)
+            elif name == "channel" and window["groups"] == 1:
+                weight, bias = start * window["weight"]["output"], start
+                window = window.replaced(outputs=stop - start)
             elif name == "channel":
-                groups, inputs, outputs = (cast("int", window.fields[one]) for one in ("groups", "inputs", "outputs"))
-                bias = start
-                if groups == 1:
-                    weight += start * window.number("weight", "output")
-                    window = window.of(outputs=stop - start)
-                    continue
-                if start % outputs or stop % outputs:
+                (first, rest), bias = divmod(start, window["outputs"]), start
+                if rest or stop % window["outputs"]:
                     raise _UncutError
-                weight += start // outputs * window.number("weight", "group")
-                read += start // outputs * inputs * window.number("input", "channel")
-                window = window.of(groups=(stop - start) // outputs)
+                weight += first * window["weight"]["group"]
+                read += first * window["inputs"] * window["input"][name]
+                window = window.replaced(groups=stop // window["outputs"] - first)
             else:
-                is_transposed = self.call.function.startswith("transposed")
-                window = window.of_axis(f"{name}s", start, stop, is_transposed=is_transposed)
-        arguments[at] = window.record
+                axis = window[f"{name}s"]
+                ahead = start if self.call.function.startswith("transposed") else -start * axis["stride"]
+                moved = axis.replaced(output=stop - start, pad=axis["pad"] + ahead)
+                window = window.replaced(**{f"{name}s": moved})
+        arguments[place] = window
         if "convolution" in self.call.function:
-            places = [place for place, one in enumerate(arguments) if isinstance(one, TensorOperand | Table)]
-            is_biased = len(places) > 3
-            arguments[places[1]] = shifted(cast("TensorOperand | Table", arguments[places[1]]), weight)
-            if is_biased:
-                arguments[places[2]] = shifted(cast("TensorOperand | Table", arguments[places[2]]), bias)
-            arguments = [_requantisation(one, bias) for one in arguments]
+            _, weights, *biases, _ = (at for at, one in enumerate(arguments) if isinstance(one, TensorOperand | Table))
+            for at, first in ((weights, weight), *((one, bias) for one in biases)):
+                arguments[at] = shifted(cast("TensorOperand | Table", arguments[at]), first)
+            by = self.call.place_of("requantisation")
+            if by is not None and bias and cast("Record", arguments[by])["every_channel"]:
+                scales = cast("Record", arguments[by])
+                parts = {name: shifted(cast("Table", scales[name]), bias) for name in ("multiplier", "shift")}
+                arguments[by] = scales.replaced(**parts)
         return self._moved(arguments, [wrote, read])
 
-    def _window_ranges(self, window: _Window) -> Iterator[tuple[str, int, int]]:
+    def _window_ranges(self, window: Record) -> Iterator[tuple[str, int, int]]:
         """Yield the ranges of the region along the loops of a window; raises for ranges within a merged batch."""
-        extents = window.extents
+        extents = {
+            "batch": window["batch"],
+            "channel": window["groups"] * window["outputs"],
+            "row": window["rows"]["output"],
+            "column": window["columns"]["output"],
+        }
+        steps = {name: window["output"][name] for name, extent in extents.items() if extent > 1}
         for size, stride, (start, stop) in zip(self.shape, dense_steps(self.shape), self.region, strict=True):
             if (start, stop) == (0, size):
                 continue
-            loops = [(name, step) for name, (step, extent) in extents.items() if step <= stride < step * extent]
-            if len(loops) != 1 or stride % loops[0][1]:
+            loops = [name for name, step in steps.items() if step <= stride < step * extents[name]]
+            if len(loops) != 1 or stride % steps[loops[0]]:
                 raise _UncutError
-            name, by = loops[0][0], stride // loops[0][1]
-            if by * size != extents[name][1]:
+            by = stride // steps[loops[0]]
+            if by * size != extents[loops[0]]:
                 raise _UncutError
-            yield name, by * start, by * stop
+            yield loops[0], by * start, by * stop
 
     def _moved(self, arguments: Sequence[Argument], moved: Sequence[int]) -> KernelCall:
         """Return the call with the starts of its operands moved: the output, then what is read as a map."""
@@ -294,74 +301,10 @@ class _Restriction:
         return KernelCall(self.call.function, tuple(found))
 
 
-def _axes(record: Record, operands: int) -> list[_Axis]:
-    found = dict(record.fields)
-    if not found["rank"]:
-        return [_Axis(1, (1,) * operands)]
-    sizes, steps = cast("tuple[int, ...]", found["sizes"]), cast("tuple[tuple[int, ...], ...]", found["steps"])
-    return [_Axis(size, tuple(one[at] for one in steps)) for at, size in enumerate(sizes)]
-
-
-def _with(record: Record, **changed: Field) -> Record:
-    return Record(record.struct, tuple((name, changed.get(name, value)) for name, value in record.fields))
-
-
-def _requantisation(argument: Argument, channel: int) -> Argument:
-    if not isinstance(argument, Record) or argument.struct != "requantisation" or not channel:
-        return argument
-    found = dict(argument.fields)
-    if not found["every_channel"]:
-        return argument
-    multiplier, shift = (shifted(cast("Table", found[name]), channel) for name in ("multiplier", "shift"))
-    return _with(argument, multiplier=multiplier, shift=shift)
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """The struct of a window."""
-
-    record: Record
-
-    @property
-    def fields(self) -> Mapping[str, Field]:
-        """Return the fields by name."""
-        return dict(self.record.fields)
-
-    def number(self, field: str, name: str) -> int:
-        """Return a number of a struct within."""
-        return cast("int", dict(cast("Record", self.fields[field]).fields)[name])
-
-    @property
-    def extents(self) -> Mapping[str, tuple[int, int]]:
-        """Return the step of the output and the extent of each loop over it."""
-        channels = cast("int", self.fields["groups"]) * cast("int", self.fields["outputs"])
-        extents = (cast("int", self.fields["batch"]), channels, *(self.number(one, "output") for one in _MAP_AXES))
-        names = ("batch", "channel", "row", "column")
-        return {
-            name: (self.number("output", name), extent)
-            for name, extent in zip(names, extents, strict=True)
-            if extent > 1
-        }
-
-    def of(self, **changed: Field) -> _Window:
-        """Return the window with other numbers."""
-        return _Window(_with(self.record, **changed))
-
-    def of_axis(self, name: str, start: int, stop: int, *, is_transposed: bool) -> _Window:
-        """Return the window over the outputs [start, stop) along an axis."""
-        axis = cast("Record", self.fields[name])
-        found = cast("dict[str, int]", dict(axis.fields))
-        pad = found["pad"] + (start if is_transposed else -start * found["stride"])
-        return self.of(**{name: _with(axis, output=stop - start, pad=pad)})
-
-
-_MAP_AXES: Final = ("rows", "columns")
-
-
-def ensure_aligned(parts: TensorParts, tensor: str, element: str) -> None:
-    """Raise PlanError if a part lies where elements of a C type cannot be read."""
+def ensure_aligned(offsets: Iterable[int], tensor: str, element: str) -> None:
+    """Raise PlanError if a tensor or a part of it lies where elements of a C type cannot be read."""
     unit = ELEMENT_BYTES.get(element, 1)
-    for _, _, offset in parts.parts:
+    for offset in offsets:
         if offset % unit:
             what = f"it lies at {offset}, where no {element} can be read"
             raise PlanError(what, place=f"tensor {tensor!r}", expected=f"a plan of `alignment_bytes={unit}`")

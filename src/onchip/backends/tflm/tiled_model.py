@@ -180,7 +180,10 @@ class TiledModel:
         pieces = [one for one in self.parts.get(index, ()) if _is_within(one.region, region)]
         exact = next((one for one in pieces if one.region == region), None)
         if not pieces:
-            exact = _Part(self._slice_around(index, region), region)
+            # no other reader uses the slice, so that it is gone soon
+            around = next(one for one in self.parts[index] if _is_within(region, one.region))
+            self._sliced(around.name, index, region, [start for start, _ in around.region])
+            exact = self.parts[index].pop()
         parts = [exact] if exact is not None else sorted(pieces, key=lambda one: one.region)
         if exact is None:
             cut = [at for at, part in enumerate(region) if any(one.region[at] != part for one in pieces)]
@@ -208,12 +211,6 @@ class TiledModel:
         union, options = "ConcatenationOptions", {0: axis}
         self.operators.append(NewOperator(names, (target,), kind="CONCATENATION", union=union, options=options))
         return _Part(target, region)
-
-    def _slice_around(self, index: int, region: Region) -> str:
-        """Slice the part that holds a region; no other reader uses the slice, so that it is gone soon."""
-        around = next(one for one in self.parts[index] if _is_within(region, one.region))
-        self._sliced(around.name, index, region, [start for start, _ in around.region])
-        return self.parts[index].pop().name
 
     def _run_tile(self, operator: Operator, members: Sequence[NetworkOperator], region: Region) -> None:
         """Run operators one after another on a tile; all but the first are element-wise."""

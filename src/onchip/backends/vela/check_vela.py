@@ -40,12 +40,14 @@ def check_vela_allocation(file: Path, network: str, target: Target) -> AnswerChe
     Inputs and outputs of the network that the allocation lists must be there whole. Returns None for another kind of
     file. Raises InputError if the file cannot be read, UsageError if `target` states a memory.
     """
-    if not holds_allocation(file):
+    text = read_file(file).decode(errors="replace")
+    if not any(_AREA.fullmatch(line) for line in text.splitlines()):
         return None
     if target != Target():
         what = "Vela's allocation says its own memories"
         raise UsageError(what, place="target, alignment_bytes", expected="nothing")
-    areas = read_vela_allocation(file)
+    with errors_in_file(str(file)):
+        areas = [_area(table) for table in _tables(text)]
     read = read_tflite_network(Path(network))
     sizes = _sizes(areas)
     violations = [one for area in areas for one in area.violations(area.end_bytes, ALIGNMENT_BYTES, area.peak_bytes)]
@@ -95,21 +97,6 @@ class _Table:
     line: int
     buffers: dict[tuple[Buffer, int], list[str]] = field(default_factory=dict)
     peak_bytes: int | None = None
-
-
-def holds_allocation(path: Path) -> bool:
-    """Return True if a line of the file begins a table of an allocation; raises InputError if it cannot be read."""
-    return any(_AREA.fullmatch(line) for line in read_file(path).decode(errors="replace").splitlines())
-
-
-def read_vela_allocation(path: Path) -> tuple[VelaArea, ...]:
-    """Read all tables of a file; raises InputError for one that holds none, or one that breaks off."""
-    text = read_file(path).decode(errors="replace")
-    with errors_in_file(str(path)):
-        tables = _tables(text)
-        if not tables:
-            raise InputError("it holds no table of an allocation", expected=_EXPECTED)
-        return tuple(map(_area, tables))
 
 
 def _tables(text: str) -> list[_Table]:

@@ -7,7 +7,7 @@ values that share bytes may live at one instruction together where one ends as t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from onchip.api.target import Target
 from onchip.errors import InputError, UsageError
 from onchip.formats.files import read_file
 
-FIRST_LINE: Final = "BufferAssignment:"
+FIRST_LINE: Final = b"BufferAssignment:"
 _RANGES: Final = "HloLiveRange"
 _ALLOCATION: Final = re.compile(r"allocation (\d{1,9}): size (\d{1,15}), (.*):", re.ASCII)
 _VALUE: Final = re.compile(r" value: <\d+ (\S+)( \(phi\))? @\d+> \(size=(\d{1,15}),offset=(\d{1,15})\): .*", re.ASCII)
@@ -33,23 +33,6 @@ _TEMPORARY: Final = "preallocated-temp"
 _GREATEST_ALIGNMENT_BYTES: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    value: XlaValue
-    live: XlaRange
-
-    def buffer(self) -> Buffer:
-        """Return a buffer of two time units per instruction; a value may overwrite another in its last instruction."""
-        return Buffer(2 * self.live.start, max(2 * self.live.end, 2 * self.live.start + 1), self.value.size_bytes)
-
-    def touches(self, other: _Placed) -> bool:
-        """Return True if both share bytes and live at one instruction: one ends there as the other begins."""
-        here, there = self.value, other.value
-        is_apart = here.offset_bytes + here.size_bytes <= there.offset_bytes
-        is_apart = is_apart or there.offset_bytes + there.size_bytes <= here.offset_bytes
-        return not is_apart and self.live.start <= other.live.end and other.live.start <= self.live.end
-
-
 @phase("verifying")
 def check_buffer_assignment(file: Path, ranges_file: str, target: Target) -> AnswerCheck | None:
     """Verify that values of an allocation that are live at once share no byte, and that each lies within it.
@@ -57,64 +40,56 @@ def check_buffer_assignment(file: Path, ranges_file: str, target: Target) -> Ans
     For temporary memory, state a lower bound on its size and the size of a packing. Returns None for another kind of
     file. Raises InputError if a file cannot be read, UsageError if `target` states a memory.
     """
-    if not is_buffer_assignment(file):
+    if not read_file(file).startswith(FIRST_LINE):
         return None
     if target != Target():
         what = "XLA's buffer assignment says its own memory"
         raise UsageError(what, place="target, alignment_bytes", expected="nothing")
     allocations = read_buffer_assignment(file)
     ranges = read_live_ranges(Path(ranges_file))
-    violations = [one for allocation in allocations for one in _violations(allocation, ranges)]
-    temporary = [one for one in allocations if _TEMPORARY in one.kind]
-    figures = [] if violations else [_figures(one, ranges) for one in temporary]
-    return AnswerCheck("buffer assignment", file.name, "", violations, figures, (), _not_checked(allocations, ranges))
+    live = [
+        (one, [replace(value, life=ranges[value.name]) for value in one.values if value.name in ranges])
+        for one in allocations
+    ]
+    violations = [one for allocation, values in live for one in _violations(allocation, values)]
+    figures = [] if violations else [_figures(*one) for one in live if _TEMPORARY in one[0].kind]
+    without = sum(len(one.values) - len(values) for one, values in live)
+    pairs = sum(len(list(_in_place(values))) for _, values in live)
+    not_checked = [f"{counted(without, 'value')} without a live range"] if without else []
+    not_checked += [f"whether {counted(pairs, 'value')} may be written over the one read last"] if pairs else []
+    return AnswerCheck("buffer assignment", file.name, "", violations, figures, (), not_checked)
 
 
-def _not_checked(allocations: Sequence[XlaAllocation], ranges: Mapping[str, XlaRange]) -> list[str]:
-    without = sum(value.name not in ranges for allocation in allocations for value in allocation.values)
-    placed = [_placed(one, ranges) for one in allocations]
-    pairs = sum(len(list(_in_place(each))) for each in placed)
-    said = [f"whether {counted(pairs, 'value')} may be written over the one read last"] if pairs else []
-    return [f"{counted(without, 'value')} without a live range", *said] if without else said
-
-
-def _placed(allocation: XlaAllocation, ranges: Mapping[str, XlaRange]) -> list[_Placed]:
-    return [_Placed(value, ranges[value.name]) for value in allocation.values if value.name in ranges]
-
-
-def _in_place(placed: Sequence[_Placed]) -> Iterator[tuple[int, int]]:
+def _in_place(values: Sequence[XlaValue]) -> Iterator[tuple[int, int]]:
     """Yield the numbers of values with common bytes of which one ends as the other begins."""
-    for later, two in enumerate(placed):
-        yield from ((earlier, later) for earlier in range(later) if placed[earlier].touches(two))
+    for later, two in enumerate(values):
+        yield from ((earlier, later) for earlier in range(later) if values[earlier].touches(two))
 
 
-def _violations(allocation: XlaAllocation, ranges: Mapping[str, XlaRange]) -> Iterator[Violation]:
+def _violations(allocation: XlaAllocation, live: Sequence[XlaValue]) -> Iterator[Violation]:
     for value in allocation.values:
-        if (end := value.offset_bytes + value.size_bytes) > allocation.size_bytes:
-            detail = f"it ends at {end} of {allocation.size_bytes} in allocation {allocation.number}"
+        if value.end_bytes > allocation.size_bytes:
+            detail = f"it ends at {value.end_bytes} of {allocation.size_bytes} in allocation {allocation.number}"
             yield Violation(Rule.BEYOND_CAPACITY, value.name, detail)
-    yield from _buffers(allocation, _placed(allocation, ranges)).violations(2**62)
+    yield from _buffers(allocation, live).violations(2**62)
 
 
-def _buffers(allocation: XlaAllocation, placed: Sequence[_Placed]) -> PlacedBuffers:
-    return PlacedBuffers(
-        f"allocation {allocation.number}",
-        tuple(one.buffer() for one in placed),
-        tuple(one.value.offset_bytes for one in placed),
-        tuple((one.value.name,) for one in placed),
-    )
+def _buffers(allocation: XlaAllocation, live: Sequence[XlaValue]) -> PlacedBuffers:
+    """Return buffers of two time units per instruction: a value may overwrite another in its last instruction."""
+    times = [(2 * one.life[0], max(2 * one.life[1], 2 * one.life[0] + 1)) for one in live]
+    buffers = (Buffer(*each, one.size_bytes) for each, one in zip(times, live, strict=True))
+    offsets, names = (one.offset_bytes for one in live), ((one.name,) for one in live)
+    return PlacedBuffers(f"allocation {allocation.number}", tuple(buffers), tuple(offsets), tuple(names))
 
 
-def _figures(allocation: XlaAllocation, ranges: Mapping[str, XlaRange]) -> dict[str, object]:
-    placed = _placed(allocation, ranges)
-    alignment = _alignment_bytes(allocation)
-    buffers = _buffers(allocation, placed)
+def _figures(allocation: XlaAllocation, live: Sequence[XlaValue]) -> dict[str, object]:
+    alignment, buffers = _alignment_bytes(allocation), _buffers(allocation, live)
     return {
         "names": buffers.name,
         "values": len(allocation.values),
         "alignment_bytes": alignment,
         "size_bytes": allocation.size_bytes,
-        "packed_bytes": min(_packed_bytes(placed, alignment), allocation.size_bytes),
+        "packed_bytes": min(_packed_bytes(live, alignment), allocation.size_bytes),
         "lower_bound_bytes": buffers.least_bytes(alignment),
     }
 
@@ -127,37 +102,34 @@ def _alignment_bytes(allocation: XlaAllocation) -> int:
     return alignment
 
 
-def _packed_bytes(placed: Sequence[_Placed], alignment_bytes: int) -> int:
+def _packed_bytes(live: Sequence[XlaValue], alignment_bytes: int) -> int:
     """Return the smallest arena found for the groups of values that share bytes in XLA."""
-    buffers = tuple(_joined([placed[at] for at in group]) for group in _groups(placed))
-    return smallest_arena(PackingProblem(buffers, 1, alignment_bytes))[1] if buffers else 0
+    buffers = []
+    for group in ([live[at] for at in numbers] for numbers in _groups(live)):
+        size = max(one.end_bytes for one in group) - min(one.offset_bytes for one in group)
+        buffers.append(Buffer(min(one.life[0] for one in group), 1 + max(one.life[1] for one in group), size))
+    return smallest_arena(PackingProblem(tuple(buffers), 1, alignment_bytes))[1] if buffers else 0
 
 
-def _joined(group: Sequence[_Placed]) -> Buffer:
-    first = min(one.value.offset_bytes for one in group)
-    end = max(one.value.offset_bytes + one.value.size_bytes for one in group)
-    return Buffer(min(one.live.start for one in group), 1 + max(one.live.end for one in group), end - first)
-
-
-def _groups(placed: Sequence[_Placed]) -> list[list[int]]:
+def _groups(values: Sequence[XlaValue]) -> list[list[int]]:
     """Return the groups of values that share bytes: in-place updates, and phis."""
-    joined = list(range(len(placed)))
+    joined = list(range(len(values)))
 
     def root(at: int) -> int:
         while joined[at] != at:
             at = joined[at]
         return at
 
-    for earlier, later in _in_place(placed):
+    for earlier, later in _in_place(values):
         joined[root(later)] = root(earlier)
-    phis = {(one.value.offset_bytes, one.value.size_bytes) for one in placed if one.value.is_phi}
+    phis = {(one.offset_bytes, one.size_bytes) for one in values if one.is_phi}
     firsts: dict[tuple[int, int], int] = {}
-    for at, one in enumerate(placed):
-        place = (one.value.offset_bytes, one.value.size_bytes)
+    for at, one in enumerate(values):
+        place = (one.offset_bytes, one.size_bytes)
         if place in phis:
             joined[root(at)] = root(firsts.setdefault(place, at))
     groups: dict[int, list[int]] = {}
-    for at in range(len(placed)):
+    for at in range(len(values)):
         groups.setdefault(root(at), []).append(at)
     return list(groups.values())
 
@@ -166,7 +138,7 @@ def _groups(placed: Sequence[_Placed]) -> list[list[int]]:
 class XlaValue:
     """A value in an allocation; a phi is one under another name, where a loop or a branch begins or ends.
 
-    An assignment has allocations, and in each of them values at offsets. Live ranges are over a sequence of
+    An assignment has allocations, and in each of them values at offsets. Its `life` is over a sequence of
     instructions, with each loop body once: instruction 5 writes `name{}:5-8` and instruction 8 reads it last.
     """
 
@@ -174,6 +146,17 @@ class XlaValue:
     size_bytes: int
     offset_bytes: int
     is_phi: bool
+    life: tuple[int, int] = (0, 0)
+
+    @property
+    def end_bytes(self) -> int:
+        """Offset behind its last byte."""
+        return self.offset_bytes + self.size_bytes
+
+    def touches(self, other: XlaValue) -> bool:
+        """Return True if both share bytes and live at one instruction: one ends there as the other begins."""
+        shares = self.offset_bytes < other.end_bytes and other.offset_bytes < self.end_bytes
+        return shares and self.life[0] <= other.life[1] and other.life[0] <= self.life[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,19 +167,6 @@ class XlaAllocation:
     size_bytes: int
     kind: str
     values: tuple[XlaValue, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class XlaRange:
-    """The instruction that writes a value, and the last that reads it."""
-
-    start: int
-    end: int
-
-
-def is_buffer_assignment(path: Path) -> bool:
-    """Return True if the file begins like XLA's buffer assignment; raises InputError if it cannot be read."""
-    return read_file(path).startswith(FIRST_LINE.encode())
 
 
 def read_buffer_assignment(path: Path) -> tuple[XlaAllocation, ...]:
@@ -218,12 +188,12 @@ def read_buffer_assignment(path: Path) -> tuple[XlaAllocation, ...]:
     return tuple(replace(one, values=tuple(own)) for one, own in zip(allocations, values, strict=True))
 
 
-def read_live_ranges(path: Path) -> dict[str, XlaRange]:
+def read_live_ranges(path: Path) -> dict[str, tuple[int, int]]:
     """Read the live range of each value by its name; raises InputError for a file that holds none."""
     text = read_file(path).decode(errors="replace")
     if not text.startswith(_RANGES):
         raise InputError("it holds no live ranges", file=str(path), expected=_EXPECTED_RANGES)
-    ranges: dict[str, XlaRange] = {}
+    ranges: dict[str, tuple[int, int]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         found = _RANGE.fullmatch(line)
         if found is None:
@@ -232,7 +202,7 @@ def read_live_ranges(path: Path) -> dict[str, XlaRange]:
         if end < start:
             what = f"{found[1]!r} ends at {end}, before it begins at {start}"
             raise InputError(what, file=str(path), place=f"line {number}", expected=_EXPECTED_RANGES)
-        ranges[found[1]] = XlaRange(start, end)
+        ranges[found[1]] = (start, end)
     if not ranges:
         raise InputError("it holds no live ranges", file=str(path), expected=_EXPECTED_RANGES)
     return ranges
