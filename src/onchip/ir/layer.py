@@ -161,12 +161,14 @@ class Layer:
 
     def elements(self, operand: str) -> int:
         """Return the number of elements of an operand, without padded zeros but with the rows that a stride skips."""
-        if operand not in self.operands:
-            return 0
-        bounds = self.bounds
-        if operand == INPUT:
-            return self.n * self.c * self.g * prod(axis.size for axis in self.axes)
-        return prod(bounds[loop] for loop in RELEVANT[operand])
+        return self.elements_within(operand, self.bounds) if operand in self.operands else 0
+
+    def elements_within(self, operand: str, sizes: Mapping[str, int]) -> int:
+        """Return the number of elements of an operand that loops of these sizes touch, with the rows between them."""
+        if operand != INPUT:
+            return prod(sizes[loop] for loop in RELEVANT[operand])
+        pixels = prod(min(axis.span(sizes[axis.output_loop], sizes[axis.filter_loop]), axis.size) for axis in self.axes)
+        return sizes["N"] * sizes["C"] * sizes["G"] * pixels
 
     def with_stored_padding(self) -> Layer:
         """Return the layer with its padding as stored input, for models without padding."""

@@ -199,13 +199,8 @@ def _bits_within(layer: Layer, run: LayerMapping, count: int) -> int:
     """Return the bits of all operands within the innermost loops and along the array."""
     inside = (*run.nest[:count], *(loop for loop in run.nest[count:] if loop.along is not None))
     spans = {name: prod(loop.size for loop in inside if loop.dimension == name) for name in LOOPS}
-    pixels = prod(min(axis.span(spans[axis.output_loop], spans[axis.filter_loop]), axis.size) for axis in layer.axes)
-    elements = {operand: prod(spans[name] for name in RELEVANT[operand]) for operand in (WEIGHT, OUTPUT)}
-    elements[INPUT] = spans["N"] * spans["C"] * spans["G"] * pixels
-    return sum(
-        count * (layer.partial_bits if operand == OUTPUT else layer.bits(operand))
-        for operand, count in elements.items()
-    )
+    bits = {operand: layer.partial_bits if operand == OUTPUT else layer.bits(operand) for operand in RELEVANT}
+    return sum(bits[operand] * layer.elements_within(operand, spans) for operand in RELEVANT)
 
 
 def _as_compiled(machine: Accelerator, lanes: int) -> Accelerator:

@@ -313,10 +313,7 @@ def _groups(operand: str, beside: tuple[Loop, ...], digits: list[tuple[int, ...]
 def _bits(layer: Layer, operand: str, loops: list[Loop]) -> int:
     sizes = {name: prod(loop.size for loop in loops if loop.dimension == name) for name in RELEVANT[operand]}
     bits = layer.partial_bits if operand == OUTPUT else layer.bits(operand)
-    if operand != INPUT:
-        return bits * prod(sizes.values())
-    spans = [min(axis.span(sizes[axis.output_loop], sizes[axis.filter_loop]), axis.size) for axis in layer.axes]
-    return bits * prod((*(sizes[name] for name in RELEVANT[INPUT] if name in "NCG"), *spans))
+    return bits * layer.elements_within(operand, sizes)
 
 
 MOVED: Final = (OUTPUT, INPUT, WEIGHT)
