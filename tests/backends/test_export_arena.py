@@ -2,26 +2,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from onchip.answer.document import Reading
-from onchip.answer.problem import Objective, Order
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.packing import Buffer, Packing, PackingProblem
+from onchip.answer.problem import Count, Objective, Order
 from onchip.answer.result import Status
 from onchip.api.check import CheckRequest, check_file
 from onchip.api.plan import Request
 from onchip.api.target import Target
 from onchip.arch.sharing import Share
-from onchip.backends.tflm.export_arena import export_arena, least_places
-from onchip.errors import InputError
+from onchip.backends.tflm.export_arena import arena_taken, export_arena, least_places
+from onchip.errors import InputError, InternalError
 from onchip.formats.networks import read_tflite_network
-from onchip.formats.tflite.arena import arena_contents, read_arena_plan
+from onchip.formats.tflite.arena import ArenaContents, arena_contents, read_arena_plan
+from onchip.verify.packing import verify_packing
 from support.arena_exports import RAW, ROOM, allocations, chain, edited, exported, planned, refused
 from support.micro_models import branches, int8, int8_constant, random_model
-from support.tflite_models import TfliteModel, TfliteOperator, TfliteTensor, network
+from support.tflite_models import TfliteModel, TfliteOperator, TfliteTensor, handle, network, with_variables
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -205,3 +210,130 @@ def test_a_default_plan_with_fused_operators_is_exported_with_places_for_their_i
     offsets = exported_as_planned(model, plan)
     assert offsets.keys() == {"x", "a", "y"}
     assert all(offsets[name] == one["offset_bytes"] for name, one in placed.items())
+
+
+STEPS = 4
+
+
+def contents(buffers: list[Buffer], scratch: list[list[int]]) -> ArenaContents:
+    """Return arena contents of tensors with separate bytes, and the sizes of scratch buffers by step."""
+    groups = tuple((index,) for index in range(len(buffers)))
+    asked = [tuple(Buffer(step, step + 1, size) for size in sizes) for step, sizes in enumerate(scratch)]
+    return ArenaContents(groups, tuple(buffers), tuple(asked))
+
+
+def test_scratch_buffers_that_the_runtime_would_put_elsewhere_are_planned_as_one() -> None:
+    """The offsets leave a gap between tensors, which the runtime fills with another scratch buffer than planned."""
+    asked = contents([Buffer(0, 2, 80), Buffer(1, 2, 80)], [[32, 48, 64], []])
+    found = least_places(asked)
+    assert (found.taken_bytes, found.lower_bound_bytes) == (80 + 32 + 48 + 64, 80 + 32 + 48 + 64)
+
+
+def test_scratch_buffers_fill_gaps_between_tensors() -> None:
+    """A scratch buffer takes the offset of a tensor that is written later."""
+    asked = contents([Buffer(0, 2, 64), Buffer(1, 2, 64)], [[64], []])
+    assert least_places(asked).taken_bytes == 128
+
+
+def test_sizes_are_rounded_up_to_16() -> None:
+    asked = contents([Buffer(0, 1, 17), Buffer(0, 1, 1)], [[1]])
+    found = least_places(asked)
+    assert (found.taken_bytes, sorted(at % 16 for at in found.offsets_bytes)) == (64, [0, 0])
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_what_is_promised_is_what_the_runtime_makes_of_legal_places(data: st.DataObject) -> None:
+    sizes = st.integers(1, 100)
+    lives = st.tuples(st.integers(0, STEPS - 1), st.integers(1, STEPS))
+    made = data.draw(st.lists(st.tuples(lives, sizes), min_size=1, max_size=5))
+    buffers = [Buffer(start, start + length, size) for (start, length), size in made]
+    asked = contents(buffers, data.draw(st.lists(st.lists(sizes, max_size=3), min_size=STEPS, max_size=STEPS)))
+    found = least_places(asked)
+    problem = PackingProblem(asked.buffers, found.taken_bytes, 16)
+    assert not verify_packing(problem, Packing(found.offsets_bytes))
+    assert found.taken_bytes == 16 * arena_taken(asked, [at // 16 for at in found.offsets_bytes])
+    assert found.lower_bound_bytes <= found.taken_bytes
+    assert found.lower_bound_bytes <= 16 * arena_taken(asked, ())
+
+
+def test_a_model_that_has_changed_since_and_another_model_are_refused(tmp_path: Path) -> None:
+    model = chain(tmp_path)
+    plan = planned(model)
+    chain(tmp_path, length=80)
+    assert "it is for another network than" in refused(plan, model)
+    branches().write(model)
+    assert str(plan) in refused(plan, model)
+
+
+def test_a_plan_that_the_runtime_cannot_obey_is_refused(tmp_path: Path) -> None:
+    model = chain(tmp_path)
+    wide = planned(model, Request(str(model), Reading(bits=16, granularity=Granularity.RAW), ROOM, Objective.PEAK))
+    assert "cannot obey its bits" in refused(wide, model)
+    every = Reading(granularity=Granularity.RAW, count=Count.ALL)
+    assert "cannot obey its count" in refused(planned(model, Request(str(model), every, ROOM)), model)
+
+
+def test_a_plan_that_spills_is_refused(tmp_path: Path) -> None:
+    operators = [
+        TfliteOperator("RELU", ["x"], ["a"]),
+        TfliteOperator("RELU", ["a"], ["b"]),
+        TfliteOperator("RELU", ["b"], ["c"]),
+        TfliteOperator("ADD", ["a", "c"], ["y"], ("AddOptions", {})),
+    ]
+    model = network([int8(name, 1, 64) for name in "xabcy"], operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
+    spilling = Request(str(model), RAW, Target(sram=192, alignment_bytes=16))
+    exported(model, spilling)
+    (tmp_path / "planned.tflite").unlink()
+    operators.insert(3, TfliteOperator("ADD", ["c", "b"], ["d"], ("AddOptions", {})))
+    operators[-1] = TfliteOperator("ADD", ["a", "d"], ["y"], ("AddOptions", {}))
+    network([int8(name, 1, 64) for name in "xabcdy"], operators, ["x"], ["y"]).write(model)
+    assert "it comes to the chip twice" in refused(planned(model, spilling), model)
+
+
+def test_a_plan_in_two_scratchpads_is_refused(tmp_path: Path) -> None:
+    model = chain(tmp_path)
+
+    def spread(document: dict[str, Any]) -> None:
+        (memory,) = document["memories"]
+        document["memories"].append(memory | {"name": "other"})
+        for line in document["instructions"]:
+            for instruction in line.values():
+                if isinstance(instruction, dict) and instruction["tensor"] == "a":
+                    instruction["memory"] = "other"
+
+    assert "it uses several scratchpads" in refused(edited(planned(model), spread), model)
+
+
+def test_a_plan_of_other_shapes_is_refused(tmp_path: Path) -> None:
+    model = chain(tmp_path)
+    shaped = replace(RAW, shapes={"x": (2, 64)})
+    assert "cannot obey its shapes" in refused(planned(model, Request(str(model), shaped, ROOM)), model)
+
+
+def test_a_model_that_would_hold_an_illegal_plan_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = chain(tmp_path)
+    plan = planned(model)
+    monkeypatch.setattr(
+        "onchip.backends.tflm.export_arena._offsets", lambda read, choice: [0] * len(read.network.tensors)
+    )
+    with pytest.raises(InternalError, match="the model written has no legal plan"):
+        export_arena(plan, str(model), tmp_path / "planned.tflite")
+    assert not (tmp_path / "planned.tflite").exists()
+
+
+def test_resource_variables_and_several_subgraphs_are_refused(tmp_path: Path) -> None:
+    variable, names_it = handle("v")
+    operators = [
+        names_it,
+        TfliteOperator("READ_VARIABLE", ["v"], ["before"]),
+        TfliteOperator("ADD", ["x", "before"], ["y"], ("AddOptions", {})),
+        TfliteOperator("ASSIGN_VARIABLE", ["v", "y"], []),
+    ]
+    tensors = [variable, *(int8(name, 1, 64) for name in ("x", "before", "y"))]
+    model = network(tensors, operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
+    assert f"{model}: it has resource variables" in refused(planned(model), model)
+    with_variables().write(model)
+    assert f"{model}: it has 2 subgraphs, whose lives overlap" in refused(planned(model), model)
