@@ -28,9 +28,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Region, size_of, whole_region
-from onchip.ir.window import integers, windows_of
+from onchip.ir.window import integers
 from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
-from onchip.model.group.cost import stack_cost
 from onchip.ops.fusable import AxisName, Stack, TileClass, tiled_axis
 from onchip.ops.fusable_reading import fusable_of
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
@@ -38,7 +37,6 @@ from onchip.simulate.machine import MachineRun, run_in_given_order, run_plan_on_
 from onchip.transform.groups.stack_in_tiles import graph_in_tiles
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 from onchip.transform.slices.bands import place_of, untiled
-from support.fused import fitting, level, machine
 from support.series import HALVES, series
 from support.tiled import (
     Cut,
@@ -76,17 +74,6 @@ def elements_of(tensor: Tensor) -> Iterator[tuple[str, Pixel]]:
     return ((base, pixel) for pixel in product(*(range(*each) for each in region)))
 
 
-def macs_of(tiled: Graph, graph: Graph) -> int:
-    """Return the sum over all operators that are layers, in proportion to the elements that each writes."""
-    macs = {layer.name: layer.layer.macs for layer in fusable_of(graph).layers}
-    total = 0
-    for operator in tiled.operators:
-        original = graph.operator[original_of(operator)]
-        written = prod(graph.tensor[original.outputs[0]].shape or ())
-        total += macs.get(original.name, 0) * size_of(region_of(tiled, operator)) // written
-    return total
-
-
 def least_plan(tiled: Graph) -> tuple[Problem, Plan]:
     """Return a plan in a scratchpad in which the largest operator just fits."""
     roomy = Problem(tiled, (Memory("sram", 2**30),), order=Order.GIVEN)
@@ -108,15 +95,6 @@ def executed(problem: Problem, plan: Plan, kernels: ArithmeticKernels) -> tuple[
 def test_tiles_give_the_values_of_the_network(half: int, case: tuple[Graph, Cut, Graph], seed: int) -> None:
     graph, _, tiled = case
     assert whole_tensor_differences(tiled, graph, seed) == ()
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(tiled_graphs())
-def test_tiles_compute_the_multiplications_that_are_costed(case: tuple[Graph, Cut, Graph]) -> None:
-    graph, cut, tiled = case
-    roomy = machine(level("weights", 2**20), level("maps", 2**24))
-    assert macs_of(tiled, graph) == sum(stack_cost(stack, roomy, tiling, fitting).sums.macs for stack, tiling in cut)
 
 
 def counted(stack: Stack, tiling: Tiling) -> Iterator[tuple[TileClass, TileClass, int]]:
@@ -174,29 +152,6 @@ def test_what_leaves_a_stack_and_what_is_cached_is_computed_once(case: tuple[Gra
         assert sum(name == last.name for name, _ in computed) == prod(graph.tensor[last.outputs[0]].shape or ())
 
 
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(tiled_graphs())
-def test_a_tile_reads_each_pixel_that_it_sees_once_and_no_other(case: tuple[Graph, Cut, Graph]) -> None:
-    graph, _, tiled = case
-    for operator in tiled.operators:
-        bands = operator.inputs if operator.tile else dict.fromkeys(operator.inputs)
-        read = Counter(element for name in bands for element in elements_of(tiled.tensor[name]))
-        assert set(read.values()) == {1}
-        original = graph.operator[original_of(operator)]
-        if original.kind not in ("Conv", "MaxPool", "AveragePool"):
-            continue
-        source, written = (graph.tensor[name].shape or () for name in (original.inputs[0], original.outputs[0]))
-        kernel = graph.tensor[original.parameters[0]].shape[2:] if original.parameters else ()  # type: ignore[index]
-        kernel = kernel or integers(original, "kernel_shape", (1, 1))
-        windows = windows_of(original, kernel, source[2:], written[2:])
-        seen = [
-            range(max(start * one.stride - one.pad, 0), min((stop - 1) * one.stride - one.pad + one.reach, size))
-            for one, (start, stop), size in zip(windows, region_of(tiled, operator)[2:], source[2:], strict=True)
-        ]
-        assert {pixel[2:] for _, pixel in read} == set(product(*seen))
-
-
 @pytest.mark.parametrize("mode", OverlapMode)
 def test_a_slice_reads_from_its_first_to_its_last_pixel(mode: OverlapMode) -> None:
     tiled = in_one_stack(unpadded(), 2, 2, mode)
@@ -210,21 +165,6 @@ def test_a_slice_reads_from_its_first_to_its_last_pixel(mode: OverlapMode) -> No
         ]
         read = (element for name in operator.inputs for element in elements_of(tiled.tensor[name]))
         assert {pixel[2:] for _, pixel in read} == set(product(*seen))
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(tiled_graphs())
-def test_bands_of_what_is_not_computed_again_partition_it(case: tuple[Graph, Cut, Graph]) -> None:
-    graph, cut, tiled = case
-    shared = {tensor.name for tensor in graph.with_role(Role.INPUT)} | {stack.output.name for stack, _ in cut}
-    for stack, tiling in cut:
-        if tiling.mode is OverlapMode.FULLY_CACHED:
-            shared |= {layer.output.name for layer in stack.layers}
-    times = Counter(element for tensor in tiled.tensors for element in elements_of(tensor))
-    assert {count for (base, _), count in times.items() if base in shared} == {1}
-    for name in (*(tensor.name for tensor in graph.with_role(Role.INPUT)), cut[-1][0].output.name):
-        assert sum(base == name for base, _ in times) == prod(graph.tensor[name].shape or ())
 
 
 @pytest.mark.slow
