@@ -54,6 +54,7 @@ NOT_OF_ONE_MUTANT = (
     "tests/refusals/test_mutations.py",
     "tests/refusals/test_mutants_explained.py",
     "tests/scheduling/test_random_groups.py::test_no_schedule_of_matrices_is_below_the_bound",
+    "tests/scheduling/test_random_groups.py::test_no_schedule_with_shuffles_is_below_the_bound",
     "tests/verify/test_plan_figures.py::test_three_clocks_agree_on_ten_thousand_programs",
 )
 """Tests that make mutants themselves, of bounds, and one that traces for minutes what a shorter one beside it runs."""
