@@ -20,8 +20,8 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import Precision
-from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.costs import StackCosts
+from onchip.scheduling.search.fusion import best_strategy
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 
@@ -62,10 +62,9 @@ def depfin(given: TileMapper, seconds: float) -> Iterator[Row]:
         whole = stack_cost(stack, accelerator, line, answers, conventions)
         found: list[tuple[Tiling, StackCost, str, float | None]] = [(line, whole, "", None)]
         if seconds and mapper.name != "exact":
-            sharing = mapper.sharing(accelerator)
-            costs = StackCosts(layers, accelerator, FusionObjective.LATENCY, answers, conventions, sharing)
+            costs = StackCosts(layers, accelerator, FusionObjective.LATENCY, answers, conventions)
             run = Run(Limits(time_limit_seconds=seconds))
-            searched = solve_fusion(layers, accelerator, FusionOptions(groups="one"), costs, run)
+            searched = best_strategy(costs, FusionOptions(groups="one"), run)
             status = str(searched.result.status), searched.result.gap
             found += [(choice.tiling, cost, *status) for choice, cost in searched.stacks]
         for tiling, cost, state, gap in found:

@@ -21,8 +21,8 @@ from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.mapper import Mapper
 from onchip.ops.fusable import Stack
-from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.costs import StackCosts
+from onchip.scheduling.search.fusion import best_strategy
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 
@@ -122,9 +122,8 @@ def case_study_1(mapper: TileMapper, workers: int) -> Iterator[Row]:
 def sweep(mapper: TileMapper) -> Iterator[Row]:
     """Yield the best stacks of 110 tile sizes, three modes and any cuts."""
     layers, accelerator = network(NETWORK), machine(published.CASE_STUDY_MACHINE)
-    sharing = mapper.sharing(accelerator)
-    costs = StackCosts(layers, accelerator, FusionObjective.ENERGY, Answers(mapper), OURS, sharing)
-    found = solve_fusion(layers, accelerator, FusionOptions(), costs, Run())
+    costs = StackCosts(layers, accelerator, FusionObjective.ENERGY, Answers(mapper), OURS)
+    found = best_strategy(costs, FusionOptions(), Run())
     status = {"status": str(found.result.status), "gap": found.result.gap}
     for choice, cost in found.stacks:
         figures = {"mj": cost.sums.energy_pj / PJ_OF_MJ, "mcycles": cost.sums.cycles / MILLION}

@@ -13,8 +13,6 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.api.networks import read_network
 from onchip.arch.accelerator import Accelerator
-from onchip.bounds.group.given_unrolling import GivenUnrolling
-from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
@@ -24,7 +22,6 @@ from onchip.mapping.tile_search.uneven import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
-    unrollings_for,
 )
 from onchip.model.group.mapper import Mapper
 from onchip.model.layer.cost import LayerCost, layer_cost
@@ -56,12 +53,6 @@ class TileMapper:
         if self.name == "exact":
             return self._exactly(problem)
         return FixedUnrolling(TemporalMethod(self.name), objective=self.objective, limit=self.limit)(problem)
-
-    def sharing(self, accelerator: Accelerator) -> Sharing:
-        """Return the knowledge about unrollings that the bounds of a search of stacks may use."""
-        if self.name == "exact":
-            return AnyUnrolling(accelerator, every_memory_keeps=True)
-        return GivenUnrolling(unrolling_groups(accelerator), unrollings_for)
 
     def _exactly(self, problem: LayerProblem) -> LayerCost | None:
         """Map by `exact`; a layer with too many tile shapes is mapped by `loma`, in the same accounting."""

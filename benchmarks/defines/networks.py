@@ -25,8 +25,8 @@ from onchip.errors import InputError
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.cost import stack_cost
 from onchip.ops.fusable import FusableNetwork, Stack
-from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.costs import StackCosts
+from onchip.scheduling.search.fusion import best_strategy
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.groups.stacks import (
     greedy_stacks,
@@ -132,10 +132,9 @@ class _Study:
 
     def searched(self, seconds: float) -> tuple[Figures, str, float]:
         """Search any cuts and homes of feature maps, in tiles of the same sizes; return its status and gap, too."""
-        sharing = self.answers.mapper.sharing(self.accelerator)
         given = self.network, self.accelerator, FusionObjective.ENERGY, self.answers, self.conventions
         options, run = FusionOptions(tile_sizes=TileSizes.CASE_STUDY), Run(Limits(time_limit_seconds=seconds))
-        found = solve_fusion(self.network, self.accelerator, options, StackCosts(*given, sharing), run)
+        found = best_strategy(StackCosts(*given), options, run)
         parts = [
             Figures(cost.sums.energy_pj, cost.sums.cycles, str(choice.tiling) if choice.span.length > 1 else "")
             for choice, cost in found.stacks

@@ -19,7 +19,7 @@ from onchip.model.group.cost import stack_cost
 from onchip.ops.fusable import FusableNetwork, Stack
 from onchip.ops.fusable_reading import partly_fusable_of
 from onchip.ops.layers_of import Precision
-from onchip.scheduling.fronts.workers import Costing
+from onchip.scheduling.fronts.costs import Costing
 from onchip.search.budget.limits import Run
 from oracles.fusion import Costs, Placed
 

@@ -21,8 +21,8 @@ from onchip.errors import InternalError
 from onchip.mapping.methods.registry import method_named
 from onchip.memory.allocate.pack import pack
 from onchip.memory.methods import METHODS, Method
-from onchip.scheduling.choice.anytime import FoundInTime, solve_in_time
-from onchip.scheduling.fronts.workers import Costing
+from onchip.scheduling.fronts.costs import Costing
+from onchip.scheduling.search.fusion import FusionResult, solve_fusion
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
 from support.diamond import Ended, Program
@@ -192,13 +192,13 @@ def test_a_mapping_that_costs_something_else_is_a_contradiction(
 def test_a_strategy_that_costs_something_else_is_a_contradiction(
     onchip: Program, network: Path, chip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dearer(costing: Costing, options: FusionOptions, run: Run, pool: TaskPool | None) -> FoundInTime:
-        found = solve_in_time(costing, options, run, pool)
-        result = found.found.result
+    def dearer(costing: Costing, options: FusionOptions, run: Run, pool: TaskPool | None) -> FusionResult:
+        found = solve_fusion(costing, options, run, pool)
+        result = found.result
         dear = replace(result, objective_value=(result.objective_value or 0) + 1, status=Status.FEASIBLE)
-        return replace(found, found=replace(found.found, result=dear))
+        return replace(found, result=dear)
 
-    monkeypatch.setattr("onchip.api.fuse.solve_in_time", dearer)
+    monkeypatch.setattr("onchip.api.fuse.solve_fusion", dearer)
 
     ended = onchip("fuse", network, "--accelerator", chip, "--method", "loma", "--tile-sizes", "divisors", "--json")
 

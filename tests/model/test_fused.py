@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import pytest
@@ -18,7 +19,6 @@ from onchip.errors import InputError
 from onchip.ir.window import Window
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.cost import StackCost, stack_cost
-from onchip.model.group.mapper import Memoized
 from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.latency import Latency
 from onchip.ops.fusable import AxisName, FeatureMap, Stack, back_calculation
@@ -28,7 +28,7 @@ from support.series import in_one_test, series
 from support.stacks import ONE, addition, chain, convolution, random_stack
 
 WINDOW = Window(3, 1, 1, 1)
-PLAIN = Memoized(plain)
+PLAIN = cache(plain)
 RECOMPUTE, FULLY_CACHED = OverlapMode.RECOMPUTE, OverlapMode.FULLY_CACHED
 
 
@@ -140,7 +140,7 @@ def test_with_both_caches_nothing_is_computed_twice(seed: int) -> None:
 
 def test_a_mapper_is_asked_once_for_equal_layers_on_equal_machines() -> None:
     noting = Noting()
-    mapper = Memoized(noting)
+    mapper = cache(noting)
     stack = chain(16, WINDOW, WINDOW)
     for mode in OverlapMode:
         stack_cost(stack, small_machine(), Tiling(4, 4, mode), mapper)

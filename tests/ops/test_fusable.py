@@ -20,8 +20,8 @@ from onchip.ir.window import Window
 from onchip.ops.fusable import FeatureMap, FusableLayer, FusableNetwork, Layout, Read
 from onchip.ops.fusable_reading import PartlyFusable, fusable_of, partly_fusable_of
 from onchip.ops.layers_of import Precision, layers_of
-from onchip.transform.groups.stacks import legal_spans
 from onchip.transform.rewrite.activations import fuse
+from support.stacks import legal_spans
 from support.tiled import Network
 
 Shape = tuple[int, ...]

@@ -18,7 +18,8 @@ from onchip.ir.window import Window
 from onchip.ops.fusable import AxisName, FeatureMap, FusableLayer, Stack, back_calculation
 from onchip.ops.fusable_reading import PartlyFusable, fusable_of, partly_fusable_of
 from onchip.ops.nests import layer_of_tile
-from onchip.transform.groups.stacks import greedy_stacks, legal_spans, one_stack
+from onchip.transform.groups.stacks import greedy_stacks, one_stack
+from support.stacks import legal_spans
 
 Shape = tuple[int, ...]
 Step = tuple[str, str, str, Shape, Mapping[str, Shape], Mapping[str, AttributeValue]]

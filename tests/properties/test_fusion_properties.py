@@ -9,8 +9,8 @@ from onchip.answer.result import Status
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.window import Window
 from onchip.ops.fusable import FusableNetwork, Stack
-from onchip.scheduling.choice.solve import solve_fusion
-from onchip.scheduling.fronts.workers import Costing
+from onchip.scheduling.fronts.costs import Costing
+from onchip.scheduling.search.fusion import best_strategy, solve_fusion
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice
 from support.stacks import chain, tilings_of
@@ -29,15 +29,15 @@ PAIR = chain(4, Window(2, 1, 1, 0), Window(2, 1, 1, 0), channels=2)
 
 
 def least_energy_fj(capacities: dict[str, int]) -> int:
-    """Return the least energy with the exact mapper, all stacks, and the tile sizes 1 and 2 of 2."""
+    """Return the least energy of both layers together, with the exact mapper and the tile sizes 1 and 2 of 2."""
     text = CHIP
     for name, capacity_bytes in capacities.items():
         before = {"buffer": 48, "global": 128}[name]
         text = text.replace(f"{name}, capacity: {before}B", f"{name}, capacity: {capacity_bytes}B")
     accelerator = accelerator_from_yaml(text, "chip.yaml")
     network = FusableNetwork("pair", PAIR.inputs, PAIR.layers)
-    costs = Costing(network, accelerator, FusionObjective.ENERGY, "exact", use_cache=False).costs(Run())
-    found = solve_fusion(network, accelerator, FusionOptions(tile_sizes=TileSizes.ALL), costs, Run())
+    costing = Costing(network, accelerator, FusionObjective.ENERGY, "exact", use_cache=False)
+    found = solve_fusion(costing, FusionOptions(groups="one", tile_sizes=TileSizes.ALL), Run())
     assert found.result.status is Status.OPTIMAL
     assert found.result.objective_value is not None
     return found.result.objective_value
@@ -64,16 +64,16 @@ def test_more_capacity_never_costs_more(growing: list[dict[str, int]]) -> None:
         chain(9, Window(1, 1, 1, 0), Window(1, 2, 1, 0)),
     ],
 )
-def test_boxes_of_tilings_lead_to_the_best_of_all(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test costs every tiling alone, and in boxes that are divided down to pairs; the last network skips pixels."""
+def test_a_given_group_runs_in_the_best_tiling_of_all(stack: Stack) -> None:
+    """The last network skips pixels."""
     network = FusableNetwork("net", stack.inputs, stack.layers)
     accelerator = accelerator_from_yaml(CHIP, "chip.yaml")
     costs = Costing(network, accelerator, FusionObjective.ENERGY, "loma", use_cache=False).costs(Run())
     span = LayerSpan(0, len(stack.layers))
     tilings = tilings_of(stack.output, TileSizes.ALL)
-    every = [cost for cost in costs.costs([StackChoice(span, tiling) for tiling in tilings]) if cost is not None]
-    monkeypatch.setattr("onchip.scheduling.candidates.spaces.FEW_TILINGS", 2)
+    values = (costs.value(StackChoice(span, tiling)) for tiling in tilings)
+    every = [value for value in values if value is not None]
     options = FusionOptions(groups="one", tile_sizes=TileSizes.ALL, placements=Placements.DRAM)
-    result = solve_fusion(network, accelerator, options, costs, Run()).result
+    result = best_strategy(costs, options, Run()).result
     assert result.status is Status.OPTIMAL
-    assert result.objective_value == min(every)[0]
+    assert result.objective_value == min(every)

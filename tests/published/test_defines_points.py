@@ -19,14 +19,13 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.mapping.tile_search.uneven import FixedUnrolling, TemporalMethod
 from onchip.model.accounting.conventions import DEFINES
 from onchip.model.group.cost import StackCost, stack_cost
-from onchip.model.group.mapper import Memoized
 from onchip.ops.fusable import Stack
 from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import Precision
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 from support.stacks import fsrcnn
 
-MAPPERS = {method: Memoized(FixedUnrolling(method)) for method in TemporalMethod}
+MAPPERS = {method: cache(FixedUnrolling(method)) for method in TemporalMethod}
 POINTS = (
     (4, 72, "fully-cached", 1.8137, 18.485),
     (4, 72, "h-cached", 1.8513, 19.450),
@@ -93,7 +92,7 @@ def test_fsrcnn_line_by_line_is_within_a_tenth_of_what_was_measured_on_depfin() 
     """Figure 11 has 6.18 million cycles on the chip, whose controller stalls at small kernels; DeFiNES is 10 % off."""
     layers = fusable_of(read_network("fsrcnn", Reading()), Precision(8, 16))
     stack, chip = stack_of(layers, LayerSpan(0, len(layers.layers))), load_accelerator("depfin")
-    mapper = Memoized(FixedUnrolling(objective=MappingObjective.LATENCY))
+    mapper = cache(FixedUnrolling(objective=MappingObjective.LATENCY))
     latency = stack_cost(stack, chip, Tiling(960, 1, OverlapMode.FULLY_CACHED), mapper, DEFINES).sums.latency
     assert 0.9 * 6.18e6 < latency.total < 6.18e6
     assert latency.ideal + latency.unused == layers_in_rows_of(stack)
@@ -109,7 +108,7 @@ def layers_in_rows_of(stack: Stack) -> int:
 def test_with_two_more_factors_it_is_the_papers_figure() -> None:
     """The result is 19.118 mJ and 28.989 million cycles at limit 8; the paper says 19.1 and 29."""
     tiling = Tiling(960, 540, OverlapMode.RECOMPUTE)
-    mapper = Memoized(FixedUnrolling(limit=8))
+    mapper = cache(FixedUnrolling(limit=8))
     sums = stack_cost(fsrcnn(), load_accelerator("meta-prototype-df"), tiling, mapper, DEFINES).sums
     assert sums.energy_pj / 1e9 == pytest.approx(19.118, rel=1e-4)
     assert sums.cycles / 1e6 == pytest.approx(28.989, abs=6e-4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from random import Random
 from typing import Final
 from zlib import crc32
@@ -20,20 +21,20 @@ from onchip.ir.window import Window
 from onchip.model.accounting.accounting import INTERPRETER, AccountingName
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions, conventions_of
 from onchip.model.group.cost import StackCost
-from onchip.model.group.mapper import Mapper, Memoized
+from onchip.model.group.mapper import Mapper
 from onchip.model.group.peaks import peak_bytes_of
 from onchip.model.group.sums import total
 from onchip.model.group.tile_price import tile_prices_by
 from onchip.model.layer.cost import LayerCost
 from onchip.ops.fusable import FusableNetwork
-from onchip.scheduling.choice.solve import choices_of, strategy_of
 from onchip.scheduling.fronts.costs import StackCosts, dram_bits_of
-from onchip.transform.groups.stacks import LayerSpan, StackChoice, legal_spans, spans_of
+from onchip.scheduling.search.fusion import choices_of, strategy_of
+from onchip.transform.groups.stacks import LayerSpan, StackChoice, spans_of
 from onchip.transform.groups.tile_graph import layers_in_network, network_to_replay
 from onchip.verify.stack.verifier import ReplayedStrategy, StrategySetting, replay_strategy
 from onchip.verify.strategy import verify_strategy
 from support.fused import READ_AND_WRITE, level, machine, plain
-from support.stacks import chain, random_stack
+from support.stacks import chain, legal_spans, random_stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def costed(
     conventions: Conventions = OURS,
 ) -> CostedStrategy:
     """Return the strategy with its costs; raises InputError if nothing fits."""
-    costs = StackCosts(network, accelerator, FusionObjective.ENERGY, Memoized(mapper), conventions)
+    costs = StackCosts(network, accelerator, FusionObjective.ENERGY, cache(mapper), conventions)
     found = tuple(costs.cost(choice) for choice in choices)
     return CostedStrategy(network, accelerator, strategy_of(network, choices, found), found, conventions)
 

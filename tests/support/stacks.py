@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import Tiling
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
-from onchip.ops.fusable import FeatureMap, FusableLayer, Read, Stack
-from onchip.transform.groups.stacks import boxes_of
+from onchip.ops.fusable import FeatureMap, FusableLayer, FusableNetwork, Read, Stack
+from onchip.scheduling.candidates.tile_sizes import TilingList
+from onchip.transform.groups.stacks import LayerSpan, is_legal
 
 ONE = Window(1, 1, 1, 0)
 
@@ -122,4 +124,11 @@ def fsrcnn() -> Stack:
 
 def tilings_of(output: FeatureMap, sizes: TileSizes) -> tuple[Tiling, ...]:
     """Return each distinct tiling."""
-    return tuple(tiling for box in boxes_of(output, sizes) for tiling in box.tilings)
+    return tuple(TilingList.of(output, FusionOptions(tile_sizes=sizes)).every())
+
+
+def legal_spans(network: FusableNetwork) -> tuple[LayerSpan, ...]:
+    """Return all legal runs of layers, ordered by their first and then their last layer."""
+    count = len(network.layers)
+    every = (LayerSpan(start, stop) for start in range(count) for stop in range(start + 1, count + 1))
+    return tuple(span for span in every if is_legal(network, span))

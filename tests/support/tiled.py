@@ -34,10 +34,11 @@ from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.machine import run_in_given_order
 from onchip.transform.groups.stack_in_tiles import graph_in_tiles
-from onchip.transform.groups.stacks import legal_spans, stack_of
+from onchip.transform.groups.stacks import stack_of
 from onchip.transform.rewrite.attention_apart import SplitsApart
 from onchip.transform.slices.bands import Bytes, bytes_of_region, place_of
 from onchip.transform.slices.operators_in_tiles import counted_geometries, with_tiles
+from support.stacks import legal_spans
 
 Shape = tuple[int, ...]
 Attributes = dict[str, AttributeValue]

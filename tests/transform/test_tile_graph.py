@@ -27,7 +27,7 @@ from onchip.ir.window import integers, windows_of
 from onchip.ops.fusable_reading import partly_fusable_of
 from onchip.ops.layers_of import Precision, layers_of
 from onchip.transform.groups.stack_in_tiles import graph_in_tiles
-from onchip.transform.groups.stacks import legal_spans, stack_of
+from onchip.transform.groups.stacks import stack_of
 from onchip.transform.groups.tile_graph import TileGraph, with_all_parameters
 from onchip.transform.groups.tiled import tile_graph
 from onchip.transform.slices.bands import place_of, untiled
@@ -35,6 +35,7 @@ from onchip.verify.schedule.nests import NestDerivation
 from onchip.verify.schedule.tiles import joins_left_out, verify_stacks, verify_tiles
 from support.onnx_networks import LIGHT_MODELS
 from support.small_schedules import VIEWS, all_whole, tile_graphs, tiled
+from support.stacks import legal_spans
 from support.tiled import Cut, Network, conv, crop, tiled_graphs, transposed, whole_tensor_differences
 
 Case = tuple[Graph, tuple[ScheduledStack, ...], TileGraph]

@@ -29,7 +29,7 @@ from onchip.model.group.machine import FusedMachine
 from onchip.model.group.tile_price import tile_prices_by
 from onchip.model.group.tiles import StackTile
 from onchip.ops.fusable import AxisName, FusableLayer, FusableNetwork, Stack, TileClass, tiled_axis
-from onchip.scheduling.choice.solve import choices_of
+from onchip.scheduling.search.fusion import choices_of
 from onchip.transform.groups.stacks import spans_of
 from onchip.transform.groups.tile_graph import network_to_replay
 from onchip.verify.rules import Rule

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Claim, Granularity, Reading, Source, StrategyDocument
-from onchip.answer.options.fusion_objective import FusionObjective, sum_of, value_of
+from onchip.answer.options.fusion_objective import Criteria, FusionObjective, sum_of, value_of
 from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import ScheduledStack
@@ -47,18 +47,15 @@ from onchip.ops.fusable_reading import PartlyFusable, partly_fusable_of
 from onchip.ops.layers_of import PLAIN_BITS, Precision
 from onchip.ops.nests import macs_of_nests
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator, TilingValue
-from onchip.scheduling.choice.anytime import solve_in_time
-from onchip.scheduling.choice.solve import FusionResult, choices_of, least_value
-from onchip.scheduling.fronts.cost_table import CostingStoppedError
-from onchip.scheduling.fronts.costs import criteria_of, dram_bits_of
-from onchip.scheduling.fronts.mappers import LOMA, check_rule_unrolls, mapper_named
-from onchip.scheduling.fronts.workers import Costing
+from onchip.scheduling.fronts.costs import Costing, StackCosts, criteria_of, dram_bits_of
+from onchip.scheduling.fronts.mappers import CostingStoppedError, check_rule_unrolls, mapper_named
+from onchip.scheduling.search.fusion import FusionResult, choices_of, solve_fusion
 from onchip.search.budget.clock import Deadline
-from onchip.search.budget.limits import Limits, Run
+from onchip.search.budget.limits import Limits
 from onchip.search.strategy.pool import dask_pool
 from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run, with_bound, without_bound
 from onchip.transform.groups.stacks import spans_of, stack_of
-from onchip.transform.groups.tile_graph import layers_in_network
+from onchip.transform.groups.tile_graph import layers_in_network, part_of_network
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
@@ -134,18 +131,17 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
     with dask_pool(request.dask_address) as pool, start(request.limits, deadline) as run:
         bound = problem.bound_of_any
         told = without_bound(with_bound(run, bound))  # the search's bound covers only its own stacks and tiles
-        in_time = solve_in_time(problem.costing, request.options, told, pool)
-    space = _space(in_time.found.space, problem)
-    result = for_all_strategies(in_time.found.result, bound, space)
-    stacks = in_time.found.stacks
+        found = solve_fusion(problem.costing, request.options, told, pool)
+    space, why_not = _space(found.space, problem), found.why_not
+    result, stacks = for_all_strategies(found.result, bound, space), found.stacks
     costs = problem.costed(cost for _, cost in stacks)
     found = replace(
-        in_time.found,
+        found,
         space=space,
         result=result,
         stacks=tuple((choice, cost) for (choice, _), cost in zip(stacks, costs, strict=True)),
     )
-    problem = replace(problem, mapper=in_time.mapper)
+    problem = replace(problem, mapper=found.mapper)
     outcome = FusionOutcome(
         text_of(request.source),
         problem.network,
@@ -161,7 +157,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         operators=len(problem.graph.operators),
     )
     if found.result.answer is None:
-        reasons = filter(None, (found.result.why_not, in_time.why_not))
+        reasons = filter(None, (found.result.why_not, why_not))
         return replace(outcome, why_not=": ".join(reasons) or None)
     figures = _figures(problem, [cost for _, cost in found.stacks])
     if figures.objective_value != found.result.objective_value:
@@ -328,8 +324,8 @@ def outside_operators(graph: Graph, fusable: PartlyFusable, accelerator: Acceler
 def costed_stacks(network: FusableNetwork, strategy: FusionStrategy, found: FusionResult) -> tuple[CostedStack, ...]:
     """Return the stacks of a strategy, each with its cost and the values of all its evaluated tilings."""
     tilings: dict[object, list[TilingValue]] = {}
-    for other, value in found.values().items():
-        tilings.setdefault(other.without_tiles, []).append(TilingValue(other.tiling, *value))
+    for other, value in found.values.items():
+        tilings.setdefault(other.without_tiles, []).append(TilingValue(other.tiling, value, is_costed=True))
     return tuple(
         CostedStack(one, stack_of(network, choice.span), cost, tuple(tilings.get(choice.without_tiles, ())))
         for one, (choice, cost) in zip(strategy.stacks, found.stacks, strict=True)
@@ -339,21 +335,36 @@ def costed_stacks(network: FusableNetwork, strategy: FusionStrategy, found: Fusi
 def bound_of_any(costing: Costing, graph: Graph, precision: Precision) -> int:
     """Return a lower bound for every strategy of `fuse` and every schedule of `schedule`, for mappings without bypass.
 
-    It is the lesser of two bounds: that of all layers in any groups and tiles, and that of schedules at any capacity.
-    In DeFiNES's accounting, in which units count in parts, the former counts MACs alone.
+    It is that of schedules at any capacity, or the lesser one of strategies, in which views cost nothing, and
+    operators outside of groups move their operands from and to DRAM without loop nests. It is 0 in DeFiNES's
+    accounting, in which units count in parts, and for a network that `schedule` refuses.
     """
-    free = with_free_accesses(costing.accelerator)
-    of_strategies = least_value(replace(costing, accelerator=free, mapper=LOMA, use_cache=False).costs(Run()))
+    if costing.accounting is AccountingName.DEFINES:
+        return 0
+    network, machine = costing.network, with_free_accesses(costing.accelerator)
+    moved = {one.name for one in network.moved}
+    layers = {one.name for one in network.layers}
+    fused = [operator.name for operator in graph.operators if operator.name not in moved]
+    views = [name for name in fused if name not in layers]
+    outside = StackCosts(network, machine, costing.objective, lambda _: None).moved
     try:
-        of_schedules = _bound_of_schedules(costing.objective, graph, free, precision)
+        of_schedules = _bound_of_schedules(costing.objective, graph, machine, precision)
+        part = part_of_network(graph, fused)
+        inside = _bound_of_schedules(costing.objective, part, machine, precision, views) if fused else outside
     except InputError:  # `schedule` refuses the network
-        return of_strategies
-    return min(of_strategies, of_schedules)
+        return 0
+    of_strategies = sum_of([inside, outside]) if fused else outside
+    return min(value_of(of_schedules), value_of(of_strategies))
 
 
 def _bound_of_schedules(
-    objective: FusionObjective, graph: Graph, accelerator: Accelerator, precision: Precision
-) -> int:
+    objective: FusionObjective,
+    graph: Graph,
+    accelerator: Accelerator,
+    precision: Precision,
+    views: Collection[str] = (),
+) -> Criteria:
+    """Return a lower bound for schedules at any capacity, in which `views` cost nothing."""
     apart = taken_apart(graph if precision.bits is None else graph.with_bits(precision.bits))
     whole = tile_graph(apart, [ScheduledStack((operator.name,)) for operator in apart.operators], precision)
     least = relaxation(
@@ -363,13 +374,14 @@ def _bound_of_schedules(
         every_memory_keeps=True,
         operands=whole.nest_operands,
         prices_room=False,
+        free=views,
     )
-    bounds = {
-        FusionObjective.ENERGY: least.energy_fj,
-        FusionObjective.LATENCY: least.latency_cycles,
-        FusionObjective.DRAM: 8 * least.traffic_bytes,
-    }
-    return bounds.get(objective, least.edp)
+    return {
+        FusionObjective.ENERGY: (least.energy_fj,),
+        FusionObjective.LATENCY: (least.latency_cycles,),
+        FusionObjective.DRAM: (8 * least.traffic_bytes,),
+        FusionObjective.EDP: (least.energy_fj, least.latency_cycles),
+    }[objective]
 
 
 def for_all_strategies(result: SearchResult[FusionStrategy], bound: int, space: str) -> SearchResult[FusionStrategy]:
@@ -388,5 +400,5 @@ def for_all_strategies(result: SearchResult[FusionStrategy], bound: int, space: 
         lower_bound=bound,
         space=None,
         optimal_among=space if result.status is Status.OPTIMAL else None,
-        bound_among=max(result.lower_bound, bound),
+        bound_among=max(result.lower_bound, bound) if result.status is Status.OPTIMAL else None,
     )

@@ -18,6 +18,7 @@ from onchip.answer.options.fusion_options import (
     Placements,
 )
 from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.schedule import Schedule
 from onchip.answer.stacks import OverlapMode
 
@@ -82,8 +83,8 @@ class ScheduleOptions:
 
     @property
     def of_fusion(self) -> FusionOptions:
-        """Return the corresponding options of the search for fused stacks."""
-        return FusionOptions(self.groups, self.tile, self.mode, placements=self.placements)
+        """Return the groups and tilings that are searched, or given."""
+        return FusionOptions(self.groups, self.tile, self.mode, TileSizes.HALVES, placements=self.placements)
 
     @property
     def space(self) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ The bounds hold for all stacks, tilings, homes, mappings, residencies and orders
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, prod
@@ -93,6 +93,7 @@ def relaxation(
     every_memory_keeps: bool = False,
     operands: Mapping[str, frozenset[str]] | None = None,
     prices_room: bool = True,
+    free: Collection[str] = (),
 ) -> Relaxation:
     """Return the lower bounds of a network whose operators are untiled. `nests` maps operator names to loop nests.
 
@@ -101,10 +102,11 @@ def relaxation(
 
     The bounds hold for all mappings. With `every_memory_keeps` they hold for mappings without bypass: each memory
     nearer the MACs than an operand's home keeps tiles of it, if it holds such operands (as in the mapspaces of `exact`
-    and `loma`). Without `prices_room` capacities count nothing, which takes a tenth of the time. Raises
+    and `loma`). Without `prices_room` capacities count nothing, which takes a tenth of the time. Operators that are
+    `free` cost nothing, as views through which fused groups read. Raises
     AcceleratorError if the accelerator has no array or no access energies.
     """
-    return _Relaxing(graph, nests, accelerator, every_memory_keeps, operands or {}, prices_room).relaxation()
+    return _Relaxing(graph, nests, accelerator, every_memory_keeps, operands or {}, prices_room, free).relaxation()
 
 
 @dataclass(slots=True)
@@ -115,6 +117,7 @@ class _Relaxing:
     every_memory_keeps: bool
     operands: Mapping[str, frozenset[str]]
     prices_room: bool
+    free: Collection[str] = ()
     mac_pj: float = 0.0
     feeding_pj: dict[str, float] = field(default_factory=lambda: dict.fromkeys(Operand, 0.0))
     unrolling_pj: float = 0.0
@@ -140,7 +143,7 @@ class _Relaxing:
         for operator in self.graph.operators:
             if self.nests.get(operator.name):
                 self._add_nests(operator)
-            elif operator.outputs[0] in self._joined:
+            elif operator.outputs[0] in self._joined or operator.name in self.free:
                 continue
             elif operator.kind not in VIEWS | JOINS or self._is_moved_whole(operator):
                 self._add_without_nest(operator)

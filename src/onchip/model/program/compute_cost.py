@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil
 from typing import Final
@@ -367,12 +368,16 @@ _READS: Final = (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
 _DIGITS: Final = 6
 
 
+recent_layer_cost = lru_cache(maxsize=8)(layer_cost)
+"""`layer_cost`, for callers that ask for a mapping that was just costed as a part of a schedule."""
+
+
 def nest_cost(problem: LayerProblem, mapping: LayerMapping) -> NestCost:
     """Return the cost of a nest at its homes; DRAM bits are those of operands without a home.
 
     Raises MappingError if the mapping does not fit, AcceleratorError if the accelerator's description is incomplete.
     """
-    cost = layer_cost(problem, mapping)
+    cost = recent_layer_cost(problem, mapping)
     at_dram = [one for one in cost.accesses if one.memory == DRAM]
     return NestCost(
         cost.stated_energy_pj,

@@ -2,25 +2,40 @@
 
 A block lies between two positions of the order that a single tensor crosses. Candidates are blocks, and runs of blocks
 that grow by merging neighbours. Operators of a block that cannot be one group are merged in the same way. Each
-candidate is composed alone in a few tilings, with its inputs and its output in DRAM. The cheapest cuts of the network
-are then chosen among all candidates and single operators.
+candidate is costed alone, with its inputs and its output in DRAM: its tiles are counted by type, in the tiling to which
+a descent leads. The cheapest cuts of the network are then chosen among all candidates and single operators, and the
+groups between them are composed tile by tile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from functools import partial
+from itertools import chain
+from typing import Final, TypeAlias
 
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack, ScheduleError
-from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.answer.stacks import Tiling
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.ops.fusable import pixels_in_tiles
+from onchip.model.group.cost import StackCost, stack_cost
+from onchip.model.layer.cost import LayerCost
+from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, recent_layer_cost
+from onchip.ops.fusable import Stack
 from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import multiplies_matrices
+from onchip.scheduling.candidates.given import given_stacks_of
+from onchip.scheduling.candidates.growth import Growth
+from onchip.scheduling.candidates.tile_sizes import TilingList
+from onchip.scheduling.fronts.costs import dram_bits_of
+from onchip.scheduling.fronts.mappers import CostingStoppedError, MapperInTime
 from onchip.scheduling.fronts.stack_front import (
     Operators,
     StackDemand,
@@ -31,112 +46,170 @@ from onchip.scheduling.fronts.stack_front import (
 )
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
+from onchip.scheduling.program.from_strategy import places_of_strategy
 from onchip.scheduling.program.places import Places, StackMap
+from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
+from onchip.transform.groups.stacks import LayerSpan, StackChoice
 from onchip.transform.groups.tile_graph import part_of_network
 
+SHARE_OF_COUNTING: Final = 0.7
+"""Share of the time for counted groups; the rest composes those that are chosen."""
+TIMES_AS_LONG: Final = 4
+"""Ratio of the time for full descents to that for coarse ones."""
+SHARE_OF_REFINING: Final = 0.5
+"""Share of the time left for better tilings of the chosen groups; the rest composes them."""
+RESERVED: Final = (0.1, 0.3)
+"""Shares of each memory that stay free when tiles are counted again, because those of before found no offsets."""
 Structure: TypeAlias = str
 """Description of a group without names: groups with the same one have the same cost."""
 
 
+@dataclass(frozen=True, slots=True)
+class GivenGroups:
+    """The groups that options name, with their placements; `left_alone` has the ends of those that do not fit."""
+
+    stacks: Sequence[ScheduledStack]
+    places: Places
+    left_alone: Sequence[tuple[str, str]]
+
+
 @dataclass(slots=True)
 class Grouper:
-    """The choice of fused groups, starting from the schedule `alone`, which runs operator by operator."""
+    """The choice of fused groups; `options` fix their tile or their mode.
+
+    It starts from the schedule `alone`, which runs operator by operator. Without one, groups have to be given.
+    """
 
     maker: AttemptMaker
-    alone: ScheduleAttempt
-    fronts: dict[Operators, StackFront] = field(default_factory=dict, init=False)
-    _known: dict[Structure, StackFront] = field(default_factory=dict, init=False)
+    alone: ScheduleAttempt | None
+    options: FusionOptions
+    _fronts: dict[tuple[bool, Structure], tuple[Operators, StackFront]] = field(default_factory=dict, init=False)
+    _mapped: dict[LayerProblem, LayerCost | None] = field(default_factory=dict, init=False)
     _memory: str | None = field(init=False)
     """The largest memory that holds feature maps, in which groups keep theirs."""
-    _written: Mapping[str, Sequence[str]] = field(init=False)
-    """Map from each operator to its outputs; a concatenation that is not made has those that it joins."""
-    _streamed: frozenset[str] = field(init=False)
-    """Feature maps that `alone` reads from DRAM or writes there."""
 
     def __post_init__(self) -> None:
-        network, views, places = self.maker.question.network, self.maker.question.views, self.alone.places
-        self._written = {one.name: one.inputs if one.name in views else one.outputs for one in network.operators}
-        running = [(at, network.operator[name]) for at, one in enumerate(self.alone.stacks) for name in one.operators]
-        self._streamed = frozenset(
+        levels = [one for one in self.maker.question.accelerator.addressed if _holds_maps(one.memory.holds)]
+        self._memory = max(levels, key=lambda one: one.memory.capacity_bytes).memory.name if levels else None
+
+    def chosen(self, run: Run) -> tuple[Sequence[ScheduledStack], Places] | None:
+        """Return the groups of the cheapest cuts found in time and their placements, or None if no group is chosen."""
+        alone = self.alone
+        if self._memory is None or alone is None:
+            return None
+        counting = run.within(SHARE_OF_COUNTING * run.seconds_left) if run.deadline.is_set else run
+        streamed, written = self._streamed(alone), self._written
+
+        def front_of(operators: Operators, *, is_coarse: bool) -> StackFront | None:
+            # A group of which all inner maps are on chip anyway can save little.
+            is_worth_it = streamed.intersection(name for one in operators[:-1] for name in written[one])
+            return self._front_of(operators, counting, is_coarse=is_coarse) if is_worth_it else None
+
+        growth = Growth(self._prices, counting)
+        for stack, one in zip(alone.stacks, alone.improver.best.composition.composed, strict=True):
+            figures = StackDemand({}, one.traffic_bytes, one.cycles, one.energy_fj)
+            growth.fronts[stack.operators] = StackFront((StackOption(stack, Places(), figures),))
+        blocks, begun = list(self._blocks(alone)), run.seconds
+        growth.grow(blocks, partial(front_of, is_coarse=True))
+        if not run.deadline.is_set or counting.seconds_left > TIMES_AS_LONG * (run.seconds - begun):
+            growth.grow(blocks, partial(front_of, is_coarse=False))
+        stacks = self._cheapest_that_fit(alone.stacks, growth.fronts, run)
+        return None if all(len(one.stack.operators) == 1 for one in stacks) else _together(stacks)
+
+    def given(self, run: Run) -> GivenGroups | None:
+        """Return the groups that the options name, in the best tilings found in time; None if none fits.
+
+        Raises UsageError for layers or groups that the network lacks, and for a tile that is larger than every map.
+        """
+        question = self.maker.question
+        given = given_stacks_of(question.network, question.precision, question.accelerator, self.options)
+        found: list[StackOption] = []
+        left_alone: list[tuple[str, str]] = []
+        for stack in given:
+            is_single = len(stack.operators) == 1
+            if stack.tiling is None or (is_single and self.options.tile is None):
+                found.append(_alone_in_dram(stack.operators[0]))
+                continue
+            counted = self._front_of(stack.operators, run, is_coarse=True).least(self._prices)
+            fitting = None if counted is None else self._that_fit(counted, run, run).least(self._prices)
+            if fitting is None:
+                found += map(_alone_in_dram, stack.operators)
+                left_alone.append((stack.operators[0], stack.operators[-1]))
+            else:
+                found.append(fitting)
+        if all(one.stack.tiling is None for one in found) and left_alone:
+            return None
+        return GivenGroups(*_together(found), left_alone)
+
+    def _cheapest_that_fit(
+        self, alone: Sequence[ScheduledStack], fronts: dict[Operators, StackFront], run: Run
+    ) -> Sequence[StackOption]:
+        """Return the groups of the cheapest cuts, each of which has mappings and offsets when its tiles are composed.
+
+        Counted tiles have the capacity of a memory in bytes. A group that does not fit so is left out, and cut again.
+        """
+        composed: set[Operators] = set()
+        while True:
+            stacks = cheapest_cuts(alone, fronts, self._prices)
+            new = [one for one in stacks if len(one.stack.operators) > 1 and one.stack.operators not in composed]
+            for at, one in enumerate(new):
+                refining = (
+                    run.within(SHARE_OF_REFINING * run.seconds_left / (len(new) - at)) if run.deadline.is_set else run
+                )
+                fronts[one.stack.operators] = self._that_fit(one, refining, run)
+                composed.add(one.stack.operators)
+            if not new:
+                return stacks
+
+    def _that_fit(self, counted: StackOption, refining: Run, run: Run) -> StackFront:
+        """Return the first option of a counted group that fits.
+
+        Its tiling is refined before, within `refining`. If the placements do not fit, groups counted with less capacity
+        follow, then those with all maps in the largest memory.
+        """
+        operators = counted.stack.operators
+        fine = (one for share in (0.0, *RESERVED) for one in self.counted(operators, refining, share).options)
+        plain = (replace(counted, places=places) for places in self._inside(counted.stack))
+        for one in chain(fine, (counted,), plain):
+            if (found := self.composed(one.stack, one.places, run)) is not None:
+                return StackFront((found,))
+        return StackFront()
+
+    @property
+    def _prices(self) -> StackPrices:
+        objective = self.maker.question.objective
+        if self.alone is None:  # there are no totals to weigh energy against cycles
+            return StackPrices(ScheduleObjective.ENERGY if objective is ScheduleObjective.EDP else objective)
+        composition = self.alone.improver.best.composition
+        return StackPrices(objective, composition.energy_fj, composition.cycles)
+
+    @property
+    def _written(self) -> Mapping[str, Sequence[str]]:
+        """Map each operator to its outputs; a concatenation that is not made has those that it joins."""
+        question = self.maker.question
+        return {
+            one.name: one.inputs if one.name in question.views else one.outputs for one in question.network.operators
+        }
+
+    def _streamed(self, alone: ScheduleAttempt) -> frozenset[str]:
+        """Return the feature maps that `alone` reads from DRAM or writes there."""
+        network, views, places = self.maker.question.network, self.maker.question.views, alone.places
+        running = [(at, network.operator[name]) for at, one in enumerate(alone.stacks) for name in one.operators]
+        return frozenset(
             name
             for at, one in running
             for names, places_of in ((one.inputs, places.read), (one.outputs, places.written))
             for name in names
             if (at, name) not in places_of and one.name not in views
         )
-        levels = [one for one in self.maker.question.accelerator.addressed if _holds_maps(one.memory.holds)]
-        self._memory = max(levels, key=lambda one: one.memory.capacity_bytes).memory.name if levels else None
-        for stack, one in zip(self.alone.stacks, self.alone.improver.best.composition.composed, strict=True):
-            figures = StackDemand({}, one.traffic_bytes, one.cycles, one.energy_fj)
-            self.fronts[stack.operators] = StackFront((StackOption(stack, Places(), figures),))
 
-    def chosen(self, run: Run) -> tuple[Sequence[ScheduledStack], Places] | None:
-        """Return the groups of the cheapest cuts found in time and their placements, or None if no group is chosen."""
-        if self._memory is None:
-            return None
-        blocks = list(self._blocks())
-        for block in blocks:
-            self._look(block, run)
-        self._grow(blocks, run)
-        for block in blocks:
-            if block not in self.fronts:
-                self._grow([(name,) for name in block], run)
-        prices = self._prices
-        stacks = cheapest_cuts(self.alone.stacks, self.fronts, prices)
-        if all(len(one.stack.operators) == 1 for one in stacks):
-            return None
-        places = Places()
-        for number, one in enumerate(stacks):
-            places = places.with_all(one.places.renumbered({0: number}))
-        return tuple(one.stack for one in stacks), places
-
-    def _grow(self, segments: list[Operators], run: Run) -> None:
-        """Merge neighbouring segments as long as that gains something."""
-        while len(segments) > 1 and run.stop is None:
-            found = self._merged(segments, run)
-            if found == segments:
-                break
-            segments = found
-
-    @property
-    def _prices(self) -> StackPrices:
-        composition = self.alone.improver.best.composition
-        return StackPrices(self.maker.question.objective, composition.energy_fj, composition.cycles)
-
-    def _merged(self, segments: Sequence[Operators], run: Run) -> list[Operators]:
-        """Merge pairs of neighbouring segments with positive gain, greatest first, each segment at most once."""
-        gains: list[tuple[int, int]] = []
-        for at in range(len(segments) - 1):
-            if run.stop is not None:
-                break
-            together = (*segments[at], *segments[at + 1])
-            self._look(together, run)
-            gains.append((self._cost(segments[at]) + self._cost(segments[at + 1]) - self._cost(together), at))
-        taken: set[int] = set()
-        for gain, at in sorted(gains, reverse=True):
-            if gain > 0 and not {at - 1, at, at + 1} & taken:
-                taken.add(at)
-        found: list[Operators] = []
-        at = 0
-        while at < len(segments):
-            found.append((*segments[at], *segments[at + 1]) if at in taken else segments[at])
-            at += 2 if at in taken else 1
-        return found
-
-    def _cost(self, operators: Operators) -> int:
-        """Return the price of the cheapest cuts of consecutive operators."""
-        prices = self._prices
-        stacks = [ScheduledStack((name,)) for name in operators]
-        return sum(prices.of(one.figures) for one in cheapest_cuts(stacks, self.fronts, prices))
-
-    def _blocks(self) -> Iterator[Operators]:
+    def _blocks(self, alone: ScheduleAttempt) -> Iterator[Operators]:
         """Yield the operators between consecutive positions that a single tensor crosses."""
         network = self.maker.question.network
-        order = [name for stack in self.alone.stacks for name in stack.operators]
         waiting: dict[str, int] = {}
         block: list[str] = []
-        for name in order:
+        for name in (name for stack in alone.stacks for name in stack.operators):
             operator = network.operator[name]
             block.append(name)
             for tensor in dict.fromkeys(operator.inputs):
@@ -153,45 +226,56 @@ class Grouper:
         if block:
             yield tuple(block)
 
-    def _look(self, operators: Operators, run: Run) -> None:
-        """Find the front of operators as one group.
-
-        A group of which all inner maps are on chip anyway is left out: it can save little.
-        """
-        if len(operators) < 2 or operators in self.fronts or not self._may_be_one(operators):
-            return
-        if not self._streamed.intersection(name for one in operators[:-1] for name in self._written[one]):
-            return
-        structure = self._structure(operators)
-        if structure in self._known:
-            front = self._front_like(operators, self._known[structure])
-        else:
-            front = self._composed(operators, run)
-            if run.stop is None:
-                self._known[structure] = front
-        if front.options:
-            self.fronts[operators] = front
-
-    def _composed(self, operators: Operators, run: Run) -> StackFront:
-        """Return the front of a group, in ever smaller tiles until the price stops falling."""
-        front, best = StackFront(), None
-        try:
-            fusable_of(part_of_network(self.maker.question.network, operators))
-        except InputError:  # no tiling of these operators runs
-            return front
-        prices = self._prices
-        for tiling in self._tilings(operators):
-            if run.stop is not None:
-                break
-            stack = ScheduledStack(operators, tiling)
-            found = [one for places in self._inside(stack) if (one := self._alone(stack, places, run)) is not None]
-            for one in found:
-                front = front.with_option(one)
-            price = min((prices.of(one.figures) for one in found), default=None)
-            if price is not None and best is not None and price >= best:
-                break
-            best = best if price is None else price
+    def _front_of(self, operators: Operators, run: Run, *, is_coarse: bool) -> StackFront:
+        """Return the front of operators as one group; groups with the same structure are costed once."""
+        if not self._may_be_one(operators):
+            return StackFront()
+        structure = is_coarse, self._structure(operators)
+        if structure in self._fronts:
+            return self._front_like(operators, *self._fronts[structure])
+        front = self.counted(operators, run, is_coarse=is_coarse)
+        if run.stop is None:
+            self._fronts[structure] = operators, front
         return front
+
+    def counted(self, operators: Operators, run: Run, reserved: float = 0.0, *, is_coarse: bool = False) -> StackFront:
+        """Return the front of a group: a good tiling, counted by tile types; a fair one if it is coarse.
+
+        A `reserved` share of every memory stays free.
+        """
+        question, prices = self.maker.question, self._prices
+        part = part_of_network(question.network, operators)
+        try:
+            network = fusable_of(part, question.precision)
+        except InputError:  # no tiling of these operators runs
+            return StackFront()
+        group, output = Stack(network.inputs, network.layers), network.layers[-1].output
+        taken_bits = {
+            one.memory.name: int(reserved * 8 * one.memory.capacity_bytes) for one in question.accelerator.addressed
+        }
+        mapper = MapperInTime(self._layer_cost, run, self._mapped)
+        counted: dict[Tiling, StackCost] = {}
+
+        def price_of(tiling: Tiling) -> int | None:
+            try:
+                counted[tiling] = stack_cost(group, question.accelerator, tiling, mapper, resident_bits=taken_bits)
+            except (InputError, CostingStoppedError):
+                return None
+            return prices.of(demand_of(counted[tiling]))
+
+        most = max(1, int(self._largest_share(operators) * output.rows * output.columns))
+        tiling = TilingList.of(output, self.options).descend(most, price_of, is_coarse=is_coarse)
+        if tiling is None:
+            return StackFront()
+        stack, choice = ScheduledStack(operators, tiling), StackChoice(LayerSpan(0, len(network.layers)), tiling)
+        places = places_of_strategy(part, (stack,), network, ((choice, counted[tiling]),))
+        return StackFront((StackOption(stack, places, demand_of(counted[tiling])),))
+
+    def _layer_cost(self, problem: LayerProblem) -> LayerCost | None:
+        """Return the cost of a layer with the mapping that a schedule would use at the same free capacities."""
+        nest = NestPlace(0, problem.layer, problem.homes, problem.weight_is_an_input)
+        found = self.maker.mappings.best(nest, problem.room_bytes)
+        return None if found is None else recent_layer_cost(problem, found.mapping)
 
     def _structure(self, operators: Operators) -> Structure:
         """Return the description of a group in which tensors have numbers in place of names."""
@@ -206,24 +290,64 @@ class Grouper:
             every += [name in views, len(one.inputs), len(one.outputs), places, kinds]
         return repr(every)
 
-    def _front_like(self, operators: Operators, known: StackFront) -> StackFront:
+    def _front_like(self, operators: Operators, like: Operators, known: StackFront) -> StackFront:
         """Return the front of a group from that of a group with the same structure."""
-        options = list[StackOption]()
-        for option in known.options:
-            stack = ScheduledStack(operators, option.stack.tiling)
-            like = zip(self._inside(option.stack), self._inside(stack), strict=True)
-            options += [StackOption(stack, own, option.figures) for one, own in like if one == option.places]
-        return StackFront(tuple(options))
+        names = dict(zip(self._tensors(like), self._tensors(operators), strict=True))
+        return StackFront(
+            tuple(
+                StackOption(ScheduledStack(operators, one.stack.tiling), one.places.renamed(names), one.figures)
+                for one in known.options
+            )
+        )
 
-    def _alone(self, stack: ScheduledStack, places: Places, run: Run) -> StackOption | None:
-        """Return the group's cost as a separate network; None if it is illegal or has no mappings."""
-        maker = self.maker
-        part = replace(maker.question, network=part_of_network(maker.question.network, stack.operators), lower_bound=0)
+    def _tensors(self, operators: Operators) -> list[str]:
+        """Return the tensors of a group in the order in which its operators name them."""
+        every = (self.maker.question.network.operator[name] for name in operators)
+        return list(dict.fromkeys(name for one in every for name in (*one.inputs, *one.parameters, *one.outputs)))
+
+    def composed(self, stack: ScheduledStack, places: Places, run: Run) -> StackOption | None:
+        """Return the group composed as a separate network; None if it is illegal, or has no mappings or offsets.
+
+        Where the loop nest of an operator fits in no free bytes, its maps move to the next larger memory.
+        """
+        maker, network = self.maker, self.maker.question.network
+        part = replace(maker.question, network=part_of_network(network, stack.operators), lower_bound=0)
         try:
-            found = AttemptMaker(part, maker.mappings, maker.mapper, run).without_offsets((stack,), places)
-        except (NoMappingError, ScheduleError):
+            composer, _ = AttemptMaker(part, maker.mappings, maker.mapper, run).composer((stack,))
+        except ScheduleError:
             return None
-        return StackOption(stack, places, StackDemand({}, found.traffic_bytes, found.cycles, found.energy_fj))
+        found, at = None, places
+        while found is None and run.stop is None:
+            try:
+                found = composer.composed(at)
+            except NoMappingError as error:
+                name = error.operator if error.operator in network.operator else error.operator.rpartition("#")[0]
+                farther = self._farther(network.operator[name], at)
+                if farther is None:
+                    return None
+                at = farther
+        if found is None:
+            return None
+        try:
+            found = composer.addressed(found)
+        except NoMappingError:
+            return None
+        return StackOption(stack, at, StackDemand({}, found.traffic_bytes, found.cycles, found.energy_fj))
+
+    def _farther(self, operator: Operator, places: Places) -> Places | None:
+        """Return the places with the output of an operator, else its inputs, one memory farther from the MACs."""
+        levels = [one.memory for one in self.maker.question.accelerator.addressed]
+
+        def farther(held: Mapping[StackMap, str], names: Sequence[str], operand: Operand) -> dict[StackMap, str]:
+            memories = [one.name for one in levels if operand in one.holds]
+            keys = [(0, name) for name in names if held.get((0, name)) in memories[:-1]]
+            return {key: memories[memories.index(held[key]) + 1] for key in keys}
+
+        if written := farther(places.written, operator.outputs, Operand.OUTPUT):
+            return places.with_all(Places(written=written))
+        if read := farther(places.read, operator.inputs, Operand.INPUT):
+            return places.with_all(Places(read=read))
+        return None
 
     def _inside(self, stack: ScheduledStack) -> Iterator[Places]:
         """Yield placements that keep all feature maps of a group on chip except its output.
@@ -259,27 +383,6 @@ class Grouper:
             for name in outputs
         )
 
-    def _tilings(self, operators: Operators) -> Iterator[Tiling]:
-        """Yield tilings, the largest first: strips of rows, then parts of one row.
-
-        The first is the largest whose share of every operator's maps fits on chip.
-        """
-        rows, columns = pixels_in_tiles(self.maker.question.network, operators)
-        most = self._largest_share(operators) * rows * columns
-        width, height, strips = columns, rows, 1
-        while True:
-            if width * height <= most or width * height == 1:
-                yield Tiling(width, height, OverlapMode.FULLY_CACHED).within(columns, rows)
-            if width * height == 1:
-                return
-            if height > 1 and columns == 1:
-                strips += max(1, strips // 2)
-                height = -(-rows // strips)
-            elif height > 1:
-                height = -(-height // 2)
-            else:
-                width = -(-width // 2)
-
     def _largest_share(self, operators: Operators) -> float:
         """Return the share of each operator's feature maps that fits on chip together."""
         network = self.maker.question.network
@@ -293,3 +396,21 @@ class Grouper:
 
 def _holds_maps(holds: Sequence[Operand]) -> bool:
     return {Operand.INPUT, Operand.OUTPUT} <= set(holds)
+
+
+def demand_of(cost: StackCost) -> StackDemand:
+    """Return the figures of a counted group."""
+    energy_fj = round(FEMTOJOULES_PER_PICOJOULE * cost.sums.energy_pj)
+    return StackDemand({}, dram_bits_of(cost.sums) // 8, round(cost.sums.cycles), energy_fj)
+
+
+def _alone_in_dram(operator: str) -> StackOption:
+    return StackOption(ScheduledStack((operator,)), Places(), StackDemand({}, 0, 0, 0))
+
+
+def _together(options: Sequence[StackOption]) -> tuple[Sequence[ScheduledStack], Places]:
+    """Return the groups in order, and their placements."""
+    places = Places()
+    for number, one in enumerate(options):
+        places = places.with_all(one.places.renumbered({0: number}))
+    return tuple(one.stack for one in options), places

@@ -1,137 +1,82 @@
-"""The cost model of fused groups as an oracle for the search."""
+"""Costs of fused groups that are counted by tile types, each found once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from math import inf
 from typing import Final
 
-from onchip.answer.layer_mapping import LayerMapping
-from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.options.fusion_objective import Criteria, FusionObjective, value_of
+from onchip.answer.options.fusion_objective import Criteria, FusionObjective, sum_of, value_of
+from onchip.answer.options.fusion_options import FusionOptions, Placements
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, Operand
-from onchip.bounds.group.bounds import StackBounds
-from onchip.bounds.group.problem_floors import ProblemFloors, surely_maps, surely_maps_not
-from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
+from onchip.arch.memory import DRAM
 from onchip.errors import InputError
-from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
+from onchip.mapping.methods.cache import MappingCache
+from onchip.mapping.methods.registry import composing_method
+from onchip.mapping.tile_search.uneven import TemporalMethod
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.accounting.conventions import OURS, Conventions, conventions_of
 from onchip.model.group.cost import StackCost, stack_cost, tiled_stack
 from onchip.model.group.levels import TiledStack
 from onchip.model.group.mapper import Mapper
+from onchip.model.group.moved import moved_sums
 from onchip.model.group.sums import FusedSums
-from onchip.model.layer.cost import LayerCost
-from onchip.model.layer.latency import Latency
 from onchip.ops.fusable import FusableNetwork
-from onchip.scheduling.fronts.cost_table import UnsureError
-from onchip.scheduling.fronts.mappers import UnmappableError
-from onchip.scheduling.fronts.roomier import Roomier
+from onchip.scheduling.fronts.mappers import (
+    DIVE,
+    LOMA,
+    CostingStoppedError,
+    LayerMapper,
+    MapperInTime,
+    RuleMapper,
+    UnmappableError,
+)
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.pool import TaskPool
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, stack_of
 
-PROVEN: Final = (OURS, DEFINES)
-"""Conventions with proven bounds."""
+SECONDS_BETWEEN_LOOKS: Final = 0.1
+"""Seconds between two looks at a worker's answer."""
 
 
 @dataclass(slots=True)
 class StackCosts:
-    """The costs of choices, cached, with the reasons why others are infeasible; `mapper` must cache its answers.
-
-    `sharing` restricts the unrollings of the mapper; by default any mapping is possible, in the interpreter's
-    accounting. With a `rehearsal` of the mapper, single choices have tighter bounds.
-    """
+    """The costs of choices, cached, with the reasons why others are infeasible; `mapper` must cache its answers."""
 
     network: FusableNetwork
     accelerator: Accelerator
     objective: FusionObjective
     mapper: Mapper
     conventions: Conventions = OURS
-    sharing: Sharing | None = None
-    rehearsal: Rehearsal | None = None
-    known_bounds: StackBounds | None = None
+    costing: Costing | None = None
+    """What a worker of a pool needs to find the same costs."""
     found: dict[StackChoice, StackCost] = field(default_factory=dict)
     refusals: dict[StackChoice, InputError] = field(default_factory=dict)
     _tiled: dict[tuple[LayerSpan, Tiling], TiledStack] = field(default_factory=dict)
 
-    @property
-    def bounds(self) -> StackBounds:
-        """Return the lower bounds of choices: the given ones, or new ones on first use."""
-        if self.known_bounds is None:
-            sharing = self.sharing or AnyUnrolling(self.accelerator)
-            self.known_bounds = StackBounds(self.network, self.accelerator, self.objective, sharing)
-        return self.known_bounds
+    def value(self, choice: StackChoice) -> int | None:
+        """Return the value of a group alone, None if no tile fits; raises CostingStoppedError if the run must stop."""
+        criteria = self.criteria(choice)
+        return None if criteria is None else value_of(criteria)
 
-    def bound(self, choice: StackChoice) -> Criteria | None:
-        """Return a lower bound; zero for conventions without a proof (ours and DeFiNES's have one)."""
-        try:
-            bound = self.bounds.bound(choice)
-        except InputError as error:
-            self.refusals[choice] = error
-            return None
-        return bound if self.conventions in PROVEN else self.objective.zero
+    def criteria(self, choice: StackChoice) -> Criteria | None:
+        """Return the cost of a group in whole numbers, None if no tile fits.
 
-    def closer(self, choice: StackChoice) -> Criteria | None:
-        """Return a tighter bound: the group's cost with lower bounds in place of mappings; None if nothing fits.
-
-        Raises UnsureError if no bound is known.
+        Raises CostingStoppedError if the run must stop.
         """
-        if self.rehearsal is None or choice.box is not None or self.network.layers[choice.span.start].runs_alone:
-            raise UnsureError
-        try:
-            sums = self._run(choice, self.rehearsal).sums
-        except InputError as error:
-            self.refusals[choice] = error
-            return None
-        return self.bounds.rounded_down(sums.energy_pj, sums.cycles, dram_bits_of(sums))
-
-    def floor(self) -> Criteria:
-        """Return a lower bound on any strategy, with a rounding allowance per group; zero for other conventions."""
-        layers = self.network.layers
-        if self.conventions not in PROVEN or not layers:
-            return self.objective.zero
-        together = self.bounds.floor(LayerSpan(0, len(layers)))
-        return tuple(max(part - len(layers), 0) for part in together)
-
-    def least(self, choices: Sequence[StackChoice]) -> Criteria:
-        """Return a lower bound over groups that differ only in their tiles; zero for other conventions."""
-        return self.bounds.least(choices) if self.conventions in PROVEN else self.objective.zero
-
-    def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
-        """Return the parts of a box of tilings."""
-        return choice.parts()
-
-    def by_bound(self, choice: StackChoice) -> Iterator[StackChoice]:
-        """Yield the choice itself, or all choices of its box, least bound first."""
-        if choice.box is None:
-            yield choice
-            return
-        in_order = self.bounds.in_order(choice) if self.conventions in PROVEN else None
-        if in_order is not None:
-            yield from (replace(choice, tiling=one, box=None) for one in in_order)
-            return
-        bounds = [(bound, one) for one in choice.singly() if (bound := self.bound(one)) is not None]
-        yield from (one for _, one in sorted(bounds, key=lambda pair: value_of(pair[0])))
-
-    def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
-        """Return the cost of each choice, None for an infeasible one, computed serially."""
-        return [self._criteria(choice) for choice in choices]
-
-    def _criteria(self, choice: StackChoice) -> Criteria | None:
-        try:
-            self.found[choice] = self.cost(choice)
-        except UnmappableError:
-            raise
-        except InputError as error:
-            self.refusals[choice] = error
-            return None
-        return criteria_of(self.objective, self.found[choice].sums)
+        if choice not in self.found and choice not in self.refusals:
+            try:
+                self.found[choice] = self.cost(choice)
+            except UnmappableError:
+                raise
+            except InputError as error:
+                self.refusals[choice] = error
+        return criteria_of(self.objective, self.found[choice].sums) if choice in self.found else None
 
     def cost(self, choice: StackChoice) -> StackCost:
         """Return the cost of a choice; raises InputError if nothing fits."""
-        return self._run(choice, self.mapper)
-
-    def _run(self, choice: StackChoice, mapper: Mapper) -> StackCost:
         key, homes = (choice.span, choice.tiling), dict(choice.homes)
         if key not in self._tiled:
             self._tiled[key] = tiled_stack(stack_of(self.network, choice.span), choice.tiling, self.conventions)
@@ -146,13 +91,103 @@ class StackCosts:
             stack,
             self.accelerator,
             choice.tiling,
-            mapper,
+            self.mapper,
             self.conventions,
             {name: memory for name, memory in homes.items() if name in read},
             choice.output_home,
             resident_bits,
             tiled,
         )
+
+    @property
+    def method(self) -> str:
+        """Return the name of the method that maps layers."""
+        return "" if self.costing is None else self.costing.mapper
+
+    @property
+    def moved(self) -> Criteria:
+        """Return the cost of the operators outside fused groups, which is the same for every strategy."""
+        moved = moved_sums(self.network.moved, self.accelerator)
+        return sum_of([self.objective.zero, *(criteria_of(self.objective, one) for one in moved)])
+
+    @contextmanager
+    def untimed(self) -> Iterator[None]:
+        """Within the context, mappings are found even if the time is over; Ctrl-C still ends them."""
+        mapper = self.mapper
+        if isinstance(mapper, MapperInTime):
+            self.mapper = mapper.untimed()
+        try:
+            yield
+        finally:
+            self.mapper = mapper
+
+    def learn(self, choices: Sequence[StackChoice], run: Run, pool: TaskPool | None) -> None:
+        """Find the costs of all choices, in the workers of a pool if there is one.
+
+        Raises CostingStoppedError if the run must stop.
+        """
+        costing = self.costing
+        new = [one for one in choices if one not in self.found and one not in self.refusals]
+        if pool is None or costing is None:
+            for one in new:
+                self.criteria(one)
+            return
+        limits = replace(run.limits_left, workers=1)
+        for one, pending in [(one, pool.submit(_answer, (costing, one, limits))) for one in new]:
+            while not pending.ready():
+                if run.stop is not None:
+                    raise CostingStoppedError
+                pending.wait(SECONDS_BETWEEN_LOOKS)
+            answer = pending.get()
+            if isinstance(answer, StackCost):
+                self.found[one] = answer
+            else:
+                self.refusals[one] = answer
+
+
+@dataclass(frozen=True, slots=True)
+class Costing:
+    """The question to cost: network, machine and objective, with the mapping method and accounting."""
+
+    network: FusableNetwork
+    accelerator: Accelerator
+    objective: FusionObjective
+    mapper: str
+    use_cache: bool = True
+    accounting: AccountingName = AccountingName.INTERPRETER
+
+    def within(self, options: FusionOptions) -> FusionOptions:
+        """Return the options that the conventions allow: DeFiNES keeps maps between groups in DRAM."""
+        always_dram = conventions_of(self.accounting).maps_between_stacks_are_in_dram
+        return replace(options, placements=Placements.DRAM) if always_dram else options
+
+    @property
+    def quick(self) -> Costing:
+        """Return the same question with a mapper that takes milliseconds."""
+        mapper = DIVE if self.accounting is AccountingName.INTERPRETER and self.mapper != LOMA else LOMA
+        return replace(self, mapper=mapper, use_cache=False)
+
+    def costs(self, run: Run) -> StackCosts:
+        """Return the costs of groups in this process, each mapping searched once, until the run stops.
+
+        In DeFiNES's accounting nothing is cached between runs.
+        """
+        objective = self.objective.of_layers
+        if self.accounting is AccountingName.DEFINES:
+            mapper: RuleMapper | LayerMapper = RuleMapper(TemporalMethod(self.mapper), objective, run)
+        else:
+            cache = MappingCache.opened() if self.use_cache else None
+            mapper = LayerMapper(composing_method(self.mapper), objective, run, cache)
+        conventions = conventions_of(self.accounting)
+        return StackCosts(self.network, self.accelerator, self.objective, MapperInTime(mapper, run), conventions, self)
+
+
+def _answer(question: tuple[Costing, StackChoice, Limits]) -> StackCost | InputError:
+    """Return the cost of a choice, or why nothing fits, within limits that start now."""
+    costing, choice, limits = question
+    costs = costing.costs(Run(limits))
+    costs.criteria(choice)
+    return costs.found.get(choice) or costs.refusals[choice]
 
 
 def criteria_of(objective: FusionObjective, sums: FusedSums) -> Criteria:
@@ -163,52 +198,3 @@ def criteria_of(objective: FusionObjective, sums: FusedSums) -> Criteria:
 def dram_bits_of(sums: FusedSums) -> int:
     """Return the bits that DRAM reads and writes."""
     return sums.moved_bits.get(DRAM, 0)
-
-
-@dataclass(slots=True)
-class Rehearsal:
-    """A dry-run mapper: known costs unchanged, otherwise a lower bound on energy and zero cycles.
-
-    With `by_energy`, `known` has minimum energies; then less capacity never costs less. The placement of maps, caches
-    and weights, and the copies, do not depend on the mappings, provided that every tile has one. So a group costed with
-    lower bounds has a much tighter bound than the sum over its layers, in a fiftieth of the time: it accounts for the
-    capacity that on-chip maps leave. Raises UnsureError if a tile's feasibility is unknown.
-    """
-
-    floors: ProblemFloors
-    known: Mapping[LayerProblem, LayerCost | None]
-    by_energy: bool
-    _floors_pj: dict[LayerProblem, float | None] = field(default_factory=dict)
-    """Lower bounds without `known`; infinite if surely unmappable, None if unknown."""
-    _roomier: Roomier = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._roomier = Roomier(self.known)
-
-    def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """Return a cost whose energy in pJ is a lower bound over mappings, or None if there is no mapping.
-
-        Raises UnsureError if feasibility is unknown: then its operands may have other homes.
-        """
-        if problem in self.known:
-            return self.known[problem]
-        if problem not in self._floors_pj:
-            self._floors_pj[problem] = self._floor_pj(problem)
-        floor_pj, roomier_pj = self._floors_pj[problem], self._with_more_room_pj(problem)
-        if inf in (floor_pj, roomier_pj):
-            return None
-        if floor_pj is None:
-            raise UnsureError
-        energy_pj = {(DRAM, str(Operand.INPUT)): max(floor_pj, roomier_pj)}
-        return LayerCost(LayerMapping(()), 0, (), energy_pj, 0.0, Latency(0, 0, 0, 0, 0, 0), 1)
-
-    def _floor_pj(self, problem: LayerProblem) -> float | None:
-        if surely_maps_not(problem):
-            return inf
-        return self.floors.energy_pj(problem) if surely_maps(problem) else None
-
-    def _with_more_room_pj(self, problem: LayerProblem) -> float:
-        """Return the greatest known cost of the same layer at the same homes with more capacity for tiles."""
-        if not self.by_energy:
-            return 0.0
-        return max((inf if one is None else one.energy_pj for one in self._roomier.of(problem)), default=0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping, loops_along
@@ -26,7 +26,7 @@ from onchip.model.accounting.accounting import DEFINES, AccountingName
 from onchip.model.group.mapper import Mapper
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.model.layer.limits import array_of
-from onchip.scheduling.fronts.cost_table import CostingStoppedError
+from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule
@@ -37,6 +37,10 @@ MAPPERS: Final[Mapping[AccountingName, tuple[str, ...]]] = {
     AccountingName.DEFINES: (UNEVEN, LOMA),
 }
 """Methods that map tiles, the default first; other accountings have no proven bounds of groups."""
+
+
+class CostingStoppedError(Exception):
+    """The time ran out before a cost was found."""
 
 
 class UnmappableError(UsageError):
@@ -136,16 +140,28 @@ class RuleMapper:
 
 @dataclass(frozen=True, slots=True)
 class MapperInTime:
-    """A mapper that raises once the run must stop: a tiled group may have thousands of layers."""
+    """A mapper that maps each layer once, and raises once the run must stop: a group may have thousands of layers."""
 
     mapper: Mapper
     run: Run
+    known: dict[LayerProblem, LayerCost | None] = field(default_factory=dict)
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
         """Return the mapper's answer; raises CostingStoppedError if the run must stop."""
         if self.run.stop is not None:
             raise CostingStoppedError
-        return self.mapper(problem)
+        if problem not in self.known:
+            self.known[problem] = self.mapper(problem)
+        return self.known[problem]
+
+    def untimed(self) -> MapperInTime:
+        """Return the mapper without a time limit, with the same known answers; Ctrl-C still ends it."""
+        limits = replace(self.run.limits, time_limit_seconds=None, workers=1)
+        run = Run(limits, interrupt=self.run.interrupt, deadline=Deadline(), watch=self.run.watch)
+        mapper = self.mapper
+        if isinstance(mapper, LayerMapper | RuleMapper):
+            mapper = replace(mapper, run=run)
+        return MapperInTime(mapper, run, self.known)
 
 
 def _makeshift(problem: LayerProblem) -> LayerMapping | None:

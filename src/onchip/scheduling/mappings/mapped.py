@@ -135,6 +135,7 @@ class KnownMappings:
     mapper: NestMapper
     prices: OptionPrices | None = None
     _found: dict[NestKey, list[_FoundInRoom]] = field(default_factory=dict)
+    _keys_of_layer: dict[tuple[Layer, bool], list[NestKey]] = field(default_factory=dict)
     _fronts: dict[NestKey, MappingFront] = field(default_factory=dict)
     _preferred: dict[NestKey, LayerMapping] = field(default_factory=dict)
     _replaced: int = 0
@@ -152,7 +153,7 @@ class KnownMappings:
         found = self.mapper(nest, room, self._similar(nest))
         if found is None or not found.is_makeshift:
             is_quick = self.mapper.is_quick if found is None else found.is_quick
-            self._found.setdefault(key_of(nest), []).insert(0, _FoundInRoom(room, found, is_quick))
+            self._found_at(nest).insert(0, _FoundInRoom(room, found, is_quick))
             self._remember(nest, found)
         return self._chosen(nest, room, found)
 
@@ -193,15 +194,22 @@ class KnownMappings:
     def replace(self, nest: NestPlace, room: Room, better: MappedNest) -> None:
         """Replace the best mapping of the nest in the capacity, and in smaller ones where it fits."""
         self._doubt_quick(nest)
-        self._found.setdefault(key_of(nest), []).insert(0, _FoundInRoom(room, better, better.is_quick))
+        self._found_at(nest).insert(0, _FoundInRoom(room, better, better.is_quick))
         self._remember(nest, better)
         self._replaced += 1
 
+    def _found_at(self, nest: NestPlace) -> list[_FoundInRoom]:
+        """Return the list of answers for a nest at its homes."""
+        key = key_of(nest)
+        if key not in self._found:
+            self._found[key] = []
+            self._keys_of_layer.setdefault((nest.layer, nest.weight_is_an_input), []).append(key)
+        return self._found[key]
+
     def _doubt_quick(self, nest: NestPlace) -> None:
         """Mark quick mappings of the layer at any homes for a new search, which may use the new knowledge."""
-        for key, found in self._found.items():
-            if (key[0], key[2]) == (nest.layer, nest.weight_is_an_input):
-                self._found[key] = [replace(one, is_doubted=one.is_quick) for one in found]
+        for key in self._keys_of_layer.get((nest.layer, nest.weight_is_an_input), ()):
+            self._found[key] = [replace(one, is_doubted=one.is_quick) for one in self._found[key]]
 
     def _remember(self, nest: NestPlace, found: MappedNest | None) -> None:
         """Add its options to the front."""
@@ -235,11 +243,8 @@ class KnownMappings:
     def _similar(self, nest: NestPlace) -> list[LayerMapping]:
         """Return the latest mappings of the same layer at each choice of homes, and doubted ones at its own."""
         doubted = [one.mapped for one in self._found.get(key_of(nest), []) if one.is_doubted]
-        mapped = [
-            next((one.mapped for one in found if one.mapped is not None), None)
-            for (layer, _, is_input), found in self._found.items()
-            if (layer, is_input) == (nest.layer, nest.weight_is_an_input)
-        ]
+        keys = self._keys_of_layer.get((nest.layer, nest.weight_is_an_input), ())
+        mapped = [next((one.mapped for one in self._found[key] if one.mapped is not None), None) for key in keys]
         return [one.mapping for one in (*mapped, *doubted) if one is not None]
 
 

@@ -86,8 +86,8 @@ def _after(one: Instruction, free: Mapping[str, int], size_of: Callable[[str, st
     return left
 
 
-NODES_TO_PACK: Final = 20_000
-"""Nodes of the packer's exact search for one memory: some tenths of a second."""
+EFFORT_TO_PACK: Final = 5_000_000
+"""Buffers that the packer's exact search looks at for one memory, in all its nodes: some tenths of a second."""
 REPAIRS_TO_PACK: Final = 20
 """Rounds of the packer's repair, each about as long as placing all buffers once."""
 
@@ -282,7 +282,8 @@ def packed(memory: Memory, residencies: Sequence[BytesInMemory]) -> Offsets | No
     """Search for offsets by the packer; None if it finds none with its nodes."""
     buffers = tuple(Buffer(one.at, one.until, one.size_bytes) for one in residencies)
     problem = PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes)
-    found = pack(problem, Run(Limits()), NODES_TO_PACK, REPAIRS_TO_PACK).answer
+    nodes = EFFORT_TO_PACK // max(len(buffers), 1)
+    found = pack(problem, Run(Limits()), nodes, REPAIRS_TO_PACK).answer
     if found is None:
         return None
     return {one.at: offset for one, offset in zip(residencies, found.offsets_bytes, strict=True)}

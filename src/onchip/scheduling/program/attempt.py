@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack, ScheduleError
@@ -19,6 +19,8 @@ from onchip.search.budget.limits import Run
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 
+OPERATORS_TO_TIME: Final = 1_000
+"""Operators that take about as long to compose as what every composition takes: fewer tell no pace."""
 Listener: TypeAlias = Callable[[FoundSchedule], None]
 """Hears of every schedule that is composed, the better and the worse."""
 
@@ -110,21 +112,18 @@ class AttemptMaker:
         more tiles than can be composed in the time left, at the pace of an earlier attempt.
         """
         question, begun, mapping = self.question, self.run.seconds, self.mapper.seconds
-        composer, tiles = self._composer(stacks)
+        composer, tiles = self.composer(stacks)
         composition = composer.addressed(composer.composed(places))
         evaluator = ScheduleEvaluator(question, tiles, self.listener)
         best = Placed(places, composition, evaluator.of(composition))
         views = question.views & question.network.operator.keys()
         improver = Improver(question.network, composer, evaluator, question.lower_bound, best, views)
         seconds = self.run.seconds - begun - (self.mapper.seconds - mapping)
-        self._seconds_an_operator = seconds / max(len(tiles.graph.operators), 1)
+        self._seconds_an_operator = seconds / max(len(tiles.graph.operators), OPERATORS_TO_TIME)
         return ScheduleAttempt(question, tiles, improver, seconds)
 
-    def without_offsets(self, stacks: Sequence[ScheduledStack], places: Places) -> Composition:
-        """Return a schedule whose capacity is counted in bytes alone, for its figures; raises what `made` raises."""
-        return self._composer(stacks)[0].composed(places)
-
-    def _composer(self, stacks: Sequence[ScheduledStack]) -> tuple[Composer, TileGraph]:
+    def composer(self, stacks: Sequence[ScheduledStack]) -> tuple[Composer, TileGraph]:
+        """Return the composer of these stacks and their tile graph. Raises ScheduleError as `made` does."""
         question = self.question
         tiles = tile_graph(question.network, stacks, question.precision, question.views)
         count = len(tiles.graph.operators)

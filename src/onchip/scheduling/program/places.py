@@ -130,6 +130,15 @@ class Places:
         leaving = frozenset((numbers[stack], name) for stack, name in self.leaving if stack in numbers)
         return Places(moved(self.read), moved(self.written), moved(self.waiting), leaving)
 
+    def renamed(self, names: Mapping[str, str]) -> Places:
+        """Return the same places of tensors with other names; every tensor has one in `names`."""
+
+        def moved(places: Mapping[StackMap, _Place]) -> dict[StackMap, _Place]:
+            return {(stack, names[name]): one for (stack, name), one in places.items()}
+
+        leaving = frozenset((stack, names[name]) for stack, name in self.leaving)
+        return Places(moved(self.read), moved(self.written), moved(self.waiting), leaving)
+
 
 def _by_stack(places: Mapping[StackMap, _Place]) -> Mapping[int, list[tuple[str, _Place]]]:
     found: dict[int, list[tuple[str, _Place]]] = {}

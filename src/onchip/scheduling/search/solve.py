@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
+from onchip.answer.options.fusion_options import OPTIMAL
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.result import SearchResult, Status, Stop
@@ -18,8 +19,8 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
 from onchip.mapping.methods.cache import MappingCache
 from onchip.model.program.compute_cost import MemoryRates
-from onchip.scheduling.candidates.grouping import Grouper
-from onchip.scheduling.candidates.spaces import GivenStacks, given_of
+from onchip.scheduling.candidates.given import ensure_given_exist
+from onchip.scheduling.candidates.grouping import GivenGroups, Grouper
 from onchip.scheduling.fronts.stack_front import StackPrices
 from onchip.scheduling.mappings.mapped import KnownMappings, OptionPrices
 from onchip.scheduling.mappings.nest_mapper import BestMapper, MappedAhead, NestSearch, dram_first
@@ -32,8 +33,7 @@ from onchip.scheduling.program.composition import FoundSchedule, NoMappingError,
 from onchip.scheduling.program.from_schedule import decisions_of_schedule
 from onchip.scheduling.program.places import FirstPlaces, Places, planned_start
 from onchip.scheduling.program.usable import ensure_usable
-from onchip.scheduling.search.fused import FusionSearch, FusionStart
-from onchip.search.budget.limits import Progress, Run
+from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
 from onchip.transform.groups.tiled import tile_graph_of_schedule
 
@@ -114,11 +114,10 @@ class ScheduleSearch:
     mappings: KnownMappings = field(init=False)
     _mapper: BestMapper = field(init=False)
     _maker: AttemptMaker = field(init=False)
-    _given: GivenStacks | None = field(init=False)
     _alone: ScheduleAttempt | None = field(default=None, init=False)
     _why_not: str | None = field(default=None, init=False)
     _left_alone: tuple[tuple[str, str], ...] = field(default=(), init=False)
-    _fused: FusionStart | None = field(default=None, init=False)
+    _given: GivenGroups | None = field(default=None, init=False)
     _chance: Random = field(init=False)
     _merger: Merger = field(init=False)
     _in_vain: int = field(default=0, init=False)
@@ -126,6 +125,7 @@ class ScheduleSearch:
 
     def __post_init__(self) -> None:
         question, run = self.question, self.run
+        ensure_given_exist(question.network, question.precision, question.accelerator, self.options.of_fusion)
         cache = MappingCache.opened() if question.uses_cache else None
         ahead = None if self.pool is None else MappedAhead(self.pool, NestSearch(question.uses_cache))
         is_traffic = self.asks_others and question.objective is ScheduleObjective.TRAFFIC
@@ -133,7 +133,6 @@ class ScheduleSearch:
         self._mapper = BestMapper(question.accelerator, question.objective.of_layers, run, cache, False, ahead, prices)
         self.mappings = KnownMappings(self._mapper)
         self._maker = AttemptMaker(question, self.mappings, self._mapper, run, self.listener)
-        self._given = given_of(question.network, question.precision, self.options.of_fusion)
         self._chance = Random(run.limits.seed)
         self._merger = Merger(self._maker, self.params.most_tiles_to_merge, self._is_limited)
 
@@ -173,12 +172,12 @@ class ScheduleSearch:
         """Find the first schedules; return why there are no groups as asked for, if there are none."""
         options = self.options
         self._start_from_earlier()
-        if options.leaves_stacks_open or options.runs_layers_whole:
+        if options.groups == OPTIMAL or options.runs_layers_whole:
             self._start_layer_by_layer()
             self._start_from_plan()
             if self._alone is not None:
                 self._descend(self._alone)
-        if options.leaves_stacks_open:
+        if options.groups == OPTIMAL:
             self._start_from_blocks()
         elif not options.runs_layers_whole:
             self._start_from_groups()
@@ -188,7 +187,7 @@ class ScheduleSearch:
             self._start_layer_by_layer()
             if self._alone is not None:
                 self._descend(self._alone)
-        if options.leaves_stacks_open or not lacks_groups:
+        if options.groups == OPTIMAL or not lacks_groups:
             return None
         return f"no stacks as asked for {'in time' if is_late else 'fit, or can run in tiles'}"
 
@@ -259,34 +258,27 @@ class ScheduleSearch:
         run = self._share(self.params.share_of_blocks)
         self._search_within(run)
         with self._mapper.quick(is_quick=self._is_limited, is_hurried=True):
-            found = Grouper(self._maker, self._alone).chosen(run)
+            found = Grouper(self._maker, self._alone, self.options.of_fusion).chosen(run)
         self._search_within(self.run)
         if found is not None and self.run.stop is None:
             self._add_if_possible(*found)
 
     def _start_from_groups(self) -> None:
-        """Take the fused groups that the group search finds, with the residencies that it assumes."""
+        """Take the groups, tiles or modes that the options give."""
         if self._is_over:
             return
-        question = self.question
-        search = FusionSearch(
-            question.network,
-            question.accelerator,
-            question.precision,
-            question.objective,
-            self.options.of_fusion,
-            question.uses_cache,
-            self.pool,
-            self._given,
-        )
-        share = replace(self._share(self.params.share_of_groups), listener=self._listen_to_groups)
-        self._fused = fused = search.start(share)
-        if fused is None or self.run.stop is not None:
+        run = self._share(self.params.share_of_groups)
+        self._search_within(run)
+        with self._mapper.quick(is_quick=self._is_limited, is_hurried=True):
+            self._given = Grouper(self._maker, self._alone, self.options.of_fusion).given(run)
+        self._search_within(self.run)
+        given = self._given
+        if given is None or self.run.stop is not None:
             return
-        attempt = self._add_if_possible(fused.stacks, fused.places)
+        attempt = self._add_if_possible(given.stacks, given.places)
         if attempt is None:
             return
-        self._left_alone = () if self.options.leaves_stacks_open else fused.left_alone
+        self._left_alone = tuple(given.left_alone)
         if self._alone is not None and self.options.maps_stay:
             with self._mapper.quick(is_quick=self._is_limited):
                 lone = places_of_lone(attempt.stacks, self._alone)
@@ -312,11 +304,6 @@ class ScheduleSearch:
                 if known is None or self._mapper.value_of(mapped) < self._mapper.value_of(known):
                     found = replace(mapped, is_quick=True, is_proven=False, is_wide=False)
                     self.mappings.replace(nest, room.room, found)
-
-    def _listen_to_groups(self, heard: Progress) -> None:
-        """Report the phase alone: values and bounds of the group search are not those of schedules."""
-        value = None if self.best is None else self.best.value
-        self.run.report(value, self.question.lower_bound, f"fused groups: {heard.phase}")
 
     def _add_if_possible(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt | None:
         try:
@@ -465,7 +452,7 @@ class ScheduleSearch:
     def _tiled_runs(self) -> list[TiledRun]:
         """Return the groups of several operators of all schedules that were found, and of the group search."""
         found = [(one.stacks, one.places) for one in self.attempts]
-        found += [] if self._fused is None else [(self._fused.stacks, self._fused.places)]
+        found += [] if self._given is None else [(self._given.stacks, self._given.places)]
         return [
             TiledRun(stack, places.renumbered({number: 0}))
             for stacks, places in found

@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
@@ -77,38 +75,6 @@ def stack_of(network: FusableNetwork, span: LayerSpan) -> Stack:
     read = dict.fromkeys(read.source for layer in layers for read in layer.reads if read.source not in own)
     maps = network.maps
     return Stack(tuple(maps[name] for name in read), layers, layers[-1].output.name in network.outputs)
-
-
-def legal_spans(network: FusableNetwork) -> tuple[LayerSpan, ...]:
-    """Return all legal runs, ordered by their first and then their last layer."""
-    stops: list[list[int]] = [[] for _ in network.layers]
-    for stop, first in enumerate(first_starts(network), start=1):
-        for start in range(first, stop):
-            stops[start].append(stop)
-    return tuple(LayerSpan(start, stop) for start, own in enumerate(stops) for stop in own)
-
-
-def first_starts(network: FusableNetwork) -> tuple[int, ...]:
-    """Return, for each layer, the start of the longest legal run that it ends; later starts are legal, too."""
-    readers, leaving, count = network.last_readers, set(network.outputs), len(network.layers)
-    read_until = [
-        count if one.output.name in leaving else readers.get(one.output.name, count) for one in network.layers
-    ]
-    open_maps: list[int] = []  # of layers whose output is read later, the last one on top
-    starts, behind_alone = [], 0
-    for last, layer in enumerate(network.layers):
-        while open_maps and read_until[open_maps[-1]] <= last:
-            open_maps.pop()
-        behind_alone = last if layer.runs_alone else behind_alone
-        starts.append(max(open_maps[-1] + 1 if open_maps else 0, behind_alone))
-        behind_alone += layer.runs_alone
-        open_maps.append(last)
-    return tuple(starts)
-
-
-def stack_count(network: FusableNetwork) -> int:
-    """Return how many legal spans there are."""
-    return sum(stop - first for stop, first in enumerate(first_starts(network), start=1))
 
 
 def one_stack(network: FusableNetwork) -> tuple[LayerSpan, ...]:
@@ -209,118 +175,25 @@ def _span(network: FusableNetwork, text: str) -> LayerSpan:
     raise UsageError(f"{text!r} is no stack", file=network.name, place=PLACE, expected=expected)
 
 
-@dataclass(frozen=True, slots=True)
-class TileBox:
-    """The tilings with these columns and rows, each in ascending order, in one overlap mode."""
-
-    columns: tuple[int, ...]
-    rows: tuple[int, ...]
-    mode: OverlapMode
-
-    @property
-    def count(self) -> int:
-        """Return how many tilings are in the box."""
-        return len(self.columns) * len(self.rows)
-
-    @property
-    def tilings(self) -> tuple[Tiling, ...]:
-        """Return all tilings of the box, by columns, then by rows."""
-        return tuple(Tiling(columns, rows, self.mode) for columns in self.columns for rows in self.rows)
-
-    def quarters(self) -> tuple[TileBox, ...]:
-        """Return two to four smaller boxes that partition this one, which must have more than one tiling."""
-        halves = product(_halves(self.columns), _halves(self.rows))
-        return tuple(TileBox(columns, rows, self.mode) for columns, rows in halves if columns and rows)
-
-    def thinned(self, some: Container[int]) -> TileBox:
-        """Return the box with only the given sizes, and its least and greatest sizes."""
-        columns, rows = (
-            tuple(size for size in sizes if size in some or size in (sizes[0], sizes[-1]))
-            for sizes in (self.columns, self.rows)
-        )
-        return TileBox(columns, rows, self.mode)
-
-    def __str__(self) -> str:
-        return f"{self.columns[0]}..{self.columns[-1]}x{self.rows[0]}..{self.rows[-1]} {self.mode}"
-
-
-def boxes_of(
-    output: FeatureMap, sizes: TileSizes, modes: Collection[OverlapMode] = tuple(OverlapMode)
-) -> tuple[TileBox, ...]:
-    """Return boxes that contain each distinct tiling once; of equivalent modes only the first is used."""
-    columns, rows = sizes.along_columns(output.columns), sizes.along_rows(output.rows)
-    found = []
-    for mode in modes:
-        for some_columns, some_rows in product((columns[:-1], columns[-1:]), (rows[:-1], rows[-1:])):
-            if some_columns and some_rows:
-                same = Tiling(some_columns[-1], some_rows[-1], mode).within(output.columns, output.rows).mode
-                if same is mode or same not in modes:
-                    found.append(TileBox(some_columns, some_rows, same))
-    return tuple(dict.fromkeys(found))
-
-
 def whole(output: FeatureMap) -> Tiling:
     """Return the tiling of one tile, as in layer-by-layer execution."""
     return Tiling(output.columns, output.rows, OverlapMode.RECOMPUTE)
 
 
-def _halves(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    middle = len(sizes) // 2
-    return sizes[:middle], sizes[middle:]
-
-
 Homes: TypeAlias = tuple[tuple[str, str], ...]
 """Pairs of a feature map and the on-chip memory that holds it; other feature maps are in DRAM."""
-FEW_TILINGS: Final = 128
-"""Number of tilings up to which those of a box are costed one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackChoice:
-    """A fused group, its tiles, and the memories of its inputs (`homes`) and its output while it runs.
-
-    With a `box` the choice represents all tilings of the box, and `tiling` is one of them.
-    """
+    """A fused group, its tiles, and the memories of its inputs (`homes`) and its output while it runs."""
 
     span: LayerSpan
     tiling: Tiling
     homes: Homes = ()
     output_home: str = DRAM
-    box: TileBox | None = None
-
-    @property
-    def tiles(self) -> Tiling | TileBox:
-        """Return the box if there is one, else the tiling."""
-        return self.box or self.tiling
 
     @property
     def without_tiles(self) -> tuple[LayerSpan, Homes, str]:
         """Key that choices share if they differ in their tiles only."""
         return self.span, self.homes, self.output_home
-
-    def parts(self) -> tuple[StackChoice, ...]:
-        """Return the tilings of a small box one by one, or a large box in quarters; nothing for a single tiling."""
-        if self.box is None:
-            return ()
-        if self.box.count <= FEW_TILINGS:
-            return self.singly()
-        return tuple(choice_of(self.span, one, self.homes, self.output_home) for one in self.box.quarters())
-
-    def singly(self) -> tuple[StackChoice, ...]:
-        """Return one choice for each tiling of the box, or the choice itself."""
-        if self.box is None:
-            return (self,)
-        return tuple(choice_of(self.span, one, self.homes, self.output_home) for one in self.box.tilings)
-
-    def __str__(self) -> str:
-        homes = "".join(f", {name!r} in {memory!r}" for name, memory in self.homes)
-        output = "" if self.output_home == DRAM else f", output in {self.output_home!r}"
-        return f"layers {self.span.start}-{self.span.stop - 1}, {self.tiles}{homes}{output}"
-
-
-def choice_of(span: LayerSpan, tiling: Tiling | TileBox, homes: Homes, output_home: str) -> StackChoice:
-    """Return the choice of one tiling, or of all tilings of a box."""
-    if isinstance(tiling, Tiling):
-        return StackChoice(span, tiling, homes, output_home)
-    first = Tiling(tiling.columns[0], tiling.rows[0], tiling.mode)
-    return StackChoice(span, first, homes, output_home, tiling)

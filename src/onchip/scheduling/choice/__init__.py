@@ -1,1 +1,0 @@
-"""Choice among candidate groups."""
