@@ -97,11 +97,12 @@ def _overlaps(placed: Sequence[Placed]) -> Iterator[Violation]:
     if not _any_overlap(placed):
         return
     overlapping = [
-        (max(one, other, key=itemgetter(0)), min(one, other, key=itemgetter(0)))
+        sorted((one, other), key=itemgetter(0))
         for one, other in _alive_together(placed)
         if one[2] < other[2] + other[1].size_bytes and other[2] < one[2] + one[1].size_bytes
     ]
-    for (index, buffer, offset), (before, other, place) in sorted(overlapping):
+    overlapping.sort(key=lambda pair: (pair[1][0], pair[0][0]))
+    for (before, other, place), (index, buffer, offset) in overlapping:
         detail = (
             f"it is at [{offset}, {offset + buffer.size_bytes}) over steps [{buffer.start}, {buffer.stop}), "
             f"buffer {before} at [{place}, {place + other.size_bytes}) over [{other.start}, {other.stop})"
