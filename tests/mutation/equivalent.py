@@ -17,6 +17,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "mapping": {
         "_array: accelerator.array is None or loop.along not in units -> loop.along not in units": _ARRAY,
     },
+    "packing": {
+        "_any_overlap: alive_highs[at - 1] > low -> alive_highs[at - 1] >= low": "buffers that touch are compared again",
+    },
     "schedule/tiles": {
         "_stack_order: places[writer] > place -> places[writer] >= place": "no operator reads what it writes",
         "cover: if wanted in parts: -> if False:": _FASTER,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +15,8 @@ from onchip.answer.program import Compute, Plan
 from onchip.answer.schedule import Schedule, ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode
 from onchip.ir.graph import Graph
-from onchip.ir.operator import SEEN_SHAPES, StatedCost
-from onchip.ir.tensor import Role
+from onchip.ir.operator import SEEN_SHAPES, Operator, StatedCost
+from onchip.ir.tensor import Role, Tensor
 from onchip.ops.layers_of import Precision
 from onchip.ops.nests import operands_of
 from onchip.ops.views import may_be_views, views_that_join
@@ -139,6 +141,77 @@ def test_no_operator_sees_a_part_twice(graph: Graph) -> None:
 )
 def test_what_only_joins_channels_is_a_view(graph: Graph, *, is_view: bool) -> None:
     assert bool(views_that_join(graph)) is is_view
+
+
+def random_join(chance: Random) -> Graph:
+    """Return a concatenation of maps, one of them perhaps another concatenation, mostly with one thing that is odd."""
+    rank = chance.choice((2, 4, 4, 4, 4, 3, 5))
+    roles = {"x": Role.INPUT, "w": Role.PARAMETER, "y": Role.OUTPUT}
+    pixels = (4, 3, 2)[: rank - 2]
+    shapes = {name: (2, channels, *pixels) for name, channels in {"x": 3, "a": 2, "b": 3, "c": 1, "w": 2}.items()}
+    parts = chance.choice((["a", "b"], ["a", "b", "c"], ["c", "a"], ["inner", "c"], ["c", "inner"], ["a"]))
+    shapes |= {"inner": (2, 5, *pixels), "more": (2, 5, *pixels)}
+    shapes["whole"] = (2, sum(shapes[name][1] for name in parts), *pixels)
+    shapes["y"] = shapes["whole"]
+    steps = {name: Operator(name, "Any", ("x",), (name,)) for name in "abc"}
+    steps["inner"] = Operator("inner", "Concat", ("a", "b"), ("inner",), attributes={"axis": 1})
+    join = Operator("whole", "Concat", tuple(parts), ("whole",), attributes={"axis": chance.choice((1, 1 - rank))})
+    reads, bits = ["whole"], dict.fromkeys(shapes, 8)
+    match chance.randrange(24):
+        case 0:
+            join = replace(join, attributes={"axis": chance.choice((0, rank - 1, -1, -rank))})
+        case 1:
+            join = replace(join, attributes={})
+        case 2:
+            join = replace(join, attributes={**join.attributes, "new_axis": 0})
+        case 3:
+            join = replace(join, parameters=("w",))
+        case 4:
+            join = replace(join, workspace_bytes=1)
+        case 5:
+            join = replace(join, stated=StatedCost(5))
+        case 6:
+            join = replace(join, members=chance.choice((("whole",), ("whole", "relu"))))
+        case 7:
+            join = replace(join, kind="Any")
+        case 8:
+            join = replace(join, outputs=("whole", "more"))
+        case 9:
+            bits[chance.choice((*parts, "whole"))] = 16
+        case 10:
+            name, at = chance.choice((*parts, "whole")), chance.randrange(rank)
+            shapes[name] = (*shapes[name][:at], shapes[name][at] + 1, *shapes[name][at + 1 :])
+        case 11:
+            roles[chance.choice((*parts, "whole"))] = Role.OUTPUT
+        case 12:
+            join = replace(join, inputs=("x", *parts[1:]))
+            shapes["x"] = shapes[parts[0]]
+        case 13:
+            reads.append(chance.choice(("a", "b", "c", "x")))
+        case 14:
+            join = replace(join, inputs=(parts[0], *parts))
+            shapes["whole"] = (2, shapes["whole"][1] + shapes[parts[0]][1], *pixels)
+        case 15:
+            reads = ["c"]
+    steps |= {"whole": join, "y": Operator("y", "Any", tuple(reads), ("y",))}
+    tensors = (Tensor.of_shape(name, shapes[name], bits[name], roles.get(name, Role.ACTIVATION)) for name in shapes)
+    used = {name for one in steps.values() for name in (*one.reads, *one.outputs)}
+    return Graph("joined", tuple(one for one in tensors if one.name in used), tuple(steps.values()))
+
+
+def test_the_verifier_leaves_out_the_same_concatenations() -> None:
+    found = Counter[frozenset[str]]()
+    for seed in range(1500):
+        graph = random_join(Random(seed))
+        views = views_that_join(graph)
+        for left_out in (views, views | {"whole"}):
+            runs = [one.name for one in graph.operators if one.name not in left_out]
+            tensors = tuple(Tensor.of_shape(name, (1,), 8, Role.OUTPUT) for name in runs)
+            tiles = Graph("runs", tensors, tuple(Operator(name, "Any", (), (name,)) for name in runs))
+            assert joins_left_out(graph, tiles).keys() == views, f"seed {seed}"
+        found[views] += 1
+    assert min(found.values()) > 40
+    assert len(found) == 4
 
 
 @pytest.mark.parametrize("role", [Role.OUTPUT, Role.INPUT])

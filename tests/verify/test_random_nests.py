@@ -12,9 +12,17 @@ from onchip.errors import InputError
 from onchip.ir.operator import AttributeValue
 from onchip.ir.tile import Region, size_of, whole_region
 from onchip.ops.layers_of import Precision
+from onchip.ops.layers_of import multiplies_matrices as heads_of_engines
+from onchip.ops.layers_of import multiplies_rows as rows_of_engines
 from onchip.ops.nests import NestsOfNetwork
 from onchip.ops.windows import NoLayerError
-from onchip.verify.schedule.nests import NestDerivation, Nests, multiplies_matrices, multiplies_rows
+from onchip.verify.schedule.nests import (
+    ROWS_TIMES_MATRIX,
+    NestDerivation,
+    Nests,
+    multiplies_matrices,
+    multiplies_rows,
+)
 from onchip.verify.schedule.windows import CONVOLUTIONS, POOLS
 from support.derived_nests import LoneOperator
 
@@ -22,6 +30,7 @@ Shape = tuple[int, ...]
 Attributes = dict[str, AttributeValue]
 SIZES = (1, 2, 3, 4, 6)
 OWNERS = ("both", "both", "left", "right")
+NONE = Nests((), "", None, 0)
 SEEN_IN_PARTS = CONVOLUTIONS | POOLS | {"ConvTranspose"}
 
 
@@ -82,6 +91,9 @@ def gemm(chance: Random, kind: str) -> LoneOperator:
             batch = (chance.choice(SIZES), *((1,) if chance.random() < 0.3 else ()))
             named: list[Shape] = [(*batch, rows, depth), (*batch, depth, columns), (*batch, rows, columns)]
             listed: AttributeValue = [[*named[0]], [*named[1]]]
+            if chance.random() < 0.4:
+                at = chance.randrange(2)
+                named[at] = chance.choice(((prod(named[at]),), (*named[at], 1)))
             chance.shuffle(named)
             inside = chance.randint(1, 3)
             return LoneOperator(kind, named[:inside], (*batch, rows, columns), named[inside:], {"input_shapes": listed})
@@ -103,7 +115,7 @@ def einsum(chance: Random, kind: str) -> LoneOperator:
         "".join(chance.sample(mine := [one for one in letters if owners[one] in (own, "both")], len(mine)))
         for own in ("left", "right")
     ]
-    kept = [one for one in letters if chance.random() < (0.6 if owners[one] == "both" else 0.95)]
+    kept = [one for one in letters if chance.random() < (0.6 if owners[one] == "both" else 0.85)]
     if chance.random() < 0.2:
         terms = terms[:1]
         kept = [one for one in terms[0] if chance.random() < 0.6]
@@ -289,6 +301,7 @@ def test_nests_of_random_operators_are_those_of_the_engines() -> None:
         _, operator = random_operator(seed)
         derived, expected = nests_by_both(operator)
         assert derived == expected, f"seed {seed}: {operator}"
+        assert (operator.nests(whole_region(operator.output)) or NONE).layers == (operator.nests() or NONE).layers
         nests[operator.kind] += derived is not None
     assert min(nests[kind] for kinds in KINDS.values() for kind in kinds) > 4
 
@@ -301,6 +314,28 @@ def test_operators_whose_shapes_disagree_have_no_other_nests_than_with_the_engin
         assert derived in (expected, None), f"seed {seed}: {operator}"
         found[derived is None] += 1
     assert min(found.values()) > 300
+
+
+def test_products_of_rows_and_of_heads_are_those_of_the_engines() -> None:
+    """The engines take the first parameter of two dimensions for the matrix, even one of one row."""
+    found = Counter[tuple[bool, bool]]()
+    for seed in range(3000):
+        chance = Random(seed)
+        make = chance.choice((matrices, gemm, units))
+        operator = make(chance, chance.choice(sorted(ROWS_TIMES_MATRIX.intersection(KINDS[make]))))
+        if chance.random() < 0.5:
+            operator = changed(chance, operator)
+        if chance.random() < 0.5:
+            operator = replace(operator, attributes={**operator.attributes, "weight_factor": "right"})
+        if any(len(shape) == 2 and shape[0] == 1 for shape in operator.weights):
+            continue
+        graph = operator.graph()
+        (alone,) = graph.operators
+        shapes = {tensor.name: tensor.shape or () for tensor in graph.tensors}
+        says = multiplies_rows(alone, shapes), multiplies_matrices(alone, shapes)
+        assert says == (rows_of_engines(graph, alone), heads_of_engines(graph, alone)), f"seed {seed}: {operator}"
+        found[says] += 1
+    assert min(found.values()) > 20
 
 
 def test_nests_of_parts_of_random_operators_are_those_of_the_engines() -> None:

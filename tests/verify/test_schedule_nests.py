@@ -401,6 +401,8 @@ def test_a_part_of_a_product_has_fewer_rows_and_all_columns() -> None:
     assert nests is not None
     assert nests.layers == (replace(layer, n=1),)
     assert read.nests(((1, 2), (0, 6))) is None
+    shared = LoneOperator("MatMul", [(3, 1, 2, 4), (3, 2, 4, 5)], (3, 2, 2, 5))
+    assert shared.nests(((0, 3), (0, 1), (0, 2), (0, 5))) is None
 
 
 @pytest.mark.parametrize(
