@@ -5,6 +5,7 @@ from __future__ import annotations
 from support.mutants import Mutant
 
 _FASTER = "a shorter way to the same answer"
+_LONGER = "a longer way to the same answer"
 _UNCOMPARED = "derivations are not compared"
 _ARRAY = "without an array there are no units"
 _BITS = "what has a shape has bits"
@@ -18,7 +19,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "_array: accelerator.array is None or loop.along not in units -> loop.along not in units": _ARRAY,
     },
     "packing": {
-        "_any_overlap: alive_highs[at - 1] > low -> alive_highs[at - 1] >= low": "buffers that touch are compared again",
+        "_any_overlap: alive_highs[at - 1] > low -> alive_highs[at - 1] >= low": _LONGER,
     },
     "schedule/tiles": {
         "_stack_order: places[writer] > place -> places[writer] >= place": "no operator reads what it writes",
