@@ -1,12 +1,12 @@
-"""What becomes of models that nobody here wrote: read, planned, run, mapped, fused, split, scheduled.
+"""The results of public models: read, planned, run, mapped, fused, split, scheduled.
 
     python benchmarks/corpus.py [--folder FOLDER] [--only NAME ...] [--again NAME ...] [--seconds 30] [--without-levels]
                                 [--json FILE] [--page FILE]
 
-Each model goes through the commands that a user would type, each a process of its own: `info`, once more with what its
-one error asks for; `plan` at M_R, `check`, `run`; `map`, `fuse`, `plan --tiles auto` at 256 KiB, `schedule` on two
-accelerators. What is refused stands in the row with its line. Models in wheels are fetched into FOLDER, once; what has
-a row in FILE is not measured again, but for levels that it lacks.
+Each model goes through the commands that a user would type, each in a process of its own: `info`, once more with the
+dimensions that its error asks for; `plan` at M_R, `check`, `run`; `map`, `fuse`, `plan --tiles auto` at 256 KiB,
+`schedule` on two accelerators. A refusal stands in the row with its message. Models in wheels are fetched into FOLDER
+once; models with a row in FILE are not measured again, except for levels that they lack.
 """
 
 from __future__ import annotations
@@ -14,148 +14,155 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import subprocess
-import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from corpus_models import CorpusModel, corpus
-from corpus_rows import CorpusRow, page, read_rows, summary, write_rows
+from shared.runner import Ended, Row, onchip
 
 SPLIT_AT: Final = "256KiB"
 FUSED_ON: Final = "meta-prototype-df"
 SCHEDULED_ON: Final = ("simba", "meta-prototype-df")
 SECONDS_OF_A_LEVEL: Final = 5.0
-GRACE_SECONDS: Final = 120.0
-INFEASIBLE: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How one command ended: its exit code (None: killed), its JSON object, seconds."""
-
-    code: int | None
-    found: Mapping[str, object]
-    seconds: float
-
-    @property
-    def word(self) -> str:
-        """Return `ok`, or the line with which it was refused."""
-        if self.code == 0:
-            return "ok"
-        if self.code is None:
-            return "killed"
-        if self.found.get("status") == "INFEASIBLE":
-            return f"infeasible: {self.found.get('operator')}"
-        return str(self.found.get("error") or f"exit {self.code}")
-
-
-def command(arguments: Sequence[str], seconds: float = GRACE_SECONDS) -> Ended:
-    """Run one command of onchip."""
-    began = time.perf_counter()
-    try:
-        asked = [sys.executable, "-m", "onchip", *arguments, "--json"]
-        done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return Ended(None, {}, seconds)
-    try:
-        found = json.loads(done.stdout)
-    except json.JSONDecodeError:
-        found = {"error": done.stderr.strip()[-300:]}
-    return Ended(done.returncode, found, time.perf_counter() - began)
-
-
-def row_of(model: CorpusModel, seconds: float, folder: Path) -> CorpusRow:
-    """Go through the commands one after the other, but for those of the levels."""
-    row, path = CorpusRow(model.name, model.source, model.licence), str(model.path)
-    said = command(("info", path))
-    if "command" in said.found:
-        row.asked = list(bindings_in(str(said.found["command"])))
-        said = command(("info", path, *row.asked))
-    row.read = said.word
-    if said.code != 0:
-        return row
-    row.operators = _integer(said.found.get("operators"))
-    row.required_bytes = _integer(said.found.get("required_bytes"))
-    row.map_bytes = _bytes_of_maps(said.found.get("tensors"))
-    _plan(row, (path, *row.asked), seconds, folder)
-    return row
-
-
-def _bytes_of_maps(tensors: object) -> int | None:
-    """All tensors but the parameters."""
-    if not isinstance(tensors, dict):
-        return None
-    return sum(int(told["bytes"]) for role, told in tensors.items() if role != "parameter")
-
-
-def bindings_in(suggested: str) -> tuple[str, ...]:
-    """What a suggested command says of open dimensions and values."""
-    words = shlex.split(suggested)
-    named = [at for at, word in enumerate(words) if word in ("--dim", "--shape", "--value")]
-    return tuple(word for at in named for word in words[at : at + 2])
-
-
-def _plan(row: CorpusRow, network: Sequence[str], seconds: float, folder: Path) -> None:
-    file = str(folder / "plan.json")
-    planned = command(("plan", *network, "--sram", "m_r", "--time-limit", str(seconds), "-o", file))
-    row.plan, row.status, row.seconds = planned.word, str(planned.found.get("status")), planned.seconds
-    gap = planned.found.get("gap")
-    row.gap = gap if isinstance(gap, float | int) else None
-    if planned.code != 0:
-        return
-    row.check = command(("check", file, network[0])).word
-    ran = command(("run", file, network[0]))
-    row.run = ran.word
-    told = ran.found.get("run")
-    difference = told.get("relative_difference") if isinstance(told, dict) else None
-    row.relative_difference = difference if isinstance(difference, float | int) else None
-
-
+STEPS: Final = ("read", "plan", "check", "run")
+QDQ, QOPERATOR = ".qdq.onnx", ".qoperator.onnx"
 LEVELS: Final[Mapping[str, tuple[str, ...]]] = {
     "split": ("plan", "--sram", SPLIT_AT, "--tiles", "auto"),
     "map": ("map", "--bits", "8", "--accelerator", SCHEDULED_ON[0]),
     "fuse": ("fuse", "--bits", "8", "--accelerator", FUSED_ON),
     **{f"schedule {each}": ("schedule", "--bits", "8", "--accelerator", each) for each in SCHEDULED_ON},
 }
+_PAGE: Final = """# Models from Python packages
+
+For users who ask whether their model will work: how many public models pass each command?
+
+Generated by `make corpus`, which fetches or exports the models; `python benchmarks/corpus.py --again NAME` measures one
+again. `plan` is at M_R with a limit of 15 or 30 s; `run` compares values with the runtime of the model; `split` is
+`plan --tiles auto` at 256 KiB.
+
+"""
 
 
-def _levels(row: CorpusRow, network: Sequence[str]) -> None:
-    """Measure the levels that the row lacks; one that has not ended in time stays open."""
-    found = dict(row.levels)
+def word_of(ended: Ended) -> str:
+    """Return `ok`, or the message of the refusal."""
+    found = said(ended)
+    if ended.code == 0:
+        return "ok"
+    if found.get("status") == "INFEASIBLE":
+        return f"infeasible: {found.get('operator')}"
+    return str(found.get("error") or f"exit {ended.code}")
+
+
+def said(ended: Ended) -> Row:
+    """Return the JSON object of a command; its errors if it printed none."""
+    try:
+        found: Row = json.loads(ended.output)
+    except json.JSONDecodeError:
+        return {"error": ended.errors.strip()[-300:]}
+    return found
+
+
+def row_of(model: CorpusModel, seconds: float, folder: Path) -> Row:
+    """Go through the commands one after the other, except those of the levels."""
+    row: Row = {"name": model.name, "source": model.source, "licence": model.licence, "asked": [], "levels": {}}
+    ended = onchip("info", model.path, "--json")
+    if "command" in said(ended):
+        words = shlex.split(str(said(ended)["command"]))
+        named = [at for at, word in enumerate(words) if word in ("--dim", "--shape", "--value")]
+        row["asked"] = [word for at in named for word in words[at : at + 2]]
+        ended = onchip("info", model.path, *row["asked"], "--json")
+    row["read"] = word_of(ended)
+    if ended.code != 0:
+        return row
+    found = said(ended)
+    row |= {key: found.get(key) for key in ("operators", "required_bytes")}
+    tensors = found.get("tensors") or {}
+    row["map_bytes"] = sum(int(one["bytes"]) for role, one in tensors.items() if role != "parameter")
+    file, limit = folder / "plan.json", ("--time-limit", seconds, "--json")
+    planned = onchip("plan", model.path, *row["asked"], "--sram", "m_r", *limit, "-o", file)
+    row |= {"plan": word_of(planned), "seconds": planned.seconds}
+    row |= {key: said(planned).get(key) for key in ("status", "gap")}
+    if planned.code == 0:
+        row["check"] = word_of(onchip("check", file, model.path, "--json"))
+        ran = onchip("run", file, model.path, "--json")
+        row |= {"run": word_of(ran), "relative_difference": (said(ran).get("run") or {}).get("relative_difference")}
+    return row
+
+
+def add_levels(row: Row, path: Path) -> None:
+    """Measure the levels that the row lacks."""
     for level, (verb, *options) in LEVELS.items():
-        if level not in found:
-            ended = command((verb, *network, *options, "--time-limit", str(SECONDS_OF_A_LEVEL)))
-            found |= {} if ended.code is None else {level: ended.word}
-    row.levels = {level: found[level] for level in LEVELS if level in found}
+        if level not in row["levels"]:
+            limit = ("--time-limit", SECONDS_OF_A_LEVEL, "--json")
+            row["levels"][level] = word_of(onchip(verb, path, *row["asked"], *options, *limit))
 
 
-def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) else None
+def refusals(row: Row) -> dict[str, str]:
+    """Return the message of each refusal, by column."""
+    columns = {step: str(row.get(step, "")) for step in STEPS} | row["levels"]
+    return {column: line for column, line in columns.items() if line not in ("", "ok")}
 
 
-def measure(asked: argparse.Namespace) -> dict[str, CorpusRow]:
-    """Rows of all models by their names, those that are kept as they are; each is kept as soon as it is whole."""
-    rows, shown = read_rows(asked.json), dict[str, CorpusRow]()
+def measure(asked: argparse.Namespace) -> list[Row]:
+    """Return the rows of all models; each row is kept in the file as soon as it is complete."""
+    rows = (
+        {row["name"]: row for row in json.loads(asked.json.read_text())} if asked.json and asked.json.exists() else {}
+    )
+    shown: list[Row] = []
     for model in corpus(asked.folder):
         if asked.only is not None and not any(one in model.name for one in asked.only):
             continue
-        is_known = model.name in rows and not any(one in model.name for one in asked.again)
-        if not is_known:
+        before = json.dumps(rows.get(model.name))
+        if model.name not in rows or any(one in model.name for one in asked.again):
             with TemporaryDirectory() as scratch:
                 rows[model.name] = row_of(model, asked.seconds, Path(scratch))
-        row = shown[model.name] = rows[model.name]
-        if row.read == "ok" and not row.levels.keys() >= LEVELS.keys() and not asked.without_levels:
-            _levels(row, (str(model.path), *row.asked))
-            is_known = False
-        if not is_known:
-            write_rows(asked.json, rows)
-            print(f"{row.name}: {row.refusals or row.status} {row.relative_difference}", flush=True)
+        row = rows[model.name]
+        shown.append(row)
+        if row["read"] == "ok" and not asked.without_levels:
+            add_levels(row, model.path)
+        if json.dumps(row) != before:
+            if asked.json is not None:
+                asked.json.write_text(json.dumps(list(rows.values()), indent=1))
+            print(f"{model.name}: {refusals(row) or row.get('status')} {row.get('relative_difference')}", flush=True)
     return shown
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """Return how many models pass each step and each level, and a comparison of twins quantised in both styles."""
+    lines = []
+    for step in STEPS:
+        reached = [row[step] for row in rows if row.get(step)]
+        lines.append(f"{step}: {reached.count('ok')} of {len(reached)}")
+    for level in LEVELS:
+        found = [row["levels"][level] for row in rows if level in row["levels"]]
+        infeasible = sum(word.startswith("infeasible") for word in found)
+        lines.append(f"{level}: {found.count('ok')} of {len(found)}, {infeasible} infeasible")
+    map_bytes = {row["name"]: row.get("map_bytes") for row in rows}
+    stems = [name.removesuffix(QDQ) for name in map_bytes if name.endswith(QDQ)]
+    twins = [stem for stem in stems if stem + QOPERATOR in map_bytes]
+    if twins:
+        equal = sum(map_bytes[stem + QDQ] == map_bytes[stem + QOPERATOR] for stem in twins)
+        lines.append(f"QDQ with the map bytes of its QOperator twin: {equal} of {len(twins)}")
+    return lines
+
+
+def page(rows: Sequence[Row]) -> str:
+    """Return the page of the documentation: one row for each source of models, and the reason of each failure."""
+    steps = (*STEPS, *LEVELS)
+    lines = [f"* {line}" for line in summary(rows)]
+    columns = ("source", "licence", "models", "operators, maximum", *steps, "relative difference, maximum")
+    lines += ["", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for source, licence in dict.fromkeys((row["source"], row["licence"]) for row in rows):
+        members = [row for row in rows if row["source"] == source]
+        passed = [sum((row | row["levels"]).get(step) == "ok" for row in members) for step in steps]
+        cells = (source, licence, len(members), max(row.get("operators") or 0 for row in members), *passed)
+        difference = max(row.get("relative_difference") or 0 for row in members)
+        lines.append(f"| {' | '.join(map(str, cells))} | {difference:.1e} |")
+    lines += ["", "## Failures", ""]
+    lines += [f"* `{row['name']}` {column}: {line}" for row in rows for column, line in refusals(row).items()]
+    return _PAGE + "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -170,7 +177,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, metavar="FILE")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
-    rows = list(measure(asked).values())
+    rows = measure(asked)
     print("\n".join(summary(rows)))
     if asked.page is not None:
         asked.page.write_text(page(rows))
