@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
@@ -27,6 +27,7 @@ from onchip.api.networks import Network, read_network, taken_apart, text_of
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_energies, summed, with_assumed_energies, with_free_accesses
+from onchip.arch.memory import Operand
 from onchip.bounds.network.relaxation import relaxation
 from onchip.errors import InputError, InternalError, UsageError, errors_in_file
 from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
@@ -42,7 +43,7 @@ from onchip.model.group.peaks import peak_bytes_of
 from onchip.model.group.sums import total
 from onchip.model.layer.limits import array_of
 from onchip.model.timeline.mac_count import MacCount
-from onchip.ops.fusable import FusableNetwork
+from onchip.ops.fusable import FusableLayer, FusableNetwork
 from onchip.ops.fusable_reading import PartlyFusable, partly_fusable_of
 from onchip.ops.layers_of import PLAIN_BITS, Precision
 from onchip.ops.nests import macs_of_nests
@@ -335,22 +336,21 @@ def costed_stacks(network: FusableNetwork, strategy: FusionStrategy, found: Fusi
 def bound_of_any(costing: Costing, graph: Graph, precision: Precision) -> int:
     """Return a lower bound for every strategy of `fuse` and every schedule of `schedule`, for mappings without bypass.
 
-    It is that of schedules at any capacity, or the lesser one of strategies, in which views cost nothing, and
-    operators outside of groups move their operands from and to DRAM without loop nests. It is 0 in DeFiNES's
+    It is that of schedules at any capacity, or the lesser one of strategies, in which operators outside of groups move
+    their operands from and to DRAM without loop nests. In the latter, views cost nothing, and neither do layers with
+    other output pixels than their tensor has, as a transposed convolution. The bound is 0 in DeFiNES's
     accounting, in which units count in parts, and for a network that `schedule` refuses.
     """
     if costing.accounting is AccountingName.DEFINES:
         return 0
     network, machine = costing.network, with_free_accesses(costing.accelerator)
     moved = {one.name for one in network.moved}
-    layers = {one.name for one in network.layers}
     fused = [operator.name for operator in graph.operators if operator.name not in moved]
-    views = [name for name in fused if name not in layers]
     outside = StackCosts(network, machine, costing.objective, lambda _: None).moved
     try:
         of_schedules = _bound_of_schedules(costing.objective, graph, machine, precision)
         part = part_of_network(graph, fused)
-        inside = _bound_of_schedules(costing.objective, part, machine, precision, views) if fused else outside
+        inside = _bound_of_schedules(costing.objective, part, machine, precision, network.layers) if fused else ()
     except InputError:  # `schedule` refuses the network
         return 0
     of_strategies = sum_of([inside, outside]) if fused else outside
@@ -362,19 +362,24 @@ def _bound_of_schedules(
     graph: Graph,
     accelerator: Accelerator,
     precision: Precision,
-    views: Collection[str] = (),
+    layers: Sequence[FusableLayer] | None = None,
 ) -> Criteria:
-    """Return a lower bound for schedules at any capacity, in which `views` cost nothing."""
+    """Return a lower bound for schedules at any capacity; if layers are given, only they cost something."""
     apart = taken_apart(graph if precision.bits is None else graph.with_bits(precision.bits))
     whole = tile_graph(apart, [ScheduledStack((operator.name,)) for operator in apart.operators], precision)
+    of_layers = {
+        one.name: (one.layer,)
+        for one in layers or ()
+        if one.layer.elements(Operand.OUTPUT) == _elements_of_output(whole.graph, one.name)
+    }
     least = relaxation(
         whole.graph,
-        whole.nests,
+        {**whole.nests, **of_layers},
         accelerator,
         every_memory_keeps=True,
         operands=whole.nest_operands,
         prices_room=False,
-        free=views,
+        free=() if layers is None else whole.nests.keys() - of_layers.keys(),
     )
     return {
         FusionObjective.ENERGY: (least.energy_fj,),
@@ -382,6 +387,12 @@ def _bound_of_schedules(
         FusionObjective.DRAM: (8 * least.traffic_bytes,),
         FusionObjective.EDP: (least.energy_fj, least.latency_cycles),
     }[objective]
+
+
+def _elements_of_output(graph: Graph, operator: str) -> int:
+    """Return the elements of an operator's output; 0 if it was taken apart."""
+    found = graph.operator.get(operator)
+    return 0 if found is None else prod(graph.tensor[found.outputs[0]].shape or ())
 
 
 def for_all_strategies(result: SearchResult[FusionStrategy], bound: int, space: str) -> SearchResult[FusionStrategy]:

@@ -35,8 +35,8 @@ FAULTS: Final = (
     Planted(
         "views through which stacks read are paid for, in the bound",
         RELAXATION,
-        "elif operator.outputs[0] in self._joined or operator.name in self.free:",
-        "elif operator.outputs[0] in self._joined:",
+        "if operator.name in self.free or (operator.outputs[0] in self._joined and not self.nests.get(operator.name)):",
+        "if operator.outputs[0] in self._joined and not self.nests.get(operator.name):",
         "fuse",
     ),
     Planted(

@@ -103,7 +103,7 @@ def relaxation(
     The bounds hold for all mappings. With `every_memory_keeps` they hold for mappings without bypass: each memory
     nearer the MACs than an operand's home keeps tiles of it, if it holds such operands (as in the mapspaces of `exact`
     and `loma`). Without `prices_room` capacities count nothing, which takes a tenth of the time. Operators that are
-    `free` cost nothing, as views through which fused groups read. Raises
+    `free` cost nothing. Raises
     AcceleratorError if the accelerator has no array or no access energies.
     """
     return _Relaxing(graph, nests, accelerator, every_memory_keeps, operands or {}, prices_room, free).relaxation()
@@ -141,10 +141,12 @@ class _Relaxing:
 
     def relaxation(self) -> Relaxation:
         for operator in self.graph.operators:
+            if operator.name in self.free or (
+                operator.outputs[0] in self._joined and not self.nests.get(operator.name)
+            ):
+                continue
             if self.nests.get(operator.name):
                 self._add_nests(operator)
-            elif operator.outputs[0] in self._joined or operator.name in self.free:
-                continue
             elif operator.kind not in VIEWS | JOINS or self._is_moved_whole(operator):
                 self._add_without_nest(operator)
             elif self.graph.tensor[operator.outputs[0]].role is Role.OUTPUT:

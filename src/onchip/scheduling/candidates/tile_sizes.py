@@ -57,6 +57,9 @@ class TilingList:
 
         starts = [(found, at) for at in self._starts(most_pixels) if (found := price(self._tiling(*at))) is not None]
         if not starts:
+            smallest = ((0, 0, mode) for mode in self.modes)
+            starts = [(found, at) for at in smallest if (found := price(self._tiling(*at))) is not None]
+        if not starts:
             return None
         best, at = min(starts)
         steps, tried = list(_STEPS[:1] if is_coarse else (*_STEPS, *self._jumps())), 0

@@ -259,6 +259,8 @@ class _Search:
             output = network.layers[choice.span.stop - 1].output
             for memory in self._homes(output):
                 other = self._resident(choices, {**homes, output.name: memory})
+                if not self._fit(other):
+                    continue
                 with suppress(CostingStoppedError):
                     if any(costs.value(one) is None for one in other):
                         continue
@@ -281,6 +283,20 @@ class _Search:
             own = network.layers[choice.span.stop - 1].output.name
             found.append(replace(choice, homes=alive, output_home=homes.get(own, DRAM)))
         return found
+
+    def _fit(self, choices: Sequence[StackChoice]) -> bool:
+        """Return True if the maps that stay on chip fit their memories together while each group runs."""
+        maps = self.network.maps
+        capacity = {one.memory.name: one.memory.capacity_bytes for one in self.costs.accelerator.levels}
+        for choice in choices:
+            output = self.network.layers[choice.span.stop - 1].output.name
+            own = ((output, choice.output_home),) if choice.output_home != DRAM else ()
+            taken = dict.fromkeys(capacity, 0)
+            for name, memory in (*choice.homes, *own):
+                taken[memory] += maps[name].size_bits
+            if any(bits > 8 * capacity[memory] for memory, bits in taken.items()):
+                return False
+        return True
 
     def _homes(self, output: FeatureMap) -> list[str]:
         """Return the memories on chip in which a map between groups may stay whole."""
