@@ -47,7 +47,7 @@ PROGRAM: dict[str, Any] = {
                 {"val_type": "TensorList", "val": {"items": [0, 3]}},
                 {"val_type": "Tensor", "val": {"scalar_type": 6, "sizes": [9], "data_buffer_idx": 1}},
             ],
-            "chains": [{"instructions": [call(0, 6, 1), call(1, 2, 3), call(5, 2, 4)]}],
+            "chains": [{"instructions": [call(0, 6, 1), call(6, 2, 0), call(5, 2, 4)]}],
         }
     ]
 }

@@ -122,11 +122,11 @@ def _damage_named(path: Path, what: str) -> Iterator[None]:
 def _program_arenas(program: dict[str, Any]) -> Iterator[DumpedArena]:
     """Yield the arenas of each method.
 
-    Values at one address that live at once, such as a tensor and its view, are one buffer. A value with an initial
-    state lives for ever.
+    Values at one address are one buffer if they live at once, or if the later one is not written first: it is a view,
+    for which nothing runs. A value with an initial state lives for ever.
     """
     for number, plan in enumerate(program["execution_plan"]):
-        values, lives = plan["values"], _lives(plan)
+        values, (lives, written) = plan["values"], _lives(plan)
         places: dict[int, dict[int, list[int]]] = {}
         for at, value in enumerate(values):
             tensor = value.get("val") or {}
@@ -140,7 +140,7 @@ def _program_arenas(program: dict[str, Any]) -> Iterator[DumpedArena]:
                 offset = where.get("memory_offset_low", 0) + (where.get("memory_offset_high", 0) << 32)
                 places.setdefault(where["memory_id"], {}).setdefault(offset, []).append(at)
         for memory, by_offset in sorted(places.items()):
-            groups = [group for at_one in by_offset.values() for group in _living_at_once(at_one, lives)]
+            groups = [group for at_one in by_offset.values() for group in _of_one_buffer(at_one, lives, written)]
             buffers = [
                 Buffer(
                     min(lives[at][0] for at in group),
@@ -154,22 +154,29 @@ def _program_arenas(program: dict[str, Any]) -> Iterator[DumpedArena]:
             yield DumpedArena(ids, tuple(buffers), (number, memory), tuple(map(tuple, groups)))
 
 
-def _lives(plan: dict[str, Any]) -> dict[int, tuple[int, int]]:
-    """Return the first and the last instruction that uses each value, from 1; inputs live from 0."""
+def _lives(plan: dict[str, Any]) -> tuple[dict[int, tuple[int, int]], set[int]]:
+    """Return the first and the last instruction of each value, from 1, and the values that a kernel writes first.
+
+    Inputs live from 0. A kernel writes its last argument, or the tensors of that list.
+    """
     values = plan["values"]
     instructions = [one for chain in plan["chains"] for one in chain.get("instructions", ())]
     end = len(instructions) + 1
     uses = [(0, plan.get("inputs", ())), *enumerate(map(_operands, instructions), start=1), (end, plan["outputs"])]
     tensors = [(at, one["val"]) for at, one in enumerate(values) if one.get("val_type") == "Tensor"]
     uses += [(step, [at for at, one in tensors if one.get("data_buffer_idx", 0) > 0]) for step in (0, end)]
-    lives: dict[int, tuple[int, int]] = {}
+    lives, written = dict[int, tuple[int, int]](), set[int]()
     for step, operands in sorted(uses, key=lambda use: use[0]):
+        is_kernel = 0 < step < end and instructions[step - 1]["instr_args_type"] == "KernelCall"
         for operand in operands:
             listed = values[operand].get("val") or {}
             inside = listed.get("items", ()) if str(values[operand].get("val_type")).endswith("TensorList") else ()
             for at in (operand, *inside):
+                written |= (
+                    {at} if is_kernel and operand == operands[-1] and lives.get(at, (step,))[0] == step else set()
+                )
                 lives[at] = lives.get(at, (step, step))[0], step
-    return lives
+    return lives, written
 
 
 def _operands(instruction: dict[str, Any]) -> Sequence[int]:
@@ -188,10 +195,10 @@ def _bytes_of(tensor: dict[str, Any]) -> int:
     return int(size * prod(tensor.get("sizes", ())))
 
 
-def _living_at_once(values: Iterable[int], lives: dict[int, tuple[int, int]]) -> Iterator[list[int]]:
-    group, last = list[int](), -1
+def _of_one_buffer(values: Iterable[int], lives: dict[int, tuple[int, int]], written: set[int]) -> Iterator[list[int]]:
+    group, last = list[int](), 0
     for at in sorted(values, key=lives.__getitem__):
-        if group and lives[at][0] > last:
+        if group and at in written and lives[at][0] > last:
             yield group
             group = []
         group.append(at)
