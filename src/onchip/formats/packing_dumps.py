@@ -141,15 +141,10 @@ def _program_arenas(program: dict[str, Any]) -> Iterator[DumpedArena]:
                 places.setdefault(where["memory_id"], {}).setdefault(offset, []).append(at)
         for memory, by_offset in sorted(places.items()):
             groups = [group for at_one in by_offset.values() for group in _of_one_buffer(at_one, lives, written)]
-            buffers = [
-                Buffer(
-                    min(lives[at][0] for at in group),
-                    max(lives[at][1] for at in group) + 1,
-                    max(_bytes_of(values[at]["val"]) for at in group),
-                    alignment_bytes=ALIGNMENT_BYTES,
-                )
-                for group in groups
-            ]
+            spans = [(min(lives[at][0] for at in group), max(lives[at][1] for at in group) + 1) for group in groups]
+            sizes = [max(_bytes_of(values[at]["val"]) for at in group) for group in groups]
+            each = zip(spans, sizes, strict=True)
+            buffers = [Buffer(*span, size, alignment_bytes=ALIGNMENT_BYTES) for span, size in each]
             ids = tuple(f"{plan['name']}.{group[0]}" for group in groups)
             yield DumpedArena(ids, tuple(buffers), (number, memory), tuple(map(tuple, groups)))
 
