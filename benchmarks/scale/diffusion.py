@@ -40,7 +40,6 @@ LARGE_UNET = DiffusionUNet("unet-of-three-blocks", blocks=3)
 """A block more in each level: 2,314 operators."""
 DEEP_UNET = DiffusionUNet("unet-of-two-transformers", depth=2)
 """A transformer block more wherever there is one: 2,814 operators."""
-SMALL_UNET = DiffusionUNet("small-unet", side=32, channels=(64, 128, 256), blocks=1, heads=4, context_width=256)
 
 
 def diffusion_unet(config: DiffusionUNet = STABLE_DIFFUSION) -> Graph:

@@ -42,12 +42,6 @@ def count_processor_seconds() -> None:
     vars(time)["perf_counter"] = time.process_time
 
 
-def cpu_seconds_of_programs() -> float:
-    """Return the CPU seconds of all programs that this process has started and that have ended."""
-    used = os.times()
-    return used.children_user + used.children_system
-
-
 def shown(rows: Iterable[Row]) -> list[Row]:
     """Print rows as a Markdown table while they are measured; a new table begins where the columns change."""
     found: list[Row] = []

@@ -4,7 +4,7 @@
         [--accelerator ethos-u55-128] [--seconds 30] [--results FILE.json]
 
 PROGRAM is Vela's (`pip install ethos-u-vela`), MODEL a .tflite file or a folder of them; `--generated` adds the models
-of `tests/support/tiny_ml_models.py`. `size`: the least SRAM in tiles without recomputation against `sram_memory_used`
+of `vela/tiny_models.py`. `size`: the least SRAM in tiles without recomputation against `sram_memory_used`
 of `--optimise Size`, in which borders are cached, then bytes beyond compulsory in half of Vela's minimum.
 `allocations`: Vela's allocations by both strategies, verified; `ours_bytes` is the least arena of whole operators: Vela
 also runs operators in stripes, pads channels to 16, compresses weights and stages them in SRAM. `cascades`: schedules
@@ -169,7 +169,7 @@ def rows(asked: Namespace) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as name:
         models = [one for path in asked.models for one in (sorted(path.glob("*.tflite")) or [path])]
         if asked.generated:
-            from support.tiny_ml_models import TINY_MODELS
+            from vela.tiny_models import TINY_MODELS
 
             models += [build().write(Path(name) / f"{stem}.tflite") for stem, build in TINY_MODELS.items()]
         for model in models:

@@ -227,10 +227,6 @@ class LeastSchedule:
         placed = self._placed(first.actions)
         return self._searched(below, Addresses(self.toy)) if placed is None else Least(first.cost, placed)
 
-    def least_without_addresses(self) -> float:
-        """Return a lower bound on the cost of every schedule of the stacks."""
-        return self._searched(inf, None).cost
-
     def _placed(self, way: Way) -> Way | None:
         """Return the same actions with addresses, or None if there are none; tries every address of each action."""
         addresses = Addresses(self.toy)

@@ -191,38 +191,3 @@ class Maps:
 def _window(stride: int, padding: int) -> dict[str, int]:
     steps = {"StrideW": stride, "StrideH": stride, "DilationWFactor": 1, "DilationHFactor": 1}
     return {"Padding": padding, **steps}
-
-
-def models_to_tile() -> dict[str, TfliteModel]:
-    """Return eight int8 networks by name whose first maps are the largest: shapes of small devices, random weights."""
-    made: dict[str, TfliteModel] = {}
-    for name, size, channels, blocks in (("narrow", 32, 8, 3), ("wide", 24, 16, 2), ("deep", 32, 4, 6)):
-        maps = Maps(Random(len(made)), size)
-        maps.convolution(channels, 3, 2)
-        for block in range(blocks):
-            maps.residual()
-            if block % 2:
-                maps.depthwise(2)
-        made[f"inverted_{name}"] = maps.classified()
-    for name, pool in (("max", "MAX_POOL_2D"), ("average", "AVERAGE_POOL_2D")):
-        maps = Maps(Random(len(made)), 40)
-        for channels in (16, 32):
-            maps.convolution(channels, 3)
-            maps.pool(pool)
-        made[f"pooled_{name}"] = maps.classified()
-    maps = Maps(Random(6), 32)
-    for channels in (8, 16, 32):
-        maps.convolution(channels, 1)
-        maps.depthwise(2)
-    made["separable"] = maps.classified()
-    maps = Maps(Random(7), 32)
-    for channels in (8, 16):
-        maps.convolution(channels, 1)
-        maps.padded_depthwise(2)
-    made["padded"] = maps.classified()
-    maps = Maps(Random(8), 24, channels=4)
-    for _ in range(3):
-        maps.dense()
-    maps.pool("MAX_POOL_2D")
-    made["dense"] = maps.classified()
-    return made

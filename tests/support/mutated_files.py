@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import onnx
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from onchip.cli import run
 
@@ -141,15 +141,6 @@ MUTATIONS: Final[dict[str, tuple[Mutation, ...]]] = {
     ".pt2": (flipped, cut, swapped, *[with_other_values] * 4),
 }
 """Mutations by file extension; more frequent ones are listed several times."""
-
-
-def mutated(path: Path, chance: random.Random) -> bytes:
-    """Return the bytes of a file with a fault."""
-    content = path.read_bytes()
-    try:
-        return chance.choice(MUTATIONS[path.suffix])(content, chance)
-    except (DecodeError, UnicodeError):
-        return flipped(content, chance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,6 @@ BIASED = replace(
 )
 _WITH_BIAS = replace(STREAMED, network=BIASED, tiles=replace(PAIR, tensors=_BIAS, operators=BIASED.operators))
 
-_TWO_ROWS = ((0, 1), (0, 1), (0, 2), (0, 4))
 _TILES = (
     refusal(
         Rule.TENSOR_DIFFERS,
@@ -548,8 +547,6 @@ _PROGRAM = (
 
 PROGRAM_REFUSALS = _PROGRAM
 
-
-TOO_SHORT = LayerMapping((Loop("P", 4), Loop("Q", 4)))
 
 _MAPPINGS = (
     refusal(

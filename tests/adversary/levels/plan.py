@@ -27,7 +27,6 @@ from oracles.one_plan import (
 from oracles.one_plan_model import bounds_of_traffic
 
 Names: TypeAlias = dict[str, str]
-ROLES_FROM_OUTSIDE = ("input", "parameter")
 BITS = (1, 3, 8, 8, 8, 16)
 MOST_GAPS = 8
 

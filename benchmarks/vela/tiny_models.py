@@ -19,7 +19,7 @@ SAME, RELU, LOGISTIC_SCALE = 0, 1, 1 / 256
 
 
 @dataclass
-class Int8Layers:
+class _Int8Layers:
     """A builder of int8 maps, channels last; each method adds an operator and returns the name of its output."""
 
     shape: tuple[int, ...]
@@ -114,7 +114,7 @@ class Int8Layers:
 
 def _image_classification() -> TfliteModel:
     """Return MLPerf Tiny's ResNet-8."""
-    net = Int8Layers((1, 32, 32, 3))
+    net = _Int8Layers((1, 32, 32, 3))
     source = net.convolution("input", 16, 3)
     for channels, stride in ((16, 1), (32, 2), (64, 2)):
         deep = net.convolution(net.convolution(source, channels, 3, stride), channels, 3)
@@ -124,7 +124,7 @@ def _image_classification() -> TfliteModel:
 
 def _keyword_spotting() -> TfliteModel:
     """Return MLPerf Tiny's DS-CNN."""
-    net = Int8Layers((1, 49, 10, 1))
+    net = _Int8Layers((1, 49, 10, 1))
     source = net.convolution("input", 64, (10, 4), 2)
     for _ in range(4):
         source = net.separable(source, 64)
@@ -133,7 +133,7 @@ def _keyword_spotting() -> TfliteModel:
 
 def _visual_wake_words() -> TfliteModel:
     """Return MLPerf Tiny's MobileNetV1 of a quarter of the width."""
-    net = Int8Layers((1, 96, 96, 3))
+    net = _Int8Layers((1, 96, 96, 3))
     source = net.convolution("input", 8, 3, 2)
     blocks = [(16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), *[(128, 1)] * 5, (256, 2), (256, 1)]
     for channels, stride in blocks:
@@ -143,7 +143,7 @@ def _visual_wake_words() -> TfliteModel:
 
 def _anomaly_detection() -> TfliteModel:
     """Return MLPerf Tiny's autoencoder."""
-    net = Int8Layers((1, 640))
+    net = _Int8Layers((1, 640))
     source = "input"
     for features in (*[128] * 4, 8, *[128] * 4, 640):
         source = net.connected(source, features)
@@ -151,7 +151,7 @@ def _anomaly_detection() -> TfliteModel:
 
 
 def _inverted_bottlenecks(width: int) -> TfliteModel:
-    net = Int8Layers((1, 80, 80, 3))
+    net = _Int8Layers((1, 80, 80, 3))
     source = net.convolution("input", width, 3, 2)
     for channels, stride in ((width, 1), (2 * width, 2), (2 * width, 1), (4 * width, 2), (4 * width, 1)):
         wide = net.convolution(source, 6 * net.shape_of(source)[3])
@@ -161,7 +161,7 @@ def _inverted_bottlenecks(width: int) -> TfliteModel:
 
 
 def _residual(size: int) -> TfliteModel:
-    net = Int8Layers((1, size, size, 3))
+    net = _Int8Layers((1, size, size, 3))
     source = net.convolution("input", 16, 3)
     for _ in range(3):
         source = net.sum(net.convolution(net.convolution(source, 16, 3), 16, 3), source)
@@ -169,7 +169,7 @@ def _residual(size: int) -> TfliteModel:
 
 
 def _dense(size: int) -> TfliteModel:
-    net = Int8Layers((1, size, size, 3))
+    net = _Int8Layers((1, size, size, 3))
     source = net.convolution("input", 16, 3)
     for _ in range(4):
         source = net.joined(source, net.convolution(source, 8, 3))
@@ -177,7 +177,7 @@ def _dense(size: int) -> TfliteModel:
 
 
 def _u_shaped(size: int) -> TfliteModel:
-    net = Int8Layers((1, size, size, 3))
+    net = _Int8Layers((1, size, size, 3))
     high = net.convolution("input", 8, 3)
     middle = net.convolution(net.pool(high), 16, 3)
     low = net.convolution(net.pool(middle), 32, 3)
@@ -187,7 +187,7 @@ def _u_shaped(size: int) -> TfliteModel:
 
 
 def _squeeze_and_excite() -> TfliteModel:
-    net = Int8Layers((1, 48, 48, 3))
+    net = _Int8Layers((1, 48, 48, 3))
     source = net.convolution("input", 16, 3, 2)
     for _ in range(2):
         deep = net.depthwise(net.convolution(source, 48))
