@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import subprocess
+import sys
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from shared.runner import kept, run, shown
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,3 +79,32 @@ def test_outside_of_a_repository_there_is_no_commit(
     monkeypatch.setattr(results, "ROOT", tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert (results.commit(), results.sources()) == ("", "")
+
+
+def test_rows_are_printed_when_they_are_measured_and_a_table_begins_with_other_columns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [{"name": "a", "bytes": 12_345}, {"name": "b", "bytes": None}, {"share": 0.5}]
+    assert shown(iter(rows)) == rows
+    head, line = "\n| name | bytes |\n|---|---|\n", "| a | 12,345 |\n| b | - |\n"
+    assert capsys.readouterr().out == f"{head}{line}\n| share |\n|---|\n| 0.5 |\n"
+
+
+def test_rows_in_the_file_are_not_measured_again(tmp_path: Path) -> None:
+    measured: list[str] = []
+
+    def measure(name: str) -> dict[str, object]:
+        measured.append(name)
+        return {"length": len(name)}
+
+    path = tmp_path / "rows.jsonl"
+    assert [row["length"] for row in kept(path, ["a", "bb"], measure)] == [1, 2]
+    assert [row["length"] for row in kept(path, ["bb", "ccc"], measure)] == [2, 3]
+    assert measured == ["a", "bb", "ccc"]
+
+
+def test_a_process_is_run_to_its_end_with_its_output_and_resources(tmp_path: Path) -> None:
+    program = "import sys; print('words'); print('{\"a\": 1}'); print('no', file=sys.stderr); sys.exit(3)"
+    ended = run([sys.executable, "-c", program], tmp_path)
+    assert (ended.code, ended.answer, ended.errors) == (3, {"a": 1}, "no\n")
+    assert ended.peak_mib > 0
