@@ -36,8 +36,8 @@ from onchip.api.plan import plan_problem
 from onchip.audits.finding import Finding
 from onchip.audits.packing import audit_arena, audit_overflow
 from onchip.formats.minimalloc import read_buffers
-from onchip.memory.allocate.overflow import least_overflow
 from onchip.memory.allocate.pack import pack
+from onchip.memory.allocate.pools import least_overflow
 from onchip.search.budget.limits import Limits, Run
 
 OPTIMAL = "OPTIMAL"

@@ -35,14 +35,14 @@ from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.commands.minimalloc import PROGRAM
 from onchip.formats.minimalloc import packing_to_csv, read_buffers
-from onchip.memory.allocate.construct import order_by_size
-from onchip.memory.allocate.exact import Attempt, least_arena_bytes
-from onchip.memory.allocate.pack import blocks_of, least_capacity
+from onchip.memory.allocate.exact import Attempt, least_arena_bytes, requests_of
+from onchip.memory.allocate.pack import least_capacity, order_by_size
 from onchip.memory.allocate.residencies import packing_problem
+from onchip.memory.allocate.sections import has_too_many_pairs
 from onchip.memory.decisions import schedule_of_moves
 from onchip.memory.spill.search import BestFirstSearch
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.native import ArenaSearch, StopToken
+from onchip.native import place_in_order
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 
@@ -137,7 +137,9 @@ def _generated(counts: Sequence[int]) -> Iterator[tuple[str, tuple[Buffer, ...]]
 
 
 def _placed(problem: PackingProblem, load: int) -> Row:
-    """Return the arenas of greedy allocators, as multiples of the load."""
+    """Return the arenas of greedy allocators, as multiples of the load; none where too many buffers live together."""
+    if has_too_many_pairs(problem.buffers):
+        return {}
     buffers, numbers = problem.buffers, range(len(problem.buffers))
     orders: Mapping[str, tuple[list[int], bool]] = {
         "best fit": (sorted(numbers, key=lambda i: (-buffers[i].size_bytes, buffers[i].start)), True),
@@ -147,9 +149,8 @@ def _placed(problem: PackingProblem, load: int) -> Row:
     }
     arenas = {}
     for name, (order, in_smallest_gap) in orders.items():
-        search = ArenaSearch(blocks_of(problem), 0)
-        search.place(order, in_smallest_gap=in_smallest_gap, stop=StopToken())
-        arenas[name] = search.arena / load
+        offsets = place_in_order(requests_of(problem), order, in_smallest_gap=in_smallest_gap)
+        arenas[name] = max(at + one.size_bytes for at, one in zip(offsets, buffers, strict=True)) / load
     return arenas
 
 

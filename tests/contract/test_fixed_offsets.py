@@ -13,9 +13,9 @@ from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Status
 from onchip.audits.finding import Ruling
 from onchip.audits.packing import audit_arena
-from onchip.memory.allocate.construct import BestFit
-from onchip.memory.allocate.exact import BranchingSearch, Knowledge, fixed_overlap, least_arena_bytes, pack_by_cp_sat
-from onchip.memory.allocate.pack import LowPacking, least_capacity, pack
+from onchip.memory.allocate.exact import Attempt, Knowledge, least_arena_bytes, pack_by_cp_sat, requests_of
+from onchip.memory.allocate.pack import least_capacity, pack
+from onchip.native import least_arena
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 from onchip.verify.rules import Rule
@@ -79,10 +79,10 @@ def test_the_exact_search_finds_a_packing_exactly_if_there_is_one(group: int) ->
         top = problem.capacity_bytes if least is None else least
         for capacity in {max(top - 2, 1), max(top - 1, 1), top, top + 1}:
             asked = replace(problem, capacity_bytes=capacity)
-            search = BranchingSearch(asked, Run(Limits()))
-            is_packed = search.search() is Knowledge.PACKED
+            attempt = Attempt(asked, Run(Limits()))
+            is_packed = attempt.search() is Knowledge.PACKED
             assert is_packed == packs(asked), asked
-            assert not is_packed or verify_packing(asked, search.packing or Packing(())) == ()
+            assert not is_packed or verify_packing(asked, Packing(attempt.offsets_bytes or ())) == ()
 
 
 @pytest.mark.slow
@@ -96,20 +96,15 @@ def test_bounds_are_never_above_the_least_arena() -> None:
             for one, other in combinations(problem.buffers, 2)
             if one.offset_bytes is not None and other.offset_bytes is not None
         )
-        assert fixed_overlap(problem) == overlaps == (least is None)
+        assert least_arena(requests_of(problem))[1] == overlaps == (least is None)
         assert least is None or least_arena_bytes(problem) <= least
 
 
 def test_greedy_packings_keep_fixed_buffers() -> None:
-    for problem in (one for one in cases(41, 400) if not fixed_overlap(one)):
-        best_fit = BestFit(problem).pack(2, Run(Limits()))
-        low = LowPacking(problem, Run(Limits()))
-        low.place_quickly(1)
-        low.fill(3, 1)
-        low.repair(3, 1)
-        assert best_fit is not None
-        assert verify_packing(problem, best_fit) == ()
-        assert verify_packing(problem, Packing(low.offsets_bytes), low.arena_bytes) == ()
+    for problem in (one for one in cases(41, 400) if not least_arena(requests_of(one))[1]):
+        result = least_capacity(problem, Run(Limits()), 1)
+        assert result.answer is not None
+        assert verify_packing(problem, result.answer, result.objective_value) == ()
 
 
 def test_cp_sat_and_the_audit_agree() -> None:

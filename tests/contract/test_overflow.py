@@ -11,24 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.packing import Buffer, Overflow, PackingProblem
+from onchip.answer.packing import Buffer, Overflow, PackingProblem, StaticMemory, StaticPackingProblem
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.formats.minimalloc import read_buffers
-from onchip.memory.allocate import exact, overflow, sections
-from onchip.memory.allocate.construct import Filling
-from onchip.memory.allocate.exact import least_arena_bytes
-from onchip.memory.allocate.overflow import (
-    Conflict,
-    Kept,
-    KeptBuffers,
-    bytes_surely_outside,
-    in_sections,
-    least_overflow,
-    outside_bytes,
-)
-from onchip.memory.allocate.sections import lives_of
+from onchip.memory.allocate import pools, sections
+from onchip.memory.allocate.exact import Attempt, least_arena_bytes
+from onchip.memory.allocate.pools import Conflict, MemoryModel, MemorySearch, bytes_surely_outside, least_overflow
 from onchip.memory.effort import StepParams
-from onchip.native import StopToken, fill_within
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.verify.packing import verify_overflow
 from support.packable import full_at_every_step, is_packable
@@ -91,6 +80,13 @@ def is_optimal(problem: PackingProblem, result: SearchResult[Overflow]) -> bool:
     return is_legal(problem, result) and known == (Status.OPTIMAL, least, least)
 
 
+def model_of(problem: PackingProblem, run: Run | None = None) -> MemoryModel:
+    """The model of the memory and of what lies outside."""
+    memories = (StaticMemory(problem.capacity_bytes, problem.alignment_bytes), StaticMemory())
+    costs = ({0: 0, 1: 1},) * len(problem.buffers)
+    return MemoryModel(StaticPackingProblem(problem.buffers, memories, costs), run or Run())
+
+
 def executorch(network: str) -> tuple[Buffer, ...]:
     return read_buffers(EXECUTORCH / f"{network}.csv").buffers
 
@@ -114,7 +110,7 @@ def brimful_problems(seeds: int) -> list[PackingProblem]:
 @pytest.mark.slow
 def test_it_agrees_where_addresses_cost_bytes() -> None:
     problems = brimful_problems(1200)
-    by_bytes_alone = [KeptBuffers(problem, Run()).solve(Run()).objective_value for problem in problems]
+    by_bytes_alone = [model_of(problem).solve(Run()).objective_value for problem in problems]
 
     results = [least_overflow(problem, Run()) for problem in problems]
 
@@ -124,19 +120,17 @@ def test_it_agrees_where_addresses_cost_bytes() -> None:
 
 
 def test_it_agrees_where_no_reason_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_aside: list[Kept] = []
-    set_one_aside = KeptBuffers.set_aside
+    set_aside: list[int] = []
+    set_one_aside = MemoryModel.set_aside
 
-    def counting(model: KeptBuffers, kept: Kept) -> None:
-        set_aside.append(kept)
-        set_one_aside(model, kept)
+    def counting(model: MemoryModel, indices: list[int], memory: int) -> None:
+        set_aside.append(memory)
+        set_one_aside(model, indices, memory)
 
-    monkeypatch.setattr(overflow, "STEP", StepParams(plan_nodes=1))
-    monkeypatch.setattr(overflow, "unpackable_stretches", lambda problem, run: [])
-    monkeypatch.setattr(exact, "PARAMS", exact.PackingParams(best_fit_tries=0))
-    monkeypatch.setattr(exact, "unpackable_stretch", lambda *arguments: None)
-    monkeypatch.setattr(Filling, "orders", lambda filling, first=(): iter([list(first)]))
-    monkeypatch.setattr(KeptBuffers, "set_aside", counting)
+    monkeypatch.setattr(pools, "STEP", StepParams(plan_nodes=1))
+    monkeypatch.setattr(Attempt, "unpackable_stretches", lambda attempt: [])
+    monkeypatch.setattr(MemorySearch, "_orders", lambda search, first=(): iter(()))
+    monkeypatch.setattr(MemoryModel, "set_aside", counting)
     problems = brimful_problems(400)
 
     results = [least_overflow(problem, Run()) for problem in problems]
@@ -166,43 +160,21 @@ def test_nothing_is_outside_exactly_where_all_packs(problem: PackingProblem) -> 
 @settings(max_examples=40, deadline=None)
 @given(problem=problems())
 def test_the_bounds_are_below_the_least(problem: PackingProblem) -> None:
-    by_bytes_alone = KeptBuffers(problem, Run()).solve(Run()).objective_value
+    by_bytes_alone = model_of(problem).solve(Run()).objective_value
 
     assert by_bytes_alone is not None
     assert bytes_surely_outside(problem) <= by_bytes_alone <= oracle_outside_bytes(problem)
 
 
-@settings(max_examples=40, deadline=None)
-@given(problem=problems())
-def test_sections_keep_who_meets_whom(problem: PackingProblem) -> None:
-    sections = in_sections(problem)
-
-    for first, in_section in zip(problem.buffers, sections.buffers, strict=True):
-        meets = [first.overlaps(other) for other in problem.buffers]
-        assert meets == [in_section.overlaps(other) for other in sections.buffers]
-
-
-@settings(max_examples=40, deadline=None)
-@given(problem=problems(), seed=st.integers(0, 99))
-def test_filling_is_legal_and_leaves_out_only_what_finds_no_gap(problem: PackingProblem, seed: int) -> None:
-    order = random.Random(seed).sample(range(len(problem.buffers)), len(problem.buffers))
-    filling = Filling(problem)
-
-    filled = filling.fill(order, (None,) * len(order), Run())
-
-    assert verify_overflow(problem, filled, outside_bytes(problem, filled)) == ()
-    assert filling.fill(order, filled.offsets_bytes, Run()) == filled
-
-
 def test_a_conflict_forbids_all_that_are_alike_or_larger() -> None:
     """Any two of the three large ones are too much, once that is known of parts of two; the small one is not."""
     buffers = (Buffer(0, 4, 3), Buffer(0, 5, 3), Buffer(1, 4, 4), Buffer(9, 10, 1), Buffer(0, 4, 2))
-    model = KeptBuffers(PackingProblem(buffers, 10), Run())
+    model = model_of(PackingProblem(buffers, 10))
 
-    model.forbid(Conflict(range(2, 4), (Buffer(2, 4, 3), Buffer(2, 4, 3))))
+    model.forbid(Conflict(range(2, 4), (0, 1)), 0)
 
     result = model.solve(Run())
-    assert (result.answer, result.objective_value) == ((2, 3, 4), 6)
+    assert (result.answer, result.objective_value) == ((1, 1, 0, 0, 0), 6)
 
 
 def test_what_ends_within_the_last_partial_unit_may_be_kept() -> None:
@@ -306,27 +278,13 @@ def test_an_interruption_leaves_the_best_so_far() -> None:
 
 def test_no_row_of_the_model_is_added_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[int] = []
-    monkeypatch.setattr(KeptBuffers, "_a_section_holds", lambda model, indices: rows.append(len(indices)))
+    monkeypatch.setattr(MemoryModel, "_a_section_holds", lambda model, part, indices, memory: rows.append(memory))
 
-    KeptBuffers(hard(), Run(Limits(time_limit_seconds=0.0)))
+    model_of(hard(), Run(Limits(time_limit_seconds=0.0)))
     late = len(rows)
-    KeptBuffers(hard(), Run())
+    model_of(hard())
 
     assert late == 0 < len(rows)
-
-
-@settings(max_examples=40, deadline=None)
-@given(problem=problems())
-def test_a_sweep_is_legal_and_a_stopped_filling_keeps_what_is_placed(problem: PackingProblem) -> None:
-    filling, stopped = Filling(problem), Run()
-    stopped.interrupt.set()
-
-    swept = filling.sweep()
-    filled = filling.fill(range(len(problem.buffers)), swept.offsets_bytes, stopped)
-
-    for answer in (swept, filled):
-        assert verify_overflow(problem, answer, outside_bytes(problem, answer)) == ()
-    assert set(swept.kept) <= set(filled.kept)
 
 
 def test_more_pairs_than_fit_in_memory_leave_a_greedy_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,11 +294,3 @@ def test_more_pairs_than_fit_in_memory_leave_a_greedy_answer(monkeypatch: pytest
 
     assert (result.status, result.stopped_by) == (Status.FEASIBLE, Stop.MEMORY_LIMIT)
     assert is_legal(hard(), result)
-
-
-@pytest.mark.parametrize(("order", "offsets"), [([0], []), ([1], [-1]), ([-1], [-1])])
-def test_offsets_and_orders_that_name_no_block_are_refused(order: list[int], offsets: list[int]) -> None:
-    blocks = lives_of(PackingProblem((Buffer(0, 1, 1),), 1)).blocks()
-
-    with pytest.raises(ValueError, match=r"offset for every block|a block that does not exist"):
-        fill_within(blocks, order, offsets, 1, StopToken())

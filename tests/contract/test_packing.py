@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -14,21 +16,19 @@ from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.formats.minimalloc import read_buffers
 from onchip.memory.allocate.exact import (
-    BranchingSearch,
+    Attempt,
     Knowledge,
     clipped,
     finding_of,
     least_arena_bytes,
-    luby,
     pack_by_cp_sat,
-    unpackable_stretch,
 )
 from onchip.memory.allocate.pack import least_capacity, pack
-from onchip.memory.allocate.sections import core_of, greatest_sum, sections_of
+from onchip.memory.allocate.sections import greatest_sum, sections_of
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 from oracles.packing import most_bytes_alive
-from support.packable import brimful, is_packable
+from support.packable import brimful, full_at_every_step, is_packable
 from support.series import HALVES, series
 
 INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
@@ -66,16 +66,15 @@ def instance(name: str) -> PackingProblem:
 
 @HALVES
 @settings(max_examples=120, deadline=None)
-@given(problem=problems(), workers=st.sampled_from((1, 1, 2, 5)))
-def test_the_exact_search_alone_agrees_with_trying_every_place(
-    half: int, problem: PackingProblem, workers: int
-) -> None:
-    search = BranchingSearch(problem, Run(Limits(workers=workers)))
+@given(problem=problems())
+def test_the_exact_search_alone_agrees_with_trying_every_place(half: int, problem: PackingProblem) -> None:
+    attempt = Attempt(problem, Run())
 
-    finding = search.search()
+    finding = attempt.search()
 
     assert finding is (Knowledge.PACKED if is_packable(problem) else Knowledge.UNPACKABLE)
-    assert is_legal(problem, search.packing) is (finding is Knowledge.PACKED)
+    if finding is Knowledge.PACKED:
+        assert is_legal(problem, Packing(attempt.offsets_bytes or ()))
 
 
 @pytest.mark.slow
@@ -95,7 +94,7 @@ def test_pack_agrees_with_trying_every_place(problem: PackingProblem, repair_rou
 def test_brimful_problems_are_packed_or_proven_unpackable(part: int) -> None:
     problems = [problem for seed in range(2000 * part, 2000 * (part + 1)) if (problem := brimful(seed)) is not None]
 
-    findings = [BranchingSearch(problem, Run()).search() for problem in problems]
+    findings = [Attempt(problem, Run()).search() for problem in problems]
 
     assert findings == [Knowledge.PACKED if is_packable(p) else Knowledge.UNPACKABLE for p in problems]
     assert findings.count(Knowledge.UNPACKABLE) >= 20
@@ -105,12 +104,9 @@ def test_brimful_problems_are_packed_or_proven_unpackable(part: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(problem=problems())
 def test_the_core_packs_exactly_if_the_whole_does(problem: PackingProblem) -> None:
-    core = core_of(problem)
+    core = Attempt(problem, Run()).core
 
-    assert is_packable(core.problem) is is_packable(problem)
-    packing = pack(core.problem, Run()).answer
-    if packing is not None:
-        assert is_legal(problem, Packing(core.complete(packing.offsets_bytes)))
+    assert is_packable(problem, [problem.buffers[index] for index in core]) is is_packable(problem)
 
 
 @settings(max_examples=30, deadline=None)
@@ -147,14 +143,23 @@ def test_no_packing_is_below_the_bound(problem: PackingProblem) -> None:
     assert below.capacity_bytes == 0 or not is_packable(below)
 
 
-@settings(max_examples=40, deadline=None)
-@given(problem=problems())
-def test_an_unpackable_stretch_is_unpackable_and_so_is_the_whole(problem: PackingProblem) -> None:
-    stretch = unpackable_stretch(problem, Run(), problem.buffers[0].start)
-
-    if stretch is not None:
-        assert not is_packable(clipped(problem, stretch))
-        assert not is_packable(problem)
+def test_an_unpackable_stretch_is_unpackable_and_shorter_than_the_whole() -> None:
+    found = 0
+    for seed in range(120):
+        parts = [full_at_every_step(Random(3 * seed + part), 8, 6, 4, 0.45) for part in range(3)]
+        shifted = [
+            replace(one, start=one.start + 8 * part, stop=one.stop + 8 * part)
+            for part, buffers in enumerate(parts)
+            for one in buffers
+        ]
+        problem = PackingProblem(tuple(shifted), 6)
+        attempt = Attempt(problem, Run())
+        is_open = attempt.go_on(1) is Knowledge.OPEN
+        stretches = attempt.unpackable_stretches() if is_open else [attempt.stretch] if attempt.stretch else []
+        for stretch in stretches:
+            found += len(stretch) < len(problem.steps)
+            assert not is_packable(clipped(problem, stretch))
+    assert found >= 2
 
 
 def test_sections_are_the_largest_sets_that_live_at_once() -> None:
@@ -170,10 +175,6 @@ def test_the_greatest_sum_within_a_limit() -> None:
     assert greatest_sum([6, 6, 10], 15) == 12
     assert greatest_sum([6, 6, 10], 100) == 22
     assert greatest_sum([5], 4) == 0
-
-
-def test_restarts_follow_luby() -> None:
-    assert [luby(index) for index in range(1, 16)] == [1, 1, 2, 1, 1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8]
 
 
 @pytest.mark.parametrize("name", ["B", "E", "F", "G", "H", "I"])
@@ -242,10 +243,10 @@ def test_a_time_limit_holds_and_leaves_the_best_packing() -> None:
 def test_an_interruption_ends_the_compiled_search_at_once() -> None:
     pack(instance("E"), Run())
     run = Run()
-    search = BranchingSearch(PackingProblem(instance("D").buffers, 990_000), run)
+    attempt = Attempt(PackingProblem(instance("D").buffers, 990_000), run)
     threading.Timer(0.3, run.interrupt.set).start()
 
-    finding = search.search()
+    finding = attempt.search()
 
     assert finding is Knowledge.OPEN
 

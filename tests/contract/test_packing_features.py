@@ -47,6 +47,12 @@ def test_the_audit_counts_gaps_and_alignments() -> None:
     assert audit_arena(PackingProblem(buffers, 64), least + 1, 20).ruling is Ruling.REFUTED
 
 
+def test_each_allocation_may_end_with_a_buffer_that_is_not_padded() -> None:
+    options = oc.PackOptions(splits=True, alignment_bytes=2)
+    found = oc.pack({"a": Buffer(0, 1, 5), "b": Buffer(0, 1, 5)}, 5, options=options)
+    assert (found.status, found.objective) == (Status.OPTIMAL, 2)
+
+
 def test_a_conflict_is_named() -> None:
     found = oc.pack({"a": Buffer(0, 2, 6), "b": Buffer(1, 3, 5), "c": Buffer(4, 5, 9)}, 10)
     assert (found.status, found.conflict) == (Status.INFEASIBLE, ("a", "b"))

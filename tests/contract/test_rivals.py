@@ -13,7 +13,7 @@ from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.formats.own.graph_json import load_network
-from onchip.memory.allocate.construct import order_by_size, place_by_size
+from onchip.memory.allocate.pack import order_by_size, place_by_size
 from onchip.memory.baselines.belady import Eviction, cheapest_eviction
 from onchip.memory.methods import method_named
 from onchip.memory.spill.min_peak import with_order_settled

@@ -26,45 +26,34 @@ PER_COLUMN = {
 }  # fmt: skip
 
 
-def buffer(**changed: object) -> native.PackingBuffer:
-    fields: dict[str, object] = {"first": 0, "stop": 1, "size": 2, "last": 4, "twin": -1, "neighbours": [1]}
-    return native.PackingBuffer(**{**fields, **changed})  # type: ignore[arg-type]
-
-
-def other() -> native.PackingBuffer:
-    return buffer(neighbours=[0])
+def request(**changed: object) -> native.PackingRequest:
+    fields: dict[str, object] = {"start": 0, "stop": 9, "size": 2, "alignment": 1, "fixed": -1, "gaps": []}
+    return native.PackingRequest(**{**fields, **changed})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        {"first": -1}, {"stop": 0}, {"stop": 3}, {"size": 0}, {"size": (1 << 60) + 1}, {"twin": 1}, {"twin": -2},
-        {"last": (1 << 60) + 1}, {"neighbours": [0]}, {"neighbours": [2]}, {"neighbours": [-1]},
+        {"start": 9}, {"stop": (1 << 62) + 1}, {"size": 0}, {"size": (1 << 58) + 1}, {"alignment": 0},
+        {"alignment": (1 << 58) + 1}, {"fixed": -2}, {"fixed": (1 << 58) + 1}, {"alignment": 2, "fixed": 3},
+        {"gaps": [(0, 9)]}, {"gaps": [(3, 2)]}, {"gaps": [(2, 4), (3, 5)]}, {"gaps": [(5, 10)]},
     ],
     ids=str,
 )  # fmt: skip
 def test_a_buffer_that_there_cannot_be_is_refused(changed: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"\(entry 0\)"):
-        native.PackingSearch([buffer(**changed), other()], [6])
+    with pytest.raises(ValueError, match="buffer 1 "):
+        native.PackingAttempt([request(), request(**changed)], 6, seed=0)
 
 
-@pytest.mark.parametrize("changed", [{"first": 1 << 31}, {"size": 1 << 63}, {"neighbours": [1 << 40]}, {"size": "2"}])
+@pytest.mark.parametrize("changed", [{"start": 1 << 63}, {"size": 1 << 63}, {"gaps": [1]}, {"size": "2"}])
 def test_a_number_of_too_many_bits_is_refused(changed: dict[str, object]) -> None:
     with pytest.raises(TypeError):
-        buffer(**changed)
+        request(**changed)
 
 
 def test_all_sizes_together_stay_below_64_bits() -> None:
-    with pytest.raises(ValueError, match=r"all make more than 2\^60"):
-        native.PackingSearch([buffer(size=1 << 60), other()], [6])
-
-
-def test_a_search_is_told_the_rank_of_each_buffer() -> None:
-    search = native.PackingSearch([buffer(), other()], [6])
-    with pytest.raises(ValueError, match="one rank for each buffer"):
-        search.run([0], 10, native.StopToken())
-    assert search.run([0, 1], 10, native.StopToken()) is native.PackingOutcome.FOUND
-    assert sorted(search.offsets) == [0, 2]
+    with pytest.raises(ValueError, match=r"more than 2\^58 together"):
+        native.PackingAttempt([request(size=1 << 57), request(size=1 << 57)], 6, seed=0)
 
 
 def test_who_is_asked_to_stop_stops_before_the_first_decision() -> None:
@@ -72,9 +61,9 @@ def test_who_is_asked_to_stop_stops_before_the_first_decision() -> None:
     assert not token.is_asked
     token.ask()
     assert token.is_asked
-    search = native.PackingSearch([buffer(), other()], [6])
-    assert search.run([0, 1], 10, token) is native.PackingOutcome.STOPPED
-    assert search.nodes == 0
+    attempt = native.PackingAttempt([request(), request(size=3), request(stop=4)], 8, seed=0)
+    assert attempt.search(10, token) is native.PackingFinding.OPEN
+    assert attempt.nodes == 0
 
 
 def _costs_and_rows(seed: int = 1) -> tuple[LayerCosts, Chosen]:

@@ -17,7 +17,7 @@ SOURCES = [
     FOLDER / name
     for name in (
         *("onchip_pack.cpp", "packing_task.cpp", "packing_attempt.cpp", "packing_search.cpp", "packing_bounds.cpp"),
-        *("arena_blocks.cpp", "arena_gaps.cpp", "arena_repair.cpp", "arena_search.cpp", "arena_skyline.cpp"),
+        *("arena_blocks.cpp", "arena_repair.cpp", "arena_search.cpp", "arena_skyline.cpp"),
     )
 ]
 pytestmark = pytest.mark.skipif(COMPILER is None or sys.platform != "linux", reason="there is no C compiler")

@@ -33,8 +33,8 @@ def is_legal(items: Sequence[Item], offsets: Sequence[int], capacity: int) -> bo
 
 
 def fits(items: Sequence[Item], capacity: int) -> bool:
-    """Return True if some offsets are legal; the largest buffers are tried first."""
-    ordered = sorted(items, key=lambda one: -one.size)
+    """Return True if some offsets are legal; fixed buffers come first, then the largest."""
+    ordered = sorted(items, key=lambda one: (one.fixed is None, -one.size))
 
     def place(offsets: tuple[int, ...]) -> bool:
         if len(offsets) == len(ordered):

@@ -39,10 +39,8 @@ UNITS: Final[Mapping[str, Mapping[Callable[[int], Answered], int]]] = {
     "peak_search": {plan.peak_search: 30, plan.stay_search: 24},
     "packing": {
         plan.packing_search: 24,
-        plan.packing_with_fixed: 12,
-        plan.arena_search: 18,
-        plan.arena_repair: 18,
-        plan.joined_blocks: 12,
+        plan.packing_attempt: 24,
+        plan.packing_driver: 18,
     },
     "beam": {plan.layout_beam: 20, plan.order_beam: 20, plan.placed_plan: 16},
     "timing": {plan.latency_rooms: 20, plan.latency_search: 20},

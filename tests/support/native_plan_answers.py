@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from types import MappingProxyType
 
 from onchip import native
 from onchip.answer.packing import Buffer
 from onchip.backends.noc.layer import TaskKind, TrafficTask
 from onchip.bounds.latency.ways_to_run import WaysToRun
-from onchip.memory.allocate.sections import sections_of
 from onchip.memory.timed.homes import HomesOfOperands, latency_bands
 from support.answered import Answered
 from support.network_traffic import random_network, random_tasks
@@ -160,65 +160,70 @@ def stay_search(seed: int) -> Answered:
 
 
 def packing_search(seed: int) -> Answered:
-    """Ask at the load or slightly above it, in several runs with other ranks; some have no packing."""
+    """Ask for the exact search at the load or slightly above it, in several runs; some have no packing."""
     random = Random(seed)
     is_dense = seed % 2 == 0
     buffers = full_at_every_step(random, 20, 24, 12, 0.25) if is_dense else _buffers(random, random.randint(20, 60))
-    lives, _ = sections_of(buffers)
-    limits = [_load(buffers) + random.choice((0, 0, 0, 1))] * max(stop for _, stop in lives)
-    fields = [_packing_fields(number, buffers, lives, limits[0]) for number in range(len(buffers))]
-    return _packed(random, fields, limits)
-
-
-def packing_with_fixed(seed: int) -> Answered:
-    """Ask with some buffers fixed at the offsets of a greedy placement."""
-    random = Random(seed)
-    buffers = _buffers(random, random.randint(8, 30))
-    lives, _ = sections_of(buffers)
-    search = native.ArenaSearch(_blocks(buffers), seed)
-    search.place(range(len(buffers)), in_smallest_gap=True, stop=native.StopToken())
-    limits = [search.arena] * max(stop for _, stop in lives)
-    fields = [_packing_fields(number, buffers, lives, limits[0]) for number in range(len(buffers))]
-    fixed = set(random.sample(range(len(buffers)), 3))
-    for number, own in enumerate(fields):
-        own["twin"] = -1
-        if number in fixed:
-            own["fixed"] = search.offsets[number]
-    found = _packed(random, fields, limits)
-    again = native.ArenaSearch(
-        [native.ArenaBlock(**one, fixed=fields[at].get("fixed", -1)) for at, one in enumerate(_block_fields(buffers))],  # type: ignore[arg-type]
-        seed,
-    )
-    again.place(range(len(buffers))[::-1], in_smallest_gap=True, stop=native.StopToken())
-    return Answered(found.question, again.arena, [found.answer, again.offsets])
-
-
-def _packed(random: Random, fields: Sequence[dict[str, object]], limits: Sequence[int]) -> Answered:
-    search = native.PackingSearch([native.PackingBuffer(**one) for one in fields], limits)  # type: ignore[arg-type]
-    found = list[object]()
+    capacity = _load(buffers) + random.choice((0, 0, 0, 1))
+    attempt, found = native.PackingAttempt(_requests(buffers), capacity, seed=seed), list[object]()
     for most_nodes in (30, 300, 6000):
-        rank = random.sample(range(len(fields)), len(fields))
-        outcome = search.run(rank, most_nodes, native.StopToken())
-        offsets = search.offsets if outcome is native.PackingOutcome.FOUND else []
-        found.append([outcome, search.nodes, offsets, search.hardest_section])
-    return Answered((fields, limits), [outcome.name, search.nodes], found)
+        finding = attempt.search(most_nodes, native.StopToken())
+        offsets = attempt.offsets if finding is native.PackingFinding.PACKED else []
+        found.append([finding, attempt.nodes, offsets, attempt.core])
+    return Answered((buffers, capacity), [finding.name, attempt.nodes], found)
 
 
-def _packing_fields(
-    number: int, buffers: Sequence[Buffer], lives: Sequence[tuple[int, int]], limit: int
-) -> dict[str, object]:
-    (first, stop), own = lives[number], buffers[number]
-    alike = [at for at in range(number) if buffers[at].size_bytes == own.size_bytes and lives[at] == lives[number]]
-    return {
-        "first": first,
-        "stop": stop,
-        "size": own.size_bytes,
-        "last": limit - own.size_bytes,
-        "twin": max(alike, default=-1),
-        "neighbours": [
-            at for at, other in enumerate(buffers) if at != number and other.start < own.stop and own.start < other.stop
-        ],
-    }
+def packing_attempt(seed: int) -> Answered:
+    """Ask at the load, with all features in a third of the cases: best fit, search, and stretches."""
+    random = Random(seed)
+    buffers = _buffers(random, random.randint(8, 40))
+    requests = _requests(buffers)
+    if seed % 3 == 0:
+        offsets = native.place_in_order(requests, range(len(buffers)), in_smallest_gap=seed % 2 == 0)
+        fixed = set(random.sample(range(len(buffers)), 3))
+        requests = _requests(buffers, {number: offsets[number] for number in fixed})
+    capacity = native.least_arena(requests)[0]
+    attempt = native.PackingAttempt(requests, capacity, seed=seed)
+    finding = attempt.go_on(20_000, native.StopToken())
+    offsets = attempt.offsets if finding is native.PackingFinding.PACKED else []
+    found = [finding, attempt.nodes, offsets, attempt.stretch]
+    return Answered((buffers, seed, capacity), [finding.name, attempt.nodes], found)
+
+
+def packing_driver(seed: int) -> Answered:
+    """Ask for the least arena, and for repairs at a capacity above it."""
+    random = Random(seed)
+    buffers = _buffers(random, random.randint(10, 60)) if seed % 3 else list(drawn_windows(120, 12, seed))
+    found = list[object]()
+    for capacity, minimize in ((1 << 40, True), (_load(buffers) * 11 // 10, False)):
+        answer = native.pack_buffers(
+            _requests(buffers),
+            capacity,
+            minimize=minimize,
+            most_nodes=4_000,
+            seed=seed,
+            repairs=3,
+            stop=native.StopToken(),
+            progress=lambda arena, bound: None,
+        )
+        found.append([answer.verdict, answer.arena, answer.lower_bound, answer.nodes, answer.offsets])
+    return Answered((seed, buffers), answer.arena, found)
+
+
+def _requests(
+    buffers: Sequence[Buffer], fixed: Mapping[int, int] = MappingProxyType({})
+) -> list[native.PackingRequest]:
+    return [
+        native.PackingRequest(
+            start=one.start,
+            stop=one.stop,
+            size=one.size_bytes,
+            alignment=1,
+            fixed=fixed.get(number, -1),
+            gaps=[],
+        )
+        for number, one in enumerate(buffers)
+    ]
 
 
 def _buffers(random: Random, count: int) -> list[Buffer]:
@@ -234,64 +239,6 @@ def _buffers(random: Random, count: int) -> list[Buffer]:
 
 def _load(buffers: Sequence[Buffer]) -> int:
     return max(sum(one.size_bytes for one in buffers if one.start <= at.start < one.stop) for at in buffers)
-
-
-def arena_search(seed: int) -> Answered:
-    """Ask for greedy orders, then for skylines."""
-    random = Random(seed)
-    buffers = _buffers(random, random.randint(10, 60)) if seed % 3 else list(drawn_windows(120, 12, seed))
-    search, found = native.ArenaSearch(_blocks(buffers), seed), list[object]()
-    for in_smallest_gap in (True, False):
-        order = random.sample(range(len(buffers)), len(buffers))
-        search.place(order, in_smallest_gap=in_smallest_gap, stop=native.StopToken())
-        found += [search.arena, search.offsets]
-    search.fill_skylines(25, 0, native.StopToken())
-    return Answered((seed, buffers), search.arena, [*found, search.arena, search.offsets])
-
-
-def arena_repair(seed: int) -> Answered:
-    """Ask to lower overlapping buffers, in two steps."""
-    random = Random(seed)
-    buffers = _buffers(random, random.randint(10, 60)) if seed % 3 else list(drawn_windows(120, 12, seed))
-    offsets, top = list[int](), 0
-    for one in buffers:
-        offsets.append(top)
-        top += one.size_bytes
-    repair, found = native.ArenaRepair(_blocks(buffers), offsets, seed), list[object]()
-    for looks in (500, 5000):
-        repair.lower(looks, _load(buffers), native.StopToken())
-        found += [repair.arena, repair.offsets]
-    return Answered((seed, buffers), repair.arena, found)
-
-
-def joined_blocks(seed: int) -> Answered:
-    buffers = cut_rectangle(20 + 3 * seed, 40, 80, seed)[seed % 4 :]
-    joined, top, offsets = native.JoinedBlocks(_blocks(buffers), native.StopToken()), 0, list[int]()
-    left = joined.left()
-    for one in left:
-        offsets.append(top)
-        top += one.size
-    rows = [(one.first, one.stop, one.size, one.used, one.steps) for one in left]
-    return Answered(buffers, len(left), [rows, joined.offsets(offsets)])
-
-
-def _blocks(buffers: Sequence[Buffer]) -> native.ArenaBlocks:
-    return native.ArenaBlocks([native.ArenaBlock(**one) for one in _block_fields(buffers)])
-
-
-def _block_fields(buffers: Sequence[Buffer]) -> list[dict[str, int]]:
-    """Return the blocks; half of them use slightly less than their size."""
-    lives, _ = sections_of(buffers)
-    return [
-        {
-            "first": first,
-            "stop": stop,
-            "size": one.size_bytes,
-            "used": max(1, one.size_bytes - number % 2),
-            "steps": one.stop - one.start,
-        }
-        for number, ((first, stop), one) in enumerate(zip(lives, buffers, strict=True))
-    ]
 
 
 # Layouts

@@ -153,9 +153,11 @@ def memories_fault(random: Random) -> str | None:
 
 def split_fault(random: Random) -> str | None:
     """Compare the fewest allocations of a greatest size."""
-    buffers, capacity = random_buffers(random, 5), random.randint(4, 9)
-    items = list(items_of(buffers).values())
-    found = oc.pack(buffers, capacity, options=oc.PackOptions(splits=True))
+    buffers, capacity, alignment = random_buffers(random, 5), random.randint(4, 9), random.choice((1, 1, 2, 3))
+    if any((one.offset_bytes or 0) % alignment for one in buffers.values()):
+        alignment = 1
+    items = list(items_of(buffers, alignment).values())
+    found = oc.pack(buffers, capacity, options=oc.PackOptions(splits=True, alignment_bytes=alignment))
     for count in range(1, len(items) + 1):
         costs: list[dict[int | None, int]] = [dict.fromkeys(range(count), 0) for _ in items]
         if least_cost(items, Pools([(capacity, 1)] * count, costs)) is not None:

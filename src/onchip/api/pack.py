@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.packing import (
-    Overflow,
     Packing,
     PackingProblem,
     StaticMemory,
@@ -21,10 +20,8 @@ from onchip.arch.memory import Memory
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.formats.minimalloc import BufferTable
 from onchip.formats.packing_files import read_packing_file
-from onchip.memory.allocate.general import conflict_of
-from onchip.memory.allocate.overflow import least_overflow
-from onchip.memory.allocate.pack import least_capacity, pack
-from onchip.memory.allocate.pools import fewest_allocations, least_cost
+from onchip.memory.allocate.pack import conflict_of, least_capacity, pack
+from onchip.memory.allocate.pools import fewest_allocations, least_cost, least_overflow
 from onchip.reports.packing import MemoriesOutcome, OverflowOutcome, PackingOutcome
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
@@ -193,30 +190,12 @@ def overflow_file(
     deadline = Deadline.after(limits.time_limit_seconds)
     table, problem = _packing_problem(buffers, capacity_bytes, alignment_bytes)
     with start(limits, _before_checking(deadline)) as run:
-        is_plain = problem.is_uniform and not problem.has_fixed
-        result = least_overflow(problem, run) if is_plain else _overflow_of_memories(problem, run)
+        result = least_overflow(problem, run)
         seconds = run.seconds
     if result.answer is not None and result.objective_value is not None:
         with phase("verifying"):
             _no_violations(verify_overflow(problem, result.answer, result.objective_value), result.method)
     return OverflowOutcome(table.ids, problem, result, seconds)
-
-
-def _overflow_of_memories(problem: PackingProblem, run: Run) -> SearchResult[Overflow]:
-    """Minimise the bytes outside one memory, for buffers with gaps, fixed offsets or an alignment of their own."""
-    memories = (StaticMemory(problem.capacity_bytes, problem.alignment_bytes), StaticMemory())
-    found = least_cost(StaticPackingProblem(problem.buffers, memories, ({0: 0, 1: 1},) * len(problem.buffers)), run)
-    places = found.answer.places if found.answer else ()
-    overflow = Overflow(tuple(None if place.memory else place.offset_bytes for place in places))
-    return SearchResult(
-        found.status,
-        overflow if found.answer else None,
-        found.objective_value,
-        found.lower_bound,
-        found.seconds,
-        found.method,
-        found.stopped_by,
-    )
 
 
 def _before_checking(deadline: Deadline) -> Deadline:

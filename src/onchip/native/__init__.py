@@ -6,10 +6,6 @@ algorithm. Networks, files and messages stay in Python, and so does all code tha
 
 from onchip.native import _core
 
-ArenaBlock = _core.ArenaBlock
-ArenaBlocks = _core.ArenaBlocks
-ArenaRepair = _core.ArenaRepair
-ArenaSearch = _core.ArenaSearch
 BufferLives = _core.BufferLives
 ExactMapper = _core.ExactMapper
 ExactNest = _core.ExactNest
@@ -19,7 +15,6 @@ ExactSpace = _core.ExactSpace
 ExactWay = _core.ExactWay
 FactorKind = _core.FactorKind
 FilledLevel = _core.FilledLevel
-JoinedBlocks = _core.JoinedBlocks
 JointOperator = _core.JointOperator
 JointOutcome = _core.JointOutcome
 JointSearch = _core.JointSearch
@@ -52,10 +47,9 @@ NetworkSimulation = _core.NetworkSimulation
 NetworkTask = _core.NetworkTask
 NetworkTaskKind = _core.NetworkTaskKind
 OrderBeam = _core.OrderBeam
-PackingBuffer = _core.PackingBuffer
-PackingOutcome = _core.PackingOutcome
+PackingAttempt = _core.PackingAttempt
+PackingFinding = _core.PackingFinding
 PackingRequest = _core.PackingRequest
-PackingSearch = _core.PackingSearch
 PeakOperator = _core.PeakOperator
 PeakOutcome = _core.PeakOutcome
 PeakSearch = _core.PeakSearch
@@ -67,19 +61,15 @@ UnevenCut = _core.UnevenCut
 UnevenSearch = _core.UnevenSearch
 WindowChoice = _core.WindowChoice
 ZigzagCosts = _core.ZigzagCosts
-fill_within = _core.fill_within
+least_arena = _core.least_arena
 least_chain = _core.least_chain
 least_chain_below = _core.least_chain_below
 pack_buffers = _core.pack_buffers
 packing_conflict = _core.packing_conflict
 peak_needs = _core.peak_needs
-sweep_within = _core.sweep_within
+place_in_order = _core.place_in_order
 
 __all__ = [
-    "ArenaBlock",
-    "ArenaBlocks",
-    "ArenaRepair",
-    "ArenaSearch",
     "BufferLives",
     "ExactMapper",
     "ExactNest",
@@ -89,7 +79,6 @@ __all__ = [
     "ExactWay",
     "FactorKind",
     "FilledLevel",
-    "JoinedBlocks",
     "JointOperator",
     "JointOutcome",
     "JointSearch",
@@ -122,10 +111,9 @@ __all__ = [
     "NetworkTask",
     "NetworkTaskKind",
     "OrderBeam",
-    "PackingBuffer",
-    "PackingOutcome",
+    "PackingAttempt",
+    "PackingFinding",
     "PackingRequest",
-    "PackingSearch",
     "PeakOperator",
     "PeakOutcome",
     "PeakSearch",
@@ -137,11 +125,11 @@ __all__ = [
     "UnevenSearch",
     "WindowChoice",
     "ZigzagCosts",
-    "fill_within",
+    "least_arena",
     "least_chain",
     "least_chain_below",
     "pack_buffers",
     "packing_conflict",
     "peak_needs",
-    "sweep_within",
+    "place_in_order",
 ]

@@ -1,15 +1,15 @@
-// Heuristics that minimise the arena of many blocks: greedy placement, and repeated skyline filling in near n log n
-// time.
+// Packings of many buffers in near n log n time: one pass over time, filling of gaps, skylines, and a local search.
 //
-// They prove nothing; `packing.hpp` proves optimality. docs/packing.md explains why each heuristic is fast.
+// They prove nothing; `packing.hpp` proves optimality.
 //
 // Terms. A section is a maximal set of blocks that are alive at once; a block is alive in the sections [first, stop).
-// The load of a section is the sum of the sizes of its live blocks. Sizes are padded to the alignment, so sums of sizes
-// are aligned offsets. The skyline has a height for each section: later blocks are placed at that height or above.
+// Sizes are padded to the alignment, so sums of sizes are aligned offsets. The load of a section is the sum of the
+// sizes of its live blocks. The skyline has a height for each section: later blocks are placed at that height or above.
 
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <random>
 #include <vector>
 
@@ -23,6 +23,14 @@ using Index = std::int32_t;
 inline constexpr Index none = -1;
 inline constexpr Units most_units = Units{1} << 60;
 
+// Buffers as columns: half-open lifetimes in steps, and sizes in bytes.
+struct Lives {
+    std::vector<std::int64_t> starts;
+    std::vector<std::int64_t> stops;
+    std::vector<Units> sizes;
+    Units alignment = 1;
+};
+
 // `size` is padded and `used` is not: the arena ends at the largest offset plus used bytes. `steps` is the lifetime in
 // steps.
 struct Block {
@@ -31,80 +39,28 @@ struct Block {
     Units size = 0;
     Units used = 0;
     Units steps = 0;
-    Units fixed = none;  // the only legal offset, or none; only `place` and `offer` of ArenaSearch support fixed blocks
 };
 
-// Buffers as columns: half-open lifetimes in steps, sizes in bytes, and fixed offsets (`none` for a movable buffer).
-struct Lives {
-    std::vector<std::int64_t> starts;
-    std::vector<std::int64_t> stops;
-    std::vector<Units> sizes;
-    std::vector<Units> fixed;
-    Units alignment = 1;
-};
-
-// Converts lifetimes to sections and pads sizes. Throws std::invalid_argument if the columns differ in length.
+// Converts lifetimes to sections and pads sizes. Throws std::invalid_argument if the columns differ in length, or if a
+// buffer is invalid.
 std::vector<Block> blocks_of(const Lives& lives);
 
 // Returns a lower bound on the arena: the most bytes alive at one step, padded except for the block with the most
 // padding. Throws like `blocks_of`.
 Units most_live(const Lives& lives);
 
-// Returns the blocks if they are valid. Throws std::invalid_argument, with the entry, otherwise.
-std::vector<Block> checked(std::vector<Block> blocks);
-
-// Number of sections of the blocks.
-Index sections_of(const std::vector<Block>& blocks);
-
-enum class Gap { lowest, smallest };
-
-// Sorted half-open ranges that neither overlap nor touch.
-class Ranges {
-public:
-    struct Range {
-        Units low = 0;
-        Units high = 0;
-    };
-
-    void add(Range added);
-    const std::vector<Range>& all() const { return ranges_; }
-
-    // Raises an offset until the `size` units above it are free. Returns true if the offset changed.
-    bool raise(Units& offset, Units size) const;
-
-private:
-    std::vector<Range> ranges_;
-};
-
-// The taken ranges in a segment tree over sections: a block of k sections is stored in at most 2 log k nodes.
-class TakenBytes {
-public:
-    explicit TakenBytes(Index sections);
-    void take(const Block& block, Units offset);
-
-    // Returns the lowest gap, or the smallest gap between other blocks, that fits the block; else the offset above all.
-    Units offset_for(const Block& block, Gap gap);
-
-private:
-    void gather(const Block& block);
-    Units smallest_gap(Units size);
-
-    Index leaves_ = 1;
-    std::vector<Ranges> covering_;  // by node: ranges taken in all of its sections
-    std::vector<Ranges> inside_;    // by node: ranges taken in any of its sections
-    std::vector<const Ranges*> gathered_;
-    std::vector<Ranges::Range> merged_;
-};
-
-// Places the blocks in one pass over the sections: each block gets, at its first section, the smallest free range above
-// all fixed blocks. A block that would end above `most` stays at `none`. Takes n log n time and cannot be stopped.
+// Places the blocks in one pass over the sections: each block gets, at its first section, the smallest free range. A
+// block that would end above `most` stays at `none`. Takes n log n time and cannot be stopped.
 std::vector<Units> sweep_within(const std::vector<Block>& blocks, Units most);
 
 // Places the blocks without an offset, in this order, each at the lowest free offset with an end at or below `most`;
-// the other blocks stay at `none`. Ignores fixed offsets. Returns the offsets found so far after a stop request. Throws
-// std::invalid_argument if the number of offsets differs or if the order names no block.
+// the other blocks stay at `none`. Returns the offsets found so far after a stop request. Throws std::invalid_argument
+// if the number of offsets differs or if the order names no block.
 std::vector<Units> fill_within(const std::vector<Block>& blocks, const std::vector<Index>& order,
                                std::vector<Units> offsets, Units most, const StopToken& stop);
+
+// Number of sections of the blocks.
+Index sections_of(const std::vector<Block>& blocks);
 
 // The unplaced blocks by first section; finds the block with the greatest key among those within given sections.
 class Candidates {
@@ -173,26 +129,18 @@ struct Ranking {
     bool counts_sections = false;
 };
 
-// Keeps the best packing of all heuristics.
-class ArenaSearch {
+// Fills skylines, and keeps the best packing.
+class SkylineSearch {
 public:
-    // Throws std::invalid_argument, with the entry, if a block is invalid.
-    ArenaSearch(std::vector<Block> blocks, std::uint64_t seed);
+    // Starts from a packing, which is not checked.
+    SkylineSearch(std::vector<Block> blocks, std::vector<Units> offsets, std::uint64_t seed);
 
-    // Places fixed blocks first, then the others in order. Returns false if stopped before the last block.
-    bool place(const std::vector<Index>& order, Gap gap, const StopToken& stop);
-
-    // Offers the packing of `sweep_within` without a limit.
-    void sweep() { offer(sweep_within(blocks_, most_units)); }
-
-    // Keeps a packing from another source if its arena is lower. Throws std::invalid_argument if the number of offsets
-    // differs.
+    // Keeps a packing from another source if its arena is lower.
     void offer(const std::vector<Units>& offsets);
 
     // Builds `rounds` more skyline packings. Ends early if the arena is at most the target or after a stop request.
-    void fill_skylines(std::int64_t rounds, Units target, const StopToken& stop);
+    void fill(std::int64_t rounds, Units target, const StopToken& stop);
 
-    // Lowest arena so far in units; `most_units` before the first packing.
     Units arena() const { return arena_; }
     const std::vector<Units>& offsets() const { return offsets_; }
 
@@ -220,6 +168,88 @@ private:
     Units tried_arena_ = 0;
     std::vector<Units> offsets_;
     Units arena_ = most_units;
+};
+
+// Finds the blocks that share a section with a block, without a list of pairs.
+class LivingBeside {
+public:
+    explicit LivingBeside(const std::vector<Block>& blocks);
+
+    // The order is unspecified; the block itself is excluded.
+    void list(Index block, std::vector<Index>& beside) const;
+
+private:
+    // The blocks alive in the first section of the block at a position of the order, among those before the position.
+    struct Mark {
+        Index place = 0;
+        std::vector<Index> living;
+    };
+
+    const std::vector<Block>& blocks_;
+    std::vector<Index> sorted_;    // by first section
+    std::vector<Index> first_at_;  // by section: the first position of a block that begins there or later
+    std::vector<Mark> marks_;      // spaced by the number of blocks alive at once
+};
+
+// A local search that lowers a packing below a falling ceiling. It removes the blocks that end above the ceiling and
+// reinserts them one by one, each where it displaces the least weight; displaced blocks queue up.
+//
+// If an attempt fails, its changes are kept in stretches of sections without a waiting block, because a long packing is
+// tight in many independent places.
+//
+// The initial weight of a block is size times lifetime. It grows each time the block displaces others, so no cycle of
+// displacements lasts. A placement inspects only the blocks that overlap the block in time, so packings that are tight
+// in few places improve quickly.
+class Repair {
+public:
+    // Starts from a packing, which is not checked. Throws std::invalid_argument if the number of offsets differs.
+    Repair(std::vector<Block> blocks, std::vector<Units> offsets, std::uint64_t seed);
+
+    // Runs until `looks` overlapping blocks have been inspected, the arena is at most the target, or a stop is
+    // requested.
+    void lower(std::int64_t looks, Units target, const StopToken& stop);
+
+    // Continues from a packing of another source if its arena is lower.
+    void offer(const std::vector<Units>& offsets);
+
+    Units arena() const { return arena_; }
+    const std::vector<Units>& offsets() const { return offsets_; }
+
+private:
+    // The lower or upper end of a block that overlaps the placed block in time, with its weight.
+    struct Edge {
+        Units at = 0;
+        double weight = 0;
+    };
+    class Pushed;
+
+    Units arena_of(const std::vector<Units>& offsets) const;
+    void begin(Units ceiling);
+    void move();
+    void end(bool is_packed);
+    void keep_what_is_packed();
+    void find_edges(Index block);
+    Units least_place(const Block& block);
+    bool push_out(const Block& block, Units offset);
+
+    std::vector<Block> blocks_;
+    LivingBeside living_;
+    Units unit_ = 0;  // greatest common divisor of all sizes
+    Units tallest_ = 0;
+    std::mt19937_64 chance_;
+    std::vector<Units> offsets_;
+    Units arena_ = 0;
+    double share_;              // of the distance from the target to the arena, for the next ceiling
+    Units ceiling_ = none;      // none between attempts
+    std::vector<Units> tried_;  // none for a waiting block
+    std::deque<Index> waiting_;
+    std::vector<double> weights_;
+    std::size_t fewest_ = 0;    // lowest number of waiting blocks in this attempt
+    std::int64_t in_vain_ = 0;  // moves since then
+    std::int64_t patience_ = 0;
+    std::int64_t looks_ = 0;
+    std::vector<Index> beside_;
+    std::vector<Edge> starts_, ends_;
 };
 
 }  // namespace onchip::arena

@@ -1,14 +1,16 @@
-// Blocks from lifetimes in steps, the most bytes alive at once, and a packing in one pass over time.
+// Blocks from lifetimes in steps, the most bytes alive at once, a packing in one pass over time, and filling of gaps.
 
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <queue>
 #include <set>
 #include <stdexcept>
 #include <utility>
 
 #include "arena.hpp"
+#include "words.hpp"
 
 namespace onchip::arena {
 
@@ -23,12 +25,23 @@ struct Change {
     bool operator<(const Change& other) const { return std::pair{step, begins} < std::pair{other.step, other.begins}; }
 };
 
+Units padded(const Lives& lives, Index buffer) {
+    return (lives.sizes[buffer] + lives.alignment - 1) / lives.alignment * lives.alignment;
+}
+
 std::vector<Change> changes_of(const Lives& lives) {
     const std::size_t count = lives.starts.size();
-    if (lives.stops.size() != count || lives.sizes.size() != count || lives.fixed.size() != count) {
+    if (lives.stops.size() != count || lives.sizes.size() != count) {
         throw std::invalid_argument("the columns of the lives differ in length");
     }
-    if (lives.alignment < 1) throw std::invalid_argument("the alignment is below 1");
+    require(0 < lives.alignment && lives.alignment <= most_units, "the alignment is not between 1 and 2^60", 0);
+    Units total = 0;
+    for (std::size_t buffer = 0; buffer < count; ++buffer) {
+        require(lives.starts[buffer] < lives.stops[buffer], "a buffer lives for no step", buffer);
+        require(0 < lives.sizes[buffer] && lives.sizes[buffer] <= most_units - lives.alignment - total,
+                "a size is below 1, or all make more than 2^60", buffer);
+        total += padded(lives, static_cast<Index>(buffer));
+    }
     std::vector<Change> changes;
     changes.reserve(2 * count);
     for (std::size_t buffer = 0; buffer < count; ++buffer) {
@@ -39,15 +52,9 @@ std::vector<Change> changes_of(const Lives& lives) {
     return changes;
 }
 
-Units padded(const Lives& lives, Index buffer) {
-    return (lives.sizes[buffer] + lives.alignment - 1) / lives.alignment * lives.alignment;
-}
-
-// The free ranges above a base, coalesced; everything above `top_` is free.
+// The free ranges, coalesced; everything above `top_` is free.
 class FreeRanges {
 public:
-    explicit FreeRanges(Units base) : top_(base) {}
-
     // Takes the smallest free range that is large enough, else the top.
     Units take(Units size) {
         const auto found = by_size_.lower_bound({size, 0});
@@ -92,7 +99,7 @@ private:
         by_size_.erase({length, low});
     }
 
-    Units top_;
+    Units top_ = 0;
     std::map<Units, Units> by_low_;
     std::set<std::pair<Units, Units>> by_size_;
 };
@@ -117,7 +124,6 @@ std::vector<Block> blocks_of(const Lives& lives) {
         one.used = lives.sizes[buffer];
         one.size = padded(lives, buffer);
         one.steps = lives.stops[buffer] - lives.starts[buffer];
-        one.fixed = lives.fixed[buffer];
     }
     return blocks;
 }
@@ -141,20 +147,11 @@ Units most_live(const Lives& lives) {
 
 std::vector<Units> sweep_within(const std::vector<Block>& blocks, Units most) {
     std::vector<Units> offsets(blocks.size(), none);
-    std::vector<Index> order;
-    Units base = 0;
-    for (Index block = 0; block < static_cast<Index>(blocks.size()); ++block) {
-        const Block& one = blocks[block];
-        if (one.fixed == none) {
-            order.push_back(block);
-            continue;
-        }
-        offsets[block] = one.fixed;
-        base = std::max(base, one.fixed + one.size);
-    }
+    std::vector<Index> order(blocks.size());
+    std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
                      [&](Index one, Index other) { return blocks[one].first < blocks[other].first; });
-    FreeRanges free(base);
+    FreeRanges free;
     using Ending = std::pair<Index, Index>;  // the section at which a block is dead, and the block
     std::priority_queue<Ending, std::vector<Ending>, std::greater<>> living;
     for (const Index block : order) {
@@ -169,6 +166,34 @@ std::vector<Units> sweep_within(const std::vector<Block>& blocks, Units most) {
         }
         offsets[block] = offset;
         living.emplace(one.stop, block);
+    }
+    return offsets;
+}
+
+std::vector<Units> fill_within(const std::vector<Block>& blocks, const std::vector<Index>& order,
+                               std::vector<Units> offsets, Units most, const StopToken& stop) {
+    if (offsets.size() != blocks.size()) throw std::invalid_argument("there is not one offset for every block");
+    const LivingBeside living(blocks);
+    std::vector<Index> beside;
+    std::vector<std::pair<Units, Units>> taken;
+    for (const Index block : order) {
+        if (block < 0 || block >= static_cast<Index>(blocks.size())) {
+            throw std::invalid_argument("the order names a block that does not exist");
+        }
+        if (offsets[block] != none) continue;
+        if (stop.is_asked()) break;
+        living.list(block, beside);
+        taken.clear();
+        for (const Index other : beside) {
+            if (offsets[other] != none) taken.emplace_back(offsets[other], offsets[other] + blocks[other].size);
+        }
+        std::sort(taken.begin(), taken.end());
+        Units lowest = 0;
+        for (const auto& [low, high] : taken) {
+            if (low - lowest >= blocks[block].size) break;
+            lowest = std::max(lowest, high);
+        }
+        if (lowest + blocks[block].used <= most) offsets[block] = lowest;
     }
     return offsets;
 }

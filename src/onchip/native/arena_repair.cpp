@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "arena_repair.hpp"
+#include "arena.hpp"
 
 namespace onchip::arena {
 
@@ -20,13 +20,13 @@ constexpr std::size_t least_apart = 64;
 
 }  // namespace
 
-LivingBeside::LivingBeside(const std::vector<Block>& blocks, Index sections)
-    : blocks_(blocks), sorted_(blocks.size()), first_at_(sections + 1) {
+LivingBeside::LivingBeside(const std::vector<Block>& blocks)
+    : blocks_(blocks), sorted_(blocks.size()), first_at_(sections_of(blocks) + 1) {
     std::iota(sorted_.begin(), sorted_.end(), 0);
     std::stable_sort(sorted_.begin(), sorted_.end(),
                      [&](Index one, Index other) { return blocks[one].first < blocks[other].first; });
     const auto count = static_cast<Index>(sorted_.size());
-    for (Index section = 0, place = 0; section <= sections; ++section) {
+    for (Index section = 0, place = 0; section < static_cast<Index>(first_at_.size()); ++section) {
         while (place < count && blocks[sorted_[place]].first < section) ++place;
         first_at_[section] = place;
     }
@@ -61,7 +61,7 @@ void LivingBeside::list(Index block, std::vector<Index>& beside) const {
 }
 
 // The total weight of the displaced blocks, for increasing offsets.
-class ArenaRepair::Pushed {
+class Repair::Pushed {
 public:
     Pushed(const std::vector<Edge>& starts, const std::vector<Edge>& ends, Units size)
         : starts_(starts), ends_(ends), size_(size) {}
@@ -82,13 +82,14 @@ private:
     double weight_ = 0;
 };
 
-ArenaRepair::ArenaRepair(std::vector<Block> blocks, const std::vector<Units>& offsets, std::uint64_t seed)
-    : blocks_(checked(std::move(blocks))),
-      living_(blocks_, sections_of(blocks_)),
+Repair::Repair(std::vector<Block> blocks, std::vector<Units> offsets, std::uint64_t seed)
+    : blocks_(std::move(blocks)),
+      living_(blocks_),
       chance_(seed),
-      arena_(most_units),
+      offsets_(std::move(offsets)),
       share_(first_share),
       weights_(blocks_.size()) {
+    if (offsets_.size() != blocks_.size()) throw std::invalid_argument("there is not one offset for every block");
     double lives = 0;
     for (const Block& one : blocks_) {
         unit_ = std::gcd(unit_, one.size);
@@ -96,24 +97,23 @@ ArenaRepair::ArenaRepair(std::vector<Block> blocks, const std::vector<Units>& of
         lives += one.stop - one.first;
     }
     patience_ = least_patience + static_cast<std::int64_t>(patience_for_each * lives / sections_of(blocks_));
-    offer(offsets);
+    arena_ = arena_of(offsets_);
 }
 
-Units ArenaRepair::arena_of(const std::vector<Units>& offsets) const {
+Units Repair::arena_of(const std::vector<Units>& offsets) const {
     Units arena = 0;
     for (std::size_t at = 0; at < blocks_.size(); ++at) arena = std::max(arena, offsets[at] + blocks_[at].used);
     return arena;
 }
 
-void ArenaRepair::offer(const std::vector<Units>& offsets) {
-    if (offsets.size() != blocks_.size()) throw std::invalid_argument("there is not one offset for every block");
+void Repair::offer(const std::vector<Units>& offsets) {
     if (arena_of(offsets) >= arena_) return;
     offsets_ = offsets;
     arena_ = arena_of(offsets);
     ceiling_ = none;
 }
 
-void ArenaRepair::lower(std::int64_t looks, Units target, const StopToken& stop) {
+void Repair::lower(std::int64_t looks, Units target, const StopToken& stop) {
     target = std::max(target, tallest_);
     for (looks += looks_; looks_ < looks && arena_ > target && !stop.is_asked();) {
         if (ceiling_ == none) {
@@ -127,7 +127,7 @@ void ArenaRepair::lower(std::int64_t looks, Units target, const StopToken& stop)
 
 // Starts an attempt: removes all blocks that end above the ceiling, in random order, and resets the weights to a mean
 // of 1.
-void ArenaRepair::begin(Units ceiling) {
+void Repair::begin(Units ceiling) {
     ceiling_ = ceiling;
     tried_ = offsets_;
     waiting_.clear();
@@ -148,7 +148,7 @@ void ArenaRepair::begin(Units ceiling) {
 }
 
 // Places the block that has waited longest.
-void ArenaRepair::move() {
+void Repair::move() {
     const Index block = waiting_.front();
     waiting_.pop_front();
     find_edges(block);
@@ -162,7 +162,7 @@ void ArenaRepair::move() {
     }
 }
 
-void ArenaRepair::end(bool is_packed) {
+void Repair::end(bool is_packed) {
     keep_what_is_packed();
     arena_ = arena_of(offsets_);
     share_ = is_packed ? first_share : (1 + share_) / 2;
@@ -171,7 +171,7 @@ void ArenaRepair::end(bool is_packed) {
 
 // Keeps moved blocks in stretches of sections without a waiting block: all blocks that overlap them in time are unmoved
 // or in the same stretch.
-void ArenaRepair::keep_what_is_packed() {
+void Repair::keep_what_is_packed() {
     std::vector<Index> moved;
     for (std::size_t at = 0; at < blocks_.size(); ++at) {
         if (tried_[at] != offsets_[at]) moved.push_back(static_cast<Index>(at));
@@ -189,7 +189,7 @@ void ArenaRepair::keep_what_is_packed() {
     }
 }
 
-void ArenaRepair::find_edges(Index block) {
+void Repair::find_edges(Index block) {
     living_.list(block, beside_);
     looks_ += static_cast<std::int64_t>(beside_.size()) + 1;
     starts_.clear();
@@ -206,7 +206,7 @@ void ArenaRepair::find_edges(Index block) {
 
 // Returns the offset of least displaced weight: 0, the top of a block, directly below a block, or below the ceiling.
 // Ties are broken at random.
-Units ArenaRepair::least_place(const Block& block) {
+Units Repair::least_place(const Block& block) {
     const Units highest = (ceiling_ - block.used) / unit_ * unit_;
     Units least = 0;
     double least_weight = std::numeric_limits<double>::infinity();
@@ -232,7 +232,7 @@ Units ArenaRepair::least_place(const Block& block) {
 }
 
 // Returns true if a block was displaced.
-bool ArenaRepair::push_out(const Block& block, Units offset) {
+bool Repair::push_out(const Block& block, Units offset) {
     const std::size_t waiting = waiting_.size();
     for (Index one : beside_) {
         if (tried_[one] == none || tried_[one] >= offset + block.size) continue;

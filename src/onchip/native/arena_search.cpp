@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "arena.hpp"
@@ -13,7 +11,6 @@ namespace onchip::arena {
 
 namespace {
 
-constexpr std::size_t most_blocks = 1 << 22;
 constexpr Index look_every = 256;
 constexpr std::int64_t drawn_rounds = 30;
 constexpr double too_high = 1.02;  // times the best arena: the limit of a learning round
@@ -34,27 +31,8 @@ Index sections_of(const std::vector<Block>& blocks) {
     return sections;
 }
 
-std::vector<Block> checked(std::vector<Block> blocks) {
-    const auto require = [](bool is_so, const char* what, std::size_t at) {
-        if (!is_so) throw std::invalid_argument(std::string(what) + " (entry " + std::to_string(at) + ")");
-    };
-    require(!blocks.empty() && blocks.size() <= most_blocks, "there are no blocks, or too many", blocks.size());
-    Units total = 0;
-    for (std::size_t at = 0; at < blocks.size(); ++at) {
-        const Block& one = blocks[at];
-        require(0 <= one.first && one.first < one.stop, "a block lives in no section", at);
-        require(one.stop <= 2 * static_cast<Index>(blocks.size()), "there are more sections than starts", at);
-        require(0 < one.size && one.size < most_units - total, "a size is below 1, or all make 2^60", at);
-        require(0 < one.used && one.used <= one.size, "more is used than the size", at);
-        require(0 < one.steps, "a block lives for no step", at);
-        require(none <= one.fixed && one.fixed < most_units, "a fixed offset is not between -1 and 2^60", at);
-        total += one.size;
-    }
-    return blocks;
-}
-
-ArenaSearch::ArenaSearch(std::vector<Block> blocks, std::uint64_t seed)
-    : blocks_(checked(std::move(blocks))),
+SkylineSearch::SkylineSearch(std::vector<Block> blocks, std::vector<Units> offsets, std::uint64_t seed)
+    : blocks_(std::move(blocks)),
       sections_(sections_of(blocks_)),
       log_load_(blocks_.size()),
       candidates_(blocks_, sections_),
@@ -62,13 +40,13 @@ ArenaSearch::ArenaSearch(std::vector<Block> blocks, std::uint64_t seed)
       chance_(seed),
       boosts_(blocks_.size()),
       keys_(blocks_.size()),
-      tried_(blocks_.size()),
-      offsets_(blocks_.size()) {
+      tried_(blocks_.size()) {
     set_loads();
+    offer(offsets);
 }
 
 // Sets the greatest load within each block's lifetime, from maxima over runs of 1, 2, 4, ... sections.
-void ArenaSearch::set_loads() {
+void SkylineSearch::set_loads() {
     std::vector<Units> changes(sections_ + 1), loads(sections_);
     for (const Block& one : blocks_) {
         changes[one.first] += one.size;
@@ -93,35 +71,7 @@ void ArenaSearch::set_loads() {
     }
 }
 
-bool ArenaSearch::place(const std::vector<Index>& order, Gap gap, const StopToken& stop) {
-    std::vector<Index> sorted(order);
-    std::sort(sorted.begin(), sorted.end());
-    for (std::size_t at = 0; at < std::max(sorted.size(), blocks_.size()); ++at) {
-        if (at >= sorted.size() || sorted[at] != static_cast<Index>(at)) {
-            throw std::invalid_argument("the order does not name every block once");
-        }
-    }
-    TakenBytes taken(sections_);
-    Units arena = 0;
-    for (Index block : order) {
-        if (blocks_[block].fixed == none) continue;
-        tried_[block] = blocks_[block].fixed;
-        taken.take(blocks_[block], tried_[block]);
-        arena = std::max(arena, tried_[block] + blocks_[block].used);
-    }
-    for (Index block : order) {
-        if (blocks_[block].fixed != none) continue;
-        if (stop.is_asked()) return false;
-        tried_[block] = taken.offset_for(blocks_[block], gap);
-        taken.take(blocks_[block], tried_[block]);
-        arena = std::max(arena, tried_[block] + blocks_[block].used);
-    }
-    keep(arena);
-    return true;
-}
-
-void ArenaSearch::offer(const std::vector<Units>& offsets) {
-    if (offsets.size() != blocks_.size()) throw std::invalid_argument("there is not one offset for every block");
+void SkylineSearch::offer(const std::vector<Units>& offsets) {
     tried_ = offsets;
     Units arena = 0;
     for (std::size_t block = 0; block < blocks_.size(); ++block) {
@@ -130,13 +80,13 @@ void ArenaSearch::offer(const std::vector<Units>& offsets) {
     keep(arena);
 }
 
-void ArenaSearch::keep(Units arena) {
+void SkylineSearch::keep(Units arena) {
     if (arena >= arena_) return;
     arena_ = arena;
     offsets_ = tried_;
 }
 
-void ArenaSearch::fill_skylines(std::int64_t rounds, Units target, const StopToken& stop) {
+void SkylineSearch::fill(std::int64_t rounds, Units target, const StopToken& stop) {
     for (; rounds > 0 && arena_ > target && !stop.is_asked(); --rounds, ++rounds_) {
         const bool is_learning = rounds_ >= drawn_rounds && rounds_ % 2 == 1;
         const Ranking ranking = next_ranking();
@@ -153,7 +103,7 @@ void ArenaSearch::fill_skylines(std::int64_t rounds, Units target, const StopTok
 
 // Returns first the given rankings, then random ones, then perturbations of the best; every other later round is the
 // best ranking, boosted by what was learnt.
-Ranking ArenaSearch::next_ranking() {
+Ranking SkylineSearch::next_ranking() {
     if (rounds_ < static_cast<std::int64_t>(std::size(first_rankings))) return first_rankings[rounds_];
     Ranking next;
     if (rounds_ < drawn_rounds) {
@@ -175,11 +125,11 @@ Ranking ArenaSearch::next_ranking() {
     return next;
 }
 
-double ArenaSearch::drawn() {
+double SkylineSearch::drawn() {
     return static_cast<double>(chance_() >> 11U) * 0x1p-53;
 }
 
-void ArenaSearch::rank(const Ranking& ranking, bool is_boosted) {
+void SkylineSearch::rank(const Ranking& ranking, bool is_boosted) {
     for (std::size_t block = 0; block < blocks_.size(); ++block) {
         const Block& one = blocks_[block];
         const auto life = static_cast<double>(ranking.counts_sections ? one.stop - one.first : one.steps);
@@ -191,7 +141,7 @@ void ArenaSearch::rank(const Ranking& ranking, bool is_boosted) {
 
 // Fills the lowest stretch first, with the block of the greatest key. Returns false if the arena exceeds `most` or
 // after a stop request.
-bool ArenaSearch::fill_once(Units most, const StopToken& stop) {
+bool SkylineSearch::fill_once(Units most, const StopToken& stop) {
     skyline_.clear();
     candidates_.refill(keys_);
     std::fill(tried_.begin(), tried_.end(), none);
@@ -215,7 +165,7 @@ bool ArenaSearch::fill_once(Units most, const StopToken& stop) {
 }
 
 // Boosts the blocks that ended high, so that the next learning round places them earlier; boosts decay.
-void ArenaSearch::learn() {
+void SkylineSearch::learn() {
     const Units high = load_ + static_cast<Units>(static_cast<double>(arena_ - load_) * learnt_from);
     for (std::size_t block = 0; block < blocks_.size(); ++block) {
         const bool is_high = tried_[block] != none && tried_[block] + blocks_[block].used > high;

@@ -8,7 +8,6 @@ namespace onchip {
 
 void add_packing(nanobind::module_& module);
 void add_peak(nanobind::module_& module);
-void add_arena(nanobind::module_& module);
 void add_layer(nanobind::module_& module);
 void add_loma(nanobind::module_& module);
 void add_chains(nanobind::module_& module);

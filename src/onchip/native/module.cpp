@@ -19,7 +19,6 @@ NB_MODULE(_core, module) {
         .def_prop_ro("is_asked", &onchip::StopToken::was_asked, "True once the search has been asked to stop.");
     onchip::add_packing(module);
     onchip::add_peak(module);
-    onchip::add_arena(module);
     onchip::add_layer(module);
     onchip::add_loma(module);
     onchip::add_chains(module);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -15,7 +16,9 @@ namespace {
 constexpr std::int64_t nodes_per_buffer = 8;  // nodes of the shortest restart
 constexpr std::int64_t node_growth = 4;
 constexpr int best_fit_tries = 4;                // random orders
-constexpr Index first_sections = 4;              // sections of the shortest stretch
+constexpr Index first_sections = 4;              // sections of the shortest stretch, and between two of them
+constexpr std::int64_t stretch_nodes = 2'000;    // most stretches without a packing are refuted at once
+constexpr std::size_t most_stretches = 40;       // of a task that are looked at, the fullest first
 constexpr Units most_sum_bits = Units{1} << 22;  // of the table of sums
 
 Bytes rounded_up(Bytes value, Bytes unit) {
@@ -135,6 +138,40 @@ Scale::Scale(const std::vector<Request>& buffers) {
     }
 }
 
+bool Placer::place(const std::vector<Index>& order, Bytes capacity, Gap gap) {
+    offsets.resize(buffers_.size());
+    for (std::size_t at = 0; at < offsets.size(); ++at) offsets[at] = buffers_[at].fixed;
+    return std::all_of(order.begin(), order.end(),
+                       [&](Index buffer) { return offsets[buffer] != none || place(buffer, capacity, gap); });
+}
+
+bool Placer::place(Index buffer, Bytes capacity, Gap gap) {
+    const Request& one = buffers_[buffer];
+    beside_.clear();
+    for (const Index other : neighbours_[buffer]) {
+        if (offsets[other] != none) beside_.emplace_back(offsets[other], offsets[other] + buffers_[other].size);
+    }
+    std::sort(beside_.begin(), beside_.end());
+    beside_.emplace_back(capacity, capacity);
+    offsets[buffer] = none;
+    Bytes top = 0, least = 2 * most_units;
+    for (const auto& [offset, end] : beside_) {
+        if (offset - top >= one.size && offset - top < least) {
+            least = offset - top;
+            offsets[buffer] = top;
+            if (gap == Gap::lowest) return true;
+        }
+        top = std::max(top, rounded_up(end, one.alignment));
+    }
+    return offsets[buffer] != none;
+}
+
+Attempt::Attempt(Task task, std::uint64_t seed) : task_(std::move(task)), seed_(seed) {
+    task_.check();
+    lifetimes_ = std::make_shared<Lifetimes>(task_.buffers);
+    find_core();
+}
+
 Attempt::Attempt(Task task, std::shared_ptr<Lifetimes> lifetimes, std::uint64_t seed)
     : task_(std::move(task)), seed_(seed), lifetimes_(std::move(lifetimes)) {
     find_core();
@@ -151,6 +188,10 @@ void Attempt::find_core() {
         return (offsets + scale.alignments[buffer] - 1) / scale.alignments[buffer];
     };
     const auto count = static_cast<Index>(task_.buffers.size());
+    if (count > 0) stretch_ = {most_steps, -most_steps};
+    for (const Request& one : task_.buffers) {
+        stretch_ = {std::min(stretch_.start, one.start), std::max(stretch_.stop, one.stop)};
+    }
     std::vector<Units> free(count);
     std::vector<bool> is_kept(count, true);
     std::vector<Index> waiting;
@@ -178,16 +219,22 @@ void Attempt::find_core() {
     for (Index buffer = 0; buffer < count; ++buffer) {
         if (is_kept[buffer]) kept_.push_back(buffer);
     }
-    offsets_.assign(count, none);
+}
+
+// Returns true if the bounds exceed the capacity, or fixed buffers overlap. Sets the stretch to the fullest step if
+// the bytes alive there are too many.
+bool Attempt::is_too_much() {
+    if (least_arena(task_) <= task_.capacity && !fixed_overlap(task_)) return false;
+    const Step step = fullest_step(task_);
+    const Task part = task_.clipped({step, step + 1});
+    if (least_arena(part) > task_.capacity) stretch_ = {step, step + 1};
+    return true;
 }
 
 Finding Attempt::go_on(std::int64_t nodes, const StopToken& stop) {
     if (!std::exchange(has_begun_, true)) {
-        if (kept_.empty() || best_fit(stop)) {
-            complete();
-            return Finding::packed;
-        }
-        build_search();
+        if (is_too_much()) return Finding::unpackable;
+        if (best_fit(stop)) return Finding::packed;
         round_nodes_ = quick_nodes;
     }
     const std::int64_t limit = nodes > most_units - nodes_ ? most_units : nodes_ + nodes;
@@ -196,72 +243,52 @@ Finding Attempt::go_on(std::int64_t nodes, const StopToken& stop) {
         const Finding found = search(round, stop);
         if (found != Finding::open) return found;
         if (stop.was_asked()) return Finding::open;
-        if (has_unpackable_stretch(round, stop)) return Finding::unpackable;
+        if (narrow(search_->hardest_section(), round, stop)) return Finding::unpackable;
         round_nodes_ = std::min(round_nodes_ * node_growth, most_units / node_growth);
     }
     return Finding::open;
 }
 
-// Tries the usual orders, then random ones. The first order is always tried.
+// Tries the usual orders, then random ones near the first and the last. The first order is always tried.
 bool Attempt::best_fit(const StopToken& stop) {
     const auto& buffers = task_.buffers;
-    const auto life = [&](Index at) { return buffers[at].stop - buffers[at].start; };
-    const auto area = [&](Index at) { return static_cast<double>(life(at)) * static_cast<double>(buffers[at].size); };
-    const auto sorted = [&](auto key) {
+    Placer placer(buffers, *lifetimes_);
+    const auto life = [&](Index at) { return static_cast<double>(buffers[at].stop - buffers[at].start); };
+    const auto size = [&](Index at) { return static_cast<double>(buffers[at].size); };
+    const auto is_packed = [&](auto key) {
+        std::vector<std::pair<double, double>> keys(buffers.size());
+        for (const Index at : kept_) keys[at] = key(at);
         std::vector<Index> order = kept_;
-        std::stable_sort(order.begin(), order.end(), [&](Index one, Index other) { return key(one) < key(other); });
-        return order;
+        std::stable_sort(order.begin(), order.end(), [&](Index one, Index other) { return keys[one] < keys[other]; });
+        if (!placer.place(order, task_.capacity, Placer::Gap::smallest)) return false;
+        complete(std::move(placer.offsets));
+        return true;
     };
-    if (place_in(sorted([&](Index at) { return std::pair{-buffers[at].size, buffers[at].start}; }))) return true;
-    if (place_in(sorted([&](Index at) { return std::pair{buffers[at].start, -buffers[at].size}; }))) return true;
-    if (place_in(sorted([&](Index at) { return std::pair{-life(at), -buffers[at].size}; }))) return true;
-    if (place_in(sorted([&](Index at) { return std::pair{-area(at), buffers[at].start}; }))) return true;
+    const auto start = [&](Index at) { return static_cast<double>(buffers[at].start); };
+    if (is_packed([&](Index at) { return std::pair{-size(at), start(at)}; })) return true;
+    if (is_packed([&](Index at) { return std::pair{start(at), -size(at)}; })) return true;
+    if (is_packed([&](Index at) { return std::pair{-life(at), -size(at)}; })) return true;
+    if (is_packed([&](Index at) { return std::pair{-life(at) * size(at), start(at)}; })) return true;
     std::mt19937_64 chance(seed_);
     for (int round = 0; round < best_fit_tries && !stop.was_asked(); ++round) {
-        std::vector<Index> order = kept_;
-        for (std::size_t at = order.size(); at > 1; --at) std::swap(order[at - 1], order[chance() % at]);
-        if (place_in(order)) return true;
+        const bool is_by_area = chance() % 2 == 0;
+        const auto noise = [&] { return 0.5 + static_cast<double>(chance() >> 11U) * 0x1p-53; };
+        if (is_packed([&](Index at) { return std::pair{-size(at) * (is_by_area ? life(at) : 1) * noise(), 0.0}; })) {
+            return true;
+        }
     }
     return false;
 }
 
-bool Attempt::place_in(const std::vector<Index>& order) {
-    for (std::size_t at = 0; at < offsets_.size(); ++at) offsets_[at] = task_.buffers[at].fixed;
-    for (const Index buffer : order) {
-        if (offsets_[buffer] == none) offsets_[buffer] = smallest_gap(buffer);
-        if (offsets_[buffer] == none) return false;
-    }
-    return true;
-}
-
-// Returns the start of the smallest gap between placed neighbours that takes the buffer; none if there is none.
-Bytes Attempt::smallest_gap(Index buffer) {
-    const Request& one = task_.buffers[buffer];
-    beside_.clear();
-    for (const Index other : lifetimes_->neighbours()[buffer]) {
-        if (offsets_[other] != none) beside_.emplace_back(offsets_[other], offsets_[other] + task_.buffers[other].size);
-    }
-    std::sort(beside_.begin(), beside_.end());
-    beside_.emplace_back(task_.capacity, task_.capacity);
-    Bytes top = 0, best = none, least = most_units;
-    for (const auto& [offset, end] : beside_) {
-        if (offset - top >= one.size && offset - top < least) {
-            least = offset - top;
-            best = top;
-        }
-        top = std::max(top, rounded_up(end, one.alignment));
-    }
-    return best;
-}
-
-// Places the postponed buffers; each has a gap.
-void Attempt::complete() {
+// Places the postponed buffers around the core; each has a gap.
+void Attempt::complete(std::vector<Bytes> core_offsets) {
+    Placer placer(task_.buffers, *lifetimes_);
+    placer.offsets = std::move(core_offsets);
+    for (const Index buffer : postponed_) placer.offsets[buffer] = none;
     for (auto buffer = postponed_.rbegin(); buffer != postponed_.rend(); ++buffer) {
-        offsets_[*buffer] = none;
+        placer.place(*buffer, task_.capacity, Placer::Gap::smallest);
     }
-    for (auto buffer = postponed_.rbegin(); buffer != postponed_.rend(); ++buffer) {
-        offsets_[*buffer] = smallest_gap(*buffer);
-    }
+    offsets_ = std::move(placer.offsets);
 }
 
 // Counts the lives of kept buffers in sections: a section begins where a life starts after another has ended.
@@ -347,8 +374,13 @@ void Attempt::set_ranks(const std::vector<Buffer>& buffers) {
 }
 
 Finding Attempt::search(std::int64_t nodes, const StopToken& stop) {
-    const std::int64_t limit = nodes_ + nodes;
-    const auto least = nodes_per_buffer * static_cast<std::int64_t>(task_.buffers.size());
+    if (kept_.empty()) {
+        complete(std::vector<Bytes>(task_.buffers.size(), none));
+        return Finding::packed;
+    }
+    if (search_ == nullptr) build_search();
+    const std::int64_t limit = nodes > most_units - nodes_ ? most_units : nodes_ + nodes;
+    const auto least = nodes_per_buffer * static_cast<std::int64_t>(kept_.size());
     while (nodes_ < limit && !stop.was_asked()) {
         const std::vector<Index>& rank = ranks_[round_ % ranks_.size()];
         const Outcome outcome = search_->run(rank, std::min(luby(++round_) * least, limit - nodes_), stop);
@@ -356,51 +388,90 @@ Finding Attempt::search(std::int64_t nodes, const StopToken& stop) {
         if (outcome == Outcome::exhausted) return Finding::unpackable;
         if (outcome == Outcome::stopped) continue;
         const std::vector<Units> found = search_->offsets();
-        for (std::size_t at = 0; at < kept_.size(); ++at) offsets_[kept_[at]] = found[at] * unit_;
-        complete();
+        std::vector<Bytes> offsets(task_.buffers.size(), none);
+        for (std::size_t at = 0; at < kept_.size(); ++at) offsets[kept_[at]] = found[at] * unit_;
+        complete(std::move(offsets));
         return Finding::packed;
     }
     return Finding::open;
 }
 
-// Tries ever wider stretches of steps around the hardest section, clipping lifetimes to the stretch.
-bool Attempt::has_unpackable_stretch(std::int64_t nodes, const StopToken& stop) {
+// Tries ever wider stretches of steps that end, begin or lie around a section, never all of them. Returns true if one
+// does not pack.
+bool Attempt::narrow(Index middle, std::int64_t nodes, const StopToken& stop) {
     const auto count = static_cast<Index>(steps_.size());
-    const Index middle = search_->hardest_section();
     for (Index width = first_sections; width < count; width += width / 2) {
         for (const Index begin : {middle + 1 - width, middle, middle - width}) {
             const Index low = std::max<Index>(begin, 0);
             const Index high = std::min(count, begin == middle - width ? middle + width : begin + width);
             if (stop.was_asked()) return false;
             if (low == 0 && high == count) continue;
-            if (is_unpackable(steps_[low], steps_[high - 1] + 1, nodes, stop)) return true;
+            const Finding found = finding_in(steps_of(low, high), nodes, stop);
+            if (found == Finding::unpackable) {
+                trim(low, high, stop);
+                return true;
+            }
+            if (found == Finding::open && !std::exchange(is_narrowed_, true)) stretch_ = steps_of(low, high);
         }
     }
     return false;
 }
 
-bool Attempt::is_unpackable(Step first, Step stop_step, std::int64_t nodes, const StopToken& stop) const {
-    Task part{{}, task_.capacity};
-    for (const Index buffer : kept_) {
-        Request clipped = task_.buffers[buffer];
-        std::vector<Interval> lives;
-        for (Interval life : lifetimes_->lives(buffer)) {
-            life = {std::max(life.start, first), std::min(life.stop, stop_step)};
-            if (life.start < life.stop) lives.push_back(life);
+// Takes sections away at either end, by halves, while the rest stays unpackable.
+void Attempt::trim(Index low, Index high, const StopToken& stop) {
+    const auto is_unpackable = [&](Index from, Index to) {
+        return from < to && finding_in(steps_of(from, to), stretch_nodes, stop) == Finding::unpackable;
+    };
+    for (Index size = (high - low) / 2; size > 0 && !stop.was_asked();) {
+        if (is_unpackable(low + size, high)) {
+            low += size;
+        } else if (is_unpackable(low, high - size)) {
+            high -= size;
+        } else {
+            size /= 2;
         }
-        if (lives.empty()) continue;
-        clipped.start = lives.front().start;
-        clipped.stop = lives.back().stop;
-        clipped.gaps.clear();
-        for (std::size_t at = 1; at < lives.size(); ++at) clipped.gaps.push_back({lives[at - 1].stop, lives[at].start});
-        part.buffers.push_back(std::move(clipped));
     }
-    if (least_arena(part) > part.capacity) return true;
+    stretch_ = steps_of(low, high);
+}
+
+std::vector<Interval> Attempt::unpackable_stretches(const StopToken& stop) {
+    std::vector<Interval> found;
+    if (kept_.empty()) return found;
+    if (search_ == nullptr) build_search();
+    std::vector<Bytes> live(steps_.size());
+    for (std::size_t at = 0; at < kept_.size(); ++at) {
+        for (const Sections& life : sections_[at]) {
+            for (Index section = life.first; section < life.stop; ++section) {
+                live[section] += task_.buffers[kept_[at]].size;
+            }
+        }
+    }
+    std::vector<Index> fullest(steps_.size()), seen;
+    std::iota(fullest.begin(), fullest.end(), 0);
+    std::stable_sort(fullest.begin(), fullest.end(), [&](Index one, Index other) { return live[one] > live[other]; });
+    for (const Index section : fullest) {
+        if (seen.size() == most_stretches || stop.was_asked()) break;
+        const bool is_seen = std::any_of(seen.begin(), seen.end(), [&](Index other) {
+            return std::max(section - other, other - section) < first_sections;
+        });
+        // Within its length of a stretch that does not pack, that stretch would be found again.
+        const bool is_near = std::any_of(found.begin(), found.end(), [&](const Interval& one) {
+            const Step length = one.stop - one.start;
+            return one.start - length <= steps_[section] && steps_[section] < one.stop + length;
+        });
+        if (is_seen || is_near) continue;
+        seen.push_back(section);
+        if (narrow(section, stretch_nodes, stop)) found.push_back(stretch_);
+    }
+    return found;
+}
+
+// Tries the core, clipped to these steps.
+Finding Attempt::finding_in(Interval steps, std::int64_t nodes, const StopToken& stop) const {
+    Task part = task_.part(kept_).clipped(steps);
+    if (least_arena(part) > part.capacity) return Finding::unpackable;
     auto lifetimes = std::make_shared<Lifetimes>(part.buffers);
-    Attempt attempt(std::move(part), std::move(lifetimes), seed_);
-    if (attempt.kept_.empty()) return false;
-    attempt.build_search();
-    return attempt.search(nodes, stop) == Finding::unpackable;
+    return Attempt(std::move(part), std::move(lifetimes), seed_).search(nodes, stop);
 }
 
 }  // namespace onchip::packing

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <random>
+#include <utility>
 #include <vector>
 
 #include "packing_task.hpp"
@@ -43,32 +43,66 @@ struct Scale {
     explicit Scale(const std::vector<Request>& buffers);
 };
 
+// Places buffers one by one between neighbours that have an offset.
+class Placer {
+public:
+    Placer(const std::vector<Request>& buffers, Lifetimes& lifetimes)
+        : buffers_(buffers), neighbours_(lifetimes.neighbours()) {}
+
+    enum class Gap { lowest, smallest };
+
+    // Places the buffers in this order, fixed ones first. Returns false at the first buffer without a gap.
+    bool place(const std::vector<Index>& order, Bytes capacity, Gap gap);
+
+    // Places one buffer, in place of its offset. Returns false if it has no gap.
+    bool place(Index buffer, Bytes capacity, Gap gap);
+
+    std::vector<Bytes> offsets;  // none for a buffer without a place
+
+private:
+    const std::vector<Request>& buffers_;
+    const std::vector<std::vector<Index>>& neighbours_;
+    std::vector<std::pair<Bytes, Bytes>> beside_;
+};
+
 enum class Finding { packed, unpackable, open };
 
 class Attempt {
 public:
-    // The bounds of the task must not exceed its capacity, and fixed buffers must not overlap.
+    // Throws std::invalid_argument, with the entry, if the task is invalid.
+    Attempt(Task task, std::uint64_t seed);
     Attempt(Task task, std::shared_ptr<Lifetimes> lifetimes, std::uint64_t seed);
 
     // Goes on for about so many nodes. The first call also tries best fit.
     Finding go_on(std::int64_t nodes, const StopToken& stop);
 
+    // Goes on with the exact search alone.
+    Finding search(std::int64_t nodes, const StopToken& stop);
+
+    // Looks around the fullest sections, which lie apart, for stretches that do not pack.
+    std::vector<Interval> unpackable_stretches(const StopToken& stop);
+
+    // Steps that do not pack, if the finding is unpackable; else the narrowest stretch tried that stays open, or all.
+    Interval stretch() const { return stretch_; }
+
+    // The buffers that cannot wait: they pack exactly if all do.
+    const std::vector<Index>& core() const { return kept_; }
+
     const std::vector<Bytes>& offsets() const { return offsets_; }
     std::int64_t nodes() const { return nodes_; }
-    Bytes capacity() const { return task_.capacity; }
 
 private:
+    bool is_too_much();
     void find_core();
     void build_search();
     void set_sections();
     void set_ranks(const std::vector<Buffer>& buffers);
     bool best_fit(const StopToken& stop);
-    bool place_in(const std::vector<Index>& order);
-    Bytes smallest_gap(Index buffer);
-    void complete();
-    Finding search(std::int64_t nodes, const StopToken& stop);
-    bool has_unpackable_stretch(std::int64_t nodes, const StopToken& stop);
-    bool is_unpackable(Step first, Step stop_step, std::int64_t nodes, const StopToken& stop) const;
+    void complete(std::vector<Bytes> core_offsets);
+    bool narrow(Index middle, std::int64_t nodes, const StopToken& stop);
+    void trim(Index low, Index high, const StopToken& stop);
+    Interval steps_of(Index low, Index high) const { return {steps_[low], steps_[high - 1] + 1}; }
+    Finding finding_in(Interval steps, std::int64_t nodes, const StopToken& stop) const;
 
     Task task_;
     std::uint64_t seed_;
@@ -79,8 +113,9 @@ private:
     std::unique_ptr<Search> search_;
     std::vector<std::vector<Index>> ranks_;
     Bytes unit_ = 1;
-    std::vector<Bytes> offsets_;  // none for a buffer without a place
-    std::vector<std::pair<Bytes, Bytes>> beside_;
+    std::vector<Bytes> offsets_;
+    Interval stretch_;
+    bool is_narrowed_ = false;  // the stretch is not all steps
     std::int64_t nodes_ = 0;
     std::int64_t round_ = 0;
     std::int64_t round_nodes_ = 0;

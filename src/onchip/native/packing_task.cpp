@@ -3,7 +3,9 @@
 #include "packing_task.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -11,7 +13,6 @@
 #include <utility>
 
 #include "arena.hpp"
-#include "arena_repair.hpp"
 #include "packing_attempt.hpp"
 
 namespace onchip::packing {
@@ -19,12 +20,11 @@ namespace onchip::packing {
 namespace {
 
 constexpr std::int64_t searched_pairs = 1'000'000;  // above, one attempt takes many seconds
-constexpr std::int64_t given_rounds = 6;            // skylines whose ranking is given
-constexpr std::int64_t first_rounds = 60;           // skylines before the exact search of many buffers
-constexpr std::int64_t repairs_to_skylines = 3;     // ratio of the efforts: repair gains more of large problems
-constexpr std::int64_t looks_of_a_skyline = 15;     // looks for each block of a repair that takes as long as a skyline
-constexpr std::int64_t most_rounds = 2'000;         // of skylines without a stop request
-constexpr Step most_steps = Step{1} << 62;
+constexpr std::int64_t first_rounds = 60;           // of skylines and repairs before the exact search of many buffers
+constexpr std::int64_t most_rounds = 2'000;         // of many buffers without a limit
+constexpr std::int64_t looks_per_round = 45;        // of a repair at each buffer: as long as three skylines
+constexpr std::int64_t nodes_per_round = 3;         // for each buffer: decisions that take as long as a round
+constexpr Bytes most_alignment = Bytes{1} << 30;    // common to all buffers, for a first packing
 
 void require_of_buffer(bool is_so, const char* what, std::size_t at) {
     if (!is_so) throw std::invalid_argument("buffer " + std::to_string(at) + " " + what);
@@ -47,24 +47,33 @@ arena::Lives lives_of(const Task& task) {
             columns.starts.push_back(life.start);
             columns.stops.push_back(life.stop);
             columns.sizes.push_back(one.size);
-            columns.fixed.push_back(one.fixed);
         }
     }
     columns.alignment = std::max<Bytes>(columns.alignment, 1);
     return columns;
 }
 
-// A legal packing of any task: one buffer above the other, the fixed ones first.
-std::vector<Bytes> stacked(const Task& task) {
-    Bytes top = 0;
-    std::vector<Bytes> offsets;
-    for (const Request& one : task.buffers) top = std::max(top, one.fixed == none ? 0 : one.fixed + one.size);
+// Places each buffer when it begins, above all fixed ones, as if it had no gaps and all had one alignment. Returns
+// nothing if their common alignment is too large.
+std::vector<Bytes> swept(const Task& task) {
+    arena::Lives columns;
+    Bytes base = 0;
     for (const Request& one : task.buffers) {
-        offsets.push_back(one.fixed);
-        if (one.fixed != none) continue;
-        offsets.back() = (top + one.alignment - 1) / one.alignment * one.alignment;
-        top = offsets.back() + one.size;
+        if (one.fixed != none) base = std::max(base, one.fixed + one.size);
+        if (columns.alignment <= most_alignment) columns.alignment = std::lcm(columns.alignment, one.alignment);
     }
+    if (columns.alignment > most_alignment) return {};
+    base = (base + columns.alignment - 1) / columns.alignment * columns.alignment;
+    for (const Request& one : task.buffers) {
+        if (one.fixed != none) continue;
+        columns.starts.push_back(one.start);
+        columns.stops.push_back(one.stop);
+        columns.sizes.push_back(one.size);
+    }
+    const std::vector<Bytes> free = arena::sweep_within(arena::blocks_of(columns), most_units);
+    std::vector<Bytes> offsets;
+    auto next = free.begin();
+    for (const Request& one : task.buffers) offsets.push_back(one.fixed == none ? base + *next++ : one.fixed);
     return offsets;
 }
 
@@ -116,10 +125,47 @@ Task Task::part(const std::vector<Index>& kept) const {
     return found;
 }
 
+Task Task::clipped(Interval steps) const {
+    Task found{{}, capacity};
+    for (const Request& whole : buffers) {
+        std::vector<Interval> lives;
+        for (const Interval& life : whole.lives()) {
+            const Interval left{std::max(life.start, steps.start), std::min(life.stop, steps.stop)};
+            if (left.start < left.stop) lives.push_back(left);
+        }
+        if (lives.empty()) continue;
+        Request& one = found.buffers.emplace_back(whole);
+        one.start = lives.front().start;
+        one.stop = lives.back().stop;
+        one.gaps.clear();
+        for (std::size_t at = 1; at < lives.size(); ++at) one.gaps.push_back({lives[at - 1].stop, lives[at].start});
+    }
+    return found;
+}
+
 Bytes least_arena(const Task& task) {
     Bytes least = task.buffers.empty() ? 0 : arena::most_live(lives_of(task));
     for (const Request& one : task.buffers) least = std::max(least, one.fixed == none ? 0 : one.fixed + one.size);
     return least;
+}
+
+Step fullest_step(const Task& task) {
+    std::map<Step, Bytes> changes;
+    for (const Request& one : task.buffers) {
+        for (const Interval& life : one.lives()) {
+            changes[life.start] += one.size;
+            changes[life.stop] -= one.size;
+        }
+    }
+    Bytes live = 0, most = 0;
+    Step step = 0;
+    for (const auto& [at, change] : changes) {
+        live += change;
+        if (live <= most) continue;
+        most = live;
+        step = at;
+    }
+    return step;
 }
 
 bool fixed_overlap(const Task& task) {
@@ -148,34 +194,6 @@ bool fixed_overlap(const Task& task) {
 
 namespace {
 
-// Skylines and their repair, for buffers of one alignment without gaps and fixed offsets.
-class Lowering {
-public:
-    Lowering(const Task& task, std::uint64_t seed)
-        : blocks_(arena::blocks_of(lives_of(task))), seed_(seed), search_(blocks_, seed) {
-        search_.sweep();
-    }
-
-    Bytes arena() const { return search_.arena(); }
-    const std::vector<Bytes>& offsets() const { return search_.offsets(); }
-
-    void go_on(std::int64_t rounds, Bytes target, const StopToken& stop) {
-        search_.fill_skylines(rounds, target, stop);
-        if (search_.arena() <= target || stop.was_asked()) return;
-        if (repair_ == nullptr) repair_ = std::make_unique<arena::ArenaRepair>(blocks_, search_.offsets(), seed_);
-        repair_->offer(search_.offsets());
-        const auto looks = repairs_to_skylines * looks_of_a_skyline * static_cast<std::int64_t>(blocks_.size());
-        repair_->lower(rounds * looks, target, stop);
-        search_.offer(repair_->offsets());
-    }
-
-private:
-    std::vector<arena::Block> blocks_;
-    std::uint64_t seed_;
-    arena::ArenaSearch search_;
-    std::unique_ptr<arena::ArenaRepair> repair_;
-};
-
 class Solver {
 public:
     Solver(const Task& task, const Effort& effort, const StopToken& stop, const Progress& progress)
@@ -185,37 +203,71 @@ public:
 
     Answer solve() {
         if (answer_.lower_bound > task_.capacity || fixed_overlap(task_)) return infeasible();
-        if (task_.buffers.empty()) {
-            answer_.arena = 0;
-            return ended();
-        }
+        first_ = swept(task_);
+        if (!first_.empty() || task_.buffers.empty()) offer(first_);
+        if (is_done() || stop_.was_asked()) return ended();
         lifetimes_ = std::make_shared<Lifetimes>(task_.buffers);
         const bool are_many = lifetimes_->pairs() > searched_pairs;
-        if (is_plain(task_) && (are_many || effort_.minimize)) lower(are_many ? first_rounds : given_rounds);
-        if (is_done()) return ended();
-        if (lifetimes_->pairs() > most_pairs) {
-            lower(most_rounds);
-            offer(stacked(task_));
+        lower(std::max(effort_.repairs, are_many ? first_rounds : 0));
+        const bool is_lowered = are_many && is_plain(task_) && effort_.minimize && answer_.arena != none;
+        if (lifetimes_->pairs() > most_pairs || is_lowered) {
+            while (rounds_ < most_rounds && !is_done() && !is_spent() && lower(1)) continue;
             return ended();
         }
+        if (is_done() || stop_.was_asked()) return ended();
         return effort_.minimize ? minimized() : fitted();
     }
 
 private:
     bool is_done() const {
-        if (stop_.was_asked() && answer_.arena != none) return true;
         return answer_.arena != none && (!effort_.minimize || answer_.arena <= answer_.lower_bound);
     }
+    bool is_spent() const { return stop_.was_asked() || answer_.nodes >= effort_.most_nodes; }
 
-    void lower(std::int64_t rounds) {
-        if (!is_plain(task_)) return;
-        if (lowering_ == nullptr) lowering_ = std::make_unique<Lowering>(task_, effort_.seed);
-        const Bytes target = effort_.minimize ? answer_.lower_bound : task_.capacity;
-        for (std::int64_t round = 0; round < rounds; ++round) {
-            lowering_->go_on(1, target, stop_);
-            offer(lowering_->offsets());
-            if (is_done() || stop_.was_asked()) return;
+    // Fills skylines and repairs for so many rounds. Returns false if they do not apply: they know one alignment, no
+    // gap and no fixed offset.
+    bool lower(std::int64_t rounds) {
+        if (rounds == 0 || !is_plain(task_) || first_.empty()) return false;
+        if (repair_ == nullptr) {
+            const std::vector<arena::Block> blocks = arena::blocks_of(lives_of(task_));
+            skylines_ = std::make_unique<arena::SkylineSearch>(blocks, first_, effort_.seed);
+            repair_ = std::make_unique<arena::Repair>(blocks, first_, effort_.seed);
         }
+        const Bytes target = effort_.minimize ? answer_.lower_bound : task_.capacity;
+        const auto looks = looks_per_round * static_cast<std::int64_t>(task_.buffers.size());
+        for (std::int64_t round = 0; round < rounds && !is_done() && !is_spent(); ++round, ++rounds_) {
+            skylines_->fill(1, target, stop_);
+            repair_->offer(skylines_->offsets());
+            repair_->lower(looks, target, stop_);
+            skylines_->offer(repair_->offsets());
+            answer_.nodes += nodes_per_round * static_cast<std::int64_t>(task_.buffers.size());
+            offer(repair_->offsets());
+        }
+        return true;
+    }
+
+    // Best fit by size and by lifetime, TFLite's order and TFLite Micro's.
+    void place_in_orders() {
+        const auto& buffers = task_.buffers;
+        Step end = 0;
+        for (const Request& one : buffers) end = std::max(end, one.stop);
+        using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+        const auto place = [&](Placer::Gap gap, const std::function<Key(Index)>& key) {
+            if (is_done() || stop_.was_asked()) return;
+            std::vector<Index> order(buffers.size());
+            std::iota(order.begin(), order.end(), 0);
+            std::stable_sort(order.begin(), order.end(), [&](Index one, Index other) { return key(one) < key(other); });
+            Placer placer(buffers, *lifetimes_);
+            if (placer.place(order, most_units, gap)) offer(placer.offsets);
+        };
+        const auto smallest = Placer::Gap::smallest;
+        place(smallest, [&](Index at) { return Key{-buffers[at].size, buffers[at].start, 0}; });
+        place(smallest, [&](Index at) { return Key{buffers[at].start - buffers[at].stop, -buffers[at].size, 0}; });
+        place(smallest, [&](Index at) {
+            const bool lives_throughout = buffers[at].start == 0 && buffers[at].stop == end;
+            return lives_throughout ? Key{0, 0, 0} : Key{1, -buffers[at].size, buffers[at].start};
+        });
+        place(Placer::Gap::lowest, [&](Index at) { return Key{-buffers[at].size, -at, 0}; });
     }
 
     Answer fitted() {
@@ -224,15 +276,18 @@ private:
         return found == Finding::unpackable ? infeasible() : ended();
     }
 
-    // Attempts capacities close to the bound at first, then halfway, and at last just below the best arena.
+    // Attempts capacities close to the bound at first, then halfway, and at last just below the best arena. Skylines
+    // and repairs take as long as the attempts.
     Answer minimized() {
-        offer(stacked(task_));
+        place_in_orders();
         Bytes above = 0;
-        std::int64_t slice = quick_nodes;
-        while (!is_done() && !stop_.was_asked() && answer_.nodes < effort_.most_nodes) {
+        std::int64_t slice = quick_nodes, spent = 0;
+        while (!is_done() && !is_spent()) {
             const Bytes highest = answer_.arena == none ? task_.capacity : answer_.arena - 1;
             const Bytes capacity = answer_.arena == none ? highest : std::min(answer_.lower_bound + above, highest);
+            const std::int64_t before = answer_.nodes;
             const Finding found = pursue(attempt_at(capacity), capacity == highest ? slice : quick_nodes);
+            spent += answer_.nodes - before;
             if (found == Finding::packed) {
                 above /= 2;
             } else if (found == Finding::unpackable) {
@@ -242,9 +297,13 @@ private:
             } else if (capacity == highest) {
                 above = 0;
                 slice = std::min(2 * slice, most_units);
-                lower(1);
             } else {
                 above = (capacity + highest + 1) / 2 - answer_.lower_bound;
+            }
+            while (spent > 0 && !is_done() && !is_spent()) {
+                const std::int64_t begun = answer_.nodes;
+                if (!lower(1)) break;
+                spent -= answer_.nodes - begun;
             }
         }
         return ended();
@@ -267,7 +326,7 @@ private:
 
     Finding pursue(Attempt& attempt, std::int64_t nodes) {
         const std::int64_t before = attempt.nodes();
-        const Finding found = attempt.go_on(std::min(nodes, effort_.most_nodes - answer_.nodes), stop_);
+        const Finding found = attempt.go_on(std::min(nodes, effort_.most_nodes), stop_);
         answer_.nodes += std::max<std::int64_t>(1, attempt.nodes() - before);
         if (found == Finding::packed) offer(attempt.offsets());
         return found;
@@ -317,8 +376,11 @@ private:
     const Effort& effort_;
     const StopToken& stop_;
     const Progress& progress_;
+    std::vector<Bytes> first_;  // the packing of the sweep
     std::shared_ptr<Lifetimes> lifetimes_;
-    std::unique_ptr<Lowering> lowering_;
+    std::unique_ptr<arena::SkylineSearch> skylines_;
+    std::unique_ptr<arena::Repair> repair_;
+    std::int64_t rounds_ = 0;
     std::map<Bytes, std::unique_ptr<Attempt>> attempts_;
     Answer answer_;
 };
@@ -332,21 +394,7 @@ Answer solve(const Task& task, const Effort& effort, const StopToken& stop, cons
 
 // Returns the buffers alive at the step of the greatest load.
 static std::vector<Index> fullest(const Task& task) {
-    std::map<Step, Bytes> changes;
-    for (const Request& one : task.buffers) {
-        for (const Interval& life : one.lives()) {
-            changes[life.start] += one.size;
-            changes[life.stop] -= one.size;
-        }
-    }
-    Bytes live = 0, most = 0;
-    Step step = 0;
-    for (const auto& [at, change] : changes) {
-        live += change;
-        if (live <= most) continue;
-        most = live;
-        step = at;
-    }
+    const Step step = fullest_step(task);
     std::vector<Index> alive;
     for (Index buffer = 0; buffer < static_cast<Index>(task.buffers.size()); ++buffer) {
         for (const Interval& life : task.buffers[buffer].lives()) {

@@ -18,6 +18,8 @@ namespace onchip::packing {
 using Bytes = Units;
 using Step = std::int64_t;
 
+inline constexpr Step most_steps = Step{1} << 62;
+
 // Steps [start, stop).
 struct Interval {
     Step start = 0;
@@ -46,6 +48,9 @@ struct Task {
 
     // Returns the task of some of the buffers.
     Task part(const std::vector<Index>& kept) const;
+
+    // Returns the task of the buffers that live in these steps, without their other steps.
+    Task clipped(Interval steps) const;
 };
 
 enum class Verdict { optimal, feasible, infeasible, unknown };
@@ -56,7 +61,7 @@ struct Answer {
     std::vector<Bytes> offsets;
     Bytes arena = none;
     Bytes lower_bound = 0;
-    std::int64_t nodes = 0;
+    std::int64_t nodes = 0;  // decisions of the exact search; others count as long as they take
 };
 
 // Buffers that do not fit together; `is_irreducible` if every proper subset is proven to fit.
@@ -66,9 +71,10 @@ struct Conflict {
 };
 
 struct Effort {
-    bool minimize = false;                                               // find the lowest arena, else any that fits
-    std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();  // decisions of the exact search
+    bool minimize = false;  // find the lowest arena, else any that fits
+    std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();
     std::uint64_t seed = 0;
+    std::int64_t repairs = 0;  // rounds of skylines and repairs before the exact search
 };
 
 // Called with the best arena (`none` before the first), the lower bound, and the nodes so far.
@@ -82,6 +88,9 @@ Conflict conflict_of(const Task& task, const Effort& effort, const StopToken& st
 
 // Returns a lower bound on the arena: the most bytes alive at a step, and the end of each fixed buffer.
 Bytes least_arena(const Task& task);
+
+// Returns the first step in which the most bytes are alive.
+Step fullest_step(const Task& task);
 
 // Returns true if two fixed buffers overlap.
 bool fixed_overlap(const Task& task);

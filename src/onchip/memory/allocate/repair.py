@@ -11,7 +11,7 @@ from heapq import nsmallest
 from itertools import combinations, pairwise
 from typing import Final
 
-from onchip.memory.allocate.exact import Attempt, Knowledge, clipped, finding_of, hard_stretch
+from onchip.memory.allocate.exact import Attempt, Knowledge, clipped, finding_of
 from onchip.memory.allocate.residencies import chained
 from onchip.memory.allocate.sections import has_too_many_pairs
 from onchip.memory.decisions import OperatorSchedule, PlannedResidency
@@ -251,7 +251,7 @@ def place_or_cut(
         attempt.go_on(STEP.quick_nodes)
         if attempt.offsets_bytes is not None:
             return chains.schedule, chains.offsets_bytes(attempt.offsets_bytes)
-        stretch = attempt.stretch or hard_stretch(attempt.core, run, attempt.hardest_step)
+        stretch = attempt.hard_stretch
         if not repair.mend(stretch):
             break
     by_time = place_or_cut_by_time(indexed, schedule)

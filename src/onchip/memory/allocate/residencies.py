@@ -77,20 +77,18 @@ class _Chain:
         return False
 
 
-def packing_problem(
-    indexed: IndexedProblem, schedule: OperatorSchedule, capacity_bytes: int | None = None
-) -> PackingProblem:
+def packing_problem(indexed: IndexedProblem, schedule: OperatorSchedule) -> PackingProblem:
     """Return the packing that gives a schedule in which nothing is overwritten its addresses: a buffer a residency."""
     buffers = tuple(Buffer(r.start, r.stop, indexed.sizes_bytes[r.tensor]) for r in schedule.residencies)
     memory = indexed.memory
-    return PackingProblem(buffers, capacity_bytes or memory.capacity_bytes, memory.alignment_bytes)
+    return PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes)
 
 
-def chained(indexed: IndexedProblem, schedule: OperatorSchedule, capacity_bytes: int | None = None) -> ChainedSchedule:
+def chained(indexed: IndexedProblem, schedule: OperatorSchedule) -> ChainedSchedule:
     """Return the packing that gives the schedule its addresses, a buffer for each chain of residencies."""
     if not any(residency.ties for residency in schedule.residencies):
         count = len(schedule.residencies)
-        problem = packing_problem(indexed, schedule, capacity_bytes)
+        problem = packing_problem(indexed, schedule)
         return ChainedSchedule(schedule, problem, tuple(range(count)), (0,) * count)
     chains = _Chains(indexed, schedule)
     kept = tuple(chains.tie(at) for at in range(len(schedule.residencies)))
@@ -103,7 +101,7 @@ def chained(indexed: IndexedProblem, schedule: OperatorSchedule, capacity_bytes:
             buffer_of[one.at], shifts[one.at] = len(buffers), one.start_bytes - lowest
         buffers.append(Buffer(start, stop, highest - lowest))
     memory = indexed.memory
-    problem = PackingProblem(tuple(buffers), capacity_bytes or memory.capacity_bytes, memory.alignment_bytes)
+    problem = PackingProblem(tuple(buffers), memory.capacity_bytes, memory.alignment_bytes)
     return ChainedSchedule(OperatorSchedule(schedule.order, kept), problem, tuple(buffer_of), tuple(shifts))
 
 

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from onchip.memory.allocate.construct import order_by_size, place_by_size
+from onchip.memory.allocate.pack import order_by_size, place_by_size
 from onchip.memory.allocate.repair import place_or_cut
 from onchip.memory.allocate.residencies import packing_problem
 from onchip.memory.allocate.sections import has_too_many_pairs

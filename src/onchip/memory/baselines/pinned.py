@@ -13,7 +13,7 @@ from math import log
 from typing import Final
 
 from onchip.ir.tensor import Role
-from onchip.memory.allocate.exact import Attempt, hard_stretch
+from onchip.memory.allocate.exact import Attempt
 from onchip.memory.allocate.residencies import packing_problem
 from onchip.memory.baselines.driver import Solve, baseline
 from onchip.memory.decisions import OperatorSchedule, PlannedResidency
@@ -145,7 +145,7 @@ class Pins:
         attempt = Attempt(packing_problem(self.indexed.views[memory], part), run)
         attempt.go_on(STEP.quick_nodes)
         if attempt.offsets_bytes is None:
-            stretch = attempt.stretch or hard_stretch(attempt.core, run, attempt.hardest_step)
+            stretch = attempt.hard_stretch
             self.unpin_worst(stretch, memory)
         return attempt.offsets_bytes or ()
 

@@ -10,12 +10,10 @@ from collections.abc import Iterable
 from math import gcd
 from typing import TYPE_CHECKING, TypeAlias
 
-from onchip.answer.packing import PackingProblem
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult, Status, Stop
-from onchip.memory.allocate.construct import place_by_size
-from onchip.memory.allocate.pack import pack_schedule
+from onchip.memory.allocate.pack import least_capacity
 from onchip.memory.allocate.residencies import packing_problem
 from onchip.memory.decisions import (
     OperatorSchedule,
@@ -25,12 +23,14 @@ from onchip.memory.decisions import (
     non_compulsory_cost,
     schedule_of_moves,
 )
+from onchip.memory.effort import STEP
 from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Windows
 from onchip.search.budget.limits import Run
 from onchip.search.mip import MipOutcome, UnfinishedModelError, solve_mip
+from onchip.search.strategy.start import without_figures
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt
@@ -442,26 +442,8 @@ def _solve_peak(incumbent: PlanIncumbent, windows: Windows) -> None:
 
 
 def _pack(incumbent: PlanIncumbent, schedule: OperatorSchedule) -> None:
-    """Addresses are no part of III-E1: greedy by size, then whatever capacity below packs, the bound first."""
-    indexed, run = incumbent.indexed, incumbent.run
-    problem = packing_problem(indexed, schedule)
-    offsets = place_by_size(problem)
-    arena = _arena(problem, offsets)
-    if arena <= indexed.memory.capacity_bytes:
-        incumbent.offer(schedule, offsets, arena, "packed by size")
-    low, high = incumbent.lower_bound, min(arena - 1, indexed.memory.capacity_bytes)
-    capacity = low
-    while low <= high and run.stop is None:
-        tighter = pack_schedule(indexed, schedule, run, capacity)
-        if tighter is None:
-            low = capacity + 1
-        else:
-            arena = _arena(problem, tighter[1])
-            incumbent.offer(*tighter, arena, "packed")
-            high = arena - 1
-        capacity = (low + high) // 2
-
-
-def _arena(problem: PackingProblem, offsets: tuple[int, ...]) -> int:
-    """Return the highest end of any buffer."""
-    return max(offset + buffer.size_bytes for offset, buffer in zip(offsets, problem.buffers, strict=True))
+    """Addresses are no part of III-E1: pack as low as the packer finds."""
+    problem = packing_problem(incumbent.indexed, schedule)
+    packed = least_capacity(problem, without_figures(incumbent.run), STEP.proof_nodes)
+    if packed.answer is not None and packed.objective_value is not None:
+        incumbent.offer(schedule, packed.answer.offsets_bytes, packed.objective_value, "packed")

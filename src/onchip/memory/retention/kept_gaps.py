@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from onchip.answer.problem import Objective, Placement
 from onchip.answer.result import SearchResult, Status
 from onchip.ir.tensor import Role
-from onchip.memory.allocate.exact import Attempt, Knowledge, pack_by_cp_sat, unpackable_stretches
+from onchip.memory.allocate.exact import Attempt, Knowledge, pack_by_cp_sat
 from onchip.memory.allocate.residencies import packing_problem
-from onchip.memory.allocate.sections import core_of
 from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency
 from onchip.memory.effort import STEP
 from onchip.model.lifetimes.indexed import IndexedProblem, bits
@@ -306,18 +305,19 @@ class PackingOfPart:
     def __init__(self, view: IndexedProblem, part: OperatorSchedule, run: Run) -> None:
         self._view = view
         self._part = part
+        self._run = run
         problem = packing_problem(view, part)
         attempt = Attempt(problem, run)
         finding = attempt.go_on(STEP.plan_nodes)
-        stretches = [attempt.stretch or problem.steps] if finding is Knowledge.UNPACKABLE else []
+        stretches = [attempt.hard_stretch] if finding is Knowledge.UNPACKABLE else []
         self.offsets_bytes = attempt.offsets_bytes
         if finding is Knowledge.OPEN:
-            stretches = unpackable_stretches(problem, run)
+            stretches = attempt.unpackable_stretches()
         if finding is Knowledge.OPEN and not stretches:
             packing = pack_by_cp_sat(problem, run, STEP.short_work).answer
             finding = Knowledge.PACKED if packing else attempt.go_on(STEP.proof_nodes)
             self.offsets_bytes = packing.offsets_bytes if packing else attempt.offsets_bytes
-            stretches = [attempt.stretch or problem.steps] if finding is Knowledge.UNPACKABLE else []
+            stretches = [attempt.hard_stretch] if finding is Knowledge.UNPACKABLE else []
         self.nodes = attempt.nodes
         self.conflicts = [self._core(stretch) for stretch in stretches]
 
@@ -328,5 +328,5 @@ class PackingOfPart:
             for r in self._part.residencies
             if r.start < stretch.stop and r.stop > stretch.start
         ]
-        core = core_of(packing_problem(self._view, OperatorSchedule(self._part.order, tuple(lived))))
-        return [lived[index] for index in core.kept] or lived
+        clipped = packing_problem(self._view, OperatorSchedule(self._part.order, tuple(lived)))
+        return [lived[index] for index in Attempt(clipped, self._run).core] or lived

@@ -23,7 +23,7 @@ from typing import Final
 
 from onchip.bounds.retention.sure_gaps import PossibleGaps, SureGap, descent_of, sure_gaps
 from onchip.memory.allocate.exact import Attempt
-from onchip.memory.allocate.pack import PARAMS as PACKING
+from onchip.memory.allocate.pack import SEARCHED_PAIRS
 from onchip.memory.allocate.residencies import LayoutPlacer, packing_problem
 from onchip.memory.allocate.sections import has_too_many_pairs
 from onchip.memory.baselines.belady import belady_moves
@@ -140,7 +140,7 @@ class OneOrderPlanner:
         problem = packing_problem(self._indexed, schedule)
         dear, value = PARAMS.dear_addresses * non_compulsory_cost(self._indexed, schedule), self._incumbent.value
         is_dear = value is not None and value > dear
-        if not self._is_over and not is_dear and not has_too_many_pairs(problem.buffers, PACKING.searched_pairs):
+        if not self._is_over and not is_dear and not has_too_many_pairs(problem.buffers, SEARCHED_PAIRS):
             attempt = Attempt(problem, self._half)
             attempt.go_on(STEP.plan_nodes)
             if attempt.offsets_bytes is not None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 from onchip.answer.problem import Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.bounds.retention.sure_gaps import pooled
-from onchip.memory.allocate.pack import PARAMS as PACKING
-from onchip.memory.allocate.pack import LowPacking, least_capacity, pack_schedule
+from onchip.memory.allocate.pack import least_capacity
 from onchip.memory.allocate.residencies import chained, pack_with_ties, packing_problem
 from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, SearchMove, schedule_of_moves
 from onchip.memory.effort import STEP
 from onchip.memory.retention.addressed import prove_with_addresses
 from onchip.memory.retention.kept_gaps import KeptGaps
-from onchip.memory.spill.min_peak import PARAMS, MovableOrder, min_peak_bytes, peak_of_order
+from onchip.memory.spill.min_peak import PARAMS, MovableOrder, min_peak_bytes
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import PeakOutcome, StopToken
 from onchip.search.budget.limits import Run
@@ -52,14 +52,14 @@ def _pack_into_one(incumbent: PlanIncumbent, order: tuple[int, ...]) -> None:
     indexed, run = incumbent.indexed, incumbent.run
     if indexed.problem.graph.shares_bytes:
         _pack_apart(incumbent)
-    peak_bytes, schedule = peak_of_order(indexed, order), _without_spills(indexed, order)
-    _pack_low(incumbent, schedule, peak_bytes)
+    schedule = _without_spills(indexed, order)
+    _pack_into_least_arena(incumbent, schedule, STEP.quick_nodes)
     if not incumbent.is_proven and run.stop is None:
         schedule = _without_spills(indexed, flattened(indexed, order, run))
-        _pack_into_least_arena(incumbent, schedule, peak_bytes)
+        _pack_into_least_arena(incumbent, schedule, STEP.proof_nodes if indexed.problem.graph.shares_bytes else inf)
     if indexed.problem.graph.shares_bytes and not incumbent.is_proven:
         most = (incumbent.value or indexed.memory.capacity_bytes + 1) - 1
-        _narrow(incumbent, incumbent.lower_bound, most, lambda at: _packed_with_other_ties(incumbent, schedule, at))
+        _narrow(incumbent, schedule, incumbent.lower_bound, most)
 
 
 def _pack_apart(incumbent: PlanIncumbent) -> None:
@@ -68,54 +68,28 @@ def _pack_apart(incumbent: PlanIncumbent) -> None:
     operators = tuple(replace(operator, in_place=()) for operator in graph.operators)
     apart = IndexedProblem.of(replace(incumbent.indexed.problem, graph=replace(graph, operators=operators)))
     order = min_peak_bytes(apart.problem, without_figures(incumbent.run)).answer or tuple(range(apart.operator_count))
-    _pack_into_least_arena(incumbent, _without_spills(apart, order), peak_of_order(apart, order))
+    _pack_into_least_arena(incumbent, _without_spills(apart, order), STEP.proof_nodes)
 
 
 def _without_spills(indexed: IndexedProblem, order: tuple[int, ...]) -> OperatorSchedule:
     return schedule_of_moves(indexed, (SearchMove(operator) for operator in order))
 
 
-def _pack_into_least_arena(incumbent: PlanIncumbent, schedule: OperatorSchedule, peak_bytes: int) -> None:
-    """Pack as low as is found; where outputs overwrite inputs, which ones do depends on how much room there is."""
-    if not incumbent.indexed.problem.graph.shares_bytes:
-        packed = least_capacity(packing_problem(incumbent.indexed, schedule), without_figures(incumbent.run)).answer
-        if packed is not None:
-            arena = arena_bytes(incumbent.indexed, schedule, packed.offsets_bytes)
-            incumbent.offer(schedule, packed.offsets_bytes, arena, "packed")
-        return
-    high = _pack_low(incumbent, schedule, peak_bytes) - 1
-    _narrow(
-        incumbent,
-        peak_bytes,
-        high,
-        lambda capacity: pack_schedule(incumbent.indexed, schedule, incumbent.run, capacity),
-    )
+def _pack_into_least_arena(incumbent: PlanIncumbent, schedule: OperatorSchedule, most_nodes: float = inf) -> None:
+    """Pack as low as is found; outputs that overwrite inputs lie in their bytes."""
+    chains = chained(incumbent.indexed, schedule)
+    packed = least_capacity(chains.problem, without_figures(incumbent.run), most_nodes).answer
+    if packed is not None:
+        offsets_bytes = chains.offsets_bytes(packed.offsets_bytes)
+        arena = arena_bytes(incumbent.indexed, chains.schedule, offsets_bytes)
+        incumbent.offer(chains.schedule, offsets_bytes, arena, "packed")
 
 
-def _pack_low(incumbent: PlanIncumbent, schedule: OperatorSchedule, peak_bytes: int) -> int:
-    """Pack greedily, by a few skylines and by repairs; return the arena, or one byte more than the scratchpad has."""
-    indexed = incumbent.indexed
-    chains = chained(indexed, schedule)
-    low_packing = LowPacking(chains.problem, incumbent.run)
-    low_packing.place_quickly(peak_bytes)
-    low_packing.repair(PACKING.first_rounds, peak_bytes)
-    placed = chains.offsets_bytes(low_packing.offsets_bytes)
-    arena, most = arena_bytes(indexed, chains.schedule, placed), indexed.memory.capacity_bytes
-    if arena <= most:
-        incumbent.offer(chains.schedule, placed, arena, "packed low")
-    return min(arena, most + 1)
-
-
-def _narrow(
-    incumbent: PlanIncumbent,
-    low: int,
-    high: int,
-    pack: Callable[[int], tuple[OperatorSchedule, tuple[int, ...]] | None],
-) -> None:
-    """Pack at the least capacity at which that is found, from below at first, then halfway."""
+def _narrow(incumbent: PlanIncumbent, schedule: OperatorSchedule, low: int, high: int) -> None:
+    """Pack with any ties at the least capacity at which that is found, from below at first, then halfway."""
     capacity = low
     while low <= high and incumbent.run.stop is None:
-        packed = pack(capacity)
+        packed = _packed_with_other_ties(incumbent, schedule, capacity)
         if packed is None:
             low = capacity + 1
         else:
