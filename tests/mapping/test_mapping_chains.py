@@ -72,10 +72,10 @@ def test_a_mean_of_criteria_says_before_the_first_step_what_none_does_by_itself(
     """Each of four boundaries costs four by one of two criteria, which alone are nothing, whatever stands where."""
     inner, outer, none = np.array([4.0, 0.0]), np.array([0.0, 4.0]), list[Table | None]([None] * 4)
     fixed = 1.0 if is_product else 0.0
-    rows: list[Row] = [(fixed, [one] * 4, none, none, True, [[]] * 4) for one in (inner, outer)]
+    rows: list[Row] = [(fixed, [one] * 4, none, none, True, [[]] * 4, None) for one in (inner, outer)]
     searched = Searched(
         *([2], [[1, 1, 0, 1]], [[1], [1]], [[0.0] * 2], [[inf] * 2], [1.0], [[1], [1]], [[1.0] * 2], [[1] * 2]),
-        [8.0],
+        *([8.0], [], [[1.0] * 2], [[1.0] * 2], [[1] * 2]),
         [(operand, 0, np.ones(2), [np.ones(2)], False) for operand in (0, 0, 1, 1)],
         rows,
         is_product=is_product,
@@ -88,10 +88,10 @@ def test_tables_that_are_not_of_each_point_are_refused() -> None:
     short, whole = np.zeros(3), np.zeros(4)
     for one in range(7):
         bits, comes, costs, more, rest, times, longest = (short if one == at else whole for at in range(7))
-        row: Row = (0.0, [costs], [more], [rest], True, [[(times, longest)]])
+        row: Row = (0.0, [costs], [more], [rest], True, [[(times, longest)]], None)
         searched = Searched(
             *([4], [[1] * 16], [[1]], [[0.0] * 4], [[inf] * 4], [1.0], [[1]], [[1.0] * 4], [[1] * 4]),
-            *([1.0], [(0, 0, bits, [comes], False)], [row]),
+            *([1.0], [], [[1.0] * 4], [[1.0] * 4], [[1] * 4], [(0, 0, bits, [comes], False)], [row]),
             is_product=False,
         )
         with pytest.raises(ValueError, match="costs are not of each point"):

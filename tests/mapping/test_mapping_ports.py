@@ -10,12 +10,15 @@ from onchip.answer.layer_mapping import LayerMapping, MappingError, Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.mapping.chains.chain import OperandChain
-from onchip.mapping.chains.criteria import Place
+from onchip.mapping.chains.criteria import ChainEnergy, ChainTime, Place
+from onchip.mapping.prove.together import ChainsTogether
 from onchip.model.layer.accesses import layer_accesses
 from onchip.model.layer.limits import checked_boundaries
+from onchip.model.layer.ragged import PortMove, RaggedTime, TileFilling
+from oracles.chains import without_window
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping
-from support.random_chains import OwnPlace, cell_of, own_cells, places_of
+from support.random_chains import OwnPlace, asked_of, cell_of, kind_of, own_cells, places_of
 from support.series import series
 from support.ways import way_of
 
@@ -35,6 +38,34 @@ def _case(seed: int) -> tuple[LayerProblem, LayerMapping, dict[Place, OwnPlace]]
         for at in range(len(way.memories(operand)) - 1)
     ]
     return problem, mapping, dict(zip(numbers, places_of(problem, mapping), strict=True))
+
+
+@pytest.mark.parametrize("first", series(range(0, 240, 20), 1))
+def test_no_window_is_in_so_many_cycles_of_last_parts(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any tiles together: with times and cycles enough, what is waited for is all but the union of windows."""
+    random, tight, several = Random(first), 0, 0
+    for problem, mapping, places in filter(None, map(_case, range(first, first + 20))):
+        if not places:
+            continue
+        way = kind_of(problem, mapping)
+        lattice = own_cells(way, list(places.values()))
+        searched = asked_of(ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice)), monkeypatch)
+        assert searched is not None
+        crossed, time = checked_boundaries(problem, mapping), RaggedTime(problem.layer, mapping)
+        cells = [cell_of(lattice, place) for place in places.values()]
+        for _ in range(6):
+            chosen = random.sample(sorted(places), min(random.randint(1, 3), len(places)))
+            moves = [
+                PortMove(TileFilling.of(crossed[operand][at + 1]), 2 * time.cycles, time.cycles, returns=False)
+                for operand, at in chosen
+            ]
+            covered = sum(one.busy * one.times for one in moves) - time.stall(moves)
+            own = without_window(searched, cells, [int(one in chosen) for one in places])
+            assert covered + own <= time.cycles, (str(mapping), chosen)
+            is_tight = own > 0 and covered + own == time.cycles
+            tight, several = tight + is_tight, several + (is_tight and len(chosen) > 1)
+    assert tight > 10
+    assert several > 3
 
 
 @pytest.mark.parametrize("first", series(range(0, 240, 20), 4))

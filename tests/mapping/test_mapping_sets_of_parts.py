@@ -176,6 +176,8 @@ def test_kinds_take_so_many_turns_and_come_to_so_many_parts_as_is_said() -> None
             places = line.sums([at for at in in_time if at not in own])
             assert dimension.parts(units, 1)[0] <= len(places)
             assert len(line.sums(own)) <= dimension.turns[0]
+            last = [one for one in Line(1 << 30, line.loops).sums(own) if max(places) + one < line.bound]
+            assert dimension.last_turns[0] <= len(last)
     assert min(seen.values()) > 20
     assert len(seen) == 4
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
-from math import inf, prod
+from math import ceil, inf, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from onchip.native import least_chain_below
 
 Table = NDArray[np.float64]
 Tables = list[Table | None]
-Row = tuple[float, Tables, Tables, Tables, bool, list[list[tuple[Table, Table]]]]
+Row = tuple[float, Tables, Tables, Tables, bool, list[list[tuple[Table, Table]]], int | None]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,10 @@ class Searched:
     turns: list[list[float]]
     is_single: list[list[int]]
     room_bits: list[float]
+    ports: list[list[int]]
+    fewest_turns: list[list[float]]
+    last_turns: list[list[float]]
+    is_known: list[list[int]]
     boundaries: list[tuple[int, int, Table, list[Table], bool]]
     criteria: list[Row]
     is_product: bool
@@ -48,6 +52,10 @@ class Searched:
             self.turns,
             self.is_single,
             self.room_bits,
+            self.ports,
+            self.fewest_turns,
+            self.last_turns,
+            self.is_known,
             self.boundaries,
             self.criteria,
             self.is_product,
@@ -139,6 +147,39 @@ def window(searched: Searched, operand: int, place: tuple[int, ...], inner: Sequ
     return min(each)
 
 
+def without_window(searched: Searched, places: Sequence[tuple[int, ...]], port: Sequence[int]) -> float:
+    """Return the cycles of the last part of any point at a port, or of all, in which no tile there can be replaced.
+
+    A tile inside is replaced at most before each of its parts except the last; a tile of a single turn in every cycle.
+    """
+    there = sorted((place, at) for at, (place, is_there) in enumerate(zip(places, port, strict=True)) if is_there)
+    windows = {at: _window_at(searched, places, at) for _, at in there}
+    found, last = 0.0, tuple(side - 1 for side in searched.shape)
+    for number, (place, _) in enumerate([*there, (last, -1)] if there else []):
+        inner = there[:number]
+        left = prod(own[at] for own, at in zip(searched.last_turns, place, strict=True))
+        left = left if left > 1 else 0.0
+        if not inner:
+            found = max(found, left)
+        elif all(own[at] for own, at in zip(searched.is_known, place, strict=True)):
+            turns = {
+                at: [own[one] for own, one in zip(searched.fewest_turns, where, strict=True)] for where, at in inner
+            }
+            ends = [own[at] for own, at in zip(searched.last_turns, place, strict=True)]
+            for _, at in inner:
+                parts = prod(ceil(end / one) for end, one in zip(ends, turns[at], strict=True))
+                left = left - (parts - 1) * windows[at] if prod(turns[at]) > 1 else -inf
+            found = max(found, left)
+    return found
+
+
+def _window_at(searched: Searched, places: Sequence[tuple[int, ...]], at: int) -> float:
+    operand, _, _, _, may_come_at_once = searched.boundaries[at]
+    if may_come_at_once:
+        return prod(own[one] for own, one in zip(searched.turns, places[at], strict=True))
+    return window(searched, operand, places[at], [one for one in places if _is_outside(one, places[at])])
+
+
 def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> float:
     used = [0.0] * len(searched.room_bits)
     for (_, memory, bits, _, _), place in zip(searched.boundaries, places, strict=True):
@@ -153,10 +194,12 @@ def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> flo
     ]
     sums = []
     known = [(place, [one for one in places if _is_outside(one, place)]) for place in places]
-    for fixed, costs, more, rest, is_linear, waits in searched.criteria:
+    for fixed, costs, more, rest, is_linear, waits, port in searched.criteria:
         parts = [1.0 - one if is_linear else float(one == 0.0) for one in stays]
         summed = fixed + _sum(searched, costs, places, [1.0] * len(places)) + _sum(searched, more, places, parts)
         summed += _sum(searched, rest, places, [float(one == 0.0) for one in stays])
+        if port is not None:
+            summed += without_window(searched, places, searched.ports[port])
         for (operand, *_), (place, inner), own in zip(searched.boundaries, known, waits, strict=True):
             windows = window(searched, operand, place, inner), window(searched, operand, place, ())
             for times, longest in own:

@@ -45,6 +45,10 @@ def random_search(seed: int) -> Searched:
         [np.cumprod(random.integers(1, 4, side)).astype(np.float64).tolist() for side in shape],
         [random.integers(0, 2, side).tolist() for side in shape],
         [7.0, 9.0],
+        random.integers(0, 2, (2, len(operands))).tolist(),
+        [random.integers(1, 4, side).astype(np.float64).tolist() for side in shape],
+        [random.integers(1, 6, side).astype(np.float64).tolist() for side in shape],
+        [(random.random(side) < 0.8).astype(np.int64).tolist() for side in shape],
         boundaries := [_random_boundary(random, operand, shape, leads[operand]) for operand in operands],
         [
             _random_criterion(random, points, [one[4] for one in boundaries], number)
@@ -70,8 +74,9 @@ def _random_criterion(random: np.random.Generator, points: int, have_room_for_tw
         return [None if random.random() < none else table(9) for _ in have_room_for_two]
 
     waits = [[(table(4), table(9))] if random.random() < 0.5 and not one else [] for one in have_room_for_two]
+    port = [None, 0, 1][int(random.integers(3))]
     fixed, is_linear = float(random.integers(1, 5)), bool(random.integers(2))
-    return fixed, tables(0.2), tables(0.3), tables(0.5), is_linear, waits
+    return fixed, tables(0.2), tables(0.3), tables(0.5), is_linear, waits, port
 
 
 def _random_times(random: np.random.Generator, shape: list[int], leads: list[int]) -> Table:
@@ -205,7 +210,7 @@ def asked_of(
     asked = list[Searched]()
 
     def note(shape: list[int], *rows: object) -> tuple[float, bool, int, list[int], list[list[int]]]:
-        asked.append(Searched(shape, *(_of_each_point(shape, row) for row in rows[:12])))  # type: ignore[arg-type]
+        asked.append(Searched(shape, *(_of_each_point(shape, row) for row in rows[:16])))  # type: ignore[arg-type]
         return 0.0, True, 0, [], []
 
     monkeypatch.setattr(together, "least_chain_below", note)

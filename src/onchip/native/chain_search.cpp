@@ -38,6 +38,7 @@ Found Search::run() {
     chosen_.assign(problem_.boundaries.size(), 0);
     last_place_.assign(problem_.boundaries.size(), 0);
     used_bits_.assign(problem_.room_bits.size(), 0.0);
+    chain_.without_window.assign(problem_.ports.size(), 0.0);
     Found found = look_ever_higher();
     found.cells = std::move(cells);
     return found;
@@ -349,11 +350,16 @@ Outside Search::columns_of(const std::vector<std::vector<double>>& costs, const 
 }
 
 void Search::take_out_criteria() {
+    const auto turns = [&] {
+        double found = 1.0;
+        for (const auto& own : problem_.last_turns) found *= *std::max_element(own.begin(), own.end());
+        return found;
+    };
     const double least = problem_.is_product ? least_cycles_ : floor_;
     std::vector<Criterion> kept;
     for (std::size_t k = 0; k < problem_.criteria.size(); ++k) {
         const Criterion& own = problem_.criteria[k];
-        double most = own.fixed;
+        double most = own.fixed + (own.port ? turns() : 0.0);
         for (std::size_t b = 0; b < alive_.size() && most < least; ++b) most += most_of(own, b);
         if (most < least && guides_alone_[k] == 0) continue;
         kept.push_back(own);

@@ -100,7 +100,7 @@ double widest_window(const Problem& problem, const std::vector<std::uint16_t>& a
 
 // Returns the window, given the tiles inside.
 double window_of(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
-                 const Chain& tiles) {
+                 const std::vector<Placed>& tiles) {
     if (problem.boundaries[boundary].may_come_at_once) return turns_inside(problem, at, x);
     const std::size_t operand = problem.boundaries[boundary].operand;
     double window = widest_window(problem, at, operand, x);
@@ -124,11 +124,50 @@ void narrow(const Problem& problem, const std::vector<std::uint16_t>& at, std::s
     }
 }
 
+// Returns a lower bound on the cycles of the last part of a place without a window at a port: its own tile has no
+// window there, and a tile inside has one for each part but the last. Zero if a tile may be replaced in every cycle.
+double without_window(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x,
+                      const std::vector<std::uint8_t>& port, const std::vector<Placed>& tiles) {
+    const std::size_t sides = problem.shape.size();
+    double cycles = 1.0;
+    bool is_known = true;
+    for (std::size_t side = 0; side < sides; ++side) {
+        cycles *= problem.last_turns[side][at[x * sides + side]];
+        is_known = is_known && problem.is_known[side][at[x * sides + side]] != 0;
+    }
+    double found = cycles > 1.0 ? cycles : 0.0;
+    for (const Placed& own : tiles) {
+        if (!port[own.boundary]) continue;
+        if (!is_known) return 0.0;
+        double parts = 1.0, turns = 1.0;
+        for (std::size_t side = 0; side < sides; ++side) {
+            const double inside = problem.fewest_turns[side][at[own.point * sides + side]];
+            parts *= std::ceil(problem.last_turns[side][at[x * sides + side]] / inside);
+            turns *= inside;
+        }
+        if (turns == 1.0) return 0.0;
+        found -= (parts - 1.0) * own.window;
+    }
+    return found;
+}
+
+// Adds the cycles in which no transfer at a port has a window.
+void add_cycles_without_window(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t port,
+                               std::size_t x, Chain& chain, std::vector<double>& added) {
+    const double found = without_window(problem, at, x, problem.ports[port], chain.tiles);
+    const double more = found - chain.without_window[port];
+    if (!(more > 0.0)) return;
+    chain.without_window[port] = found;
+    for (std::size_t k = 0; k < added.size(); ++k) {
+        if (problem.criteria[k].port == port) added[k] += more;
+    }
+}
+
 // Updates the tiles placed so far as a point follows outside, and adds the cost of the parts that no longer stay.
 void go_outside(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, Chain& chain,
                 std::vector<double>& added) {
     const std::size_t last = at.size() / problem.shape.size() - 1;
-    for (Placed& own : chain) {
+    for (Placed& own : chain.tiles) {
         if (own.stays == 0.0 || own.point == x || own.before == x) continue;
         const double before = own.stays;
         move_on(problem, at, x, last, own);
@@ -173,18 +212,40 @@ std::vector<std::vector<double>> costs_if_all_move(const Criterion& criterion) {
 
 void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
             Chain& chain, std::vector<double>& added) {
-    follow_at_least(problem, at, boundary, x, chain, added);
+    const double window = window_of(problem, at, boundary, x, chain.tiles);
+    narrow(problem, at, boundary, x, window, added);
+    for (std::size_t port = 0; port < problem.ports.size(); ++port) {
+        if (problem.ports[port][boundary]) add_cycles_without_window(problem, at, port, x, chain, added);
+    }
     go_outside(problem, at, x, chain, added);
-    chain.emplace_back(boundary, x);
+    chain.tiles.emplace_back(boundary, x);
+    chain.tiles.back().window = window;
 }
 
 void follow_at_least(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
                      const Chain& chain, std::vector<double>& added) {
-    narrow(problem, at, boundary, x, window_of(problem, at, boundary, x, chain), added);
+    narrow(problem, at, boundary, x, window_of(problem, at, boundary, x, chain.tiles), added);
+    for (std::size_t port = 0; port < problem.ports.size(); ++port) {
+        if (!problem.ports[port][boundary]) continue;
+        const auto is_there = [&](const Placed& one) { return problem.ports[port][one.boundary] != 0; };
+        const auto others = std::count_if(chain.tiles.begin(), chain.tiles.end(), is_there);
+        if (others + 1 < std::count(problem.ports[port].begin(), problem.ports[port].end(), 1)) continue;
+        const double more =
+            without_window(problem, at, x, problem.ports[port], chain.tiles) - chain.without_window[port];
+        for (std::size_t k = 0; more > 0.0 && k < added.size(); ++k) {
+            if (problem.criteria[k].port == port) added[k] += more;
+        }
+    }
 }
 
 void end(const Problem& problem, const std::vector<std::uint16_t>& at, Chain& chain, std::vector<double>& added) {
-    go_outside(problem, at, at.size() / problem.shape.size() - 1, chain, added);
+    const std::size_t last = at.size() / problem.shape.size() - 1;
+    go_outside(problem, at, last, chain, added);
+    for (std::size_t port = 0; port < problem.ports.size(); ++port) {
+        const auto is_there = [&](const Placed& one) { return problem.ports[port][one.boundary] != 0; };
+        if (std::any_of(chain.tiles.begin(), chain.tiles.end(), is_there))
+            add_cycles_without_window(problem, at, port, last, chain, added);
+    }
 }
 
 }  // namespace onchip::chains

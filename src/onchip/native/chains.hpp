@@ -70,7 +70,8 @@ Through costs_through(const std::vector<std::size_t>& shape, const std::vector<s
 //
 // The last point of the lattice contains all loops and is outside all places. A tile is needed until the last turn of
 // the loops that lead to its elements. If no such loop can be between two points, a tile of the outer point is replaced
-// within the turns of the inner one.
+// within the turns of the inner one. In the last part of a place its tile is not replaced. So of all cycles there, the
+// only ones in a window at a port belong to a tile of another boundary inside.
 
 struct Boundary {
     std::size_t operand;
@@ -95,6 +96,7 @@ struct Criterion {
     bool is_linear;            // true if linear in arrivals: a part of `more` is added if fewer tiles stay
     std::vector<std::vector<Wait>>
         waits;  // by boundary, for memories that hold one tile; `costs` include them with full windows
+    std::optional<std::size_t> port;  // the port whose transfers it counts, with the cycles without a window
 };
 
 struct Problem {
@@ -110,6 +112,10 @@ struct Problem {
     std::vector<std::vector<double>> turns;         // by dimension and cell: most cycles of the loops that lead there
     std::vector<std::vector<std::uint8_t>> is_single;  // by dimension and cell: true if no loop may be inside it
     std::vector<double> room_bits;                     // by memory
+    std::vector<std::vector<std::uint8_t>> ports;      // by port and boundary: true if it has transfers there
+    std::vector<std::vector<double>> fewest_turns;     // by dimension and cell: least turns of every part but the last
+    std::vector<std::vector<double>> last_turns;       // least turns of the last part
+    std::vector<std::vector<std::uint8_t>> is_known;   // true if both bounds are exact
     std::vector<Boundary> boundaries;                  // operand by operand, each from the units upwards
     std::vector<Criterion> criteria;
     bool is_product;
@@ -127,7 +133,7 @@ struct Found {
 Found least_chain_below(const Problem& problem, double limit, std::size_t most_steps);
 
 // Tiles that may stay where loops have remainders, as far as outer points determine it. Replacement windows of tiles,
-// as far as inner points determine them.
+// as far as inner points determine them, and cycles without a window at a port.
 
 // A boundary with an upper bound on the part of its tiles that may stay, known from the places up to `before`. Outside
 // these places the part is at most `outside`; inside, it is at most `settled`, by memory.
@@ -140,10 +146,14 @@ struct Placed {
     double stays = 1.0;
     double outside = 1.0;
     std::array<double, 2> settled = {0.0, 0.0};
+    double window = 0.0;  // upper bound on its replacement window
 };
 
-// The placed boundaries.
-using Chain = std::vector<Placed>;
+// The state of the placed boundaries: their tiles, and by port a lower bound on the cycles without a window.
+struct Chain {
+    std::vector<Placed> tiles;
+    std::vector<double> without_window;
+};
 
 // Returns true if all tables have a value for each point.
 bool is_of_each_point(const Problem& problem, std::size_t points);

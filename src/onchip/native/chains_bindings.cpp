@@ -88,8 +88,9 @@ std::vector<chains::Costs> costs_of(const Tables& tables, OfEachPoint& points) {
 using BoundaryRow = std::tuple<std::size_t, std::size_t, Broadcast, std::vector<Broadcast>, bool>;
 // By boundary: transfers awaited one by one, as number and duration by point.
 using Waits = std::vector<std::vector<std::tuple<Broadcast, Broadcast>>>;
-// A criterion: constant, cost table of each boundary or None, `more`, `rest`, true if linear, and waits.
-using CriterionRow = std::tuple<double, Tables, Tables, Tables, bool, Waits>;
+// A criterion: constant, cost table of each boundary or None, `more`, `rest`, true if linear, waits, and the port whose
+// transfers it counts.
+using CriterionRow = std::tuple<double, Tables, Tables, Tables, bool, Waits, std::optional<std::size_t>>;
 
 std::vector<std::vector<chains::Wait>> waits_of(const Waits& boundaries, OfEachPoint& points) {
     std::vector<std::vector<chains::Wait>> found;
@@ -105,6 +106,8 @@ auto least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<s
                        std::vector<std::vector<double>> short_turns, std::vector<double> part_of_turn,
                        std::vector<std::vector<std::uint8_t>> counts, std::vector<std::vector<double>> turns,
                        std::vector<std::vector<std::uint8_t>> is_single, std::vector<double> room_bits,
+                       std::vector<std::vector<std::uint8_t>> ports, std::vector<std::vector<double>> fewest_turns,
+                       std::vector<std::vector<double>> last_turns, std::vector<std::vector<std::uint8_t>> is_known,
                        const std::vector<BoundaryRow>& boundaries, const std::vector<CriterionRow>& criteria,
                        bool is_product, double limit, std::size_t most_steps) {
     chains::Problem problem{std::move(shape),
@@ -117,6 +120,10 @@ auto least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<s
                             std::move(turns),
                             std::move(is_single),
                             std::move(room_bits),
+                            std::move(ports),
+                            std::move(fewest_turns),
+                            std::move(last_turns),
+                            std::move(is_known),
                             {},
                             {},
                             is_product};
@@ -126,9 +133,9 @@ auto least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<s
         if (comes.size() > 2) throw std::invalid_argument("a boundary has two memories");
         for (const Broadcast& own : comes) problem.boundaries.back().comes.push_back(points.of(own));
     }
-    for (const auto& [fixed, costs, more, rest, is_linear, waits] : criteria)
+    for (const auto& [fixed, costs, more, rest, is_linear, waits, port] : criteria)
         problem.criteria.push_back({fixed, costs_of(costs, points), costs_of(more, points), costs_of(rest, points),
-                                    is_linear, waits_of(waits, points)});
+                                    is_linear, waits_of(waits, points), port});
     chains::Found found;
     {
         const nb::gil_scoped_release without_lock;
@@ -150,8 +157,9 @@ void add_chains(nb::module_& module) {
                "with one cell along dimensions in which its values do not differ. Raises ValueError if a table\n"
                "does not have a value for each point.");
     module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a,
-               "short_turns"_a, "part_of_turn"_a, "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "boundaries"_a,
-               "criteria"_a, "is_product"_a, "limit"_a, "most_steps"_a,
+               "short_turns"_a, "part_of_turn"_a, "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "ports"_a,
+               "fewest_turns"_a, "last_turns"_a, "is_known"_a, "boundaries"_a, "criteria"_a, "is_product"_a, "limit"_a,
+               "most_steps"_a,
                "Search for the chain of least value below `limit`, with several criteria and shared memories.\n"
                "\n"
                "The value of a chain is the greatest of its criteria. If `is_product`, it is the first times the\n"
@@ -174,16 +182,19 @@ void add_chains(nb::module_& module) {
                "- the further cost added then, of which no part counts if some tiles may stay, or None,\n"
                "- True if the criterion is linear in the number of arrivals,\n"
                "- per boundary the transfers that the array waits for one by one: pairs of tables with their\n"
-               "  number and duration.\n"
+               "  number and duration,\n"
+               "- the number of the port whose transfers it counts, or None.\n"
                "\n"
                "Per dimension and cell: `stays` is the largest part of a tile that stays, `short_turns` the turns\n"
                "of the last part of a place if it is shorter than the others (0 if all are equal, infinity if\n"
-               "unknown), `turns` the most cycles that lead to the cell, and `is_single` 1 if no loop may stand\n"
-               "between two places in it.\n"
+               "unknown), `turns` the most cycles that lead to the cell, `is_single` 1 if no loop may stand\n"
+               "between two places in it, `fewest_turns` a lower bound on the turns of every part but the last,\n"
+               "`last_turns` a lower bound on the turns of the last part, and `is_known` 1 if both are exact.\n"
                "`part_of_turn` is per dimension the largest part that one turn leads to. `may_stand_inside` is 1\n"
                "per dimension, inner cell and outer cell (fastest) if one place may stand inside the other.\n"
                "`leads` is 1 per operand and dimension if the dimension leads to other elements of the operand,\n"
-               "and `counts` is 1 if the part that `stays` is in its elements. `room_bits` is per memory.\n"
+               "and `counts` is 1 if the part that `stays` is in its elements. `room_bits` is per memory; `ports`\n"
+               "is 1 per port and boundary if the boundary has transfers there.\n"
                "Raises ValueError if a table has the wrong shape.");
 }
 

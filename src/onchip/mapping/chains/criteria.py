@@ -464,6 +464,11 @@ class ChainTime:
         return max(self._turns, *self._at_units.values(), 0.0) + first_and_last(self.way.problem)
 
     @cached_property
+    def places_by_port(self) -> dict[PortOf, set[Place]]:
+        """Return the boundaries with transfers at each port, for ports that do not feed the MACs."""
+        return {port: set(own) for port, own in self._by_port.items() if port not in self._at_units}
+
+    @cached_property
     def criteria(self) -> Sequence[tuple[Running, Waiting]]:
         """Return all criteria: in-loop cycles together with cycles before and after the loops."""
         return list(product(self._running, self._before))

@@ -322,6 +322,12 @@ class Dimension:
         return np.maximum(np.ceil(self.bound / longest), np.ceil(self.fewest_turns / self.turns))
 
     @property
+    def last_turns(self) -> NDArray[np.float64]:
+        """Return a lower bound on the iterations of the last part."""
+        known = np.maximum(self.known_turns, 1)
+        return np.where(self.known_turns > 0, (self.fewest_turns - 1) % known + 1, 1).astype(np.float64)
+
+    @property
     def turns_of_parts(self) -> NDArray[np.float64]:
         """Return a lower bound on the iterations of any part but the last."""
         fewest = -(-self.first // self.units)

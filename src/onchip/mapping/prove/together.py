@@ -42,9 +42,9 @@ COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
 
 Tables = list[Along | None]
 ListedWaits = list[list[tuple[Along, Along]]]
-Row = tuple[float, Tables, Tables, Tables, bool, ListedWaits]
-"""Row of a criterion: fixed cost, boundary costs, extra cost if no tile stays, further extra cost, True if linear, and
-waits.
+Row = tuple[float, Tables, Tables, Tables, bool, ListedWaits, int | None]
+"""Row of a criterion: fixed cost, boundary costs, extra cost if no tile stays, further extra cost, True if linear,
+waits, and the port whose transfers it counts.
 """
 
 
@@ -105,6 +105,10 @@ class ChainsTogether:
             [one.turns.astype(np.float64).tolist() for one in dimensions],
             [single_cells(own, units) for own, units in zip(dimensions, self.way.units, strict=True)],
             [float(self.way.problem.room_bits(memory)) for memory in memories],
+            [[place in own for place in places] for own in self.time.places_by_port.values()],
+            [one.turns_of_parts.tolist() for one in dimensions],
+            [one.last_turns.tolist() for one in dimensions],
+            [(one.known_turns > 0).astype(int).tolist() for one in dimensions],
             [(operands.index(place[0]), memories.index(self._memory(place)), *self._tiles(place)) for place in places],
             self._criteria(objective),
             objective is MappingObjective.EDP,
@@ -161,7 +165,7 @@ class ChainsTogether:
         for at, (first, both) in enumerate(zip(more, rest, strict=True)):
             if first is not None and both is not None:
                 rest[at] = np.maximum(both - first, 0.0)
-        return self.energy.fixed_pj, self._tables(own, skips_zero=False), more, rest, True, none
+        return self.energy.fixed_pj, self._tables(own, skips_zero=False), more, rest, True, none, None
 
     def _of_time(self) -> list[Row]:
         time, all_move = self.time, self._all_move.time
@@ -169,8 +173,9 @@ class ChainsTogether:
         return [self._row(one[0], time.joined(*one), all_move.joined(*moving)) for one, moving in both]
 
     def _row(self, run: Running, costs: Boundaries, moving: Boundaries) -> Row:
-        none: Tables = [None] * len(self._places)
-        return run.fixed, self._tables(costs), self._more(costs, moving), none, False, self._waits(run.waits)
+        ports, none = list(self.time.places_by_port), list[Along | None]([None] * len(self._places))
+        port = ports.index(run.port) if run.port in ports else None
+        return run.fixed, self._tables(costs), self._more(costs, moving), none, False, self._waits(run.waits), port
 
     def _tables(self, costs: Boundaries, *, skips_zero: bool = True) -> Tables:
         return [
