@@ -85,7 +85,7 @@ def test_limits_of_a_point_hold_on_a_cluster(cluster: Any) -> None:  # noqa: ANN
     finally:
         workers.close()
     assert {key for key, answer in found.items() if answer.status is PointStatus.FAILED} == {"dies", "memory", "slow"}
-    assert found["slow"].reason == "it takes more than 2 s"
+    assert found["slow"].reason == "the point exceeds its time limit of 2 s"
     assert "memory" in str(found["memory"].reason)
 
 

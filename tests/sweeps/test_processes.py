@@ -54,7 +54,7 @@ def test_a_point_that_fails_leaves_the_others_alone() -> None:
     assert "killed" in str(failed["dies"])
     assert "memory" in str(failed["memory"])
     assert failed["raises"] == "ValueError: of this point"
-    assert failed["slow"] == "it takes more than 2 s"
+    assert failed["slow"] == "the point exceeds its time limit of 2 s"
 
 
 @pytest.mark.slow

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from queue import Empty, SimpleQueue
-from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from onchip.errors import InternalError
 from onchip.search.budget.clock import Deadline, Stopwatch
@@ -33,98 +29,24 @@ if TYPE_CHECKING:
 
 SET_DEATH_SIGNAL: Final = 1
 """Linux's PR_SET_PDEATHSIG."""
-OUT_OF_MEMORY: Final = "it takes more memory than it may"
-SECONDS_BETWEEN_ANSWERS: Final = 0.02
-"""Delay in which answers are collected into one message, which costs as much as a small point."""
-COUNT_BYTES: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerCount:
-    """The number of points that a worker has answered, in memory shared with its parent, so that it survives a kill."""
-
-    descriptor: int
-    shared: mmap.mmap
-
-    @classmethod
-    def made(cls) -> Self:
-        """Return a count of 0 in new shared memory."""
-        if sys.platform == "linux":
-            descriptor = os.memfd_create("onchip")
-        else:
-            with tempfile.TemporaryFile() as file:
-                descriptor = os.dup(file.fileno())
-        os.ftruncate(descriptor, COUNT_BYTES)
-        return cls.at(descriptor)
-
-    @classmethod
-    def at(cls, descriptor: int) -> Self:
-        """Return the count in the memory of a descriptor."""
-        return cls(descriptor, mmap.mmap(descriptor, COUNT_BYTES))
-
-    @property
-    def value(self) -> int:
-        """Return the number of points answered so far."""
-        return int.from_bytes(self.shared[:COUNT_BYTES], "little")
-
-    def add(self) -> None:
-        """Count one more answered point."""
-        self.shared[:COUNT_BYTES] = (self.value + 1).to_bytes(COUNT_BYTES, "little")
-
-    def close(self) -> None:
-        """Release the shared memory and its descriptor."""
-        self.shared.close()
-        os.close(self.descriptor)
+OUT_OF_MEMORY: Final = "the point exceeds its memory limit"
 
 
 def main() -> None:
-    """Serve a connection; the arguments are its descriptor, that of the count, and the parent's process id."""
+    """Answer the points of a connection; the arguments are its descriptor and the parent's process id."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep handles Ctrl-C and ends its workers
     warnings.simplefilter("ignore")  # networks' warnings were shown by the parent; the cache's cost only time
-    _die_with(int(sys.argv[3]))
-    connection, count = Connection(int(sys.argv[1])), AnswerCount.at(int(sys.argv[2]))
+    _die_with(int(sys.argv[2]))
+    connection = Connection(int(sys.argv[1]))
     with suppress(EOFError, OSError):
         sys.path[:] = connection.recv()  # to find the function to call
         prepare, answer_point, memory_bytes = connection.recv()
         prepare()
-        outbox = _outbox(connection)  # its thread needs memory before there is a limit
         if memory_bytes is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
-        connection.send([])  # ready: the start does not count as time of a point
-        _serve(connection, outbox, count, answer_point)
-
-
-def _outbox(connection: Connection) -> SimpleQueue[PointAnswer]:
-    """Return a queue whose items are sent."""
-    outbox: SimpleQueue[PointAnswer] = SimpleQueue()
-    Thread(target=_send_together, args=(connection, outbox), daemon=True).start()
-    return outbox
-
-
-def _serve(
-    connection: Connection,
-    outbox: SimpleQueue[PointAnswer],
-    count: AnswerCount,
-    answer_point: Callable[[SweepPoint], PointAnswer],
-) -> None:
-    """Answer points until the connection closes; raises EOFError then."""
-    while True:
-        for point in connection.recv():
-            answer = answered(answer_point, point)
-            count.add()
-            outbox.put(answer)
-
-
-def _send_together(connection: Connection, outbox: SimpleQueue[PointAnswer]) -> None:
-    """Send answers as they come, with those of a short interval in one message."""
-    with suppress(OSError):
+        connection.send(None)  # ready: the start does not count as time of a point
         while True:
-            answers = [outbox.get()]
-            time.sleep(SECONDS_BETWEEN_ANSWERS)
-            with suppress(Empty):
-                while True:
-                    answers.append(outbox.get_nowait())
-            connection.send(answers)
+            connection.send(answered(answer_point, connection.recv()))
 
 
 def answered(answer_point: Callable[[SweepPoint], PointAnswer], point: SweepPoint) -> PointAnswer:
@@ -148,7 +70,7 @@ def _die_with(parent: int) -> None:
 
 
 SERVE: Final = "from onchip.sweeps.processes import main; main()"
-MOST_WAITING: Final = 256
+MOST_WAITING: Final = 64
 SECONDS_OF_WAITING: Final = 0.2
 """Work queued at a worker in seconds, so that it never waits for the next point."""
 SECONDS_BETWEEN_LOOKS: Final = 0.5
@@ -158,20 +80,19 @@ OF_THE_PAST: Final = 0.9
 
 @dataclass(slots=True)
 class _Worker:
-    """A process; `points` are its unanswered points, and `unsent` the last of them, not yet sent to it.
-
-    `taken` of its answers have been received, `seen` have been counted. `watch` runs since its last visible progress.
-    """
+    """A process; it answers the first of its points. `watch` runs since it could begin with that one."""
 
     process: subprocess.Popen[bytes]
     connection: Connection
-    count: AnswerCount
     points: list[SweepPoint] = field(default_factory=list)
-    unsent: list[SweepPoint] = field(default_factory=list)
-    taken: int = 0
-    seen: int = 0
     watch: Stopwatch = field(default_factory=Stopwatch)
     is_ready: bool = False
+
+    def end(self) -> None:
+        """End the process at once."""
+        self.connection.close()
+        self.process.kill()
+        self.process.wait()
 
 
 def _nothing() -> None:
@@ -200,14 +121,15 @@ class LocalProcesses:
         return self.count * (1 + max(1, waiting)) - sum(len(worker.points) for worker in self._workers)
 
     def submit(self, point: SweepPoint) -> None:
-        """Submit a point to the worker with the fewest points."""
-        least = min(self._workers, key=lambda worker: len(worker.points), default=None)
-        if least is None or (least.points and len(self._workers) < self.count):
-            least = self._started()
-        if not least.points:
-            least.watch = Stopwatch()
-        least.points.append(point)
-        least.unsent.append(point)
+        """Send a point to the worker with the fewest; a dead worker is noticed when its answers are read."""
+        worker = min(self._workers, key=lambda one: len(one.points), default=None)
+        if worker is None or (worker.points and len(self._workers) < self.count):
+            worker = self._started()
+        if not worker.points:
+            worker.watch = Stopwatch()
+        worker.points.append(point)
+        with suppress(OSError):
+            worker.connection.send(point)
 
     def begin(self, points: int) -> None:
         """Start the workers for that many points, so that they are ready for the first."""
@@ -219,30 +141,28 @@ class LocalProcesses:
 
         Raises InternalError if a worker ends before it is ready.
         """
-        for worker in self._workers:
-            _send(worker)
-        timeout = min((seconds, *self._seconds_left()))
-        ready = wait([worker.connection for worker in self._workers if worker.points], max(0.0, timeout))
-        for worker in tuple(self._workers):
+        busy = [worker for worker in self._workers if worker.points]
+        limit = self.limits.seconds
+        left = (limit - worker.watch.seconds for worker in busy if limit is not None and worker.is_ready)
+        ready = wait([worker.connection for worker in busy], max(0.0, min((seconds, *left))))
+        for worker in busy:
             if worker.connection in ready:
                 yield from self._received(worker)
-            elif self._is_late(worker):
-                yield from self._ended(worker, f"it takes more than {self.limits.seconds:g} s")
+            elif limit is not None and worker.is_ready and worker.watch.seconds > limit:
+                yield from self._ended(worker, f"the point exceeds its time limit of {limit:g} s")
 
     def close(self) -> None:
         """End all workers at once."""
         for worker in self._workers:
-            _end(worker)
+            worker.end()
         self._workers.clear()
 
     def _started(self) -> _Worker:
         ours, theirs = Pipe()
-        count = AnswerCount.made()
         with theirs:
-            descriptors = theirs.fileno(), count.descriptor
-            program = sys.executable, "-c", SERVE, *map(str, descriptors), str(os.getpid())
-            process = subprocess.Popen(program, pass_fds=descriptors, stdin=subprocess.DEVNULL, stdout=2)
-        worker = _Worker(process, ours, count)
+            program = sys.executable, "-c", SERVE, str(theirs.fileno()), str(os.getpid())
+            process = subprocess.Popen(program, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=2)
+        worker = _Worker(process, ours)
         ours.send(sys.path)
         ours.send((self.prepare, self.answer_point, self.limits.memory_bytes))
         self._workers.append(worker)
@@ -252,12 +172,10 @@ class LocalProcesses:
         """Yield the answers of a worker, and handle its readiness and its end."""
         try:
             while True:
-                answers = worker.connection.recv()
-                worker.watch = Stopwatch()
-                worker.is_ready = True
-                for answer in answers:
+                answer = worker.connection.recv()
+                worker.watch, worker.is_ready = Stopwatch(), True
+                if answer is not None:
                     self._mean_seconds += (1 - OF_THE_PAST) * (answer.seconds - self._mean_seconds)
-                    worker.taken += 1
                     yield worker.points.pop(0), answer
                 if not worker.connection.poll():
                     return
@@ -268,53 +186,21 @@ class LocalProcesses:
             yield from self._ended(worker, _why(code))
 
     def _ended(self, worker: _Worker, reason: str) -> Iterator[tuple[SweepPoint, PointAnswer]]:
-        """End a worker; its current point has failed, and other workers get the rest of its points.
-
-        These include points that it had answered without having sent the answers.
-        """
-        lost = worker.count.value - worker.taken
-        _end(worker)
+        """End a worker; its first point has failed, and other workers get the others."""
+        worker.end()
         self._workers.remove(worker)
-        was_at_one = lost < len(worker.points) - len(worker.unsent)
-        failed = worker.points[lost : lost + was_at_one]
-        for point in (*worker.points[:lost], *worker.points[lost + was_at_one :]):
+        for point in worker.points[1:]:
             self.submit(point)
-        for point in failed:
-            yield point, PointAnswer(PointStatus.FAILED, reason=reason)
-
-    def _is_late(self, worker: _Worker) -> bool:
-        if self.limits.seconds is None or not (worker.is_ready and worker.points):
-            return False
-        if worker.count.value > worker.seen:
-            worker.seen, worker.watch = worker.count.value, Stopwatch()
-        return worker.watch.seconds > self.limits.seconds
-
-    def _seconds_left(self) -> Iterator[float]:
-        if self.limits.seconds is not None:
-            yield from (self.limits.seconds - worker.watch.seconds for worker in self._workers if worker.is_ready)
-
-
-def _send(worker: _Worker) -> None:
-    """Send all unsent points together; a dead worker is noticed when its answers are read."""
-    if worker.unsent:
-        points, worker.unsent = worker.unsent, []
-        with suppress(OSError):
-            worker.connection.send(points)
-
-
-def _end(worker: _Worker) -> None:
-    worker.connection.close()
-    worker.process.kill()
-    worker.process.wait()
-    worker.count.close()
+        if worker.points:
+            yield worker.points[0], PointAnswer(PointStatus.FAILED, reason=reason)
 
 
 def _why(code: int) -> str:
     """Return the reason why a worker ended during a point."""
     if code == -signal.SIGKILL:
-        return f"its worker was killed: {OUT_OF_MEMORY}, or somebody ended it"
+        return f"the worker was killed: {OUT_OF_MEMORY}, or it was ended from outside"
     name = signal.Signals(-code).name if code < 0 else f"code {code}"
-    return f"its worker ended ({name})"
+    return f"the worker ended ({name})"
 
 
 _own = threading.local()
@@ -413,6 +299,6 @@ def _answer_of(future: Any) -> PointAnswer | None:  # noqa: ANN401 - the library
         return None
     if future.status == "error":
         reason = " ".join(str(future.exception()).split())
-        return PointAnswer(PointStatus.FAILED, reason=f"it was lost with several workers: {reason}")
+        return PointAnswer(PointStatus.FAILED, reason=f"the point was lost with several workers: {reason}")
     answer = future.result()
     return answer if isinstance(answer, PointAnswer) else None
