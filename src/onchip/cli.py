@@ -14,17 +14,15 @@ import typer
 import typer.main
 
 from onchip.answer.result import Status
+from onchip.commands.arguments import COMPLETION_VARIABLE, options_of
 from onchip.commands.audit import AuditOptions, audit_command
-from onchip.commands.bindings import options_of
 from onchip.commands.capacity import CapacityArguments, capacity_command
 from onchip.commands.check import CheckOptions, check_command
-from onchip.commands.completion import COMPLETION_VARIABLE
 from onchip.commands.defect import contradiction_of, save_case
 from onchip.commands.diff import DiffOptions, diff_command
 from onchip.commands.exit_code import ExitCode, code_of_refusal
 from onchip.commands.explain import ExplainOptions, explain_command
 from onchip.commands.export import ExportOptions, export_command
-from onchip.commands.flags import name_flags, set_running_command
 from onchip.commands.fuse import FuseOptions, fuse_command
 from onchip.commands.info import (
     AcceleratorsOptions,
@@ -38,14 +36,13 @@ from onchip.commands.map import MapArguments, map_command
 from onchip.commands.measure import MeasureHostOptions, MeasureOptions, measure_command, measure_host_command
 from onchip.commands.pack import PackArguments, pack_command
 from onchip.commands.plan import PlanArguments, plan_command
+from onchip.commands.progress import verb_begins, warnings_said_once
 from onchip.commands.report import ReportOptions, report_command
 from onchip.commands.run import RunOptions, TimeOptions, run_command, time_command
 from onchip.commands.schedule import ScheduleVerbOptions, schedule_command
 from onchip.commands.serve import ServeOptions, serve_command
-from onchip.commands.started import verb_begins
 from onchip.commands.sweep import SweepOptions, sweep_command
-from onchip.commands.verb import add_verb
-from onchip.commands.warned import warnings_said_once
+from onchip.commands.verb import add_verb, name_flags, set_running_command
 from onchip.errors import InputError, InternalError, OnchipError, OpenDimensionsError, UntiledError, UsageError
 from onchip.reports.shared.output import stream_error, write, write_error, write_line
 from onchip.search.strategy.start import StoppedError

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from onchip.commands.completion import COMPLETION_VARIABLE
+from onchip.commands.arguments import COMPLETION_VARIABLE
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_kinds_that_differ_are_named_in_words(onchip: Program, planned: Path, ch
     mapping = tmp_path / "mapping.yaml"
     assert onchip("map", "gemm:m2n2k2", "--accelerator", chip, "-o", mapping).code == 0
     ended = onchip("diff", planned, mapping)
-    assert (ended.code, f"{mapping}: it is a mapping, and {planned} is a plan" in ended.err) == (2, True)
+    assert (ended.code, f"{mapping}: the file is a mapping, and {planned} is a plan" in ended.err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
 from onchip.ops.layers_of import Precision, layers_of, with_elements_of
 from onchip.ops.nests import operands_of
 from onchip.reports.mapping.outcome import coverage
-from onchip.reports.shared.coverage import Way
+from onchip.reports.shared.facts import Way
 from onchip.transform.groups.tiled import tile_graph
 from support.diamond import Program
 from support.toy_chip import CHIP

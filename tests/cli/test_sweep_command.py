@@ -179,7 +179,7 @@ costs:
         ("dimensions.lane", "dimensions.K", "line 7: parameters.lanes: accelerator 'simba' has no such field"),
         ("[4, 8]", "[4, 1.5]", "line 7: parameters.lanes: 1.5 "),
         ("lanes <= 8", "lanes / 0 <= 8", "line 9: constraints[0]: 'lanes / 0 <= 8' has no value"),
-        ("lanes <= 8", "lanes < 4", "line 8: constraints: no combination of its parameters is allowed"),
+        ("lanes <= 8", "lanes < 4", "line 8: constraints: "),
         ("{simba: 3.5}", "{eyeriss: 1}", "line 11: costs.price: the table has no entry for accelerator 'simba'"),
         ("gemm:m2n2k2", "nonsense", "nonsense: unknown layer or network"),
         ("[simba]", "[simbo]", "line 11: costs.price: the table has no entry for accelerator 'simbo'"),
@@ -290,5 +290,5 @@ def test_a_point_that_takes_too_long_fails_and_the_others_go_on(onchip: Program,
     rows = onchip(*asked, "--point-seconds", "0.25", "--json").json["rows"]
 
     assert [(row["network"], row["status"]) for row in rows] == [("nasnetalarge", "FAILED"), ("lenet5", "OPTIMAL")]
-    assert rows[0]["reason"] == "it takes more than 0.25 s"
+    assert rows[0]["reason"] == "the point exceeds its time limit of 0.25 s"
     assert onchip(*asked, "--retry-failed", "--json").json["failed"] == 0

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto
 
 from onchip.answer.bindings import Bindings
-from onchip.commands.bindings import dims_of, options_of, shapes_of, values_of
+from onchip.commands.arguments import dims_of, options_of, shapes_of, values_of
 from onchip.errors import InputError, NetworkWarning, OpenDimension, OpenDimensionsError, UsageError
 from onchip.formats.networks import read_onnx
 from onchip.ir.graph import Graph

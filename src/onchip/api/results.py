@@ -53,7 +53,7 @@ class View(Generic[T]):
 
     def text(self) -> str:
         """Return the tables as text."""
-        from onchip.reports.shared.tables import show
+        from onchip.reports.shared.facts import show
 
         return show(*self.as_tables(self.details))
 
@@ -171,7 +171,7 @@ class Result(Generic[AnswerT_co]):
 
     def _repr_html_(self) -> str:
         """Return the table and the pictures that a notebook shows."""
-        from onchip.reports.shared.tables import DataTable
+        from onchip.reports.shared.facts import DataTable
 
         gap = None if self.gap is None else percent(self.gap)
         value, bound = (

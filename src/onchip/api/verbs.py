@@ -698,7 +698,7 @@ def pack(
 
 def _memories_result(outcome: MemoriesOutcome) -> PackResult:
     from onchip.reports.packing import memories_object
-    from onchip.reports.shared.tables import facts
+    from onchip.reports.shared.facts import facts
 
     result = outcome.result
     return PackResult(
@@ -719,7 +719,7 @@ def _pack_result(outcome: PackingOutcome | OverflowOutcome) -> PackResult:
     from onchip.formats.minimalloc import packing_to_csv
     from onchip.reports import pictures
     from onchip.reports.packing import OverflowOutcome, overflow_object, packing_object
-    from onchip.reports.shared.tables import facts
+    from onchip.reports.shared.facts import facts
 
     result: SearchResult[Packing] | SearchResult[Overflow] = outcome.result
     is_overflow = isinstance(outcome, OverflowOutcome)

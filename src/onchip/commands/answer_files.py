@@ -1,4 +1,4 @@
-"""Files that a command writes in addition to its output: the answer (`-o`) and its HTML page (`--report`)."""
+"""Files that a command reads and writes: answers (`-o`), their HTML pages (`--report`), and bundled networks."""
 
 from __future__ import annotations
 
@@ -82,3 +82,16 @@ def command_line(context: typer.Context) -> str:
     """Return the command line as the user typed it."""
     arguments = context.find_root().obj or ()
     return shlex.join(("onchip", *arguments))
+
+
+def bundled_network_of(answer: Path) -> str:
+    """Return the bundled network that a plan or a schedule names; raises UsageError if it is not bundled."""
+    from onchip.formats.own.graph_json import bundled_networks
+    from onchip.formats.own.plan_json import read_plan
+    from onchip.formats.own.schedule_json import read_schedule
+
+    is_schedule = format_of_answer(answer) is AnswerFormat.SCHEDULE
+    name = (read_schedule(answer) if is_schedule else read_plan(answer)).graph.name
+    if name not in bundled_networks():
+        raise UsageError(f"the network, {name!r}, is not bundled", file=str(answer), expected="NETWORK beside the plan")
+    return name

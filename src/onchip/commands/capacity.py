@@ -9,8 +9,7 @@ import typer
 
 from onchip.answer.options.capacity_options import CapacityOptions
 from onchip.answer.problem import Objective
-from onchip.commands.arguments import LimitOptions, Network, ReadingOptions
-from onchip.commands.completion import accelerator_names
+from onchip.commands.arguments import LimitOptions, Network, ReadingOptions, accelerator_names
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import watched_run
 from onchip.commands.show import ShownOptions, show_solved

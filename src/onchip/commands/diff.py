@@ -10,8 +10,7 @@ import typer
 
 from onchip.api.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import AsJson
-from onchip.commands.completion import network_names
+from onchip.commands.arguments import AsJson, network_names
 from onchip.commands.exit_code import ExitCode, code_of_check
 from onchip.commands.show import show_tables
 from onchip.reports.shared.output import write_line

@@ -9,9 +9,8 @@ import typer
 
 from onchip.api.phases import phase
 from onchip.commands.answer_files import format_accepted_by
-from onchip.commands.arguments import AsJson, CostOfPlan, Network, PlanOrScheduleFile, seconds_of
+from onchip.commands.arguments import AsJson, CostOfPlan, Network, PlanOrScheduleFile, accelerator_names, seconds_of
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
-from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.commands.answer_files import bundled_network_of
 from onchip.commands.arguments import GREATEST_SEED, AsJson, PlanOrScheduleFile
 from onchip.commands.check import show_checked
 from onchip.commands.exit_code import code_of_check
-from onchip.commands.planned_network import bundled_network_of
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
 from onchip.formats.files import AnswerFormat, format_of_answer

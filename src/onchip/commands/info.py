@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from onchip.answer.problem import Count
-from onchip.commands.arguments import AsJson, Network, ReadingOptions, seconds_of
-from onchip.commands.completion import accelerator_names
+from onchip.commands.arguments import AsJson, Network, ReadingOptions, accelerator_names, seconds_of
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables, show_words

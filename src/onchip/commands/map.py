@@ -12,8 +12,7 @@ import typer
 from onchip.answer.options.map_options import MapOptions
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import Dask, LimitOptions, ReadingOptions
-from onchip.commands.completion import accelerator_names
+from onchip.commands.arguments import Dask, LimitOptions, ReadingOptions, accelerator_names
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import ShownOptions, show_solved

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from onchip.commands.arguments import AsJson
-from onchip.commands.completion import accelerator_names
+from onchip.commands.arguments import AsJson, accelerator_names
 from onchip.commands.exit_code import ExitCode, code_of_check
 from onchip.commands.show import show_tables, show_words
 

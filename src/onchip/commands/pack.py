@@ -103,6 +103,6 @@ def _handed_out(
 
 
 def _tables(outcome: PackingOutcome | OverflowOutcome | MemoriesOutcome) -> tuple[RenderableType]:
-    from onchip.reports.shared.tables import facts
+    from onchip.reports.shared.facts import facts
 
     return (facts(outcome.rows),)

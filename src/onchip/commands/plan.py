@@ -13,8 +13,7 @@ from onchip.answer.options.plan_options import PlanOptions
 from onchip.answer.problem import Objective
 from onchip.api.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import LimitOptions, MemoryOptions, Network, ReadingOptions
-from onchip.commands.bindings import bands_of, states_of
+from onchip.commands.arguments import LimitOptions, MemoryOptions, Network, ReadingOptions, bands_of, states_of
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import ShownOptions, show_solved

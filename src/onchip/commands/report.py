@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.api.phases import phase
-from onchip.commands.answer_files import AnswerFiles, command_line, format_accepted_by
-from onchip.commands.arguments import AsJson
+from onchip.commands.answer_files import AnswerFiles, bundled_network_of, command_line, format_accepted_by
+from onchip.commands.arguments import AsJson, network_names
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
-from onchip.commands.completion import network_names
 from onchip.commands.exit_code import ExitCode
-from onchip.commands.planned_network import bundled_network_of
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
 from onchip.formats.files import AnswerFormat

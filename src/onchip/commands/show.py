@@ -10,7 +10,7 @@ import typer
 
 from onchip.api.phases import phase
 from onchip.commands.arguments import AsJson
-from onchip.commands.flags import with_flags
+from onchip.commands.verb import with_flags
 from onchip.reports.shared.output import write, write_json
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def show_solved(
 ) -> None:
     """Print the result of a verb that solves."""
     from onchip.answer.words import exact_figures
-    from onchip.reports.shared.proof import explained_bounds
+    from onchip.reports.shared.facts import explained_bounds
 
     with exact_figures(shown.exact), explained_bounds(shown.explain_bound):
         show_tables(found, object_of, tables_of, as_json=shown.as_json)
@@ -57,7 +57,7 @@ def show_tables(
             as_object = object_of(found)
         write_json({name: _with_flags(name, value) for name, value in as_object.items()})
         return
-    from onchip.reports.shared.tables import show
+    from onchip.reports.shared.facts import show
 
     with phase("writing"):
         tables = show(*tables_of(found))

@@ -23,8 +23,7 @@ from onchip.model.timeline.activity import (
 )
 from onchip.reports.program.outcome import Check, Json, check_object, check_report
 from onchip.reports.schedule.outcome import ScheduleCheck, schedule_check_object, schedule_check_tables, traffic_object
-from onchip.reports.shared.proof import breakdown, figures_by_size
-from onchip.reports.shared.tables import DataTable, Rows, facts
+from onchip.reports.shared.facts import DataTable, Rows, breakdown, facts, figures_by_size
 from onchip.reports.shared.words import activity_object, latency_words, wait_lines, wait_objects
 from onchip.verify.figures import Figures
 

@@ -8,8 +8,7 @@ from typing import TypeVar
 from onchip.answer.packing import Overflow, Packing, PackingProblem, StaticPacking, StaticPackingProblem
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.words import counted, exact_bytes, picked
-from onchip.reports.shared.proof import Proof, seconds_words
-from onchip.reports.shared.tables import Rows
+from onchip.reports.shared.facts import Proof, Rows, seconds_words
 
 AnswerT = TypeVar("AnswerT")
 

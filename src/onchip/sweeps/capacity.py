@@ -38,10 +38,9 @@ from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import compulsory_bytes_without_states, greatest_need
 from onchip.model.capacity.infeasible_operator import InfeasibleOperator, infeasible_operator
 from onchip.reports.program.outcome import least_need_words, oversize_words
+from onchip.reports.shared.facts import DataTable, facts, seconds_words
 from onchip.reports.shared.figures import Json, ticks, trace
-from onchip.reports.shared.proof import seconds_words
 from onchip.reports.shared.svg import svg
-from onchip.reports.shared.tables import DataTable, facts
 from onchip.scheduling.tiles.bounds import smallest_need
 from onchip.scheduling.tiles.tilings import least_peak_found
 from onchip.search.budget.clock import Deadline, Stopwatch

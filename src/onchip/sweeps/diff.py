@@ -21,6 +21,7 @@ from onchip.reports.explain.difference import (
     AnswerDifference,
     Figure,
     MappingChange,
+    OrderDifference,
     TensorChange,
     TensorChangeKind,
     figure_changes,
@@ -87,7 +88,7 @@ def diff_files(request: DiffRequest) -> FileDifference:
         for kind, path in zip(kinds, (request.before, request.after), strict=True):
             READERS[kind](path)  # let the reader report a file that is no answer
         before, after = (kind.removeprefix("onchip-") for kind in kinds)
-        what = f"it is a {after}, and {request.before} is a {before}"
+        what = f"the file is a {after}, and {request.before} is a {before}"
         raise UsageError(what, file=str(request.after), expected="two answers of one kind")
     if kinds[0] == STORE:
         return FileDifference(_stores(request))
@@ -137,7 +138,9 @@ def _ensure_legal(request: DiffRequest) -> None:
 
 
 def _illegal(path: Path) -> UsageError:
-    return UsageError("it is not legal: `onchip check` says why", file=str(path), expected="a legal answer")
+    return UsageError(
+        "the answer is not legal (`onchip check` lists the violations)", file=str(path), expected="a legal answer"
+    )
 
 
 def _claimed(claim: Claim | None) -> dict[str, Figure]:
@@ -195,45 +198,50 @@ def _same_network(first: Document[AnswerT, MachineT], second: Document[AnswerT, 
 
 def _schedules(request: DiffRequest) -> AnswerDifference:
     _ensure_legal(request)
-    first, second = read_schedule(request.before), read_schedule(request.after)
+    both = first, second = read_schedule(request.before), read_schedule(request.after)
     order, tensors = plan_difference(first.answer.program, second.answer.program)
     texts = [
         {
             f"{', '.join(one.answer.stacks[each.stack].operators)}: {each.layer}, {each.homes}": str(each.mapping)
             for each in one.answer.mappings
         }
-        for one in (first, second)
+        for one in both
     ]
-    stacks = [
+    groups = [
         {
-            ", ".join(stack.operators): "stack" if stack.tiling is None else f"stack {stack.tiling}"
+            ", ".join(stack.operators): "group" if stack.tiling is None else f"group {stack.tiling}"
             for stack in one.answer.stacks
         }
-        for one in (first, second)
+        for one in both
     ]
-    changes = (*mapping_changes(*stacks), *mapping_changes(*texts))
-    figures = figure_changes(_claimed(first.claim), _claimed(second.claim))
-    notes = _same_network(first, second)
-    return AnswerDifference(
-        "schedule", str(request.before), str(request.after), figures, order, tensors, changes, notes
-    )
+    return _answers("schedule", request, both, (*mapping_changes(*groups), *mapping_changes(*texts)), order, tensors)
 
 
 def _strategies(request: DiffRequest) -> AnswerDifference:
     _ensure_legal(request)
-    first, second = read_strategy(request.before), read_strategy(request.after)
-    stacks = [
+    both = read_strategy(request.before), read_strategy(request.after)
+    groups = [
         {", ".join(stack.layers): f"{stack.tiling} to {stack.output_home}" for stack in one.answer.stacks}
-        for one in (first, second)
+        for one in both
     ]
     texts = [
         {f"{', '.join(each.names)}: {each.layer}, {each.homes}": str(each.mapping) for each in one.answer.mappings}
-        for one in (first, second)
+        for one in both
     ]
-    figures = figure_changes(_claimed(first.claim), _claimed(second.claim))
-    notes = _same_network(first, second)
-    changes = (*mapping_changes(*stacks), *mapping_changes(*texts))
-    return AnswerDifference("strategy", str(request.before), str(request.after), figures, None, (), changes, notes)
+    return _answers("strategy", request, both, (*mapping_changes(*groups), *mapping_changes(*texts)))
+
+
+def _answers(
+    kind: str,
+    request: DiffRequest,
+    both: tuple[Document[AnswerT, MachineT], Document[AnswerT, MachineT]],
+    changes: tuple[MappingChange, ...],
+    order: OrderDifference | None = None,
+    tensors: tuple[TensorChange, ...] = (),
+) -> AnswerDifference:
+    first, second = both
+    figures, notes = figure_changes(_claimed(first.claim), _claimed(second.claim)), _same_network(first, second)
+    return AnswerDifference(kind, str(request.before), str(request.after), figures, order, tensors, changes, notes)
 
 
 def _mappings(request: DiffRequest) -> AnswerDifference:

@@ -111,7 +111,7 @@ def capacity(
     from onchip.sweeps.capacity import capacity_curve, capacity_object, capacity_request, capacity_tables
 
     if isinstance(target, Memory):
-        raise UsageError("its capacity is what is varied", place="target", expected="an accelerator, or nothing")
+        raise UsageError("the capacity of the memory is varied", place="target", expected="an accelerator, or nothing")
     given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
     machine = None if target is None else machine_of(target)
     request = capacity_request(

@@ -96,7 +96,7 @@ def doubling(first: Scalar, last: Scalar) -> tuple[int | float, ...]:
     """Return first, twice first, and so on, up to last; raises UsageError for an empty range, or one from 0 on."""
     low, high = _ends(first, last)
     if low <= 0:
-        raise UsageError("what is doubled is not above 0", expected="a range that begins above 0")
+        raise UsageError("a doubled range begins above 0", expected="a range that begins above 0")
     values = [low]
     while values[-1] * 2 <= high:
         values.append(values[-1] * 2)

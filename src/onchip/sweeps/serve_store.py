@@ -74,11 +74,11 @@ def _page_of_answer(file: Path, network: str, verb: str) -> str:
     if verb == "schedule":
         outcome = schedule_to_show(ScheduleFile(file, network)).outcome
         if outcome is None:
-            raise InputError("it is not legal", place=network, expected="the network that it was made for")
+            raise InputError("the answer is not legal", place=network, expected="the network that it was made for")
         return schedule_html(outcome, f"onchip report {file.name} {network}")
     check = check_file(CheckRequest(file, network))
     if not isinstance(check, Check) or not check.is_legal:
-        raise InputError("it is not legal", place=network, expected="the network that it was made for")
+        raise InputError("the answer is not legal", place=network, expected="the network that it was made for")
     return report_html(findings_of(check, f"onchip report {file.name} {network}"))
 
 

@@ -160,7 +160,7 @@ class Store:
         cannot be written.
         """
         if path.is_dir() or not path.parent.is_dir():
-            what = "it is a directory" if path.is_dir() else f"there is no directory {str(path.parent)!r}"
+            what = "the store is a directory" if path.is_dir() else f"there is no directory {str(path.parent)!r}"
             raise InputError(what, file=str(path), expected="a file that can be made")
         lock = StoreLock.of(path)
         try:
@@ -359,10 +359,10 @@ def _make_tables(database: sqlite3.Connection, path: Path) -> None:
 def _ensure_version(database: sqlite3.Connection, path: Path) -> None:
     application, version = _pragma(database, "application_id"), _pragma(database, "user_version")
     if application != APPLICATION_ID:
-        raise InputError("it is a database of another program", file=str(path), expected=EXPECTED)
+        raise InputError("the file is a database of another program", file=str(path), expected=EXPECTED)
     if version != STORE_VERSION:
         age = "a newer" if version > STORE_VERSION else "an older"
-        what = f"it is a store of {age} version, {version}"
+        what = f"the file is a store of {age} version, {version}"
         raise InputError(what, file=str(path), place="user_version", expected=str(STORE_VERSION))
 
 
@@ -378,7 +378,9 @@ def _errors_of(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE
         if code in CANNOT_WRITE:
-            raise OutputError(f"it cannot be used ({error})", file=str(path), expected="a store with room") from None
+            raise OutputError(
+                f"the store cannot be used ({error})", file=str(path), expected="a store with room"
+            ) from None
         what = "it cannot be read" if code == sqlite3.SQLITE_CANTOPEN else "the store is not sound"
         raise InputError(f"{what} ({error})", file=str(path), expected=EXPECTED) from None
 
@@ -401,7 +403,7 @@ class StoreLock:
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             except OSError as error:
-                what = f"its lock cannot be made ({error.strerror})"
+                what = f"the lock of the store cannot be made ({error.strerror})"
                 raise OutputError(what, file=str(store), expected="a folder that can be written") from None
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

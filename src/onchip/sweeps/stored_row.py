@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, Protocol, overload
 from onchip.answer.words import SCALES, counted
 from onchip.errors import UsageError
 from onchip.reports.exports import spreadsheet_cell
+from onchip.reports.shared.facts import DataTable
 from onchip.reports.shared.figures import Json
 from onchip.reports.shared.page import Card, rendered
-from onchip.reports.shared.tables import DataTable
 from onchip.sweeps.expression import Value
 from onchip.sweeps.point import Number, PointAnswer, PointFigures, PointStatus, Scalar
 

@@ -363,7 +363,7 @@ class Study:
             unknown = sorted(one.names - known)
             if unknown:
                 expected = f"one of {', '.join(sorted(known))}"
-                raise UsageError(f"it names {unknown[0]!r}, which is not a parameter", place=place, expected=expected)
+                raise UsageError(f"{unknown[0]!r} is not a parameter", place=place, expected=expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,7 +456,7 @@ def parameter_of(name: str, fields: ParameterFields) -> Parameter:
         raise UsageError(f"{path!r} is no field of a machine", expected="a path such as memories.NAME.capacity")
     is_bytes = path.rpartition(".")[2] in SIZES
     if ("range" in fields) == ("values" in fields):
-        raise UsageError("it has both a range and values, or neither", expected="one of them")
+        raise UsageError("a parameter has either a range or values", expected="one of them")
     if "values" in fields:
         if "steps" in fields or "doubling" in fields:
             raise UsageError("steps and doubling are of a range", place="values", expected="a range")

@@ -219,7 +219,7 @@ class PointResolver:
         with self._located():
             questions = tuple(self.study.combinations(self._size))
             if not questions:
-                what = "no combination of its parameters is allowed"
+                what = "the constraints allow no combination of the parameters"
                 raise InputError(what, place="constraints", expected="at least one")
         return questions
 

@@ -17,9 +17,9 @@ from onchip.arch.memory import DRAM
 from onchip.arch.sizes import parse_size
 from onchip.errors import UsageError
 from onchip.reports.explain.history import History
+from onchip.reports.shared.facts import DataTable, shown
 from onchip.reports.shared.figures import Json, trace
 from onchip.reports.shared.page import AnswerPage, Part, Section, details, lead, section, still, table
-from onchip.reports.shared.tables import DataTable, shown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -33,7 +33,18 @@ from onchip.model.layer.limits import needed_bits
 from onchip.model.layer.ragged import boundaries
 from onchip.model.timeline.mac_count import UncostedOperator
 from onchip.ops.layers_of import NetworkLayers
-from onchip.reports.shared.coverage import CoveredShare, shares, warning_of_macs
+from onchip.reports.shared.facts import (
+    CoveredShare,
+    DataTable,
+    Proof,
+    Rows,
+    breakdown,
+    element_words,
+    facts,
+    figures_by_size,
+    shares,
+    warning_of_macs,
+)
 from onchip.reports.shared.figures import (
     MAC_PAINT,
     MACS,
@@ -46,8 +57,6 @@ from onchip.reports.shared.figures import (
     trace,
 )
 from onchip.reports.shared.page import AnswerPage, Part, Section, code, details, heading, section, still, table
-from onchip.reports.shared.proof import Proof, breakdown, element_words, figures_by_size
-from onchip.reports.shared.tables import DataTable, Rows, facts
 
 Number: TypeAlias = "int | float"
 

@@ -126,7 +126,7 @@ def explanation_lines(explanation: Explanation) -> tuple[RenderableType, ...]:
     """Return the figures, then the most expensive spills one by one."""
     from rich.text import Text
 
-    from onchip.reports.shared.tables import facts
+    from onchip.reports.shared.facts import facts
 
     sentences = (Text(line) for line in (*_spills(explanation), *_moves(explanation), *_runs_again(explanation)))
     return (facts(_rows(explanation)), Text(""), *sentences)

@@ -19,6 +19,7 @@ from onchip.reports.program.outcome import (
     states_object,
     traffic_object,
 )
+from onchip.reports.shared.facts import DataTable, Rows
 from onchip.reports.shared.figures import DrawnResidencies, Json, level_line, shape_words, stacked_bars, ticks, trace
 from onchip.reports.shared.page import (
     AnswerPage,
@@ -31,7 +32,6 @@ from onchip.reports.shared.page import (
     still,
     table,
 )
-from onchip.reports.shared.tables import DataTable, Rows
 from onchip.reports.shared.timeline import TIMELINE_WORDS, TimelineFigure
 from onchip.reports.shared.words import latency_rows
 from onchip.verify.figures import Figures

@@ -24,8 +24,7 @@ from onchip.model.capacity.infeasible_operator import InfeasibleOperator, Oversi
 from onchip.model.timeline.activity import LatencyParts
 from onchip.model.timeline.plan_timeline import Timeline, stated_timeline
 from onchip.reports.explain.history import History, ReloadCause, reload_causes
-from onchip.reports.shared.proof import Proof, element_words, picked_seconds
-from onchip.reports.shared.tables import DataTable, Rows, facts
+from onchip.reports.shared.facts import DataTable, Proof, Rows, element_words, facts, picked_seconds
 from onchip.reports.shared.words import latency_words
 from onchip.verify.figures import Figures
 from onchip.verify.rules import Violation

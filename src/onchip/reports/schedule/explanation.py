@@ -34,8 +34,8 @@ from onchip.reports.explain.schedule_history import (
     TensorMovement,
 )
 from onchip.reports.schedule.outcome import ScheduleOutcome, energies_object, schedule_rows, traffic_object
+from onchip.reports.shared.facts import DataTable, facts
 from onchip.reports.shared.figures import MACS, Json, memory_names
-from onchip.reports.shared.tables import DataTable, facts
 from onchip.scheduling.program.runs import NestPlace
 
 COPIES: Final = "copies"

@@ -38,6 +38,7 @@ from onchip.reports.schedule.explanation import (
     total_energy,
 )
 from onchip.reports.schedule.outcome import ScheduleOutcome, remarks, schedule_object, schedule_proof, schedule_rows
+from onchip.reports.shared.facts import DataTable
 from onchip.reports.shared.figures import (
     MAC_PAINT,
     MACS,
@@ -68,7 +69,6 @@ from onchip.reports.shared.page import (
     still,
     table,
 )
-from onchip.reports.shared.tables import DataTable
 from onchip.reports.shared.timeline import TIMELINE_WORDS, TimelineFigure
 from onchip.reports.shared.words import PART_PAINTS, PART_WORDS
 

@@ -22,11 +22,22 @@ from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.program.figures import ScheduleFigures, TrafficParts
 from onchip.model.timeline.mac_count import UncostedOperator, uncosted_operators
 from onchip.reports.program.outcome import claim_rows, violation_object
-from onchip.reports.shared.coverage import CoveredShare, kinds_counted, shares, warning_of_macs
+from onchip.reports.shared.facts import (
+    CoveredShare,
+    DataTable,
+    Proof,
+    Rows,
+    breakdown,
+    element_words,
+    facts,
+    kinds_counted,
+    picked_seconds,
+    seconds_words,
+    shares,
+    warning_of_macs,
+)
 from onchip.reports.shared.figures import Json, ticks, trace
 from onchip.reports.shared.page import AnswerPage, heading, section, still, table
-from onchip.reports.shared.proof import Proof, breakdown, element_words, picked_seconds, seconds_words
-from onchip.reports.shared.tables import DataTable, Rows, facts
 from onchip.reports.shared.words import latency_words
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.verify.schedule.machine import ScheduleVerdict, VerifiedFigures

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
+from onchip.reports.shared.facts import DataTable, Rows, shown
 from onchip.reports.shared.figures import DrawnResidencies, Json, memory_title
-from onchip.reports.shared.tables import DataTable, Rows, shown
 
 _ASSETS: Final = "onchip.reports.assets"
 _DRAWING: Final = "figures.js"

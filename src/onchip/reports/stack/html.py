@@ -10,6 +10,7 @@ from onchip.answer.words import short_bytes, short_energy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.model.layer.tiles import MACS
+from onchip.reports.shared.facts import DataTable
 from onchip.reports.shared.figures import (
     PAINTS,
     Json,
@@ -22,7 +23,6 @@ from onchip.reports.shared.figures import (
     trace,
 )
 from onchip.reports.shared.page import AnswerPage, Part, heading, lead, section, side_by_side, still, table
-from onchip.reports.shared.tables import DataTable
 from onchip.reports.stack.outcome import (
     CostedStack,
     FusionOutcome,

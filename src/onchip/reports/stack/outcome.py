@@ -23,9 +23,17 @@ from onchip.model.layer.tiles import MACS
 from onchip.ops.fusable import FusableNetwork, Stack
 from onchip.ops.layers_of import LeftOut
 from onchip.reports.mapping.outcome import element_bits, objective_words
-from onchip.reports.shared.coverage import CoveredShare, kinds_counted
-from onchip.reports.shared.proof import Proof, breakdown, element_words, figures_by_size
-from onchip.reports.shared.tables import DataTable, Rows, facts
+from onchip.reports.shared.facts import (
+    CoveredShare,
+    DataTable,
+    Proof,
+    Rows,
+    breakdown,
+    element_words,
+    facts,
+    figures_by_size,
+    kinds_counted,
+)
 
 
 @dataclass(frozen=True, slots=True)
