@@ -19,7 +19,16 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "_array: accelerator.array is None or loop.along not in units -> loop.along not in units": _ARRAY,
     },
     "packing": {
+        "_lives: if not buffer.gaps: -> if False:": _LONGER,
+        "_overlaps: if not _any_overlap(placed): -> if False:": _LONGER,
+        "_overlaps: return -> pass": _LONGER,
+        "_any_overlap: stops[ending[ended]] <= start -> stops[ending[ended]] < start": _LONGER,
+        (
+            "_any_overlap: if at > 0 and alive_highs[at - 1] > low or (at < len(alive_lows) and alive_lows[at] < high):"
+            " -> if True:"
+        ): _LONGER,
         "_any_overlap: alive_highs[at - 1] > low -> alive_highs[at - 1] >= low": _LONGER,
+        "_any_overlap: at < len(alive_lows) and alive_lows[at] < high -> at < len(alive_lows)": _LONGER,
     },
     "schedule/tiles": {
         "_stack_order: places[writer] > place -> places[writer] >= place": "no operator reads what it writes",
