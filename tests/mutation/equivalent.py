@@ -33,6 +33,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "schedule/tiles": {
         "_stack_order: places[writer] > place -> places[writer] >= place": "no operator reads what it writes",
         "cover: if wanted in parts: -> if False:": _FASTER,
+        "_moves_nothing: whole.shape or () -> whole.shape": "a map without a shape has been refused",
         "_common: first >= behind -> first > behind": "a part without elements has no cells",
         "_common: start > start_other -> start >= start_other": _EQUAL,
         "_common: stop < stop_other -> stop <= stop_other": _EQUAL,
@@ -62,6 +63,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         ): "no tensor is called None",
     },
     "schedule/nests": {
+        "matrix_product: shapes[0] -> shapes[1]": "both orders fit square matrices alone, with one nest",
+        "matrix_product: transposes[0] -> transposes[1] (2)": "the turned product has the same nest",
         "matrix_product: second is None or not first -> second is None": "a number has no rows, which ends alike",
         "element_by_element: max(len(extents), 2) -> max(len(extents), 3)": "a row of one element is no row",
         "module: compare=False -> compare=True": _UNCOMPARED,

@@ -157,9 +157,9 @@ def assert_legal(found: FoundSchedule, case: tuple[tuple[int, int], tuple[int, i
 
 
 def test_the_answer_is_the_best_of_several_starts() -> None:
-    """Only starts are tried."""
+    """Only starts are tried, and the last is not the best."""
     question = ScheduleQuestion(
-        skip_network(4, 4), skip_chip(60, 200), PRECISION, ScheduleObjective.LATENCY, uses_cache=False
+        skip_network(4, 4), skip_chip(40, 120), PRECISION, ScheduleObjective.LATENCY, uses_cache=False
     )
     told: list[Progress] = []
     search = ScheduleSearch(question, ScheduleOptions(), Run(listener=told.append), params=ONLY_STARTS)
@@ -167,7 +167,7 @@ def test_the_answer_is_the_best_of_several_starts() -> None:
     value = search.solved().objective_value
 
     values = [attempt.value for attempt in search.attempts]
-    assert len(set(values)) > 1
+    assert min(values) < values[-1]
     assert value == min(values) == min(one.best for one in told if one.best is not None)
 
 

@@ -41,7 +41,7 @@ def operands(chance: Random, kind: str, left: Shape, right: Shape, output: Shape
             return LoneOperator(kind, [left, right], output, [], stated)
         case 1:
             return LoneOperator(kind, [right], output, [left], stated)
-    numbers: list[Shape] = [chance.choice(((), (1,)))] if chance.random() < 0.2 else []
+    numbers: list[Shape] = [chance.choice(((), (1,)))] if kind == "QLinearMatMul" and left[-1] > 1 else []
     return LoneOperator(kind, [left], output, [*numbers, right], stated)
 
 
@@ -231,7 +231,7 @@ KINDS: Mapping[Callable[[Random, str], LoneOperator], Sequence[str]] = {
 def random_operator(seed: int) -> tuple[Random, LoneOperator]:
     """Return an operator of a random kind, with the source of chance for more about it."""
     chance = Random(seed)
-    make = chance.choice(list(KINDS))
+    make = chance.choice([*KINDS, matrices, matrices])
     return chance, make(chance, chance.choice(KINDS[make]))
 
 
@@ -297,7 +297,7 @@ def nests_by_both(operator: LoneOperator, region: Region | None = None) -> tuple
 
 def test_nests_of_random_operators_are_those_of_the_engines() -> None:
     nests = Counter[str]()
-    for seed in range(1200):
+    for seed in range(1600):
         _, operator = random_operator(seed)
         derived, expected = nests_by_both(operator)
         assert derived == expected, f"seed {seed}: {operator}"
@@ -308,12 +308,12 @@ def test_nests_of_random_operators_are_those_of_the_engines() -> None:
 
 def test_operators_whose_shapes_disagree_have_no_other_nests_than_with_the_engines() -> None:
     found = Counter[bool]()
-    for seed in range(1200):
+    for seed in range(1600):
         operator = changed(*random_operator(seed))
         derived, expected = nests_by_both(operator)
         assert derived in (expected, None), f"seed {seed}: {operator}"
         found[derived is None] += 1
-    assert min(found.values()) > 300
+    assert min(found.values()) > 400
 
 
 def test_products_of_rows_and_of_heads_are_those_of_the_engines() -> None:

@@ -12,7 +12,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Region
-from onchip.verify.schedule.nests import NestDerivation, Nests
+from onchip.verify.schedule.nests import NestDerivation, Nests, rows_multiplied
 from support.derived_nests import LoneOperator, conv, pool, reads
 from support.toy_plugins import mix_channels
 
@@ -403,6 +403,11 @@ def test_a_part_of_a_product_has_fewer_rows_and_all_columns() -> None:
     assert read.nests(((1, 2), (0, 6))) is None
     shared = LoneOperator("MatMul", [(3, 1, 2, 4), (3, 2, 4, 5)], (3, 2, 2, 5))
     assert shared.nests(((0, 3), (0, 1), (0, 2), (0, 5))) is None
+    rows = ((0, 1), (1, 3))
+    assert rows_multiplied([(2, 3, 4), (2, 4, 5)], (2, 3, 5), (*rows, (0, 5))) == (
+        (*rows, (0, 4)),
+        ((0, 1), (0, 4), (0, 5)),
+    )
 
 
 @pytest.mark.parametrize(

@@ -286,7 +286,7 @@ def multiplies_rows(operator: Operator, shapes: Mapping[str, Shape]) -> bool:
         return False
     if (VIEWS - {SEEN_SHAPES}) & operator.attributes.keys():
         return False
-    (source,), written = shapes_as_read(operator, [shapes[operator.inputs[0]]])[:1], shapes[operator.outputs[0]]
+    (source,), written = shapes_as_read(operator, [shapes[operator.inputs[0]]]), shapes[operator.outputs[0]]
     matrices = [shape for name in operator.parameters if len(shape := shapes[name]) == 2 and min(shape) > 1]
     others = [prod(shapes[name]) for name in operator.parameters if shapes[name] not in matrices]
     has_rows = len(source) == len(written) in (2, 3, 4) and source[:-1] == written[:-1]
