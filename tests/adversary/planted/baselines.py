@@ -24,8 +24,8 @@ FAULTS: Final = (
     Planted(
         "uneven forgets the second tile of a double-buffered memory",
         "src/onchip/mapping/tile_search/uneven.py",
-        "copies = np.where(self._machine.double_buffered[lower] & (self._episodes > 1), 2, 1)",
-        "copies = np.where(self._machine.double_buffered[lower] & (self._episodes > 2), 2, 1)",
+        "copies = np.where(self._machine.levels[lower].is_double_buffered & (self._episodes > 1), 2, 1)",
+        "copies = np.where(self._machine.levels[lower].is_double_buffered & (self._episodes > 2), 2, 1)",
         "baselines",
     ),
     Planted(

@@ -35,7 +35,9 @@ FAULTS: Final = (
     Planted(
         "views through which stacks read are paid for, in the bound",
         RELAXATION,
-        "if operator.name in self.free or (operator.outputs[0] in self._joined and not self.nests.get(operator.name)):",
+        "if operator.name in self.free or (\n"
+        "                operator.outputs[0] in self._joined and not self.nests.get(operator.name)\n"
+        "            ):",
         "if operator.outputs[0] in self._joined and not self.nests.get(operator.name):",
         "fuse",
     ),

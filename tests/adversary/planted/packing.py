@@ -7,10 +7,10 @@ from typing import Final
 from adversary.plant import Planted
 
 ARENA = "src/onchip/formats/tflite/arena.py"
-OVERFLOW = "src/onchip/memory/allocate/overflow.py"
-SECTIONS = "src/onchip/memory/allocate/sections.py"
+POOLS = "src/onchip/memory/allocate/pools.py"
+ATTEMPT = "src/onchip/native/packing_attempt.cpp"
 CHECK_ARENA = "src/onchip/backends/tflm/check_arena_plan.py"
-KEPT = "src/onchip/memory/allocate/overflow.py"
+EXACT = "src/onchip/memory/allocate/exact.py"
 
 FAULTS: Final = (
     Planted(
@@ -22,37 +22,37 @@ FAULTS: Final = (
     ),
     Planted(
         "bytes surely outside forget that one step's excess is not all steps'",
-        OVERFLOW,
+        POOLS,
         "return too_large + max(0, most - problem.capacity_bytes)",
         "return too_large + max(0, most + 1 - problem.capacity_bytes)",
         "pack",
     ),
     Planted(
         "what ends in the last, partial unit does not count as short",
-        KEPT,
-        "short = [index for index in indices if 0 < buffers[index].size_bytes % alignment <= partial]",
-        "short = [index for index in indices if 0 < buffers[index].size_bytes % alignment < partial]",
+        EXACT,
+        "short = [0 < one.size_bytes % alignment <= partial for one in buffers]",
+        "short = [0 < one.size_bytes % alignment < partial for one in buffers]",
         "pack",
     ),
     Planted(
         "what is kept may take one unit less than there is",
-        KEPT,
+        POOLS,
         "for units in (whole, whole + 1))",
         "for units in (whole - 1, whole))",
         "pack",
     ),
     Planted(
         "beside fixed buffers limits are rounded to sums of sizes",
-        SECTIONS,
-        "    if not problem.has_fixed:\n        rounded",
-        "    if problem.buffers:\n        rounded",
+        EXACT,
+        "    if not problem.has_fixed:\n        limits",
+        "    if problem.buffers:\n        limits",
         "pack-fixed",
     ),
     Planted(
         "buffers beside fixed ones are postponed",
-        "src/onchip/memory/allocate/sections.py",
-        "if problem.has_fixed:",
-        "if not buffers:",
+        ATTEMPT,
+        "buffer < count && !has_fixed; ++buffer",
+        "buffer < count; ++buffer",
         "pack-fixed",
     ),
     Planted(
