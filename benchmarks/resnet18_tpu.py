@@ -26,7 +26,7 @@ from onchip.ir.layer import Layer
 from onchip.mapping.baselines.loma import solve_as_loma
 from onchip.mapping.tile_search.uneven import solve_uneven
 from onchip.model.accounting.accounting import ZIGZAG
-from onchip.model.layer.tables import ZigzagCosts
+from onchip.model.layer.tables import LayerCosts
 from onchip.search.budget.limits import Run
 
 HARDWARE: Final = Path(__file__).parents[1] / "tests" / "data" / "zigzag-systolic.yaml"
@@ -86,7 +86,7 @@ def rows(asked: Namespace) -> Iterator[Row]:
             "proven_pj": (proven.objective_value or 0) / FEMTO_PER_PICO,
             "status": str(proven.status),
             "zigzag_cycles": one.cycles,
-            "loma_cycles": float(ZigzagCosts(problem, accounting).of([loma.answer]).cycles[0]),
+            "loma_cycles": float(LayerCosts(problem, accounting=accounting).of([loma.answer]).cycles[0]),
             "loma_seconds": loma.seconds,
             "proven_seconds": proven.seconds,
             "peer_pj": peer.cost(layer, hardware.accelerator, proven.answer).energy_pj if peer and has_peer else None,

@@ -29,7 +29,7 @@ from onchip.model.layer.accesses import output_bits_in
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import needed_bits
 from onchip.model.layer.ragged import boundaries
-from onchip.model.layer.tables import ZigzagCosts
+from onchip.model.layer.tables import LayerCosts
 from onchip.model.unrolling.unrolling import prime_counts, unrolled_as_asked
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
@@ -268,7 +268,7 @@ def test_no_order_and_no_cuts_are_better_than_the_proven_ones(seed: int, account
         mapping for order in set(permutations(factors)) for mapping in _all_cuts(problem, unrolled.beside, order)
     ]
     legal = [mapping for mapping in mappings if _fits(problem, mapping, accounting)]
-    least = float(min(ZigzagCosts(problem, accounting).of(legal).energy_pj, default=inf))
+    least = float(min(LayerCosts(problem, accounting=accounting).of(legal).energy_pj, default=inf))
     result = solve_uneven(problem, MappingObjective.ENERGY, Run(), accounting, unrolling)
     assert result.status is (Status.INFEASIBLE if least == inf else Status.OPTIMAL)
     if result.objective_value is not None:

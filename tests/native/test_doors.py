@@ -16,7 +16,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.compute import ComputeArray
 from onchip.ir.layer import Layer
 from onchip.model.accounting.accounting import DEFINES, ZIGZAG
-from onchip.model.layer.tables import Chosen, CostStatus, LayerCosts, ZigzagCosts
+from onchip.model.layer.tables import Chosen, CostStatus, LayerCosts
 from support.nests import random_case
 from support.series import series
 
@@ -110,7 +110,7 @@ NUMBERS = (-2, -1, 0, 1, 2, 3, 7, 8, 1 << 20, 1 << 45, (1 << 63) - 1, -(1 << 62)
 def test_rows_of_any_numbers_are_costed_as_zigzag_does_or_refused(seed: int) -> None:
     random, case = Random(seed), random_case(seed)
     accounting = replace(random.choice((ZIGZAG, DEFINES)), systolic=("lane", "free")[: seed % 3])
-    costs = ZigzagCosts(case.problem, accounting)
+    costs = LayerCosts(case.problem, accounting=accounting)
     chosen = costs.encode([case.mapping, case.mapping])
     for part in chosen:
         if part.size and random.random() < 0.3:
@@ -126,11 +126,11 @@ def test_rows_of_any_numbers_are_costed_as_zigzag_does_or_refused(seed: int) -> 
 
 def test_a_turn_on_less_than_one_unit_is_refused() -> None:
     accelerator = replace(random_case(0).accelerator, array=ComputeArray(free=4, mac_energy_pj=0.0))
-    mapping = LayerMapping((Loop("K", 4, "free"), Loop("K", 2)))
-    chosen = ZigzagCosts(LayerProblem(Layer(k=8), accelerator)).encode([mapping])
-    assert ZigzagCosts(LayerProblem(Layer(k=2), accelerator)).of_chosen(chosen).status[0] == CostStatus.COSTED
+    eight, two, one = (LayerCosts(LayerProblem(Layer(k=k), accelerator), accounting=ZIGZAG) for k in (8, 2, 1))
+    chosen = eight.encode([LayerMapping((Loop("K", 4, "free"), Loop("K", 2)))])
+    assert two.of_chosen(chosen).status[0] == CostStatus.COSTED
     with pytest.raises(ValueError, match="a turn takes less than one unit"):
-        ZigzagCosts(LayerProblem(Layer(k=1), accelerator)).of_chosen(chosen)
+        one.of_chosen(chosen)
 
 
 def zigzag(

@@ -19,7 +19,7 @@ from onchip.mapping.baselines.loma import filled_orders, unrolled_for
 from onchip.mapping.tile_search.exact import space_of, ways_of
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG
 from onchip.model.layer.limits import array_of
-from onchip.model.layer.tables import CostStatus, LayerCosts, ZigzagCosts, native_layer, native_machine
+from onchip.model.layer.tables import CostStatus, LayerCosts, native_layer, native_machine
 from oracles.chains import Table
 from support.answered import Answered
 from support.nests import Case, random_case, random_mapping
@@ -42,7 +42,7 @@ def layer_costs(seed: int) -> Answered:
 
 def zigzag_costs(seed: int) -> Answered:
     problem, mappings = _mappings(seed)
-    costs = ZigzagCosts(problem, (ZIGZAG, DEFINES)[seed % 2])
+    costs = LayerCosts(problem, accounting=(ZIGZAG, DEFINES)[seed % 2])
     found = costs.of_chosen(costs.encode(mappings))
     return Answered((problem, mappings), found.energy_pj[0], found)
 

@@ -16,7 +16,7 @@ from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
 from onchip.model.accounting.accounting import Accounting
 from onchip.model.layer.limits import array_of, check_memories
-from onchip.model.layer.tables import Chosen, Costs, CostStatus, LayerCosts, RealCosts, ZigzagCosts
+from onchip.model.layer.tables import Chosen, Costs, CostStatus, LayerCosts
 from onchip.model.unrolling.unrolling import Unrolled
 from onchip.search.budget.limits import Run
 
@@ -47,11 +47,8 @@ class BestRow:
         self._problem = problem
         self._rank = rank
         self._objective = objective
-        self._costs: LayerCosts | ZigzagCosts
-        if accounting.counts_from_bounds:
-            self._costs = ZigzagCosts(problem, accounting)
-        else:
-            self._costs = LayerCosts(problem, problem.layer.padded_to(unrolled.bounds))
+        executed = None if accounting.counts_from_bounds else problem.layer.padded_to(unrolled.bounds)
+        self._costs = LayerCosts(problem, executed, accounting)
         self.value = self._rounded = self._rank_of_best = inf
         self.mapping: LayerMapping | None = None
 
@@ -87,7 +84,7 @@ class BestRow:
         return SearchResult(Status.OPTIMAL, self.mapping, value, value, run.seconds, method, Stop.COMPLETED)
 
 
-def costs_of_rows(costs_of: LayerCosts | ZigzagCosts, chosen: Chosen, problem: LayerProblem) -> Costs | RealCosts:
+def costs_of_rows(costs_of: LayerCosts, chosen: Chosen, problem: LayerProblem) -> Costs:
     """Return the costs of rows, including INTERLEAVED ones; energy is infinite for mappings that do not fit."""
     costs = costs_of.of_chosen(chosen)
     for row in np.flatnonzero(costs.status == CostStatus.INTERLEAVED).tolist():

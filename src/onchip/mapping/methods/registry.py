@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping
@@ -84,16 +85,22 @@ class MappingMethod:
         return result
 
 
+@dataclass(frozen=True, slots=True)
+class _Imported:
+    """A search that is imported when it is called."""
+
+    module: str
+    name: str
+
+    def __call__(self, problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
+        found: SearchResult[LayerMapping] = getattr(import_module(self.module), self.name)(problem, objective, run)
+        return found
+
+
 def _even(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
     from onchip.mapping.tile_search.exact import solve_exactly
 
     return replace(solve_exactly(problem, objective, run), method=EVEN.name, space=EVEN_MAPPINGS.name)
-
-
-def _exact(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
-    from onchip.mapping.prove.wide import solve_widely
-
-    return solve_widely(problem, objective, run)
 
 
 def _dive(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
@@ -106,45 +113,27 @@ def _dive(problem: LayerProblem, objective: MappingObjective, run: Run) -> Searc
     return replace(found, method="dive", space=EVEN_MAPPINGS.name)
 
 
-def _random(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
-    from onchip.mapping.baselines.random_search import solve_at_random
-
-    return solve_at_random(problem, objective, run)
-
-
-def _hybrid(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
-    from onchip.mapping.baselines.random_search import solve_as_hybrid
-
-    return solve_as_hybrid(problem, objective, run)
-
-
-def _loma(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
-    from onchip.mapping.baselines.loma import solve_as_loma
-
-    return solve_as_loma(problem, objective, run)
-
-
-def _cosa(problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
-    from onchip.mapping.cosa.cosa import solve_as_cosa_by_cost
-
-    return solve_as_cosa_by_cost(problem, objective, run)
-
-
 EVEN: Final = MappingMethod("exact-even", "the best even mapping, proven", _even, is_proof=True)
 """The substitute for `exact` where many mappings are needed: a proof takes milliseconds instead of a second."""
+
+_EXACT = _Imported("onchip.mapping.prove.wide", "solve_widely")
+_COSA = _Imported("onchip.mapping.cosa.cosa", "solve_as_cosa_by_cost")
+_HYBRID = _Imported("onchip.mapping.baselines.random_search", "solve_as_hybrid")
+_RANDOM = _Imported("onchip.mapping.baselines.random_search", "solve_at_random")
+_LOMA = _Imported("onchip.mapping.baselines.loma", "solve_as_loma")
 
 METHODS: Mapping[str, MappingMethod] = {
     method.name: method
     for method in (
         MappingMethod(
-            "exact", "mappings without bypass, with a lower bound", _exact, is_proof=True, keeps_feasible=True
+            "exact", "mappings without bypass, with a lower bound", _EXACT, is_proof=True, keeps_feasible=True
         ),
         EVEN,
         MappingMethod("dive", "the first even mappings that `exact-even` meets, in milliseconds", _dive),
-        MappingMethod("cosa", "CoSA's formulation (ISCA 2021), ties broken by the cost model", _cosa),
-        MappingMethod("hybrid", "Timeloop-Hybrid's rule: random tilings, pruned orders of loops", _hybrid, True),
-        MappingMethod("random", "the best of a few random mappings that fit", _random, True),
-        MappingMethod("loma", "all orders of the prime factors, memories filled from the units up", _loma),
+        MappingMethod("cosa", "CoSA's formulation (ISCA 2021), ties broken by the cost model", _COSA),
+        MappingMethod("hybrid", "Timeloop-Hybrid's rule: random tilings, pruned orders of loops", _HYBRID, True),
+        MappingMethod("random", "the best of a few random mappings that fit", _RANDOM, True),
+        MappingMethod("loma", "all orders of the prime factors, memories filled from the units up", _LOMA),
     )
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
 from math import inf, prod
 from typing import Final
 
@@ -136,8 +135,6 @@ def _fed_pj(problem: LayerProblem, ways: Ways) -> NDArray[np.float64]:
 
 
 SEED: Final = 1
-
-BLOCK_BYTES: Final = 32 * 1000 * 1000
 
 SMALL_PRIMES: Final = (2, 3, 5)
 """Prime factors of lengthened loops, so that they split in many ways."""
@@ -437,7 +434,6 @@ def solve_widely(problem: LayerProblem, objective: MappingObjective, run: Run) -
     claimed. Raises AcceleratorError if the accelerator's description is incomplete, InputError for a layer that is too
     large.
     """
-    keep_freed_memory()
     return WideMapper(problem, objective, run).solve()
 
 
@@ -463,16 +459,6 @@ def _products_of_small_primes(most: int) -> list[int]:
         powers = [prime**power for power in range(most.bit_length())]
         found = [one * power for one in found for power in powers if one * power <= most]
     return found
-
-
-@cache
-def keep_freed_memory() -> None:
-    """Let the C library keep freed memory of up to about twice a block's size.
-
-    GNU libc learns the threshold from the largest freed block: this one, whose pages are never touched. Other C
-    libraries ignore it.
-    """
-    np.empty(BLOCK_BYTES, np.uint8)
 
 
 def refined(

@@ -6,7 +6,7 @@ Follows the uniform latency model of ZigZag (Mei et al., DATE 2022); docs/layer_
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
@@ -20,79 +20,6 @@ from onchip.model.layer.accesses import bits_below, is_pending, output_bits_in, 
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.ragged import Crossed, PortMove, RaggedTime, TileFilling, ends_short
 from onchip.model.layer.tiles import MACS, Boundary
-
-
-@dataclass(frozen=True, slots=True)
-class PortTransfer:
-    """A kind of transfer at a port, with its `cycles` per transfer.
-
-    `least` is the cycles of the nearest memory's tile, which cannot be hidden; `average_bits` is the average traffic
-    per cycle. A transfer is `once` if all of it comes before or after the loops. `boundary` numbers an operand's
-    boundaries between memories; it is None at the MACs.
-    """
-
-    operand: str
-    boundary: int | None
-    port: tuple[str, int]
-    bits_per_cycle: int
-    cycles: float
-    least: int
-    average_bits: int
-    once: bool
-
-
-def unhidden(transfers: Sequence[PortTransfer], cycles: int) -> dict[PortTransfer, float]:
-    """Return the cycles left of each transfer after one-time transfers use idle port cycles within `cycles`.
-
-    The longest transfers are hidden first.
-    """
-    left: dict[PortTransfer, float] = {one: one.cycles for one in transfers}
-    ports: dict[tuple[str, int], list[PortTransfer]] = defaultdict(list)
-    for one in transfers:
-        ports[one.port].append(one)
-    for at_port in ports.values():
-        bits = at_port[0].bits_per_cycle
-        taken = sum(one.average_bits for one in at_port if not one.once)
-        free = max(0.0, (bits - taken) / bits * cycles)
-        for one in sorted((one for one in at_port if one.once), key=lambda one: -one.cycles):
-            hidden = min(max(0.0, one.cycles - one.least), free)
-            left[one] -= hidden
-            free -= hidden
-    return left
-
-
-def side_by_side(
-    left: Mapping[PortTransfer, float], operands: Sequence[str], is_shared: Callable[[tuple[str, int]], bool]
-) -> float:
-    """Return the cycles to load all operands: serial if both ends share ports, else in parallel."""
-    shared, apart = defaultdict[str, float](float), defaultdict[str, float](float)
-    for (operand, _), ends in _ends(left).items():
-        longest = max(left[one] for one in ends)
-        both = all(is_shared(one.port) for one in ends)
-        (shared if both else apart)[operand] += longest
-    if len(operands) == 1:
-        return shared[operands[0]] + apart[operands[0]]
-    orders = (tuple(operands), tuple(reversed(operands)))
-    return min(shared[one] + max(shared[two] + apart[two], apart[one]) for one, two in orders)
-
-
-def one_by_one(left: Mapping[PortTransfer, float]) -> float:
-    """Return the cycles of transfers that run boundary after boundary."""
-    return sum(max(left[one] for one in ends) for ends in _ends(left).values())
-
-
-def overlapping(left: Mapping[PortTransfer, float]) -> float:
-    """Return the cycles of the transfer to the topmost memory, plus one cycle for each memory below it."""
-    hops = {boundary: max(left[one] for one in ends) for (_, boundary), ends in _ends(left).items()}
-    return hops[max(hops)] + len(hops) - 1 if hops else 0.0
-
-
-def _ends(transfers: Iterable[PortTransfer]) -> dict[tuple[str, int], list[PortTransfer]]:
-    found: dict[tuple[str, int], list[PortTransfer]] = defaultdict(list)
-    for one in transfers:
-        if one.boundary is not None:
-            found[one.operand, one.boundary].append(one)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +69,8 @@ def latency(
     offload: float = _chained([visit for visit in visits if visit.is_last] for visits in crossings)
     if accounting.counts_from_bounds:
         nearest = {one.boundary.operand: one.lower_bits for one in crossed if one.number == 1 and not one.returns}
-        left = _left(crossings, nearest, cycles, stall, accounting)
-        preload, offload = _loaded(left, problem, accounting)
+        once = [visit for visits in crossings for visit in visits if not visit.returns]
+        preload, offload = _loaded(once, nearest, cycles, stall, problem, hides=accounting.is_zigzag)
     return Latency(ideal, cycles - ideal, stall, preload, offload, drain)
 
 
@@ -174,36 +101,58 @@ def _moves(visits: Sequence[Visit], boundaries_of: Mapping[tuple[str, int], Boun
     return moves
 
 
-def _left(
-    crossings: Sequence[Sequence[Visit]], nearest: dict[str, int], cycles: int, stall: int, accounting: Accounting
-) -> dict[PortTransfer, float]:
-    """Return the cycles of first and last transfers; `nearest` is the bits of the nearest memory's tile by operand."""
-    transfers = [
-        PortTransfer(
-            visit.operand,
-            visit.boundary or None,
-            (visit.memory, visit.port),
-            visit.bits_per_cycle,
-            visit.busy,
-            ceil(nearest.get(visit.operand, 0) / visit.bits_per_cycle),
-            visit.bits // visit.period,
-            visit.period == cycles,
-        )
-        for visits in crossings
-        for visit in visits
-        if not visit.returns
-    ]
-    if accounting.is_zigzag:
-        return unhidden(transfers, cycles + stall)
-    return {one: one.cycles for one in transfers}
+def _loaded(
+    transfers: Sequence[Visit],
+    nearest: Mapping[str, int],
+    cycles: int,
+    stall: int,
+    problem: LayerProblem,
+    *,
+    hides: bool,
+) -> tuple[float, float]:
+    """Return the cycles of the first transfers and of the last ones, as ZigZag or (without `hides`) DeFiNES counts.
+
+    Each boundary takes the longer of its two ends. Of the last sums, DeFiNES counts the transfer to the topmost memory,
+    plus one cycle for each memory below it. `nearest` is the bits of the nearest memory's tile by operand.
+    """
+    left = _unhidden(transfers, nearest, cycles, stall) if hides else {one: float(one.busy) for one in transfers}
+    ends: dict[tuple[str, int], list[Visit]] = defaultdict(list)
+    for one in transfers:
+        if one.boundary:
+            ends[one.operand, one.boundary].append(one)
+    shared, apart, last = defaultdict[str, float](float), defaultdict[str, float](float), dict[int, float]()
+    for (operand, boundary), own in ends.items():
+        longest = max(left[one] for one in own)
+        if operand == OUTPUT:
+            last[boundary] = longest
+        else:
+            (shared if all(_holds_both(problem, one.memory) for one in own) else apart)[operand] += longest
+    # Operands are loaded one after the other where both ends share ports.
+    orders = ((INPUT, WEIGHT), (WEIGHT, INPUT)) if problem.layer.has_weight else ((INPUT, WEIGHT),)
+    loaded = min(shared[first] + max(shared[second] + apart[second], apart[first]) for first, second in orders)
+    if hides:
+        return loaded, sum(last.values())
+    return loaded, last[max(last)] + len(last) - 1 if last else 0.0
 
 
-def _loaded(left: dict[PortTransfer, float], problem: LayerProblem, accounting: Accounting) -> tuple[float, float]:
-    last = {one: value for one, value in left.items() if one.operand == OUTPUT}
-    first = {one: value for one, value in left.items() if one.operand != OUTPUT}
-    operands = [operand for operand in (INPUT, WEIGHT) if operand in problem.layer.operands]
-    loaded = side_by_side(first, operands, lambda port: _holds_both(problem, port[0]))
-    return loaded, overlapping(last) if accounting.is_defines else one_by_one(last)
+def _unhidden(transfers: Sequence[Visit], nearest: Mapping[str, int], cycles: int, stall: int) -> dict[Visit, float]:
+    """Return the cycles left of each transfer after one-time transfers use the idle port cycles, the longest first.
+
+    The nearest memory's tile cannot be hidden.
+    """
+    left = {one: float(one.busy) for one in transfers}
+    ports: dict[tuple[str, int], list[Visit]] = defaultdict(list)
+    for one in transfers:
+        ports[one.memory, one.port].append(one)
+    for at_port in ports.values():
+        bits = at_port[0].bits_per_cycle
+        taken = sum(one.bits // one.period for one in at_port if one.period != cycles)
+        free = max(0.0, (bits - taken) / bits * (cycles + stall))
+        for one in sorted((one for one in at_port if one.period == cycles), key=lambda one: -one.busy):
+            hidden = min(max(0.0, one.busy - ceil(nearest.get(one.operand, 0) / bits)), free)
+            left[one] -= hidden
+            free -= hidden
+    return left
 
 
 def _holds_both(problem: LayerProblem, memory: str) -> bool:

@@ -27,7 +27,7 @@ from onchip.arch.energies import stated
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.errors import InputError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
-from onchip.model.accounting.accounting import ZIGZAG, Accounting
+from onchip.model.accounting.accounting import INTERPRETER, Accounting
 from onchip.model.layer.accesses import port_for, ports_of
 from onchip.model.layer.cost import access_of, layer_cost
 from onchip.model.layer.limits import array_of, check_array, check_memories
@@ -89,10 +89,10 @@ class CostStatus(IntEnum):
 
 
 class Costs(NamedTuple):
-    """Costs by row; `status` is a CostStatus."""
+    """Costs by row; `status` is a CostStatus. Cycles are whole numbers unless loads are hidden behind the loops."""
 
     energy_pj: Reals
-    cycles: Integers
+    cycles: Integers | Reals
     status: Integers
 
 
@@ -214,25 +214,47 @@ def native_machine(problem: LayerProblem) -> native.LayerMachine:
 
 
 class LayerCosts:
-    """A compiled cost model for mappings of one layer; `executed` is the layer with its padded bounds.
+    """A compiled cost model for mappings of one layer, in any accounting.
 
-    Raises AcceleratorError if the accelerator's description is incomplete, InputError for a layer that is too large.
+    `executed` is the layer with its padded bounds, for the interpreter's accounting. The others take mappings of one
+    bound, which may exceed the layer's. Raises AcceleratorError if the accelerator's description is incomplete,
+    InputError for a layer that is too large.
     """
 
-    def __init__(self, problem: LayerProblem, executed: Layer | None = None) -> None:
+    def __init__(
+        self, problem: LayerProblem, executed: Layer | None = None, accounting: Accounting = INTERPRETER
+    ) -> None:
         self._problem = problem
         self._layer = problem.layer if executed is None else executed
-        self._costs = native.LayerCosts(native_layer(self._layer, problem.accelerator), native_machine(problem))
+        self._accounting = accounting
+        layer, machine = native_layer(self._layer, problem.accelerator), native_machine(problem)
+        self._costs: native.LayerCosts | native.ZigzagCosts
+        if not accounting.counts_from_bounds:
+            self._costs = native.LayerCosts(layer, machine)
+        else:
+            both = {Operand.INPUT, Operand.WEIGHT}
+            self._costs = native.ZigzagCosts(
+                layer=layer,
+                bounds=list(problem.layer.bounds.values()),
+                machine=machine,
+                is_shared=[*(both <= set(level.memory.holds) for level in problem.levels), True],
+                is_defines=accounting.is_defines,
+                is_systolic=[name in accounting.systolic for name in array_of(problem.accelerator).sizes],
+            )
 
     def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
         """Return the mappings as flat arrays, which a search may also fill itself.
 
-        Raises MappingError if a mapping is illegal at any capacity.
+        Raises MappingError if a mapping is illegal at any capacity, or if the mappings' bounds differ.
         """
         for mapping in mappings:
             check_memories(self._problem, mapping)
             check_array(self._problem.accelerator, mapping)
-        return chosen_of(self._layer, self._problem, mappings)
+            if self._accounting.counts_from_bounds:
+                check_parts(self._problem.layer, mapping)
+        in_parts = mappings and self._accounting.counts_from_bounds
+        executed = mappings[0].layer(self._problem.layer) if in_parts else self._layer
+        return chosen_of(executed, self._problem, mappings)
 
     def of_chosen(self, chosen: Chosen) -> Costs:
         """Return costs by row: energy infinite and cycles -1 if a capacity or the array is exceeded (see `status`).
@@ -253,57 +275,6 @@ class LayerCosts:
                 costs.energy_pj[row], costs.cycles[row] = cost.energy_pj, round(cost.cycles)
                 costs.status[row] = CostStatus.COSTED
         return costs
-
-
-class RealCosts(NamedTuple):
-    """Costs by row; cycles are whole numbers unless loads are hidden behind the loops."""
-
-    energy_pj: Reals
-    cycles: Reals
-    status: Integers
-
-
-class ZigzagCosts:
-    """A compiled cost model for mappings of one layer; `accounting` is ZIGZAG or DEFINES, with any systolic dimensions.
-
-    The layer has its bounds without padding. Raises AcceleratorError if the accelerator's description is incomplete,
-    InputError for another accounting or a layer that is too large.
-    """
-
-    def __init__(self, problem: LayerProblem, accounting: Accounting = ZIGZAG) -> None:
-        if not accounting.counts_from_bounds:
-            expected = "ZIGZAG or DEFINES, with any systolic dimensions"
-            raise InputError("the compiled cost model does not know it", place="accounting", expected=expected)
-        self._problem = problem
-        both = {Operand.INPUT, Operand.WEIGHT}
-        self._costs = native.ZigzagCosts(
-            layer=native_layer(problem.layer, problem.accelerator),
-            bounds=list(problem.layer.bounds.values()),
-            machine=native_machine(problem),
-            is_shared=[*(both <= set(level.memory.holds) for level in problem.levels), True],
-            is_defines=accounting.is_defines,
-            is_systolic=[name in accounting.systolic for name in array_of(problem.accelerator).sizes],
-        )
-
-    def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
-        """Return the mappings as flat arrays.
-
-        Raises MappingError if a mapping is illegal at any capacity, or if the mappings' bounds differ.
-        """
-        for mapping in mappings:
-            check_memories(self._problem, mapping)
-            check_array(self._problem.accelerator, mapping)
-            check_parts(self._problem.layer, mapping)
-        executed = mappings[0].layer(self._problem.layer) if mappings else self._problem.layer
-        return chosen_of(executed, self._problem, mappings)
-
-    def of_chosen(self, chosen: Chosen) -> RealCosts:
-        """Return costs by row: energy infinite and cycles -1 if a capacity or the array is exceeded (see `status`)."""
-        return RealCosts(*self._costs.of(*chosen))
-
-    def of(self, mappings: Sequence[LayerMapping]) -> RealCosts:
-        """Return the costs of `mappings` in their order."""
-        return self.of_chosen(self.encode(mappings))
 
 
 @dataclass(frozen=True, slots=True)
