@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -26,7 +27,7 @@ from onchip.errors import UsageError
 from onchip.model.group.cost import StackCost
 from onchip.ops.fusable import FeatureMap, FusableNetwork
 from onchip.scheduling.candidates.given import ensure_a_tile_fits, spans_of_option
-from onchip.scheduling.candidates.grouping import demand_of
+from onchip.scheduling.candidates.grouping import TIMES_AS_LONG, demand_of
 from onchip.scheduling.candidates.growth import Growth
 from onchip.scheduling.candidates.tile_sizes import TilingList
 from onchip.scheduling.fronts.costs import Costing, StackCosts
@@ -129,7 +130,10 @@ class _Search:
             for one in self._alone_in_tiles(span):
                 front = growth.fronts.get(self._names(span), StackFront())
                 growth.fronts[self._names(span)] = front.with_option(self._option(one))
-        growth.grow([self._names(span) for span in units_of(network)], self._counted)
+        blocks, begun = [self._names(span) for span in units_of(network)], self.run.seconds
+        growth.grow(blocks, partial(self._counted, is_coarse=True))
+        if not self.run.deadline.is_set or self.run.seconds_left > TIMES_AS_LONG * (self.run.seconds - begun):
+            growth.grow(blocks, partial(self._counted, is_coarse=False))
         alone = [ScheduledStack((layer.name,)) for layer in network.layers]
         chosen = [self._choice(one.stack) for one in cheapest_cuts(alone, growth.fronts, self._prices)]
         fine = [self._refined(one, self.quick) for one in chosen]
@@ -153,12 +157,12 @@ class _Search:
             for tiling in TilingList.of(layer.output, self.options).every():
                 yield StackChoice(span, tiling)
 
-    def _counted(self, operators: Operators) -> StackFront | None:
-        """Return the front of a group in the tiling to which a coarse descent leads; None for no legal group."""
+    def _counted(self, operators: Operators, *, is_coarse: bool) -> StackFront | None:
+        """Return the front of a group in the tiling to which a descent leads; None for no legal group."""
         network, span = self.network, self._span(operators)
         if not is_legal(network, span):
             return None
-        tiling = self._descended(span, self.quick, is_coarse=True)
+        tiling = self._descended(span, self.quick, is_coarse=is_coarse)
         return None if tiling is None else StackFront((self._option(StackChoice(span, tiling)),))
 
     def _descended(self, span: LayerSpan, costs: StackCosts, *, is_coarse: bool) -> Tiling | None:
