@@ -20,10 +20,9 @@ from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
-from onchip.arch.memory import Operand
+from onchip.arch.memory import DRAM, Operand
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.layer.cost import LayerCost
@@ -74,6 +73,15 @@ class GivenGroups:
     left_alone: Sequence[tuple[str, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The memories on chip of a group's inputs and output, and the bits that other tensors take while it runs."""
+
+    homes: Mapping[str, str] = field(default_factory=dict)
+    output_home: str = DRAM
+    taken_bits: Mapping[str, int] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Grouper:
     """The choice of fused groups; `options` fix their tile or their mode.
@@ -84,6 +92,8 @@ class Grouper:
     maker: AttemptMaker
     alone: ScheduleAttempt | None
     options: FusionOptions
+    knows_surroundings: bool = False
+    """True to cost groups between the maps that `alone` keeps on chip, instead of from DRAM to DRAM."""
     _fronts: dict[tuple[bool, Structure], tuple[Operators, StackFront]] = field(default_factory=dict, init=False)
     _mapped: dict[LayerProblem, LayerCost | None] = field(default_factory=dict, init=False)
     _memory: str | None = field(init=False)
@@ -99,17 +109,18 @@ class Grouper:
         if self._memory is None or alone is None:
             return None
         counting = run.within(SHARE_OF_COUNTING * run.seconds_left) if run.deadline.is_set else run
-        streamed, written = self._streamed(alone), self._written
+        far, written = self._far(alone), self._written
 
         def front_of(operators: Operators, *, is_coarse: bool) -> StackFront | None:
-            # A group of which all inner maps are on chip anyway can save little.
-            is_worth_it = streamed.intersection(name for one in operators[:-1] for name in written[one])
+            # A group of which all inner maps are near the MACs anyway can save little.
+            is_worth_it = far.intersection(name for one in operators[:-1] for name in written[one])
             return self._front_of(operators, counting, is_coarse=is_coarse) if is_worth_it else None
 
         growth = Growth(self._prices, counting)
-        for stack, one in zip(alone.stacks, alone.improver.best.composition.composed, strict=True):
+        for at, (stack, one) in enumerate(zip(alone.stacks, alone.improver.best.composition.composed, strict=True)):
             figures = StackDemand({}, one.traffic_bytes, one.cycles, one.energy_fj)
-            growth.fronts[stack.operators] = StackFront((StackOption(stack, Places(), figures),))
+            own = alone.places.renumbered({at: 0})
+            growth.fronts[stack.operators] = StackFront((StackOption(stack, own, figures),))
         blocks, begun = list(self._blocks(alone)), run.seconds
         growth.grow(blocks, partial(front_of, is_coarse=True))
         if not run.deadline.is_set or counting.seconds_left > TIMES_AS_LONG * (run.seconds - begun):
@@ -173,7 +184,9 @@ class Grouper:
         plain = (replace(counted, places=places) for places in self._inside(counted.stack))
         for one in chain(fine, (counted,), plain):
             if (found := self.composed(one.stack, one.places, run)) is not None:
-                return StackFront((found,))
+                # The group was composed alone, with its inputs and its output in DRAM.
+                is_alone = self._around(operators) == Surroundings()
+                return StackFront((found if is_alone else replace(found, figures=one.figures),))
         return StackFront()
 
     @property
@@ -192,16 +205,19 @@ class Grouper:
             one.name: one.inputs if one.name in question.views else one.outputs for one in question.network.operators
         }
 
-    def _streamed(self, alone: ScheduleAttempt) -> frozenset[str]:
-        """Return the feature maps that `alone` reads from DRAM or writes there."""
+    def _far(self, alone: ScheduleAttempt) -> frozenset[str]:
+        """Return the feature maps that `alone` streams, or has elsewhere than in the memory nearest the MACs."""
         network, views, places = self.maker.question.network, self.maker.question.views, alone.places
+        levels = (one.memory for one in self.maker.question.accelerator.addressed)
+        nearest = next((one.name for one in levels if _holds_maps(one.holds)), None)
         running = [(at, network.operator[name]) for at, one in enumerate(alone.stacks) for name in one.operators]
         return frozenset(
             name
             for at, one in running
             for names, places_of in ((one.inputs, places.read), (one.outputs, places.written))
             for name in names
-            if (at, name) not in places_of and one.name not in views
+            if one.name not in views
+            and ((at, name) not in places_of or (self.knows_surroundings and places_of[at, name] != nearest))
         )
 
     def _blocks(self, alone: ScheduleAttempt) -> Iterator[Operators]:
@@ -230,7 +246,8 @@ class Grouper:
         """Return the front of operators as one group; groups with the same structure are costed once."""
         if not self._may_be_one(operators):
             return StackFront()
-        structure = is_coarse, self._structure(operators)
+        around = self._around(operators)
+        structure = is_coarse, self._structure(operators, around)
         if structure in self._fronts:
             return self._front_like(operators, *self._fronts[structure])
         front = self.counted(operators, run, is_coarse=is_coarse)
@@ -253,12 +270,24 @@ class Grouper:
         taken_bits = {
             one.memory.name: int(reserved * 8 * one.memory.capacity_bytes) for one in question.accelerator.addressed
         }
+        around = self._around(operators)
+        homes = {one.name: around.homes[one.name] for one in network.inputs if one.name in around.homes}
+        for memory, bits in around.taken_bits.items():
+            taken_bits[memory] = taken_bits.get(memory, 0) + bits
         mapper = MapperInTime(self._layer_cost, run, self._mapped)
         counted: dict[Tiling, StackCost] = {}
 
         def price_of(tiling: Tiling) -> int | None:
             try:
-                counted[tiling] = stack_cost(group, question.accelerator, tiling, mapper, resident_bits=taken_bits)
+                counted[tiling] = stack_cost(
+                    group,
+                    question.accelerator,
+                    tiling,
+                    mapper,
+                    input_homes=homes,
+                    output_home=around.output_home,
+                    resident_bits=taken_bits,
+                )
             except (InputError, CostingStoppedError):
                 return None
             return prices.of(demand_of(counted[tiling]))
@@ -277,7 +306,7 @@ class Grouper:
         found = self.maker.mappings.best(nest, problem.room_bytes)
         return None if found is None else recent_layer_cost(problem, found.mapping)
 
-    def _structure(self, operators: Operators) -> Structure:
+    def _structure(self, operators: Operators, around: Surroundings) -> Structure:
         """Return the description of a group in which tensors have numbers in place of names."""
         network, views, number = self.maker.question.network, self.maker.question.views, dict[str, int]()
         every: list[object] = []
@@ -288,7 +317,32 @@ class Grouper:
             kinds = [(each.shape, each.bits, each.size_bytes, each.role is Role.PARAMETER) for each in tensors]
             every += [one.kind, sorted(one.attributes.items()), one.in_place, one.workspace_bytes, one.stated]
             every += [name in views, len(one.inputs), len(one.outputs), places, kinds]
-        return repr(every)
+        homes = sorted((number.get(name, -1), memory) for name, memory in around.homes.items())
+        return repr((every, homes, around.output_home, sorted(around.taken_bits.items())))
+
+    def _around(self, operators: Operators) -> Surroundings:
+        """Return what `alone` keeps on chip around operators that run one after the other."""
+        alone, network = self.alone, self.maker.question.network
+        if alone is None or not self.knows_surroundings:
+            return Surroundings()
+        number = {name: at for at, stack in enumerate(alone.stacks) for name in stack.operators}
+        composed = alone.improver.best.composition.composed
+        first, last = number[operators[0]], number[operators[-1]]
+        before = composed[first - 1].movements.after if first else frozenset()
+        read = {name for one in operators for name in network.operator[one].inputs}
+        joined = [one for one in network.operators if one.name in self.maker.question.views and one.outputs[0] in read]
+        read.update(name for one in joined for name in one.inputs)
+        homes: dict[str, str] = {}
+        taken: dict[str, int] = {}
+        for tensor, _, held in before:
+            if tensor in read and network.tensor[tensor].role is not Role.PARAMETER:
+                homes[tensor] = held[-1]
+            else:
+                for memory in held:
+                    taken[memory] = taken.get(memory, 0) + 8 * network.tensor[tensor].size_bytes
+        output = network.operator[operators[-1]].outputs[0]
+        after = {tensor: held for tensor, _, held in composed[last].movements.after}
+        return Surroundings(homes, after[output][-1] if output in after else DRAM, taken)
 
     def _front_like(self, operators: Operators, like: Operators, known: StackFront) -> StackFront:
         """Return the front of a group from that of a group with the same structure."""
@@ -322,7 +376,7 @@ class Grouper:
                 found = composer.composed(at)
             except NoMappingError as error:
                 name = error.operator if error.operator in network.operator else error.operator.rpartition("#")[0]
-                farther = self._farther(network.operator[name], at)
+                farther = at.farther(0, network.operator[name], maker.question.accelerator)
                 if farther is None:
                     return None
                 at = farther
@@ -333,21 +387,6 @@ class Grouper:
         except NoMappingError:
             return None
         return StackOption(stack, at, StackDemand({}, found.traffic_bytes, found.cycles, found.energy_fj))
-
-    def _farther(self, operator: Operator, places: Places) -> Places | None:
-        """Return the places with the output of an operator, else its inputs, one memory farther from the MACs."""
-        levels = [one.memory for one in self.maker.question.accelerator.addressed]
-
-        def farther(held: Mapping[StackMap, str], names: Sequence[str], operand: Operand) -> dict[StackMap, str]:
-            memories = [one.name for one in levels if operand in one.holds]
-            keys = [(0, name) for name in names if held.get((0, name)) in memories[:-1]]
-            return {key: memories[memories.index(held[key]) + 1] for key in keys}
-
-        if written := farther(places.written, operator.outputs, Operand.OUTPUT):
-            return places.with_all(Places(written=written))
-        if read := farther(places.read, operator.inputs, Operand.INPUT):
-            return places.with_all(Places(read=read))
-        return None
 
     def _inside(self, stack: ScheduledStack) -> Iterator[Places]:
         """Yield placements that keep all feature maps of a group on chip except its output.

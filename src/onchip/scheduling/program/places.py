@@ -130,6 +130,20 @@ class Places:
         leaving = frozenset((numbers[stack], name) for stack, name in self.leaving if stack in numbers)
         return Places(moved(self.read), moved(self.written), moved(self.waiting), leaving)
 
+    def farther(self, stack: int, operator: Operator, accelerator: Accelerator) -> Places | None:
+        """Return the places with an operator's output, else its inputs, one memory farther from the MACs; None if last."""
+
+        def moved(held: Mapping[StackMap, str], names: Sequence[str], operand: Operand) -> dict[StackMap, str]:
+            memories = [one.memory.name for one in accelerator.addressed if operand in one.memory.holds]
+            keys = [(stack, name) for name in names if held.get((stack, name)) in memories[:-1]]
+            return {key: memories[memories.index(held[key]) + 1] for key in keys}
+
+        if written := moved(self.written, operator.outputs, Operand.OUTPUT):
+            return self.with_all(Places(written=written))
+        if read := moved(self.read, operator.inputs, Operand.INPUT):
+            return self.with_all(Places(read=read))
+        return None
+
     def renamed(self, names: Mapping[str, str]) -> Places:
         """Return the same places of tensors with other names; every tensor has one in `names`."""
 

@@ -38,6 +38,8 @@ from onchip.search.strategy.pool import TaskPool
 from onchip.transform.groups.tiled import tile_graph_of_schedule
 
 METHOD: Final = "composed"
+REPAIRS: Final = 16
+"""Moves of maps to larger memories, until the groups that were chosen are given up."""
 OTHERS: Final = {
     ScheduleObjective.ENERGY: (ScheduleObjective.TRAFFIC,),
     ScheduleObjective.TRAFFIC: (ScheduleObjective.ENERGY,),
@@ -61,6 +63,8 @@ class ScheduleParams:
         Share for the plan from which a start is made.
     share_of_blocks
         Share for fused groups that grow by merging blocks of the network.
+    share_of_blocks_between
+        The same between maps that stay on chip.
     share_of_groups
         Share for the search of fused groups.
     share_of_others
@@ -85,6 +89,7 @@ class ScheduleParams:
     share_of_best_residencies: float = 0.6
     share_of_plan: float = 0.1
     share_of_blocks: float = 0.6
+    share_of_blocks_between: float = 0.4
     share_of_groups: float = 0.6
     share_of_others: float = 0.2
     share_of_move: float = 0.3
@@ -255,13 +260,18 @@ class ScheduleSearch:
         """Take fused groups that are chosen by the schedule's own cost."""
         if self._alone is None or self._is_over or not self.options.maps_stay:
             return
-        run = self._share(self.params.share_of_blocks)
-        self._search_within(run)
-        with self._mapper.quick(is_quick=self._is_limited, is_hurried=True):
-            found = Grouper(self._maker, self._alone, self.options.of_fusion).chosen(run)
-        self._search_within(self.run)
-        if found is not None and self.run.stop is None:
-            self._add_if_possible(*found)
+        shares = (False, self.params.share_of_blocks), (True, self.params.share_of_blocks_between)
+        for knows_surroundings, share in shares:
+            if self._is_over or (knows_surroundings and not self._alone.places.written):
+                return
+            run = self._share(share)
+            self._search_within(run)
+            with self._mapper.quick(is_quick=self._is_limited, is_hurried=True):
+                grouper = Grouper(self._maker, self._alone, self.options.of_fusion, knows_surroundings)
+                found = grouper.chosen(run)
+            self._search_within(self.run)
+            if found is not None and self.run.stop is None:
+                self._add_repaired(*found)
 
     def _start_from_groups(self) -> None:
         """Take the groups, tiles or modes that the options give."""
@@ -304,6 +314,24 @@ class ScheduleSearch:
                 if known is None or self._mapper.value_of(mapped) < self._mapper.value_of(known):
                     found = replace(mapped, is_quick=True, is_proven=False, is_wide=False)
                     self.mappings.replace(nest, room.room, found)
+
+    def _add_repaired(self, stacks: Sequence[ScheduledStack], places: Places) -> None:
+        """Keep the schedule of these groups; where a loop nest fits in no free bytes, maps move to larger memories."""
+        operators, most = self.question.network.operator, REPAIRS
+        number = {name: at for at, stack in enumerate(stacks) for name in stack.operators}
+        while most and self.run.stop is None:
+            try:
+                self._descend(self._add(stacks, places))
+            except NoMappingError as error:
+                name = error.operator if error.operator in operators else error.operator.rpartition("#")[0]
+                farther = places.farther(number[name], operators[name], self.question.accelerator)
+            except ScheduleError:
+                return
+            else:
+                return
+            if farther is None:
+                return
+            places, most = farther, most - 1
 
     def _add_if_possible(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt | None:
         try:
