@@ -10,6 +10,7 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from shared.runner import kept, run, shown
@@ -84,7 +85,7 @@ def test_outside_of_a_repository_there_is_no_commit(
 def test_rows_are_printed_when_they_are_measured_and_a_table_begins_with_other_columns(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    rows = [{"name": "a", "bytes": 12_345}, {"name": "b", "bytes": None}, {"share": 0.5}]
+    rows: list[dict[str, Any]] = [{"name": "a", "bytes": 12_345}, {"name": "b", "bytes": None}, {"share": 0.5}]
     assert shown(iter(rows)) == rows
     head, line = "\n| name | bytes |\n|---|---|\n", "| a | 12,345 |\n| b | - |\n"
     assert capsys.readouterr().out == f"{head}{line}\n| share |\n|---|\n| 0.5 |\n"

@@ -142,36 +142,36 @@ class FusableRuns:
 
 def given_stacks_of(
     graph: Graph, precision: Precision, accelerator: Accelerator, options: FusionOptions
-) -> tuple[ScheduledStack, ...]:
+) -> tuple[Sequence[ScheduledStack], Sequence[tuple[str, str]]]:
     """Return the groups that options name, in order; those with a tiling are to run in tiles, of any size.
 
-    Raises UsageError for a group whose layers belong to several runs of operators that can be fused.
+    Also return the ends of each run of operators that cannot be the groups of `one`: its operators run alone. Raises
+    UsageError for a group whose layers belong to several runs of operators that can be fused.
     """
     runs = list(FusableRuns(graph, precision))
     named = _names_of(graph, precision, options.groups, runs)
     inside = {operator.name for run in runs for operator in run.graph.operators}
     first = {run.graph.operators[0].name: run for run in runs}
     found: list[ScheduledStack] = []
+    left_alone: list[tuple[str, str]] = []
     for operator in graph.operators:
         if operator.name in first:
             run = first[operator.name]
             groups = options.groups if named is None else _of_run(run.network, named)
-            spans = _largest_spans(run.network, accelerator, groups)
+            try:
+                spans = spans_of_option(run.network, accelerator, groups)
+            except UsageError:
+                if named is not None:
+                    raise
+                names = [one.name for one in run.graph.operators]
+                found += [ScheduledStack((name,)) for name in names]
+                left_alone.append((names[0], names[-1]))
+                continue
             choices = [StackChoice(span, Tiling(1, 1, OverlapMode.RECOMPUTE)) for span in spans]
             found += stacks_of_strategy(run.graph, run.network, choices)
         elif operator.name not in inside:
             found.append(ScheduledStack((operator.name,)))
-    return tuple(found)
-
-
-def _largest_spans(network: FusableNetwork, accelerator: Accelerator, groups: str) -> tuple[LayerSpan, ...]:
-    """Return the groups of an option; for `one`, as few as may be where not all layers can be one group."""
-    try:
-        return spans_of_option(network, accelerator, groups)
-    except UsageError:
-        if groups != "one":
-            raise
-        return greedy_stacks(network, sum(layer.weight_bits for layer in network.layers))
+    return found, left_alone
 
 
 def _names_of(

@@ -134,9 +134,9 @@ class Grouper:
         Raises UsageError for layers or groups that the network lacks, and for a tile that is larger than every map.
         """
         question = self.maker.question
-        given = given_stacks_of(question.network, question.precision, question.accelerator, self.options)
+        given, ends = given_stacks_of(question.network, question.precision, question.accelerator, self.options)
         found: list[StackOption] = []
-        left_alone: list[tuple[str, str]] = []
+        left_alone = list(ends)
         for stack in given:
             is_single = len(stack.operators) == 1
             if stack.tiling is None or (is_single and self.options.tile is None):

@@ -131,7 +131,10 @@ class Places:
         return Places(moved(self.read), moved(self.written), moved(self.waiting), leaving)
 
     def farther(self, stack: int, operator: Operator, accelerator: Accelerator) -> Places | None:
-        """Return the places with an operator's output, else its inputs, one memory farther from the MACs; None if last."""
+        """Return the places with an operator's output, else its inputs, one memory farther from the MACs.
+
+        None if they are in the last one.
+        """
 
         def moved(held: Mapping[StackMap, str], names: Sequence[str], operand: Operand) -> dict[StackMap, str]:
             memories = [one.memory.name for one in accelerator.addressed if operand in one.memory.holds]
