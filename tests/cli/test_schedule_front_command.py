@@ -51,7 +51,7 @@ def test_a_front_is_shown_as_a_table(onchip: Program, network: Path, chip: Path)
     [
         (("--pareto", "energy"), "two axes or more"),
         (("--pareto", "energy,energy"), "two axes or more"),
-        (("--pareto", "energy,area"), "some of energy, latency, traffic, peak"),
+        (("--pareto", "energy,area"), "energy, latency, traffic, peak"),
         (("--pareto", "energy,latency,peak", "--points", "2"), "at least 3"),
         (("--pareto", "energy,latency", "--objective", "edp"), "--objective: "),
         (("--points", "3"), "--points: "),

@@ -79,13 +79,6 @@ def short_amount(value: float, unit: str, digits: int = 3) -> str:
     return f"{value:,} {unit}" if unit.endswith("J") else counted(value, unit.removesuffix("s"))
 
 
-def energy_per_mac(energy_pj: float | None, macs: int) -> str:
-    """Return the energy for each multiply-accumulate, or why it is unknown."""
-    if energy_pj is None:
-        return "unknown: not all energies are stated"
-    return f"{energy_pj / macs:.3g} pJ for a MAC" if macs else ""
-
-
 def short_energy(energy_pj: float | None) -> str:
     """Format an energy in three digits and a unit, 12.3 nJ, or return "-" if it is unknown."""
     return "-" if energy_pj is None else short_amount(float(energy_pj), "pJ")

@@ -218,13 +218,6 @@ class Stack:
         """Return the last layer's output, which is cut into tiles."""
         return self.layers[-1].output
 
-    @property
-    def is_square(self) -> bool:
-        """Return True if rows and columns are equal in all maps and in all reads."""
-        maps = (*self.inputs, *(layer.output for layer in self.layers))
-        reads = (read for layer in self.layers for read in layer.reads)
-        return all(one.rows == one.columns for one in maps) and all(read.rows == read.columns for read in reads)
-
 
 Integers: TypeAlias = NDArray[np.int64]
 

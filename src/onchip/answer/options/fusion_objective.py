@@ -52,18 +52,6 @@ class FusionObjective(StrEnum):
             case FusionObjective.DRAM:
                 return (round(dram_bits),)
 
-    def of_arrays(self, energy_pj: ArrayT, cycles: ArrayT, dram_bits: ArrayT) -> tuple[ArrayT, ...]:
-        """Return the unrounded criteria of many stacks, in any unit of energy, for comparisons."""
-        match self:
-            case FusionObjective.ENERGY:
-                return (energy_pj,)
-            case FusionObjective.LATENCY:
-                return (cycles,)
-            case FusionObjective.EDP:
-                return energy_pj, cycles
-            case FusionObjective.DRAM:
-                return (dram_bits,)
-
 
 def _femtojoules(energy_pj: float | None) -> int:
     return round(MappingObjective.ENERGY.of(energy_pj, 0))

@@ -127,11 +127,6 @@ class MachineFloors:
         """Return the energy in pJ of a bit that goes up through these memories, the lowest first."""
         return sum(self.read_pj[lower] + self.write_pj[upper] for lower, upper in pairwise(ways))
 
-    def up_to_pj(self, memory: str, cache: str) -> float:
-        """Return the energy in pJ of an output bit from `memory` up to `cache`, or 0 if `cache` is not higher."""
-        names = [name for name, _ in holders(self.accelerator, Operand.OUTPUT)]
-        return self.way_up_pj(names[names.index(memory) : names.index(cache) + 1])
-
     def ways(self, operand: Operand, home: str) -> Sequence[tuple[str, ...]]:
         """Return the possible ways of an operand between the units and its home, as memories from the units up."""
         return self._ways[operand, home]
