@@ -3,7 +3,6 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,17 +19,10 @@ def test_the_most_units_at_work_are_those_of_the_best_way_to_divide_all_loops(un
     assert most_in_factors(units, bounds) == max(prod(way) for way in product(*factors) if prod(way) <= units)
 
 
-@given(st.integers(1, 70), st.lists(st.integers(1, 30), max_size=3), st.lists(st.integers(1, 40), min_size=1))
-def test_units_of_many_tiles_are_those_of_each(units: int, bounds: list[int], sizes: list[int]) -> None:
-    rows, columns = np.array(sizes)[:, None], np.array(sizes[::-1])
-    found = most_in_factors(units, [*bounds, rows, columns])
-    assert np.array(found).tolist() == [[most_in_factors(units, [*bounds, p, q]) for q in sizes[::-1]] for p in sizes]
-
-
 @given(st.integers(1, 70), st.integers(1, 5), st.integers(1, 30), st.integers(1, 30))
 def test_no_way_that_the_even_mapper_takes_has_more_units_at_work(k: int, c: int, p: int, q: int) -> None:
     accelerator = load_accelerator("meta-prototype-df")
     layer = Layer(k=k, c=c, p=p, q=q, r=3, s=3)
-    shares = AnyUnrolling(accelerator, every_memory_keeps=True, divides_loops=True).of_tiles(layer, {})
+    shares = AnyUnrolling(accelerator, every_memory_keeps=True, divides_loops=True).of(layer)
     most = prod(max(map(prod, ways)) for ways in ways_of(LayerProblem(layer, accelerator)))
-    assert shares.at_work == most <= AnyUnrolling(accelerator).of_tiles(layer, {}).at_work
+    assert shares.at_work == most <= AnyUnrolling(accelerator).of(layer).at_work

@@ -305,7 +305,7 @@ def back_calculation(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -
     pixels = axis.pixels(stack.output)
     if not 1 <= tile <= pixels:
         raise InputError(f"a tile has {tile} {axis} of {stack.output.name!r}", place="tile", expected=f"1 to {pixels}")
-    tiles = SizeTiles(stack, axis, (tile,), cached)
+    tiles = AxisTiles(stack, axis, tile, cached)
     maps = (*(layer.output for layer in reversed(stack.layers)), *stack.inputs)
     return BackCalculation(
         {one.name: tiles.use(one.name) for one in maps},
@@ -337,8 +337,8 @@ class _View:
 
 
 @dataclass(slots=True)
-class SizeTiles:
-    """Tiles of several `sizes` along one axis of a stack, one size after the other in one array.
+class AxisTiles:
+    """Tiles of one size along an axis of a stack.
 
     If `cached`, pixels of the preceding tile stay available. Maps are calculated on demand, from the stack's output
     backwards, so the unused beginning of a long stack costs nothing. All queries raise InputError if a tile sees only
@@ -347,12 +347,8 @@ class SizeTiles:
 
     stack: Stack
     axis: AxisName
-    sizes: Sequence[int]
+    size: int
     cached: bool
-    begins: Integers = field(init=False)
-    """Index of the first tile of each size."""
-    of_size: Integers = field(init=False)
-    """Index of the size of each tile."""
     _pixels: dict[str, int] = field(init=False)
     _readers: dict[str, list[tuple[int, int]]] = field(init=False)
     """Map from feature map to its readers, as pairs of layer index and read index."""
@@ -369,13 +365,8 @@ class SizeTiles:
             for number, read in enumerate(layer.reads):
                 self._readers[read.source].append((at, number))
         pixels = self._pixels[output.name]
-        firsts = [pixels % size or size for size in self.sizes]
-        stops = [np.arange(first, pixels + 1, size) for first, size in zip(firsts, self.sizes, strict=True)]
-        counts = np.array([len(one) for one in stops])
-        self.begins = np.concatenate(([0], counts.cumsum()[:-1]))
-        self.of_size = np.repeat(np.arange(len(counts)), counts)
-        behind = np.concatenate(stops).astype(np.int64)
-        self._computed = {output.name: Spans(self._after_the_one_before(behind, 0), behind)}
+        stops = np.arange(pixels % self.size or self.size, pixels + 1, self.size, dtype=np.int64)
+        self._computed = {output.name: Spans(self._after_the_one_before(stops, 0), stops)}
         self._calculated_from = len(layers) - 1
 
     def computed(self, name: str) -> Spans:
@@ -439,14 +430,12 @@ class SizeTiles:
         stops = np.max([one.stops for one in seen], axis=0)
         starts = np.min([one.starts for one in seen], axis=0)
         if self.cached:
-            starts = self._after_the_one_before(stops, starts)
+            starts = self._after_the_one_before(stops, int(starts[0]))
         self._computed[name] = Spans(starts, stops)
 
-    def _after_the_one_before(self, stops: Integers, first: Integers | int) -> Integers:
-        """Return the end of the preceding tile for each tile, and `first` for the first tile of each size."""
-        starts = np.concatenate((stops[:1], stops[:-1]))
-        starts[self.begins] = first if isinstance(first, int) else first[self.begins]
-        return starts
+    def _after_the_one_before(self, stops: Integers, first: int) -> Integers:
+        """Return the end of the preceding tile for each tile, and `first` for the first tile."""
+        return np.concatenate(([first], stops[:-1]))
 
     def _next_first(self, name: str) -> Integers:
         """Return the first pixel that any reader sees in later tiles, or the map's size if no reader sees one."""
@@ -454,9 +443,8 @@ class SizeTiles:
         for at, number in self._readers[name]:
             layer = self.stack.layers[at]
             window, stops = self.axis.window(layer.reads[number]), self.computed(layer.output.name).stops
-            last = stops[np.append(self.begins[1:], len(stops)) - 1][self.of_size]
             later = np.minimum(np.maximum(stops * window.stride - window.pad, 0), size * window.repeat)
-            found.append(np.where(stops < last, later // window.repeat, size))
+            found.append(np.where(stops < stops[-1], later // window.repeat, size))
         least: Integers = np.min(found, axis=0)
         return least
 

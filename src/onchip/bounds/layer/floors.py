@@ -161,7 +161,7 @@ def _least_energy_pj(problem: LayerProblem) -> float:
         return plain_pj
     layer, work = problem.layer, work_of_all(problem.layer)
     machine = MachineFloors(problem.accelerator, AnyUnrolling(problem.accelerator, every_memory_keeps=True))
-    floors = machine.of([layer])
+    floors = machine.of(layer)
     energy_pj = layer.macs * machine.mac_energy_pj
     uses = {
         Operand.INPUT: (work.macs_with_input, work.inputs, work.uses_of_input),
@@ -188,7 +188,7 @@ def _least_turning(problem: LayerProblem) -> int:
     If the unrollings are too many to list, the bound is that of the unit count alone.
     """
     layer, array = problem.layer, array_of(problem.accelerator)
-    at_work = AnyUnrolling(problem.accelerator).of([layer]).at_work
+    at_work = AnyUnrolling(problem.accelerator).of(layer).at_work
     found = ceil(layer.macs / min(at_work, array.macs) * SAFE)
     ways = all_ways(problem)
     return found if ways is None else max(found, int(waiting_turns(problem, ways).min()))

@@ -7,43 +7,37 @@ two, through all memories between them if the mapping bypasses no memory. docs/f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import combinations, pairwise
 from math import inf, prod
-from typing import TypeAlias, cast
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TypeAlias
 
 from onchip.answer.layer_mapping import loops_along
-from onchip.answer.layer_problem import LayerProblem, operands_kept
+from onchip.answer.layer_problem import operands_kept
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.bounds.layer.unit_shares import Number, Sharing, UnitShares, holders, serves
+from onchip.bounds.layer.unit_shares import AnyUnrolling, UnitShares, holders, serves
 from onchip.ir.layer import Layer
 from onchip.model.layer.cost import access_of
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.tiles import EPSILON
 
-PassedBy: TypeAlias = tuple[frozenset[tuple[str, Operand]], frozenset[str]]
+PassedBy: TypeAlias = frozenset[tuple[str, Operand]]
+"""Memories, each with an operand that bypasses it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperandFloor:
-    """Energies in pJ of an operand: per MAC, and additionally per element by its home.
+    """Energies in pJ of an operand: per MAC, and additionally per element by its home."""
 
-    Values are numbers, or arrays by tile.
-    """
-
-    per_mac: Number
-    per_element: Mapping[str, Number]
+    per_mac: float
+    per_element: Mapping[str, float]
 
     @property
     def cheapest(self) -> str:
-        """The home with the least energy per element. Requires numbers, not arrays."""
+        """The home with the least energy per element."""
         return min(self.per_element, key=lambda home: self.per_element[home])
 
 
@@ -52,14 +46,12 @@ class MachineFloors:
     """The terms of the floors that depend only on the machine. Raises AcceleratorError without an array.
 
     `read_pj` and `write_pj` are the energies per bit, by memory. An operand bypasses the memories in `passed_by`,
-    because they have no room for one element. The second of two maps that a layer adds may bypass more memories
-    (`second_passes_by`); the ways of inputs then include those of both maps.
+    because they have no room for one element.
     """
 
     accelerator: Accelerator
-    sharing: Sharing
-    passed_by: frozenset[tuple[str, Operand]] = frozenset()
-    second_passes_by: frozenset[str] = frozenset()
+    sharing: AnyUnrolling
+    passed_by: PassedBy = frozenset()
     array: ComputeArray = field(init=False)
     read_pj: Mapping[str, float] = field(init=False)
     write_pj: Mapping[str, float] = field(init=False)
@@ -68,7 +60,7 @@ class MachineFloors:
     _with_others_passed_by: dict[PassedBy, MachineFloors] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._with_others_passed_by = {(self.passed_by, self.second_passes_by): self}
+        self._with_others_passed_by = {self.passed_by: self}
         self.array = array_of(self.accelerator)
         names = [*(level.memory.name for level in self.accelerator.levels), DRAM]
         accesses = {name: access_of(self.accelerator, name) for name in names}
@@ -91,23 +83,10 @@ class MachineFloors:
         """Return the energy of one MAC in pJ, or 0 (a lower bound) if it is unknown."""
         return self.array.mac_energy_pj or 0.0
 
-    def of(self, shapes: Sequence[Layer], *, adds_two_maps: bool = False) -> NestFloors:
-        """Return the floors of a layer in tiles of these shapes, the largest first.
-
-        If the layer adds two maps, the floor of inputs holds for either map.
-        """
-        machine = self._for_elements_of(shapes[0], adds_two_maps) if self.sharing.every_memory_keeps else self
-        return NestFloors(machine, shapes[0], self.sharing.of(shapes))
-
-    def of_tiles(
-        self, layer: Layer, sizes: Mapping[str, NDArray[np.int64]], *, adds_two_maps: bool = False
-    ) -> NestFloors:
-        """Return the floors of many tiles in arrays, or of the layer itself without `sizes` (two maps as in `of`).
-
-        `sizes` maps loops to their bounds by tile. The memories that keep an element do not depend on the tile.
-        """
-        machine = self._for_elements_of(layer, adds_two_maps) if self.sharing.every_memory_keeps else self
-        return NestFloors(machine, layer, self.sharing.of_tiles(layer, sizes))
+    def of(self, layer: Layer) -> NestFloors:
+        """Return the floors of a layer, which hold for its tiles as well."""
+        machine = self._for_elements_of(layer) if self.sharing.every_memory_keeps else self
+        return NestFloors(machine, layer, self.sharing.of(layer))
 
     def homes(self, operand: Operand) -> list[str]:
         """Return the memories with a single instance that hold the operand, and DRAM."""
@@ -140,41 +119,28 @@ class MachineFloors:
         """Return the number of instances of a memory in which one sum may begin."""
         return prod(min(size, prod(bounds[loop] for loop in loops)) for size, loops in self._beside_sums[memory])
 
-    def _for_elements_of(self, layer: Layer, adds_two_maps: bool) -> MachineFloors:
+    def _for_elements_of(self, layer: Layer) -> MachineFloors:
         levels = self.accelerator.levels
         passed_by = frozenset(
             (level.memory.name, operand)
             for level, kept in zip(levels, operands_kept(levels, layer), strict=True)
             for operand in set(level.memory.holds) - kept
         )
-        key = passed_by, self._passed_by_second(layer) if adds_two_maps else frozenset()
-        if key not in self._with_others_passed_by:
-            self._with_others_passed_by[key] = MachineFloors(self.accelerator, self.sharing, *key)
-        return self._with_others_passed_by[key]
-
-    def _passed_by_second(self, layer: Layer) -> frozenset[str]:
-        """Return the memories with room for the sums and an element of one map, but not of two maps."""
-        problem = LayerProblem(layer, self.accelerator, weight_is_an_input=True)
-        pairs = zip(problem.levels, problem.kept, strict=True)
-        return frozenset(
-            level.memory.name for level, kept in pairs if Operand.INPUT in kept and Operand.WEIGHT not in kept
-        )
+        if passed_by not in self._with_others_passed_by:
+            self._with_others_passed_by[passed_by] = MachineFloors(self.accelerator, self.sharing, passed_by)
+        return self._with_others_passed_by[passed_by]
 
     def _ways_of(self, operand: Operand, home: str) -> Sequence[tuple[str, ...]]:
         names = [name for name, _ in holders(self.accelerator, operand)]
         below = names[: names.index(home)]
         if not self.sharing.every_memory_keeps:
             return [(home,), *((name, home) for name in below), *((*pair, home) for pair in combinations(below, 2))]
-        kept = [name for name in below if (name, operand) not in self.passed_by]
-        ways = [(*kept, home)]
-        if operand is Operand.INPUT and self.second_passes_by:
-            ways.append((*(name for name in kept if name not in self.second_passes_by), home))
-        return ways
+        return [(*(name for name in below if (name, operand) not in self.passed_by), home)]
 
 
 @dataclass(frozen=True, slots=True)
 class NestFloors:
-    """Floors of a layer in tiles: numbers that hold for all tiles, or arrays by tile, as in `shares`."""
+    """Floors of a layer, and of its tiles."""
 
     machine: MachineFloors
     layer: Layer
@@ -183,67 +149,37 @@ class NestFloors:
     def floor(self, operand: Operand, uses: int) -> OperandFloor:
         """Return the floor of inputs or weights, given that at least `uses` MACs need each element."""
         bits, machine = self.layer.bits(operand), self.machine
-        serving, moved = self.shares.serving[operand], self.shares.moved[operand]
+        serving = self.shares.serving[operand]
         shared = {name: bits * machine.read_pj[name] / units for name, units in serving.items()}
         ways = {home: machine.ways(operand, home) for home in machine.homes(operand)}
-        nearest = least_of(shared[way[0]] for some in ways.values() for way in some)
+        nearest = min(shared[way[0]] for some in ways.values() for way in some)
         at_home = {
-            home: least_of(uses * (shared[way[0]] - nearest) + bits * moved * machine.way_pj(way) for way in some)
+            home: min(uses * (shared[way[0]] - nearest) + bits * machine.way_pj(way) for way in some)
             for home, some in ways.items()
         }
         return OperandFloor(nearest, at_home)
 
-    def output_floor(self, nearest: str | None = None, turns: Number = inf) -> Mapping[str, Number]:
+    def output_floor(self) -> Mapping[str, float]:
         """Return the least energy in pJ of an output by home: accumulation near the units, and the way home.
 
-        Each addition writes a sum near the units, and reads it except for the first one in an instance. After at most
-        `turns` additions in the same unit, the sum moves to the next memory. If `nearest` is given, sums accumulate in
-        this memory, and homes below it have infinite energy.
+        Each addition writes a sum near the units, and reads it except for the first one in an instance.
         """
-        bits, machine, moved = self.layer.output_bits, self.machine, self.shares.moved[Operand.OUTPUT]
+        bits, machine = self.layer.output_bits, self.machine
         at_home = {}
         for home in machine.homes(Operand.OUTPUT):
             costs = [inf]
             for near, *above in machine.ways(Operand.OUTPUT, home):
-                if nearest in (None, near):
-                    leaving_pj = self._leaving_pj(near, above[0], turns) if above else 0.0
-                    costs.append(self._summing_pj(near) + moved * (leaving_pj + bits * machine.way_up_pj(above)))
-            at_home[home] = least_of(costs)
+                leaving_pj = bits * machine.way_up_pj((near, above[0])) if above else 0.0
+                costs.append(self._summing_pj(near) + leaving_pj + bits * machine.way_up_pj(above))
+            at_home[home] = min(costs)
         return at_home
 
-    def _summing_pj(self, memory: str) -> Number:
+    def _summing_pj(self, memory: str) -> float:
         """Return the energy in pJ of an output's accumulation in the memory nearest the units."""
         layer, machine = self.layer, self.machine
-        writes = self.additions / self.shares.serving[Operand.OUTPUT][memory]
-        again = np.maximum(writes - machine.instances_beside(layer.bounds, memory), 0.0)
-        complete_pj = layer.output_bits * writes * machine.write_pj[memory]
-        partial_pj = layer.partial_bits * (writes * machine.write_pj[memory] + again * machine.read_pj[memory])
-        return cast("Number", np.where(self.is_done(memory, 1), complete_pj, partial_pj)[()])
-
-    def _leaving_pj(self, near: str, above: str, turns: Number) -> Number:
-        """Return the least energy in pJ of a sum's moves between `near` and `above`, with `turns` additions per stay.
-
-        The sum moves up at least once. If several instances of `near` accumulate it, only the first one needs no
-        partial sum from `above`.
-        """
-        once_pj = self.layer.output_bits * self.machine.way_up_pj((near, above))
-        machine, beside = self.machine, self.machine.instances_beside(self.layer.bounds, above)
-        writes = self.additions / self.shares.serving[Operand.OUTPUT][above] / turns
-        moved_pj = writes / beside * machine.read_pj[near] + writes * machine.write_pj[above]
-        moved_pj += np.maximum(writes / beside - 1, 0.0) * machine.way_pj((near, above))
-        again_pj = np.maximum(self.layer.partial_bits * moved_pj, once_pj)
-        return cast("Number", np.where(self.is_done(above, turns), once_pj, again_pj)[()])
-
-    def is_done(self, memory: str, turns: Number) -> Number:
-        """Return True if `turns` additions in all units that an instance serves complete a sum (an array by tile)."""
-        return self.additions <= self.shares.adding[memory] * turns * (1 + EPSILON)
-
-    @property
-    def additions(self) -> int:
-        """Number of products in the sum of one output."""
-        return self.layer.c * self.layer.r * self.layer.s
-
-
-def least_of(numbers: Iterable[Number]) -> Number:
-    """Return the minimum of several numbers, or the elementwise minimum of arrays."""
-    return reduce(np.minimum, numbers)
+        additions, serving = layer.c * layer.r * layer.s, self.shares.serving[Operand.OUTPUT][memory]
+        writes = additions / serving
+        if additions <= serving * (1 + EPSILON):
+            return layer.output_bits * writes * machine.write_pj[memory]
+        again = max(writes - machine.instances_beside(layer.bounds, memory), 0.0)
+        return layer.partial_bits * (writes * machine.write_pj[memory] + again * machine.read_pj[memory])

@@ -241,7 +241,7 @@ class FeedingFloors:
     def of(self, layer: Layer, work: NestWork, origins: NestOrigins) -> FloorOfNest:
         """Return the floor of the part `work` of a nest."""
         machine = self._machine_of(layer, origins.weight_is_an_input)
-        floors = machine.of([layer])
+        floors = machine.of(layer)
         alone_pj = (
             _input_pj(floors, work, origins),
             _weight_pj(floors, work, origins) if layer.has_weight else 0.0,
@@ -256,7 +256,7 @@ class FeedingFloors:
 
         Its home is DRAM, or a Copy moves it there from a cheaper home.
         """
-        floors = self._machine_of(layer, weight_is_an_input).of([layer])
+        floors = self._machine_of(layer, weight_is_an_input).of(layer)
         at_home = floors.output_floor()
         more_pj = min(at_home[DRAM] - min(at_home.values()), layer.output_bits * floors.machine.write_pj[DRAM])
         return max(more_pj, 0.0) / layer.output_bits if self.every_memory_keeps else 0.0
@@ -266,7 +266,7 @@ class FeedingFloors:
 
         Its home is DRAM, or a Copy loads it from there. The result holds for either of two maps.
         """
-        floors = self._machine_of(layer, weight_is_an_input).of([layer])
+        floors = self._machine_of(layer, weight_is_an_input).of(layer)
         operands = [Operand.INPUT, *([Operand.WEIGHT] if layer.has_weight and weight_is_an_input else [])]
         return min(_beyond_its_floor(floors, operand) for operand in operands) if self.every_memory_keeps else 0.0
 

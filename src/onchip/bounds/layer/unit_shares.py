@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,73 +19,28 @@ from onchip.model.layer.limits import array_of
 
 AXES: Final = (("P", "R"), ("Q", "S"))
 """The two loops of each axis of the input: different pairs of them may want the same position."""
-
-Number: TypeAlias = float
-"""A number, or in floors of many tiles an array of numbers by tile: numpy adds and multiplies both alike."""
-Bound: TypeAlias = int | NDArray[np.int64]
-"""The bound of a loop, or its bounds by tile."""
-SideBySide: TypeAlias = Callable[[int, Sequence[Bound]], Number]
+SideBySide: TypeAlias = Callable[[int, Sequence[int]], int]
 """Maximum number of units at work along a dimension of so many units that unrolls loops of these bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitShares:
-    """Upper bounds on sharing among units, and the lower bound `moved`; numbers, or arrays by tile.
+    """Upper bounds on sharing among units.
 
     `at_work`: units at work at once. `serving`: units that one instance serves with one element in a cycle, by operand
-    and memory. `adding`: products of one sum that a memory of outputs receives in a cycle. `moved`: the fraction that
-    the cost model counts of an operand's moves between memories, and of weights that the units read.
+    and memory; of outputs, the products of one sum that a memory receives in a cycle.
     """
 
-    at_work: Number
-    serving: Mapping[Operand, Mapping[str, Number]]
-    moved: Mapping[Operand, Number]
-    adding: Mapping[str, Number]
-
-    def in_one_axis(self, shape: tuple[int, ...]) -> UnitShares:
-        """Return the shares as flat arrays, broadcast to `shape` first."""
-
-        def flat(number: Number) -> Number:
-            return cast("Number", np.broadcast_to(number, shape).ravel())
-
-        return UnitShares(
-            flat(self.at_work),
-            {operand: {name: flat(one) for name, one in own.items()} for operand, own in self.serving.items()},
-            self.moved,
-            {name: flat(one) for name, one in self.adding.items()},
-        )
-
-
-class Sharing(Protocol):
-    """Known properties of the mappings that a mapper finds."""
-
-    @property
-    def every_memory_keeps(self) -> bool:
-        """True if an operand passes each memory that holds it (no bypass)."""
-
-    @property
-    def is_of_every_shape(self) -> bool:
-        """True if the shares depend on all shapes, not only on the largest."""
-
-    @property
-    def divides_loops(self) -> bool:
-        """True if unrollings are factors of the loop bounds, so that each shape has different shares."""
-
-    def of(self, shapes: Sequence[Layer]) -> UnitShares:
-        """Return the shares of a layer in tiles of these shapes, the largest first."""
-
-    def of_tiles(self, layer: Layer, sizes: Mapping[str, NDArray[np.int64]]) -> UnitShares:
-        """Return the shares of many tiles in flat arrays, or of the layer itself without `sizes`.
-
-        `sizes` maps loops to their bounds by tile, which broadcast. All other loops have the layer's bounds.
-        """
+    at_work: int
+    serving: Mapping[Operand, Mapping[str, int]]
 
 
 @dataclass(slots=True)
 class AnyUnrolling:
     """Shares over all unrollings that the array supports, counted as the interpreter does.
 
-    With `divides_loops`, unrollings are factors of the loop bounds: 2 of 14 columns, not 4, on an array dimension of 4.
+    With `every_memory_keeps` an operand passes each memory that holds it. With `divides_loops` unrollings are factors
+    of the loop bounds: 2 of 14 columns, not 4, on an array dimension of 4.
     """
 
     accelerator: Accelerator
@@ -97,31 +51,20 @@ class AnyUnrolling:
     def __post_init__(self) -> None:
         self._same = {operand: self._loops_of_the_same(operand) for operand in Operand}
 
-    @property
-    def is_of_every_shape(self) -> bool:
-        """False, because larger loop bounds never lower a share."""
-        return False
-
-    def of(self, shapes: Sequence[Layer]) -> UnitShares:
-        """Return the shares of the largest shape with arbitrary unrolling, which bound those of the other shapes."""
-        return self._shares(shapes[0].bounds, _most_in_any_parts)
-
-    def of_tiles(self, layer: Layer, sizes: Mapping[str, NDArray[np.int64]]) -> UnitShares:
-        """Return the shares of each tile, with unrollings that are factors of the bounds if `divides_loops`."""
-        bounds: Mapping[str, Bound] = {**layer.bounds, **sizes}
-        found = self._shares(bounds, most_in_factors if self.divides_loops else _most_in_any_parts)
-        return found.in_one_axis(np.broadcast_shapes(*(one.shape for one in sizes.values()))) if sizes else found
-
-    def _shares(self, bounds: Mapping[str, Bound], most: SideBySide) -> UnitShares:
-        array = array_of(self.accelerator)
+    def of(self, layer: Layer) -> UnitShares:
+        """Return the shares of a layer, which also bound those of its tiles unless unrollings are factors."""
+        array, bounds, most = array_of(self.accelerator), layer.bounds, self._most
         at_work = prod(
             most(size, [bounds[loop] for loop in loops_along(array, name)]) for name, size in array.sizes.items()
         )
-        serving = {operand: self._serving(bounds, operand, most) for operand in Operand}
-        return UnitShares(at_work, serving, dict.fromkeys(Operand, 1.0), serving[Operand.OUTPUT])
+        return UnitShares(at_work, {operand: self._serving(bounds, operand) for operand in Operand})
 
-    def _serving(self, bounds: Mapping[str, Bound], operand: Operand, most: SideBySide) -> Mapping[str, Number]:
-        sizes, same = array_of(self.accelerator).sizes, self._same[operand]
+    @property
+    def _most(self) -> SideBySide:
+        return most_in_factors if self.divides_loops else lambda units, bounds: min(units, prod(bounds))
+
+    def _serving(self, bounds: Mapping[str, int], operand: Operand) -> Mapping[str, int]:
+        sizes, same, most = array_of(self.accelerator).sizes, self._same[operand], self._most
         units = {name: most(size, [bounds[loop] for loop in same[name]]) for name, size in sizes.items()}
         return {
             name: prod(count for along, count in units.items() if level is None or serves(level, along))
@@ -141,39 +84,13 @@ class AnyUnrolling:
         return {name: tuple(loop for loop in loops_along(array, name) if loop in same) for name in array.sizes}
 
 
-def _most_in_any_parts(units: int, bounds: Sequence[Bound]) -> Number:
-    found = prod(bounds)
-    return min(units, found) if isinstance(found, int) else cast("Number", np.minimum(units, found))
-
-
-def most_in_factors(units: int, bounds: Sequence[Bound]) -> Number:
-    """Return the maximum number of units at work if the unrolling of each loop is a factor of its bound.
-
-    Bounds that are arrays broadcast, and the result has their shape.
-    """
+def most_in_factors(units: int, bounds: Sequence[int]) -> int:
+    """Return the maximum number of units at work if the unrolling of each loop is a factor of its bound."""
     found = {1}
-    for bound in (one for one in bounds if isinstance(one, int)):
+    for bound in bounds:
         factors = [factor for factor in range(1, min(units, bound) + 1) if bound % factor == 0]
         found = {one * factor for one in found for factor in factors if one * factor <= units}
-    varied = [one for one in bounds if not isinstance(one, int)]
-    return _most_within(units, sorted(found), varied) if varied else max(found)
-
-
-def _most_within(limit: int, products: Sequence[int], bounds: Sequence[NDArray[np.int64]]) -> Number:
-    """Return the largest number within a limit that is one of the products times a factor of each bound."""
-    if not bounds:
-        return products[bisect_right(products, limit) - 1]
-    bound = bounds[-1]
-    found: Any = 0
-    others: dict[int, Number] = {}
-    for factor in range(1, min(limit, int(bound.max())) + 1):
-        is_factor = bound % factor == 0
-        if is_factor.any():
-            left = limit // factor
-            if left not in others:
-                others[left] = _most_within(left, products, bounds[:-1])
-            found = np.maximum(found, np.where(is_factor, factor * others[left], 0))
-    return cast("Number", found)
+    return max(found)
 
 
 def holders(accelerator: Accelerator, operand: Operand) -> Iterator[tuple[str, MemoryLevel | None]]:

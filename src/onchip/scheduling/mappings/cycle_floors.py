@@ -24,5 +24,5 @@ class CycleFloors:
         if key not in self._known:
             ports, work = PortFloors(self.accelerator), work_of_all(layer)
             passing = ports.cycles(layer, work, weight_is_an_input=weight_is_an_input)
-            self._known[key] = max(layer.macs / AnyUnrolling(self.accelerator).of([layer]).at_work, float(passing))
+            self._known[key] = max(layer.macs / AnyUnrolling(self.accelerator).of(layer).at_work, float(passing))
         return self._known[key]

@@ -55,7 +55,7 @@ class EvenTiles:
     def least_cycles(self, layer: Layer, rows: int, columns: int) -> float:
         """Return the cycle bound of one tile, without padding."""
         tile = replace(layer, p=rows, q=columns, padding=(0, 0, 0, 0))
-        return tile.macs / self._sharing.of_tiles(tile, {}).at_work
+        return tile.macs / self._sharing.of(tile).at_work
 
     def least_cycles_at_ports(self, nest: NestPlace, tiling: Tiling) -> float:
         """Return the cycle bound of all tiles of a nest from the traffic of each tile's busiest port.
