@@ -45,7 +45,7 @@ def test_bars_add_up_to_what_the_strategy_costs(outcome: FusionOutcome) -> None:
     assert bars_of(accesses(outcome)) == sum(sums.accesses.values())
 
 
-def test_heat_maps_show_what_each_tile_costs_or_costs_at_least(outcome: FusionOutcome) -> None:
+def test_heat_maps_show_what_each_tile_costs(outcome: FusionOutcome) -> None:
     """Without neighbouring tiles all modes are equal, and the cell shows the same cost."""
     (one,) = outcome.stacks
     figure: Any = heat_map(one, OverlapMode.FULLY_CACHED, outcome.unit)
@@ -56,11 +56,10 @@ def test_heat_maps_show_what_each_tile_costs_or_costs_at_least(outcome: FusionOu
         for column, value in enumerate(line):
             tiling = Tiling(2**column, 2**row, OverlapMode.FULLY_CACHED).within(8, 8)
             assert value == values[tiling].value
-            assert (trace["text"][row][column] == "") is not values[tiling].is_costed
-    best = min(each.value for each in values.values() if each.is_costed)
+            assert trace["text"][row][column]
+    best = min(each.value for each in values.values())
     assert best == outcome.result.objective_value
-    assert all(each.value >= best for each in values.values() if each.is_costed)
-    assert all("at least" in said or dot for said, dot in zip(trace["customdata"][0], trace["text"][0], strict=True))
+    assert all(each.value >= best for each in values.values())
 
 
 def test_memory_levels_are_those_of_every_kind_of_tile(outcome: FusionOutcome) -> None:

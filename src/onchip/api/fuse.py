@@ -326,7 +326,7 @@ def costed_stacks(network: FusableNetwork, strategy: FusionStrategy, found: Fusi
     """Return the stacks of a strategy, each with its cost and the values of all its evaluated tilings."""
     tilings: dict[object, list[TilingValue]] = {}
     for other, value in found.values.items():
-        tilings.setdefault(other.without_tiles, []).append(TilingValue(other.tiling, value, is_costed=True))
+        tilings.setdefault(other.without_tiles, []).append(TilingValue(other.tiling, value))
     return tuple(
         CostedStack(one, stack_of(network, choice.span), cost, tuple(tilings.get(choice.without_tiles, ())))
         for one, (choice, cost) in zip(strategy.stacks, found.stacks, strict=True)

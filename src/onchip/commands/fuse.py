@@ -87,8 +87,8 @@ class FuseOptions:
 def fuse_command(options: FuseOptions) -> int:
     """Run a network depth-first: find the stacks of layers, tile sizes and overlap modes of least cost.
 
-    Choices that are not given are searched, with a proof over the space that the answer names. Ctrl-C ends with the
-    best answer so far.
+    Choices that are not given are searched. The lower bound covers all groups, tiles and placements; given groups are
+    costed in every tiling of the list. Ctrl-C ends with the best answer so far.
     """
     from onchip.api.fuse import fuse_network
     from onchip.formats.own.strategy_json import write_strategy

@@ -26,7 +26,6 @@ from onchip.reports.shared.page import AnswerPage, Part, heading, lead, section,
 from onchip.reports.stack.outcome import (
     CostedStack,
     FusionOutcome,
-    TilingValue,
     fusion_object,
     fusion_proof,
     fusion_rows,
@@ -178,8 +177,8 @@ def heat_map(one: CostedStack, mode: OverlapMode, unit: str) -> Json | None:
         "x": [str(column) for column in columns],
         "y": [str(row) for row in rows],
         "z": [[None if each is None else each.value for each in line] for line in cells],
-        "customdata": [["" if each is None else _said(each, unit) for each in line] for line in cells],
-        "text": [["" if each is None or not each.is_costed else "\u2022" for each in line] for line in cells],
+        "customdata": [["" if each is None else value_words(each.value, unit) for each in line] for line in cells],
+        "text": [["" if each is None else "\u2022" for each in line] for line in cells],
         "texttemplate": "%{text}",
         "meta": {"scale": "log"},
         "hovertemplate": "%{x} x %{y}<br>%{customdata}<extra></extra>",
@@ -272,11 +271,6 @@ def memory_levels(one: CostedStack, accelerator: Accelerator) -> Json:
 def labels_of(outcome: FusionOutcome) -> list[str]:
     """Return the labels of the stacks, and of the operators outside them."""
     return [label for label, _ in outcome.bars]
-
-
-def _said(each: TilingValue, unit: str) -> str:
-    value = value_words(each.value, unit)
-    return value if each.is_costed else f"at least {value}"
 
 
 def _stack_trace(at: int, one: CostedStack, places: dict[str, int]) -> Json:

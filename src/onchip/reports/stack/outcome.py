@@ -38,11 +38,10 @@ from onchip.reports.shared.facts import (
 
 @dataclass(frozen=True, slots=True)
 class TilingValue:
-    """Cost of a stack in these tiles, in the unit of the objective, or its lower bound if it is not costed."""
+    """Cost of a stack in these tiles, in the unit of the objective."""
 
     tiling: Tiling
     value: int
-    is_costed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +211,7 @@ def fusion_proof(outcome: FusionOutcome) -> Proof:
         result.gap,
         "any fused groups, tiles and placements, mappings without memory bypass"
         + (f"; accelerator: {restriction}" if restriction else ""),
-        (searched, "`schedule` may find cheaper tiles, placements and mappings"),
+        (searched, "`schedule` searches more placements and mappings, and finds addresses"),
         result.stopped_by,
         {"solve": result.seconds},
     )
@@ -253,14 +252,9 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
 
 
 def proof_words(outcome: FusionOutcome, where: str = "named below") -> str | None:
-    """Return the proof over the searched stacks and tiles, or None."""
+    """Return the proof over the searched groups and tiles, or None."""
     result, these = outcome.result, f"for the groups and tiles {where}"
-    if result.optimal_among is not None:
-        return f"optimal {these}"
-    if result.bound_among is None:
-        return None
-    gap = "" if result.gap_among is None else f", gap {percent(result.gap_among)}"
-    return f"lower bound {these}: {value_words(result.bound_among, outcome.unit)}{gap}"
+    return None if result.optimal_among is None else f"optimal {these}"
 
 
 def value_words(value: int, unit: str) -> str:
