@@ -305,7 +305,7 @@ def back_calculation(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -
     pixels = axis.pixels(stack.output)
     if not 1 <= tile <= pixels:
         raise InputError(f"a tile has {tile} {axis} of {stack.output.name!r}", place="tile", expected=f"1 to {pixels}")
-    tiles = TilesAlongAxis(stack, axis, tile, cached)
+    tiles = StackAxisTiles(stack, axis, tile, cached)
     maps = (*(layer.output for layer in reversed(stack.layers)), *stack.inputs)
     return BackCalculation(
         {one.name: tiles.use(one.name) for one in maps},
@@ -337,7 +337,7 @@ class _View:
 
 
 @dataclass(slots=True)
-class TilesAlongAxis:
+class StackAxisTiles:
     """Tiles of one size along an axis of a stack.
 
     If `cached`, pixels of the preceding tile stay available. Maps are calculated on demand, from the stack's output
