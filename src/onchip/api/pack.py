@@ -66,7 +66,7 @@ def pack_file(
 
 
 def _packed(problem: PackingProblem, parts: Sequence[range], run: Run, *, minimize: bool) -> SearchResult[Packing]:
-    """Pack; parts that have a memory of their own are packed one by one, each as low as it can be."""
+    """Pack; parts in separate memories are packed one by one, with `minimize` each in the smallest arena."""
     engine = least_capacity if minimize else pack
     if not parts:
         return engine(problem, run)

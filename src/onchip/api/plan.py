@@ -171,12 +171,12 @@ class _Planner:
         return replace(problem, durations=durations, recomputation=_runs_again(request, self.accelerator, graph))
 
     def started(self, start: RunStarter, operators: int) -> AbstractContextManager[Run]:
-        """Start a run that leaves the time to finish the plan of so many operators."""
+        """Start a run that leaves the time to finish a plan with this number of operators."""
         to_finish = self.deadline.seconds_for(PROCESSOR_SECONDS_TO_FINISH * operators)
         return start(self.request.limits, self.deadline.within(self.deadline.seconds_left - to_finish))
 
     def solve(self, problem: Problem, run: Run) -> SearchResult[Plan]:
-        """Plan one problem, with what is known of it."""
+        """Plan one problem, with the known answer (if it exists) as a warm start."""
         return method_named(self.request.method)(problem, replace(run, warm_start=self.known(problem)))
 
     def among_whole_operators(self, result: SearchResult[Plan]) -> SearchResult[Plan]:
@@ -244,7 +244,7 @@ class _Planner:
     def _least_peak(self) -> int:
         """Return a lower bound on the peak of all tilings, found in a quarter of the time; 0 in several scratchpads.
 
-        Operators that run again need not keep what they wrote.
+        Operators that run again need not keep their outputs.
         """
         quarter = self.deadline.within(self.deadline.seconds_left / 4)
         if len(self.whole.memories) > 1:

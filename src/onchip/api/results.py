@@ -289,7 +289,7 @@ class PackResult(Result[Packing | Overflow | StaticPacking]):
     """Offsets of buffers in bytes, by name; a buffer without an offset lies outside the capacity.
 
     `memories` maps the names of buffers to those of their memories, if there are several. `conflict` names buffers
-    that do not fit together, if they do not all fit.
+    that do not fit together, if the status is INFEASIBLE.
     """
 
     offsets: Mapping[str, int | None] = field(default_factory=dict)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from onchip.search.budget.clock import Deadline
 
 Listener: TypeAlias = Callable[[Progress], None]
-"""A function that is told the best objective value so far and the proven bound."""
+"""A function that receives the best objective value so far and the proven bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def plan(
     workers, seed
         Number of parallel workers, and the seed of all random choices.
     progress
-        A function that is told the best value so far and the bound.
+        A function that receives the best value so far and the bound.
 
     Returns
     -------

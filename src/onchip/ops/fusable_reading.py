@@ -274,7 +274,7 @@ def _axes_of_matrix(shape: Shape) -> AxesOfMatrix:
 
 
 def _same_axis(span: Span, written: Shape) -> int | None:
-    """Return the dimension of a view of which each position is the position of the span; None without one."""
+    """Return the dimension of a view whose positions are those of the span; None without one."""
     is_same = span.axis is not None and span == Span(written[span.axis], span.axis)
     return span.axis if is_same else None
 
@@ -584,7 +584,7 @@ class FusableReading:
     def _row_by_row(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
         """Return a layer that computes rows of matrices from the same rows.
 
-        It is a product with a matrix of weights, or with another matrix, of which it reads all rows, or an operator
+        The operator is a product with a matrix of weights, a product with another matrix that reads all rows of it, or
         element by element on matrices of one shape.
         """
         if operator.kind in ELEMENT_BY_ELEMENT:

@@ -336,7 +336,7 @@ def multiplies_rows(graph: Graph, operator: Operator) -> bool:
 
 
 def multiplies_matrices(graph: Graph, operator: Operator) -> bool:
-    """Return True if the operator multiplies its two inputs, matrices with the same batch and heads, if any."""
+    """Return True if the operator multiplies its two inputs, matrices with equal batch and head dimensions."""
     if operator.kind != "MatMul" or operator.parameters or not VIEWS.isdisjoint(operator.attributes):
         return False
     if len(set(operator.inputs)) != 2 or stated_factors(operator):

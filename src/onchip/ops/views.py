@@ -270,7 +270,7 @@ def slices_of(graph: Graph, operator: Operator) -> tuple[Operator, ...]:
 
 
 def moves_channels(graph: Graph, operator: Operator, written: Shape | None = None) -> bool:
-    """Return True if a Transpose reorders the channels of an image, and keeps each pixel where it is.
+    """Return True if a Transpose reorders the channels of an image, and keeps each pixel in place.
 
     It may read the channels as several dimensions. `written` is the shape of its output, by default the stored one.
     """

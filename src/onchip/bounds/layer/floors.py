@@ -86,7 +86,7 @@ def first_and_last(problem: LayerProblem) -> int:
 
 
 def _moved(problem: LayerProblem) -> list[Operand]:
-    """Return the layer's operands, without an input of which every used tap is a padded zero."""
+    """Return the layer's operands, without an input whose used taps are all padded zeros."""
     is_read = work_of_all(problem.layer).inputs > 0
     return [one for one in Operand if one in problem.layer.operands and (one is not Operand.INPUT or is_read)]
 

@@ -53,7 +53,7 @@ def is_view(graph: Graph, operator: Operator) -> bool:
 def _has_heads(graph: Graph) -> bool:
     """Return True if tiles may cut tensors of four dimensions as matrices with heads.
 
-    Then a product, a normalisation of rows or, beside one of these, a Transpose has such tensors.
+    Then a product or a normalisation of rows has such tensors. A Transpose counts only if the graph has one of these.
     """
     kinds = [one.kind for one in graph.operators if _is_of_heads(graph, one)]
     return any(kind != "Transpose" for kind in kinds) or (
@@ -267,8 +267,8 @@ def seen_pixels(
 def _through_view(operator: Operator, tensor: Tensor, output: Tensor, written: NeededPixels) -> NeededPixels:
     """Return the input pixels that needed pixels of a Slice, Pad or Resize show, or NOTHING if they are unknown.
 
-    If any channel shows a pixel of an operator's output, the pixel is computed in all channels. A network input may be
-    read in fewer channels, so its pixels count only if all channels show.
+    If at least one channel shows a pixel of an operator's output, the pixel is computed in all channels. A network
+    input may be read in fewer channels, so its pixels count only if all channels show.
     """
     source, result = tensor.shape or (), output.shape or ()
     paces = _paces(operator, source, result)

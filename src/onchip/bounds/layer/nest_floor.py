@@ -95,7 +95,7 @@ class JointFloor:
     def least_pj(self, windows: Sequence[tuple[int, int]], elements: Mapping[Operand, int], ways: JointWays) -> float:
         """Return the floor in pJ. `windows` are pairs of a number of taps that meet an input, and the count of outputs.
 
-        Each element enters its nearest memory once, or as often as the reuse in this memory requires.
+        Each element enters its nearest memory once, or several times if the reuse in this memory requires it.
         """
         found = 0.0
         for refilled in self._refilled():

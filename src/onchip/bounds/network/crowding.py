@@ -382,7 +382,7 @@ class RoomPrices:
         return sorted({least, *(bits for _, bits in self._seen[name] if bits > least)})
 
     def _highest(self, at: int) -> Fraction:
-        """Return the room price at which a tile's room costs as much as a tile.
+        """Return the room price at which a tile's room has the price of a tile.
 
         Without room or without a tile price, return the highest price of a map's bit.
         """

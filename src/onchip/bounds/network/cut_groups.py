@@ -1,7 +1,7 @@
 """Fused groups of operators between two cuts, and their repeated weight reads (docs/schedule.md, section 8).
 
-A schedule is a sequence of groups. A group is one whole operator, or several operators that run tile by tile, of which
-only the last one's output leaves the group. After each group, the operators that have run are a prefix of the network:
+A schedule is a sequence of groups. A group is one whole operator, or several operators that run tile by tile; only the
+last one's output leaves the group. After each group, the operators that have run are a prefix of the network:
 a set that contains all predecessors of its members.
 """
 
@@ -112,7 +112,7 @@ class TiledGroup:
     _known: dict[object, Floats] = field(default_factory=dict)
 
     def loads(self, most: int) -> Mapping[int, ComputeLoad]:
-        """Return the needs of at most so many operators, those with the most bits of maps inside the group."""
+        """Return the needs of at most `most` operators, those with the most bits of maps inside the group."""
         return self.lasts.loads(self, most)
 
     def bits(self, key: object, products: Callable[[], Sequence[Product]], pixel_bits: int) -> Floats:
@@ -176,7 +176,7 @@ class CutNetwork:
     def groups_in_tiles(self, at: int, most_bits: Callable[[Prefix], int]) -> Iterator[TiledGroup]:
         """Yield the tiled groups that end with operator `at` and read at most `most_bits` of weights again.
 
-        Groups that grow by another operator are examined as long as those of the whole network may read so many.
+        Groups that grow by another operator are examined as long as `most_bits` of the whole network allows.
         """
         last = self.operators[at]
         if not last.is_lone and last.ends_tiles:

@@ -331,7 +331,7 @@ class CutPaths:
         return np.asarray(np.maximum.reduce(paid))
 
     def _paid_spread(self, priced: _PricedGroup, at: int, chunk: _Chunk, pricing: RoomPricing) -> list[Floats]:
-        """Return the cost, at each price, of an operator of which only the bits of all Computes together are known."""
+        """Return the cost, at each price, of an operator with known bits only for all Computes together."""
         load, classes = priced.loads[at], chunk.classes
         most = load.computes[classes, 0]
         bits = sum((each[classes, 0] for each in load.own.values()), chunk.taken(load)[..., 0])
@@ -347,7 +347,7 @@ class CutPaths:
 
         With `is_fair`, the shares are equal, and those of all but the writer are at most the price of a read, which a
         bit may cost in several tiles. Otherwise operators with the highest potential payment take all. They count a bit
-        that they read once, while those for which it waits may pay no more than a read.
+        that they read once, while those for which it waits may pay at most a read.
         """
         operators = self.network.operators
         seeing = Counter(name for load in loads.values() for name in (*load.own, *load.waiting))
@@ -472,7 +472,7 @@ class _Chunk:
 
 
 def _filled(missing: Floats, priced: Sequence[tuple[float, Floats]]) -> Floats:
-    """Return the least cost of so many missing bits, given prices of bits and the number of bits at each price."""
+    """Return the least cost of the missing bits, given prices of bits and the number of bits at each price."""
     paid, cheaper, last = np.zeros(1), np.zeros(1), 0.0
     for price, bits in sorted(priced, key=lambda one: one[0]):
         if price > last:

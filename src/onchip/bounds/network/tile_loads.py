@@ -127,7 +127,7 @@ class AxisTiles:
         return self._by_range(self._in_sets(np.where(np.diff(self._ends) > 0, each, 0)), np.minimum)
 
     def least_in_any(self, each: Counts) -> Floats:
-        """Return the least number in any tile, where it is positive, by range of sizes and for every set."""
+        """Return the least positive number in any tile, by range of sizes and for every set."""
         least = np.where(each > 0, each, NEVER).min(axis=1, keepdims=True)
         return self._by_range(np.repeat(least, _END + 1, axis=1), np.minimum)
 
@@ -239,7 +239,7 @@ class TiledMap:
 
 @dataclass(frozen=True, slots=True)
 class SizeClasses:
-    """Classes of tile sizes: `order` has the indices of sizes (rows x columns), of which each class begins at one."""
+    """Classes of tile sizes: `order` has the indices of sizes (rows x columns); `begins` has each class's first."""
 
     order: Counts
     begins: Counts

@@ -112,7 +112,7 @@ class Grouper:
         far, written = self._far(alone), self._written
 
         def front_of(operators: Operators, *, is_coarse: bool) -> StackFront | None:
-            # A group of which all inner maps are near the MACs anyway can save little.
+            # A group can save little if all its inner maps are near the MACs anyway.
             is_worth_it = far.intersection(name for one in operators[:-1] for name in written[one])
             return self._front_of(operators, counting, is_coarse=is_coarse) if is_worth_it else None
 
@@ -156,9 +156,10 @@ class Grouper:
     def _cheapest_that_fit(
         self, alone: Sequence[ScheduledStack], fronts: dict[Operators, StackFront], run: Run
     ) -> Sequence[StackOption]:
-        """Return the groups of the cheapest cuts, each of which has mappings and offsets when its tiles are composed.
+        """Return the groups of the cheapest cuts; each has mappings and offsets when its tiles are composed.
 
-        Counted tiles have the capacity of a memory in bytes. A group that does not fit so is left out, and cut again.
+        Counted tiles have the capacity of a memory in bytes. A group that does not fit with offsets is left out, and
+        cut again.
         """
         composed: set[Operators] = set()
         while True:

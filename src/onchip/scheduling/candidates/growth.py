@@ -16,9 +16,9 @@ FrontOf: TypeAlias = Callable[[Operators], StackFront | None]
 
 @dataclass(slots=True)
 class Growth:
-    """Merges segments; `fronts` holds what is known of each group.
+    """Merges segments; `fronts` holds the known fronts of groups.
 
-    A group without a front cannot run, or is not worth it.
+    A group without a front cannot run, or saves too little.
     """
 
     prices: StackPrices
@@ -30,7 +30,7 @@ class Growth:
     def grow(self, blocks: Sequence[Operators], front_of: FrontOf) -> None:
         """Look at each block, at runs of blocks, and at runs of operators inside a block that is no group.
 
-        `front_of` finds the front of a group; what it finds joins what is known.
+        `front_of` finds the front of a group; `fronts` keeps it.
         """
         self._front_of = front_of
         self._looked_at.clear()

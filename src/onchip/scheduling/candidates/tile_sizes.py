@@ -75,7 +75,7 @@ class TilingList:
         return self._tiling(*at)
 
     def _starts(self, most_pixels: int) -> Iterator[tuple[int, int, OverlapMode]]:
-        """Yield tiles that share as much as the modes allow, from wide to narrow ones."""
+        """Yield tiles with the most sharing that the modes allow, from wide to narrow ones."""
         mode, width = self.modes[-1], self.columns[-1]
         while True:
             column = max(at for at, size in enumerate(self.columns) if size <= width or not at)

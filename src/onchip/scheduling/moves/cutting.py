@@ -85,7 +85,7 @@ class Cutter:
     ) -> ScheduleAttempt:
         """Return the schedule with the replacements that improve it, or the schedule itself.
 
-        Also evaluates operators that are stacks of their own in `others`, and the given `runs` of several operators.
+        Also evaluates operators that are stacks alone in `others`, and the given `runs` of several operators.
         """
         figures = best.figures
         sources = (best, *others)

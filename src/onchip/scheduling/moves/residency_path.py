@@ -177,7 +177,7 @@ class ResidencyPath:
     def _options(
         self, outer: _Outer, name: str, memories: Sequence[str], held: dict[str, set[str]]
     ) -> tuple[str | None, ...]:
-        """Return where a tensor may be read: where it is, or nearer the MACs; anywhere if it is in DRAM."""
+        """Return the memories that may serve reads of a tensor: its memory or nearer the MACs; any if it is in DRAM."""
         common = set[str].intersection(*(held.get(part, set()) for part in outer.bands_of[name]))
         where = next((at for at, memory in enumerate(memories) if memory in common), None)
         return (None, *memories) if where is None else tuple(memories[: where + 1])

@@ -239,7 +239,7 @@ _Stacks = tuple[ScheduledStack, ...]
 class Restacker:
     """Tries other stacks for each stack in tiles, and keeps improvements until no replacement is better.
 
-    Operators that become stacks of their own take their places from `alone`, a schedule layer by layer. With `polish`
+    Operators that become stacks alone take their places from `alone`, a schedule layer by layer. With `polish`
     only other tile sizes and overlap modes are tried, and each is improved before it is judged.
     """
 

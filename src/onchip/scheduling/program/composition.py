@@ -1,6 +1,6 @@
 """Composition of a schedule from groups, mappings and places, and its question.
 
-A schedule is composed group by group: the content of a group depends only on the places of its own tensors and on the
+A schedule is composed group by group: the content of a group depends only on the places of its tensors and on the
 residents when it begins. Groups that a change of places does not affect are therefore kept. Capacity is first counted
 in bytes; `addressed` then finds offsets, and maps loop nests again where fragmentation leaves less.
 """

@@ -100,7 +100,7 @@ def _is_whole(choice: StackChoice, network: FusableNetwork) -> bool:
 
 
 def _seen_through(graph: Graph, names: Iterable[str], number: int, views: Mapping[str, int]) -> Iterator[str]:
-    """Yield the tensors that a layer reads, and those that it reads through views of its own stack."""
+    """Yield the tensors that a layer reads, and those that it reads through views in its stack."""
     for name in names:
         yield name
         producer = graph.producer.get(name)

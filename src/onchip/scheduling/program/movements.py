@@ -99,9 +99,9 @@ class _Walk:
         return [name for name in self._holding[operand] if self._distance[name] >= self._distance[memory]]
 
     def _bring(self, operand: BandedOperand, memory: str | None) -> None:
-        """Copy an operand to the memory where it is read, or to one farther from the MACs.
+        """Copy an operand to the memory that serves its reads, or to one farther from the MACs.
 
-        Else ensure that DRAM has it.
+        Otherwise ensure that DRAM has the operand.
         """
         if memory is None and self._home(operand) is not None:
             return
@@ -132,7 +132,7 @@ class _Walk:
                 return
 
     def _settle(self, tensor: Tensor, at: int, next_read: int | None) -> None:
-        """After a step that used a tensor, keep it, move it to the memory where it waits, or free it."""
+        """Keep a tensor after a step that used it, move it to the memory where it waits, or free it."""
         held = self._resident[tensor.name]
         if next_read is None:
             if tensor.role is Role.OUTPUT:
@@ -157,7 +157,7 @@ class _Walk:
         self._release(tensor, tuple(one for one in held if one != memory))
 
     def _take(self, memory: str, bands: Sequence[Tensor]) -> bool:
-        """Reserve the bytes of all bands; return False, and reserve nothing, if they do not all fit."""
+        """Reserve the bytes of all bands; return False, and reserve nothing, if they do not fit together."""
         size = sum(self._aligned(band, memory) for band in bands)
         if size > self._free[memory]:
             return False

@@ -97,7 +97,7 @@ class Places:
     def with_written(self, tensor: str, writer: Place | None, leaving: Iterable[int]) -> Places:
         """Return these places with a tensor written elsewhere (None: DRAM).
 
-        The places where it is read do not change.
+        The places of its reads do not change.
         """
         written = {key: where for key, where in self.written.items() if key[1] != tensor}
         written |= {} if writer is None else {(writer[0], tensor): writer[1]}

@@ -37,7 +37,7 @@ class NestPlace:
 class Step:
     """A tile operator: its stack, loop nests and operands.
 
-    With nests, the operands are input, weight (if any) and output. `declared_bytes` is the operator's own workspace.
+    With nests, the operands are input, optional weight and output. `declared_bytes` is the operator's own workspace.
     `filled_bits` are the bits of the output that no nest computes.
     """
 
@@ -120,7 +120,7 @@ class TiledNetwork:
 
 
 def base_of(tensor: Tensor) -> str:
-    """Return the name of the network tensor of which this tensor is a band, else its own name."""
+    """Return the name of the network tensor that a band belongs to; for any other tensor, its own name."""
     return tensor.part_of or tensor.name
 
 

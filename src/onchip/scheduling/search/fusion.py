@@ -253,7 +253,7 @@ class _Search:
     # Homes of maps between groups
 
     def _with_homes(self, choices: Sequence[StackChoice], costs: StackCosts) -> tuple[StackChoice, ...]:
-        """Return the groups with maps between them on chip, one after the other where that is better."""
+        """Return the groups with the maps between them moved on chip, one at a time, if the move lowers the cost."""
         homes: dict[str, str] = {}
         best, network = self._resident(choices, homes), self.network
         if any(costs.value(one) is None for one in best):

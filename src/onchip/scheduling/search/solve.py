@@ -307,7 +307,7 @@ class ScheduleSearch:
                 self._add_if_possible(tuple(search.best.stacks), search.best.places)
 
     def _take_mappings_of(self, other: ScheduleAttempt) -> None:
-        """Know the mappings of an answer for another objective, where they are better than what is found at once."""
+        """Adopt the mappings of an answer for another objective that are better than those found at once."""
         with self._mapper.quick(is_quick=self._is_limited):
             for nest, room, mapped in other.improver.best.composition.nests:
                 known = self.mappings.best(nest, room.room)

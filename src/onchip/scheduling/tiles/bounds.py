@@ -105,8 +105,8 @@ class _Link:
     """The elements of a tensor's dimension that each tile position of a reader needs.
 
     `own` are the sizes of disjoint parts of the needs, by position; `row_bytes` are the bytes that the reader reads of
-    an element of the dimension. Some, but not all, of the positions need `border` elements that others need as well.
-    Every position needs `smallest` elements.
+    an element of the dimension. Any set of positions, neither empty nor full, shares at least `border` elements with
+    the other positions. Every position needs `smallest` elements.
     """
 
     tensor: str
@@ -119,12 +119,12 @@ class _Link:
 
     @cached_property
     def needed(self) -> Counts:
-        """Return the least number of elements that so many positions need, from none to all."""
+        """Return the least number of elements that n positions need, for n from none to all."""
         return np.concatenate((np.zeros(1, np.int64), np.cumsum(np.sort(self.own))))
 
     @cached_property
     def released(self) -> Counts:
-        """Return the greatest number of elements that only so many positions need, from none to all."""
+        """Return the greatest number of elements that only n positions need, for n from none to all."""
         return np.concatenate((np.zeros(1, np.int64), np.cumsum(np.sort(self.own)[::-1])))
 
 
@@ -232,7 +232,7 @@ class TilingPeak:
         return self.problem.graph.tensor[tensor].role is Role.PARAMETER
 
     def _written_bytes(self, geometry: Geometry, axis: int) -> Counts:
-        """Return the least bytes of the outputs of a tile of so many positions, from none to all."""
+        """Return the least bytes of the outputs of a tile of n positions, for n from none to all."""
         counts = np.arange(geometry.axes[axis].size + 1)
         found = np.zeros_like(counts)
         for write in geometry.writes:
@@ -298,7 +298,7 @@ class TilingPeak:
         return found
 
     def _behind(self, operator: Operator, axis: int) -> Counts:
-        """Return the least bytes of the tensors behind an operator, by the positions that have run, but not all."""
+        """Return the least bytes of the tensors behind an operator, by the positions that have run (fewer than all)."""
         geometry = self.geometries[operator.name]
         assert geometry is not None
         size = geometry.axes[axis].size

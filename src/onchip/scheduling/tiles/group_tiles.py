@@ -268,7 +268,7 @@ class _GroupInTiles:
         return np.max([one for one, _ in tables], axis=0), np.min([one for _, one in tables], axis=0)
 
     def _count(self, name: str) -> None:
-        """Count a tensor of the group anew: where its bytes come to the chip and where they leave it."""
+        """Recount a tensor of the group: the operators that bring its bytes to the chip, and those that free them."""
         for is_added, column, change in self._counted.pop(name, ()):
             (self._added if is_added else self._freed)[:, column] -= change
         changes = [

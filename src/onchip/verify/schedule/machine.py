@@ -158,7 +158,7 @@ class VerifiedFigures:
 class ScheduleVerdict:
     """The verdict on a schedule, which is legal, with true claims, exactly if there are no violations.
 
-    `figures` is None for an illegal schedule. `not_checked` lists what was taken on trust.
+    `figures` is None for an illegal schedule. `not_checked` lists the claims taken on trust.
     """
 
     violations: tuple[Violation, ...]

@@ -183,7 +183,7 @@ class StreamingReplay(Replay):
     def _home_of_what_is_read(self, operator: Operator, operand: TileOperand) -> str | None:
         """Return the memory nearest the MACs that may hold the operand and has all its bands; None if it is streamed.
 
-        Add a violation for each streamed band of which DRAM has no copy.
+        Add a violation for each streamed band without a copy in DRAM.
         """
         for name, memory in self._on_chip.scratchpads.items():
             held = self._on_chip[name]

@@ -269,7 +269,7 @@ MOST_TILES = 50_000
 
 @dataclass(frozen=True)
 class TileOfNetwork:
-    """A tile operator, the network operator of which it is a part, its stack, and the number of its tile there.
+    """A tile operator, its network operator, its stack, and the number of its tile there.
 
     `joined` holds the concatenations among its inputs that are not materialised, with the parts that it reads instead.
     """

@@ -258,7 +258,7 @@ def _joined(operator: Operator, inputs: Sequence[Shape], output: Shape, region: 
 def _reordered(operator: Operator, source: Shape, output: Shape, region: Region) -> Region:
     """Return the region of a Transpose of an image's channels, which may stand in several dimensions while it reads.
 
-    Each pixel stays where it is, and a region has all channels. Raises LookupError for any other Transpose or region.
+    Each pixel stays in place, and a region has all channels. Raises LookupError for any other Transpose or region.
     """
     listed = operator.attributes.get(SEEN_SHAPES)
     shape = tuple(listed[0]) if isinstance(listed, list) and isinstance(listed[0], list) else source
