@@ -85,7 +85,7 @@ class Verdict:
 
 
 class Level(Protocol):
-    """One level of the program: its questions, their judgement, and its share of the time."""
+    """A level of the adversary: it generates cases, judges answers and states its share of the time."""
 
     @property
     def name(self) -> str:

@@ -154,7 +154,7 @@ def shape_after(layer: Facts, shapes: list[list[int]]) -> list[int] | None:
 
 
 def reads_less_than_its_padding(facts: Facts) -> bool:
-    """Return True if some layer's windows span no more than its pads, so that it cannot be fused."""
+    """Return True if some layer's windows span at most its pads, so that it cannot be fused."""
     shapes = shapes_of(facts)
     for layer, (_, *after) in zip(facts["layers"], shapes[1:], strict=True):
         kernel, stride, dilation, pads = _sliding(layer)
@@ -397,7 +397,7 @@ ROOMY_BYTES: Final = 1 << 16
 
 
 def random_machine(chance: random.Random) -> Facts:
-    """Return one to four memories on chip, the outermost of which holds all operands, some replicated, slow or tiny."""
+    """Return one to four on-chip memories, some replicated, slow or tiny; the outermost memory holds all operands."""
     names = chance.sample(DIMENSIONS[:4], chance.randint(1, 3)) + chance.choice(([], [], [], ["FX"]))
     dimensions = {name: chance.choice((1, 2, 2, 3)) for name in names}
     served = sorted(chance.randint(0, len(names)) for _ in range(chance.choice((0, 0, 1, 1, 2, 3))))

@@ -1,4 +1,4 @@
-"""One process of the adversary, which judges cases until the time is over."""
+"""Worker process of the adversary: judges cases until the time is over."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def ancestors(ways: WaysToRun, operator: int) -> set[int]:
 
 
 def waits_for(ways: WaysToRun, operator: int, first: int) -> str:
-    """Which bands of an operator begin only when all of the first have ended."""
+    """Return "all", "some" or "none": the bands of `operator` that begin only after all bands of `first` end."""
     if operator == first:
         return "some"
     found = {waits_for(ways, one, first) for one in writers(ways, operator)} - {"none"}
@@ -67,7 +67,7 @@ def test_in_a_given_order_all_others_are_before_or_after() -> None:
 
 
 def test_of_several_that_are_read_each_may_end_last() -> None:
-    """Those that somebody reads and that do not wait for each other; all before any of them has ended then."""
+    """A group shares a reader and is mutually independent; when its last member ends, all its ancestors have ended."""
     seen = 0
     for seed in range(200):
         ways = ways_of(seed, Order.FREE)
@@ -89,7 +89,7 @@ def test_nobody_is_the_last_of_several_in_a_given_order() -> None:
 
 
 def test_the_last_of_two_that_compute_leaves_more_to_load_than_each_by_itself() -> None:
-    """Both branches run before the weights of what joins them come, which have no room beside any of their maps."""
+    """Both branches run before the join's weights load, which do not fit together with the maps of the branches."""
     tensors = [("x", 4, Role.INPUT), ("a", 8, Role.ACTIVATION), ("b", 8, Role.ACTIVATION), ("w", 16, Role.PARAMETER)]
     shaped = [Tensor.of_shape(name, (1, size), 8, role) for name, size, role in [*tensors, ("y", 1, Role.OUTPUT)]]
     branches = [Operator(name, "Any", ("x",), (f"{name}",), stated=StatedCost(50)) for name in ("a", "b")]

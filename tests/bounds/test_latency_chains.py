@@ -31,7 +31,7 @@ def chains_of(problem: Problem) -> LatencyChains:
 
 
 def ends_of_last_bands(problem: Problem, plan: Plan) -> dict[str, int]:
-    """By operator of the graph that was cut."""
+    """Map each operator of the uncut graph to the end of its last band, in cycles."""
     clock, ends = ByteClock.at_start(problem), dict[str, int]()
     for instruction in plan.instructions:
         clock = clock.after(instruction)
@@ -42,7 +42,7 @@ def ends_of_last_bands(problem: Problem, plan: Plan) -> dict[str, int]:
 
 
 def pairs_that_hold(seed: int) -> int:
-    """How many pairs of operators were looked at; fails where two are closer together than said."""
+    """Return the number of bounded pairs of operators; fail if two ends are closer together than the bound."""
     random = Random(seed)
     graph = timed_graph(random, random.randint(2, 6))
     if random.random() < 0.5:
@@ -77,7 +77,7 @@ def pairs_that_hold(seed: int) -> int:
 
 
 def parts_of(graph: Graph, name: str) -> int:
-    """In how many bands an operator of a graph that was cut runs."""
+    """Return the number of bands of an operator in a graph that was cut."""
     return sum(one.name.partition("#")[0] == name for one in graph.operators)
 
 
@@ -106,7 +106,7 @@ def test_what_has_no_room_while_an_operator_runs_is_loaded_after_it() -> None:
 
 
 def test_the_room_that_a_last_band_leaves_goes_with_the_time_that_all_bands_take() -> None:
-    """Of the 8 bytes that `b` reads 4 have room beside what `a` reads, 6 beside a band of it, twice as long."""
+    """Four of the 8 bytes that `b` reads fit next to the inputs of `a`; six next to those of a band, twice as long."""
     tensors = [("x", 2, Role.INPUT), ("p", 4, Role.PARAMETER), ("t", 4, Role.ACTIVATION), ("w", 4, Role.PARAMETER)]
     shaped = [Tensor.of_shape(name, (2, size // 2), 8, role) for name, size, role in [*tensors, ("y", 2, Role.OUTPUT)]]
     in_bands = StatedCost(4, None, ChannelSplits(cuts_inputs=False, ways=((2, 4),)))

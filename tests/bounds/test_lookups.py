@@ -42,7 +42,7 @@ def network(kind: str = "Gather", role: Role = Role.PARAMETER, rows: int = ROWS)
 
 @pytest.mark.parametrize("role", [Role.PARAMETER, Role.INPUT])
 def test_each_element_that_is_written_was_read_once(role: Role) -> None:
-    """As a loop over the places looked up does: one row of the table for each."""
+    """A loop over the indices reads one row of the table for each index."""
     elements_read = 0
     for _place in range(LOOKED_UP):
         elements_read += WIDTH
@@ -73,7 +73,7 @@ def test_map_counts_the_rows() -> None:
 def test_a_schedule_reads_the_rows_and_its_bound_knows_it(
     tmp_path: Path, role: Role, objective: ScheduleObjective
 ) -> None:
-    """The verifier, which counts for itself, has passed it; a table on the chip would be read whole first."""
+    """The independent verifier accepts the schedule; a table on the chip would first be read whole."""
     path = tmp_path / "table.json"
     write_graph(network(role=role), path)
     outcome = schedule_network(ScheduleRequest(str(path), "edge-tpu-like", objective, uses_cache=False, bits=8))

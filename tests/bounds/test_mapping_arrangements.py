@@ -41,7 +41,7 @@ class _Case:
         return sorted(self.line.sums(self.in_time))
 
     def instances(self, begins: list[int]) -> Iterator[list[int]]:
-        """Of a part of turns, whose first units have these indices, what each instance has."""
+        """Yield the indices of each instance in a part of turns; `begins` are the indices of the first units."""
         whole = Line(1 << 30, self.line.loops)
         for apart in whole.sums(self.apart):
             each = (begin + apart + own for begin in begins for own in whole.sums(sorted(self.served)))

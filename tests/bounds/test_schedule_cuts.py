@@ -41,7 +41,7 @@ from support.small_schedules import all_whole, skip_chip, tile_graphs
 
 @dataclass(frozen=True)
 class Case:
-    """A chain of operators, some of which read further maps. Each map is a row of pixels."""
+    """A chain of operators; some read further maps. Each map is a row of pixels."""
 
     network: CutNetwork
     pricing: RoomPricing
@@ -80,7 +80,7 @@ def random_case(chance: random.Random) -> Case:
                 leaves=is_end,
             )
         )
-    # What nobody reads leaves the network.
+    # Maps without a reader leave the network.
     read = {name for one in operators for name in one.inputs}
     left = {name for one in operators for name in one.outputs} - read
     pixels = {f"m{at}": bits[at] // heights[at] for at in range(1, count + 1)}
@@ -110,7 +110,7 @@ def random_case(chance: random.Random) -> Case:
 
 
 def least_of_all(case: Case) -> Fraction:
-    """Every sequence of groups, size of tiles, and number of bits of each map that pass DRAM."""
+    """Return the least cost over all sequences of groups, tile sizes, and bits of each map that pass DRAM."""
     operators, maps = case.network.operators, sorted(case.pricing.maps)
     bits = {name: max(one.map_bits.get(name, 0) for one in operators) for name in maps}
     sequences = list(_sequences(case.network, 0))
@@ -127,7 +127,7 @@ def least_of_all(case: Case) -> Fraction:
 
 
 def _sequences(network: CutNetwork, done: int) -> Iterator[list[int]]:
-    """All groups, each as a mask, one after the other."""
+    """Yield all sequences of groups, each group as a mask, for the operators not yet in `done`."""
     count = len(network.operators)
     if done == (1 << count) - 1:
         yield []
@@ -205,7 +205,7 @@ def _sizes(case: Case, inside: list[int]) -> range:
 def _in_tiles(
     case: Case, inside: list[int], size: int, done: int, after: int, waits: int, passing: Mapping[str, int]
 ) -> Fraction | None:
-    """Tiles of so many rows: each operator computes in each the rows that are new, and reads their windows."""
+    """Return the cost in tiles of `size` rows, or None; operators compute the new rows and read their windows."""
     network, room = case.network, case.room_bits - waits
     inner = {f"m{at + 1}" for at in inside[:-1]}
     if room < 0 or any(passing.get(name, 0) for name in inner):  # choices for inner maps follow
@@ -484,7 +484,7 @@ class _RealTiles:
 
 
 def _new(covered: NDArray[np.int64], size: int) -> int:
-    """The tiles of so many pixels that need something new, by what is covered until each pixel."""
+    """Return the number of tiles of `size` pixels that need new pixels, given the coverage up to each pixel."""
     length = len(covered) - 1
     behind = [int(covered[max(length - at * size, 0)]) for at in range(-(-length // size), -1, -1)]
     return max(sum(after > before for before, after in pairwise(behind)), 1)

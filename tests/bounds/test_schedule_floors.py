@@ -93,7 +93,7 @@ ON_THE_WAY = NestOrigins(False, False, weight_is_an_input=False, output_leaves=F
 
 @SEEDS
 def test_feeding_costs_at_least_its_floor_in_all_tiles_together(seed: int) -> None:
-    """Wherever operands come from: nothing is said of how they got there."""
+    """The floor holds wherever operands come from: `ON_THE_WAY` leaves their origin open."""
     random = Random(seed)
     layer = random_layer(random, 200)
     machine = machine_of(seed)
@@ -163,7 +163,7 @@ def test_what_leaves_costs_a_write_of_each_element_and_its_floor(seed: int) -> N
 
 
 def costs_in_the_mapspace(seed: int) -> Iterator[tuple[LayerProblem, LayerCost]]:
-    """Some mappings of tiny layers in which every memory keeps what it holds, with homes here and there."""
+    """Yield costs of mappings of tiny layers: memories keep all their operands, and some operands have homes there."""
     problem = (toy, lean_toy, homed_toy, narrow_toy, narrow_toy)[seed % 5](seed)
     for mapping in islice(all_mappings(problem), 0, 1500, Random(seed).randint(5, 40)):
         try:
@@ -184,7 +184,7 @@ def test_no_mapping_in_which_every_memory_keeps_what_it_holds_costs_less(seed: i
 
 
 def copied_pj(problem: LayerProblem, operand: Operand) -> float:
-    """Of one bit of an operand that lies whole on the chip: its way from DRAM, or to it."""
+    """Return the energy per bit of copying an operand from DRAM to its home, or back for an output."""
     machine, home = problem.accelerator, problem.home(operand)
     if home == DRAM:
         return 0.0
@@ -217,7 +217,7 @@ def test_from_dram_to_dram_none_costs_less_with_its_copies(seed: int) -> None:
 
 
 def test_floors_are_not_nothing() -> None:
-    """Of most of these layers each is above nothing, so that the comparisons above say something."""
+    """Floors of 0 would make the comparisons above vacuous; most of these layers have floors above 0."""
     counts = dict.fromkeys(("input", "weight", "output", "input in dram", "weight in dram"), 0)
     for seed in range(100):
         layer, machine = random_layer(Random(seed), 300), machine_of(seed)
@@ -246,7 +246,7 @@ SPREAD = Accelerator(
 def test_one_read_of_dram_may_serve_all_units_and_be_all_that_an_element_costs(
     operand: str, layer: Layer, loop: str
 ) -> None:
-    """So of what only DRAM has nothing more can be said where all uses are side by side."""
+    """The floor of an operand in DRAM alone is therefore 0 if all its uses are spatial."""
     mapping = LayerMapping((Loop(loop, 4, "lane"),))
     floor = FeedingFloors(SPREAD).of(layer, work_of(layer, ALL, whole_map(layer)), IN_DRAM)
     assert energy_of(layer_cost(LayerProblem(layer, SPREAD), mapping), Operand(operand)) == 10
@@ -255,7 +255,7 @@ def test_one_read_of_dram_may_serve_all_units_and_be_all_that_an_element_costs(
 
 @pytest.mark.parametrize(("operand", "layer", "loop"), [("input", Layer(k=12), "K"), ("weight", Layer(q=12), "Q")])
 def test_further_uses_are_fed_from_somewhere(operand: str, layer: Layer, loop: str) -> None:
-    """Three times four: twice more from DRAM costs 20 more, from the memory beside it 1 for each read of four units."""
+    """Three turns of four units: two more DRAM reads cost 20 pJ; from `sram`, each read for four units costs 1 pJ."""
     nest = (Loop(loop, 4, "lane"), Loop(loop, 3))
     above = (Kept("sram", 2),)
     kept = LayerMapping(nest, input=above) if operand == "input" else LayerMapping(nest, weight=above)
@@ -289,7 +289,7 @@ def test_no_mapping_in_which_every_memory_keeps_is_over_before_its_busiest_port(
 
 
 def cycles_of_some(layer: Layer, machine: Accelerator, random: Random) -> Iterator[float]:
-    """Of a layer in ragged mappings with homes here and there."""
+    """Yield the cycles of a layer in random ragged mappings with random homes."""
     for _ in range(6):
         homes = {operand: random.choice([None, *holding(machine, operand)]) for operand in Operand}
         weight = homes[Operand.WEIGHT] if layer.has_weight else None
@@ -302,7 +302,7 @@ def cycles_of_some(layer: Layer, machine: Accelerator, random: Random) -> Iterat
 
 @pytest.mark.slow
 def test_all_tiles_together_keep_the_busiest_port_of_the_whole() -> None:
-    """Each at its fastest among those tried; of some the floor is a quarter or more."""
+    """Tiles run in their fastest sampled mapping; the floor reaches a quarter of the total in some cases."""
     compared = tight = 0
     for seed in range(50):
         random, machine = Random(seed), machine_of(seed)

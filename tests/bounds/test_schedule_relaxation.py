@@ -67,7 +67,7 @@ def bound_of(network: Graph, machine: Accelerator, *, every_memory_keeps: bool) 
 
 @dataclass
 class Scheduled:
-    """A program that places whatever it places beside everything else: memories are as large as they need be."""
+    """A program in which no two tensors share addresses: memories are as large as needed."""
 
     tiles: TileGraph
     machine: Accelerator
@@ -80,7 +80,7 @@ class Scheduled:
     next_offset: int = 0
 
     def figures(self) -> ScheduleFigures | None:
-        """None where a nest has no legal mapping among some."""
+        """Return the program's figures, or None if no sampled mapping of some nest is legal."""
         graph = self.tiles.graph
         self.in_dram = {one.name for one in graph.tensors if one.role in (Role.INPUT, Role.PARAMETER)}
         for operator in graph.operators:
@@ -173,7 +173,7 @@ class Scheduled:
 
 
 def narrowed(machine: Accelerator, random: Random) -> Accelerator:
-    """With memories in which no element has room, or hardly one."""
+    """Return the machine with some memories shrunk until no element fits, or hardly one."""
     levels = tuple(
         replace(one, memory=replace(one.memory, capacity_bytes=random.choice((1, 2, 8, one.memory.capacity_bytes))))
         for one in machine.levels
@@ -232,7 +232,7 @@ def fully_connected() -> Graph:
 
 
 def test_a_layer_that_fills_the_array_once_is_bounded_by_what_it_costs() -> None:
-    """All four lanes take the one input at once, and each its weight; each writes its output to DRAM."""
+    """Four lanes read the same input at once, and a weight each; each lane writes its output to DRAM."""
     layer = Layer(k=4, partial_bits=24)
     nest = nest_cost(LayerProblem(layer, SPREAD), LayerMapping((Loop("K", 4, "lane"),)))
     costs = {"fc": replace(cost_of_nests([nest]), workspace_bytes={})}
@@ -252,9 +252,9 @@ def test_rounding_may_make_less_of_it_where_energies_are_no_whole_femtojoules() 
 
 
 def test_a_parameter_that_several_read_is_read_in_dram_and_written_on_the_chip_once() -> None:
-    """Two layers of twelve uses each: beside one read of DRAM 1 for a write, 1 for each read that serves four units.
+    """Two layers of twelve uses each: after one DRAM read, a write costs 1 and each read for four units costs 1.
 
-    The first read of DRAM may serve four uses of each; whose write it is cannot be said.
+    The first DRAM read may serve four uses of each layer; the write cannot be attributed to one layer.
     """
     operators = (Operator("one", "MatMul", ("x",), ("a",), ("w",)), Operator("two", "MatMul", ("a",), ("y",), ("w",)))
     sizes = ("x", (12, 1)), ("w", (1, 1)), ("a", (12, 1)), ("y", (12, 1))
@@ -275,7 +275,7 @@ def conv(name: str, source: str, written: str) -> Operator:
 
 
 def chain(*more: Operator, sizes: tuple[tuple[str, tuple[int, ...]], ...], out: str) -> Graph:
-    """A convolution of 6 x 6 pixels, and who reads what it writes."""
+    """Return a graph of a convolution of 6 x 6 pixels and the given readers of its output."""
     maps = ("x", (1, 1, 6, 6)), ("wfirst", (1, 1, 3, 3)), ("y", (1, 1, 6, 6))
     return of_maps(*maps, *sizes, operators=(conv("first", "x", "y"), *more), out=out)
 
@@ -293,7 +293,7 @@ def test_pixels_that_a_stride_skips_are_not_needed() -> None:
 
 
 def test_windows_of_one_tap_over_padding_are_not_element_by_element() -> None:
-    """Of three pixels with a zero before and two behind, one tap at every second place sees the middle one alone."""
+    """Three pixels with one zero before and two after: one tap at stride 2 reads only the middle pixel."""
     seeing = replace(CONV, p=3, q=3, r=1, s=1, stride=(2, 2), padding=(1, 1, 2, 2))
     graph = of_maps(
         ("x", (1, 1, 3, 3)),
@@ -323,7 +323,7 @@ def test_of_a_view_only_what_is_seen_is_made(kind: str, needed: NeededPixels) ->
 
 @pytest.mark.parametrize(("stride", "needed"), [(1, ALL), (2, NOTHING)])
 def test_of_joined_maps_all_is_needed_where_all_of_what_they_make_is(stride: int, needed: NeededPixels) -> None:
-    """Else tiles join no more than their readers see; what is joined as a whole is moved, in tiles or not."""
+    """Otherwise tiles join only the pixels that their readers see; a map that is joined whole moves, tiled or not."""
     size = 6 // stride
     seeing = replace(CONV, c=2, p=size, q=size, r=1, s=1, stride=(stride, stride), padding=(0, 0, 0, 0))
     sizes = (("j", (1, 2, 6, 6)), ("wsecond", (1, 2, 1, 1)), ("z", (1, 1, size, size)))

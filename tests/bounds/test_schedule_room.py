@@ -34,7 +34,7 @@ from support.small_schedules import PRECISION, skip_chip, skip_network
 
 
 def random_case(chance: random.Random) -> RoomPrices:
-    """Up to three maps of few bits, of which operators see some."""
+    """Return prices for up to three maps of few bits; each operator sees a random subset of the maps."""
     names = [f"m{at}" for at in range(chance.randint(1, 3))]
     sizes = {name: chance.randint(1, 7) for name in names}
     operators = []
@@ -129,7 +129,7 @@ def some_stacks(chance: random.Random) -> tuple[ScheduledStack, ...]:
 
 
 def figures_of_some(chip: Accelerator, chance: random.Random) -> ScheduleFigures | None:
-    """None where it does not fit."""
+    """Return the figures of random stacks and places of `NETWORK`, or None if they do not fit."""
     try:
         tiles = tile_graph(NETWORK, stacks := some_stacks(chance), PRECISION)
         mapper = BestMapper(chip, MappingObjective.ENERGY, Run())
@@ -179,7 +179,7 @@ def side_by_side(pixels: int) -> Graph:
 def figures_side_by_side(
     network: Graph, chip: Accelerator, chance: random.Random, views: Collection[str]
 ) -> ScheduleFigures | None:
-    """Of random stacks and places; None where they do not fit."""
+    """Return the figures of random stacks and places of `network`, or None if they do not fit."""
     tiling = Tiling(chance.choice((8, 8, 3)), chance.randint(1, 4), chance.choice(list(OverlapMode)))
     names = tuple(network.operator)
     alone = [ScheduledStack((name,), chance.choice((tiling, None)) if name != "join" else None) for name in names]
@@ -201,7 +201,7 @@ def figures_side_by_side(
     "sizes", [(1, 40), *(pytest.param(one, marks=pytest.mark.slow) for one in [(8, 150), (8, 300)])]
 )
 def test_of_joined_maps_no_schedule_pays_less_whether_it_copies_them_or_not(sizes: tuple[int, int]) -> None:
-    """A part that passes DRAM is paid for once, by whoever writes it and whoever reads what it is joined to."""
+    """A part that passes DRAM is paid for once, by its writer and by the readers of the joined map."""
     network, chip = side_by_side(8), chip_of_maps(*sizes)
     whole = tile_graph(network, [ScheduledStack((one.name,)) for one in network.operators], PRECISION)
     nests = {name: one.nests for name, one in whole.operators.items()}
@@ -219,7 +219,7 @@ def test_of_joined_maps_no_schedule_pays_less_whether_it_copies_them_or_not(size
 
 
 def test_a_reader_of_joined_maps_has_room_for_their_parts() -> None:
-    """The map that it reads is no map of its own, which would have to pass DRAM beside its parts."""
+    """The joined map is not a separate map, which would have to pass DRAM in addition to its parts."""
     network = side_by_side(8)
     whole = tile_graph(network, [ScheduledStack((one.name,)) for one in network.operators], PRECISION)
     nests = {name: one.nests for name, one in whole.operators.items()}
@@ -231,7 +231,7 @@ def test_a_reader_of_joined_maps_has_room_for_their_parts() -> None:
 
 
 def two_convolutions(channels: int, pixels: int) -> Graph:
-    """Windows of one tap: x, a and y have so many channels of pixels x pixels."""
+    """Return two convolutions of one tap: x, a and y have `channels` channels of `pixels` x `pixels`."""
     roles = {"x": Role.INPUT, "a": Role.ACTIVATION, "y": Role.OUTPUT}
     maps = [Tensor.of_shape(name, (1, channels, pixels, pixels), 8, role) for name, role in roles.items()]
     weights = [Tensor.of_shape(name, (channels, channels, 1, 1), 8, Role.PARAMETER) for name in ("v", "w")]
@@ -294,7 +294,7 @@ def test_where_a_memory_keeps_all_weights_maps_move_for_operators_without_tiles_
 
 
 def test_operators_with_too_little_room_for_their_maps_run_in_tiles_and_some_bits_pass() -> None:
-    """Each map has 32 bytes, beside 30 bytes of room, of which 20 are in one memory.
+    """Maps of 32 bytes meet 30 bytes of room, 20 of them in one memory.
 
     `soft` has no tiles: all of c passes DRAM. The other operators run in two tiles, which read 72 bytes of weights
     again. In a tile there is no room for all of the windows in a and the new rows of b, so that 20 bytes are moved.

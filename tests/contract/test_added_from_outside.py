@@ -30,7 +30,7 @@ Installs = Callable[[Mapping[str, Mapping[str, str]]], None]
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Installs:
-    """Packages of the names toy0, toy1, ... in the order in which they are asked for."""
+    """Return a function that installs packages named toy0, toy1, ... in the order of its calls."""
     count = iter(range(9))
 
     def install_it(entry_points: Mapping[str, Mapping[str, str]]) -> None:

@@ -50,7 +50,7 @@ def belady_plan(indexed: IndexedProblem) -> MovablePlan:
 @pytest.mark.parametrize("sizes", [(1, 2), (2, 4), (3, 5)])
 @pytest.mark.parametrize("seeds", [range(at, at + 20) for at in range(0, 60, 20)])
 def test_no_plan_costs_less_than_its_parts_and_what_waits_between_them(seeds: range, sizes: tuple[int, int]) -> None:
-    """In every round: as shares move, and as parts become one."""
+    """The bound holds in every round, as shares move and parts merge."""
     bounds = []
     for seed in seeds:
         indexed = IndexedProblem.of(some_problem(seed, 14))
@@ -194,7 +194,7 @@ def test_windows_are_moved_by_several_workers_and_searched_until_they_are_at_the
 
 @pytest.mark.parametrize("seed", with_slow(range(24), {4}.__contains__))
 def test_what_is_grouped_of_any_order_is_what_all_orders_cost_at_least(seed: int) -> None:
-    """So few states that no search proves anything before bounds and moves do."""
+    """Limits of one state keep the searches from proving anything before bounds and moves do."""
     problem = some_problem(seed, 7)
     incumbent = PlanIncumbent(IndexedProblem.of(problem), Run(Limits(workers=1 + seed % 3)))
     few = LeastBytesParams(first_states=1, greedy_states=1, far_states=1)

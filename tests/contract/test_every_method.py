@@ -1,4 +1,4 @@
-"""Every registered method on the same small problems: common properties of all methods, and the claims of each."""
+"""Common properties and claims of every registered method, on the same small problems."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUPPORTED = [
 
 
 def small_problem(seed: int, objective: Objective, order: Order) -> Problem:
-    """With room for a plan: at the greatest need for traffic, ample for the peak."""
+    """Return a problem with room for a plan: the greatest need for traffic, ample room for the peak."""
     graph = random_graph(seed, operators=OPERATORS)
     problem = asked(Problem(graph, (Memory("sram", 1000, (1, 4)[seed % 2]),), order=order), objective)
     if objective is Objective.PEAK:

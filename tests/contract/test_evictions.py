@@ -34,7 +34,7 @@ def crowded(seed: int, waiting: int, greatest_size: int, reads: int = 1, order: 
 
 
 def with_copies_elsewhere(seed: int) -> IndexedProblem:
-    """A crowd some of which are network outputs, of which DRAM has a copy, and some read twice, so that they may."""
+    """Return a crowd of tensors: DRAM has copies of the network outputs, and may have copies of tensors read twice."""
     graph = crowd(seed, waiting=7, greatest_size=1 + seed % 2, reads=1 + seed % 3)
     tensors = tuple(
         replace(tensor, role=Role.OUTPUT) if tensor.name in {f"t{i}" for i in range(seed % 4)} else tensor
@@ -62,7 +62,7 @@ def _later(indexed: IndexedProblem) -> set[int]:
 
 
 def everything_listed(lister: Evictions, state: SearchState, choice: Choice) -> Listed:
-    """All sets of a choice, and of what it leaves for later; each bound is held against its sets."""
+    """Return all sets of a choice, deferred sets included; check each bound against its sets."""
     listing = lister.listed(state, choice)
     sets = list(listing.sets)
     for later, bound in listing.rest:
@@ -94,7 +94,7 @@ def every_minimal_set(indexed: IndexedProblem, state: SearchState, operator: int
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_minimal_set_is_listed_once_or_one_that_is_as_good(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One as good: of the same cost and the same units, with tensors that are read later or by the same operators."""
+    """An equally good set has the same cost and units, with tensors that are read later or by the same operators."""
     indexed = crowded(seed, waiting=3 + seed % 8, greatest_size=(1, 2, 5, 9)[seed // 4 % 4], reads=1 + seed % 3)
     state, grow = before_the_large(indexed)
     monkeypatch.setattr(joint_evictions, "NODES_OF_A_CHOICE", (1, 2, 7, 256)[seed % 4])

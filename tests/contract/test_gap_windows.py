@@ -1,4 +1,4 @@
-"""What is least in windows of an order bounds what is least in all of it, and is that where one window has all."""
+"""Least costs in windows bound the least cost of an order, and equal it if one window covers the order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaves at least cost, state by state, is what every choice for every gap finds."""
+"""The least cost of leaving tensors, found state by state, equals brute force over the choices for all gaps."""
 
 from __future__ import annotations
 

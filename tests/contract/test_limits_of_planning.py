@@ -1,4 +1,4 @@
-"""Every method for one scratchpad ends at its time limit with true claims, on networks whose search is exponential.
+"""Methods for one scratchpad all end at their time limit with true claims, if the search is exponential.
 
 A method that ignores its limit runs for hours here, so the test hangs. No test measures how late a method is.
 """

@@ -58,7 +58,7 @@ def test_of_skips_that_are_alike_far_fewer_sets_are_looked_at_than_there_are(see
 
 @pytest.mark.parametrize(("levels", "nodes"), [(2, 1), (3, 2), (8, 2)])
 def test_the_least_peak_is_that_of_a_block_with_all_that_passes_it(levels: int, nodes: int) -> None:
-    """Nothing leaves: what passes a block is so many bytes more, and the worst block alone decides."""
+    """Tensors never leave: those that pass a block add their bytes to its peak, and the worst block decides alone."""
     graph = NestedBlocks(1, levels, nodes).graph
     found = MinPeakSearch(IndexedProblem.of(in_room_for(graph, 100.0)), Run()).solve()
     assert found.status is Status.OPTIMAL
@@ -66,7 +66,7 @@ def test_the_least_peak_is_that_of_a_block_with_all_that_passes_it(levels: int, 
 
 
 def blocks_of(graph: Graph) -> Iterator[range]:
-    """The stretches of operators each of which runs after all before it, and before all behind it."""
+    """Yield ranges of operators: each range runs after all operators before it and before all operators behind it."""
     before: list[set[int]] = []
     number = {operator.name: at for at, operator in enumerate(graph.operators)}
     for operator in graph.operators:
@@ -78,7 +78,7 @@ def blocks_of(graph: Graph) -> Iterator[range]:
 
 
 def least_peak_of_block(graph: Graph, block: range) -> int:
-    """Every order of a block's operators, beside what is there before them and read behind them."""
+    """Return the least peak over all orders of a block's operators, with the tensors that pass the block."""
     operators = [graph.operators[at] for at in block]
     earlier, later = graph.operators[: block.start], graph.operators[block.stop :]
     known = {name for operator in earlier for name in (*operator.inputs, *operator.outputs)}

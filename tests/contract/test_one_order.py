@@ -1,4 +1,4 @@
-"""One order, at any size: what is claimed of it is what going through all that can stay finds."""
+"""Claims for one order, at any size, agree with brute force over the tensors that stay."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def problems(draw: st.DrawFn) -> PackingProblem:
 
 
 def brimful(seed: int) -> PackingProblem | None:
-    """Every step is full, so that what fits by its bytes often has no addresses; None where it is too large to try."""
+    """Return a problem full at every step, where sets that fit by bytes often do not pack; None if too large to try."""
     chance = random.Random(seed)
     alignment = chance.choice((1, 1, 2, 3))
     in_units = full_at_every_step(chance, chance.randint(4, 7), chance.randint(4, 8), 4, 0.4)

@@ -133,7 +133,7 @@ def test_an_interruption_ends_in_unknown_or_a_legal_plan() -> None:
 
 @pytest.mark.slow
 def test_no_tensors_overlap_in_a_plan_by_highs_in_a_large_scratchpad() -> None:
-    """By its own tolerance choices were off by up to 40 of 41 million bytes, and two tensors overlapped by three."""
+    """HiGHS's default tolerance put choices off by up to 40 of 41 million bytes; two tensors overlapped by three."""
     graph = read_network("r2plus1d_18", Reading(bits=8, granularity=Granularity.FUSED))
     problem = Problem(graph, (Memory("sram", 41_829_520),), order=Order.GIVEN, count=Count.ALL)
     found = solve_as_paper(problem, Run(Limits(time_limit_seconds=6, solver=MipSolver.HIGHS))).answer

@@ -34,7 +34,7 @@ Mapping = tuple[int, ...]  # per tensor the scratchpads it is in, a mask
 
 
 def tiny_problem(seed: int) -> Problem:
-    """One or two scratchpads, which grow until every operator fits; up to five operators; dear ways now and then."""
+    """Return up to five operators on one or two scratchpads that hold every operator; some transfers cost more."""
     chance = random.Random(seed)
     memories = tuple(Memory(f"s{i}", 1, chance.choice((1, 1, 2)), chance.choice(HOLDS)) for i in range(1 + seed % 2))
     ways = [way for memory in memories for way in ((DRAM, memory.name), (memory.name, DRAM))]
@@ -125,7 +125,7 @@ def test_the_model_s_optimum_is_that_of_every_mapping(problem: Problem, solver: 
 
 
 def test_the_tiny_problems_are_worth_it() -> None:
-    """In some the least is more than what every mapping pays for the begin and end of lives."""
+    """Some of the problems cost more than every mapping pays at the start and end of live ranges."""
     without_limits = [replace(p, memories=tuple(replace(m, capacity_bytes=64) for m in p.memories)) for p in TINY]
     pairs = zip(TINY, without_limits, strict=True)
     assert sum(least_transitions(tight) > least_transitions(roomy) for tight, roomy in pairs) >= 5

@@ -65,7 +65,7 @@ def test_the_plan_is_legal_after_every_pass_and_its_cost_never_rises(seed: int) 
 
 @in_one_test("seed", range(12))
 def test_windows_become_what_plain_windows_become(seed: int) -> None:
-    """One after the other, here and there, some beyond the end."""
+    """Random windows are replanned in sequence; some reach beyond the end."""
     indexed, chance = indexed_of(seed, 50), random.Random(seed)
     answer = placed_answer(indexed)
     placed, plain = AddressedPlan(*answer), PlainPlacedPlan(*answer)
@@ -136,7 +136,7 @@ def test_any_beam_over_orders_gives_a_legal_plan_that_costs_what_it_says(seed: i
 
 @in_one_test("seed", range(12))
 def test_no_beam_over_orders_costs_less_than_all_orders_and_addresses_do(seed: int) -> None:
-    """Of few operators; what leaves is never free."""
+    """The graphs have few operators, and no tensor leaves for free."""
     problem = replace(tight(random_graph(seed, 6), 1, seed % 5), order=Order.FREE)
     orders, least = LayoutOrders(IndexedProblem.of(problem), {}), least_traffic(problem)
     assert orders.find(400, UNLIMITED, soon=0) is not None
@@ -175,7 +175,7 @@ def test_pins_that_leave_an_operator_no_place_have_no_plan() -> None:
 
 
 def test_what_may_run_first_runs_where_that_costs_less() -> None:
-    """Of two readers of one tensor the second does not wait for what makes that tensor leave."""
+    """The second reader of a tensor does not wait for the operator that makes the tensor leave."""
     tensors = [LayoutTensor(size_bytes=size, load_cost=1, store_cost=1) for size in (5, 6)]
     operators = [
         LayoutOperator(reads=[], writes=[0], predecessors=[]),

@@ -1,4 +1,4 @@
-"""The graph of all plans in bytes, and what of them packs, beside every order, every choice and every packing."""
+"""The graph of all plans in bytes, and the plans that pack, against brute force over orders, choices and packings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def tight_problem(seed: int, operators: int = 5, alignment: int = 1) -> Problem:
 
 
 def paths(graph: PlanGraph, state: PlanState = START) -> Iterator[Path]:
-    """Every way from a state to the end."""
+    """Yield every path from a state to the end."""
     passages = graph.passages.get(state)
     if passages is not None and not passages and state in graph.least_rest:
         yield Path(0, ())
@@ -121,7 +121,7 @@ def test_what_a_history_leaves_out_does_not_change_what_packs(seed: int) -> None
 
 
 def everything_after(history: ResidencyHistory, kept: int, stop: int) -> ResidencyHistory:
-    """Nothing is forgotten."""
+    """Return the history after a step, with all ended residencies."""
     left = [PlannedResidency(tensor, start, stop) for tensor, start in history.begun if not kept >> tensor & 1]
     return ResidencyHistory((*history.ended, *left), tuple(one for one in history.begun if kept >> one[0] & 1))
 

@@ -41,7 +41,7 @@ def recomputation_cost(indexed: IndexedProblem, order: Iterable[int]) -> int:
 
 
 def problem_of(seed: int, operators: int = 6, slack: int = 1) -> Problem:
-    """A tiny network in little room, with prices that are cheap beside bytes."""
+    """Return a tiny network in little room, with recomputation costs that are low compared with bytes moved."""
     chance = random.Random(seed)
     make = long_lived_graph if seed % 2 else random_graph
     graph = make(seed, operators=operators, greatest_size=3)
@@ -169,7 +169,7 @@ def units_at(indexed: IndexedProblem, schedule: OperatorSchedule, step: int) -> 
 
 
 def test_what_waits_may_have_left_with_its_last_use() -> None:
-    """Where nothing leaves before it must, some network is planned that is not where all leave for what comes."""
+    """Patience lets tensors leave with their last use, which makes some plan cheaper, or possible."""
     cheaper = 0
     for seed in range(300):
         first_runs = first_runs_of(replace(problem_of(seed, operators=9, slack=3), order=Order.GIVEN))

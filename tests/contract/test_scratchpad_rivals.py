@@ -50,7 +50,7 @@ def grown(problem: Problem) -> Problem:
 
 
 def seeded_problem(seed: int, operators: int = 8) -> Problem:
-    """One to four scratchpads, alignments, what they hold, and what transfers cost differ by seed."""
+    """Return a problem with one to four scratchpads; alignments, operands held and transfer costs differ by seed."""
     chance = random.Random(seed)
     memories = tuple(
         Memory(f"s{i}", chance.randint(1, 12), chance.choice((1, 1, 2, 4)), chance.choice(HOLDS))
@@ -214,7 +214,7 @@ def test_onsram_pins_each_tensor_in_the_scratchpad_that_it_fills_best() -> None:
 
 
 def test_onsram_never_obstructs_an_operator() -> None:
-    """In 9 bytes `a` leaves the operator on `b` no room, `b` leaves the last but one on `a` none."""
+    """A pinned `a` would leave no room in 9 bytes for the operator on `b`; a pinned `b`, none for the last but one."""
     problem = Problem(chain_with_two_long_lives(), (Memory("sram", 9),), order=Order.GIVEN)
     pins = Pins(IndexedProblem.of(problem), range(5))
     pin_where_it_fits_best(pins, 0)

@@ -56,7 +56,7 @@ def _grown(memory: Memory, is_grown: bool) -> Memory:
 
 
 def byte_problems() -> Iterator[Problem]:
-    """Yield graphs of up to six operators with two to four scratchpads, some of which do not hold all operands."""
+    """Yield graphs of up to six operators with two to four scratchpads; some do not hold all operands."""
     for seed in count():
         chance = random.Random(seed)
         make = random_graph if seed % 3 else long_lived_graph

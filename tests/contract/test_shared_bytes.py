@@ -113,7 +113,7 @@ def test_the_first_plan_is_legal_whatever_has_to_be_overwritten(seed: int) -> No
 
 @in_one_test("seed", range(60))
 def test_chains_and_chosen_ties_are_legal(seed: int) -> None:
-    """All that a schedule ties, or what of it the model chooses, in a scratchpad that is large enough."""
+    """Checks all ties of a schedule, and the ties that the model chooses, in an ample scratchpad."""
     problem = replace(tight_problem(seed, operators=9), memories=(Memory("sram", AMPLE),))
     indexed = IndexedProblem.of(problem)
     schedule = schedule_of_moves(indexed, belady_moves(indexed, range(indexed.operator_count)))

@@ -32,7 +32,7 @@ def tight_problem(seed: int, operators: int) -> Problem:
 
 
 def is_below(problem: Problem, cost: int, most_tries: int) -> bool:
-    """What every state of the scratchpad says."""
+    """Return True if the oracle over all scratchpad states finds a plan below `cost`."""
     tensors = problem.counted_tensors
     number = {tensor.name: index for index, tensor in enumerate(tensors)}
     question = Question(

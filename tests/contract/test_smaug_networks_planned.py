@@ -58,7 +58,7 @@ def test_both_orders_are_proven_and_no_rival_moves_less(network: str, size_kib: 
 
 @pytest.mark.slow
 def test_the_least_of_resnet_is_what_the_thesis_s_own_model_finds() -> None:
-    """Its model and ours differ in everything but the problem."""
+    """The thesis's model and ours have only the problem in common."""
     problem = problem_of("resnet50_smaug", CAPPED, 32)
     assert plan_problem(problem).objective_value == RESNET_AT_32_KIB
     assert plan_problem(problem, "pinning").objective_value == RESNET_AT_32_KIB

@@ -119,7 +119,7 @@ def test_of_several_scratchpads_one_that_holds_it_keeps_it() -> None:
 
 
 def test_a_state_that_fills_the_cheapest_scratchpad_makes_all_else_dearer() -> None:
-    """In `cheap` it would move all else by `dear`, for 6 beyond the 2 of every plan; in `dear` half of that."""
+    """A state in `cheap` would move all else by `dear`, for 6 beyond the 2 of every plan; in `dear`, for half."""
     tensors = [Tensor(name, 1, Role.INPUT) for name in ("x", "old")] + [Tensor(name, 1, Role.OUTPUT) for name in "yn"]
     operators = (Operator("f", "Any", ("x",), ("y",)), Operator("g", "Any", ("old",), ("n",)))
     graph = Graph("two", tuple(tensors), operators, (State("old", "n", in_place=True),))
@@ -152,7 +152,7 @@ def in_two(graph: Graph, room: tuple[int, int], cycles_a_byte: tuple[int, int], 
 
 
 def test_many_equal_states_are_chosen_among() -> None:
-    """Of twelve caches five have room: no choice of six does, and that is proven without trying them all."""
+    """Five of twelve caches fit: no choice of six does, and the proof does not try all choices."""
     parts = [cache(100) for _ in range(12)]
     tensors = tuple(
         replace(one, name=f"{one.name}{at}") for at, part in enumerate(parts) for one in part.tensors if one.name != "x"

@@ -149,7 +149,7 @@ def test_m_p_is_the_least_peak_of_a_thousand_graphs(part: int) -> None:
 
 
 def test_one_operator_may_update_many_states() -> None:
-    """Half of the forty states stay: more would need too many bytes beside the other operator."""
+    """Half of the forty states stay: more would leave too few bytes for the other operator."""
     count, size = 40, 10
     olds = [Tensor(f"old{at}", size, Role.INPUT) for at in range(count)]
     news = [Tensor(f"new{at}", size, Role.OUTPUT) for at in range(count)]

@@ -20,7 +20,7 @@ from oracles.packing import fewest_bytes_outside, least_capacity
 
 @st.composite
 def problems(draw: st.DrawFn) -> StaticPackingProblem:
-    """Few buffers, one or two memories of too little or enough, some bytes of which are taken, and some pins."""
+    """Draw a few buffers, one or two memories with random capacity and reserved bytes, and some pins."""
     memories = [
         StaticMemory(draw(st.integers(1, 12)), 1, draw(st.integers(0, 3))) for _ in range(draw(st.integers(1, 2)))
     ]
@@ -44,7 +44,7 @@ def problems(draw: st.DrawFn) -> StaticPackingProblem:
 def problem_of(
     buffers: tuple[Buffer, ...], memories: tuple[StaticMemory, ...], pins: tuple[int | None, ...], rest: int | None
 ) -> StaticPackingProblem:
-    """Each byte in a memory without a capacity costs 1, in others 0."""
+    """Return a problem in which a byte costs 1 in memories without a capacity, and 0 in others."""
     allowed = [one for one, memory in enumerate(memories) if memory.capacity_bytes is not None or one == rest]
     costs = tuple(
         {one: int(memories[one].capacity_bytes is None) for one in (allowed if pin is None else (pin,))} for pin in pins

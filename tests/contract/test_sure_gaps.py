@@ -246,7 +246,7 @@ def there_and_back(layers: int) -> Graph:
 
 @pytest.mark.parametrize("layers", [2, 3, 4])
 def test_what_may_be_made_early_or_late_waits_either_way(layers: int) -> None:
-    """Whoever asks what each tensor does by itself sees nothing that waits."""
+    """A bound that considers each tensor alone finds no tensor that waits."""
     indexed = free(there_and_back(layers))
     by_hand = [-1] * len(indexed.tensors)
     for tensor, one in enumerate(indexed.tensors):
@@ -295,7 +295,7 @@ def two_sides(pairs: int) -> Graph:
 
 @pytest.mark.parametrize("pairs", [1, 2, 3])
 def test_whichever_of_two_sides_is_first_something_waits_that_does_not_fit(pairs: int) -> None:
-    """While one side runs either what both read waits, or what the other has written."""
+    """During one side, either the common input waits, or the output of the other side."""
     indexed = free(two_sides(pairs))
     bound = bound_near(indexed, no_descent(indexed), list(bits(indexed.all_operators)), ALL)
     assert bound_with(indexed, no_descent(indexed)) < bound <= least_in_bytes(indexed)

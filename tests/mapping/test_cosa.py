@@ -73,7 +73,7 @@ def test_terms_of_what_does_not_fit_as_cosa_counts_are_told_where_that_is_asked(
 
 @pytest.mark.slow
 def test_logarithms_above_what_cp_sat_lets_a_variable_be_lose_no_schedule() -> None:
-    """In a memory of 1 MiB they are counted so finely that two reused factors are more than 10^7 units."""
+    """Logarithms for a memory of 1 MiB are counted so finely that two reused factors exceed 10^7 units."""
     layer, accelerator = RESNET50["_outputs_input.8"], load_accelerator("simba-large-buffers")
     found = [
         solve_as_cosa(LayerProblem(layer, accelerator), Run(Limits(solver=one)))

@@ -31,7 +31,7 @@ CASES = list(product(range(len(LAYERS)), MACHINES, range(4)))
 
 
 def drawn(number: int, name: str, seed: int) -> tuple[CosaMachine, FactorPlacement]:
-    """Every copy of every factor anywhere it may be, whether it fits or not; some order at the global buffer."""
+    """Place every copy of every factor at random, whether it fits or not, with a random order at the global buffer."""
     random = Random(f"{number} {name} {seed}")
     machine = CosaMachine.of(LAYERS[number], load_accelerator(name))
     counts: dict[Column, int] = {}

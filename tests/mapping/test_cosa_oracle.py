@@ -23,7 +23,7 @@ from support.series import series
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """For each level: what it holds (elements for each operand), and the units of the dimension it serves first."""
+    """Memory levels: elements held per operand, and the units of the dimension that a level serves first."""
 
     entries: tuple[dict[str, int], ...]
     units: tuple[int, ...]

@@ -70,7 +70,7 @@ def _machine(random: Random) -> tuple[Accelerator, dict[Operand, str]]:
 
 
 def _problem(layer: Layer, accelerator: Accelerator, homes: dict[Operand, str]) -> LayerProblem:
-    """With all in DRAM where what shall lie whole does not fit."""
+    """Return the problem with operands at these homes, or with all operands in DRAM if they do not fit."""
     own = {operand: name for operand, name in homes.items() if operand in layer.operands}
     return beside_operands(layer, accelerator, own) or LayerProblem(layer, accelerator)
 
@@ -85,7 +85,7 @@ def _small(seed: int) -> tuple[LayerProblem, dict[str, dict[str, int]]]:
 
 
 def _unrolling(random: Random, layer: Layer) -> dict[str, dict[str, int]]:
-    """Of a loop that two units divide, if there is one."""
+    """Return the unrolling of a random loop with an even bound on two units; empty if all bounds are odd."""
     fitting = [loop for loop in "KCQ" if layer.bounds[loop] % 2 == 0]
     return {"lane": dict.fromkeys(random.sample(fitting, min(len(fitting), 1)), 2)}
 
@@ -164,7 +164,7 @@ def _filled(problem: LayerProblem, beside: Sequence[Loop], order: Sequence[Loop]
 def _room(
     layer: Layer, level: MemoryLevel, operand: str, beside: Sequence[Loop], order: Sequence[Loop], cut: int, end: int
 ) -> int:
-    """Bits; of sums those of a partial one if any loop outside the tile of the level below adds to them."""
+    """Return the bits of a tile; sums count as partial if a loop outside the tile of the level below adds to them."""
     apart = [loop for loop in beside if level.serves is not None and loop.along not in level.serves]
     within = [loop for loop in beside if loop not in apart]
     bits = layer.bits(operand)
@@ -239,7 +239,7 @@ def _all_cuts(problem: LayerProblem, beside: Sequence[Loop], order: Sequence[Loo
 
 
 def _fits(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting) -> bool:
-    """With sizes as they are counted, and room for sums as they are while they are added up."""
+    """Return True if tiles fit by their counted sizes, with sums at the width that they have during accumulation."""
     crossed = boundaries(problem.layer, problem, mapping, accounting)
     needs = needed_bits(problem, crossed)
     for below, boundary in pairwise(crossed[Operand.OUTPUT]):
@@ -277,7 +277,7 @@ def test_no_order_and_no_cuts_are_better_than_the_proven_ones(seed: int, account
 
 
 def _undivided(random: Random, layer: Layer) -> tuple[Layer, dict[str, dict[str, int]]]:
-    """With a loop of 3 or 5 iterations, or more, on two units."""
+    """Return the layer with a loop of at least 3 or 5 iterations, and that loop's unrolling on two units."""
     loop = random.choice("KCPQ")
     longer = layer.padded_to(layer.bounds | {loop: max(layer.bounds[loop], random.choice((3, 5)))})
     return longer, {"lane": {loop: 2}}

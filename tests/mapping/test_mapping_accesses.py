@@ -27,7 +27,7 @@ def _along(value: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_tiles_take_fewer_accesses_than_is_said_of_them_together(seed: int) -> None:
-    """Of so many tiles or fewer, some of which may be larger than is counted of them."""
+    """Tiles may be fewer than stated, and some may be larger than counted."""
     random, tight = Random(seed), 0
     for _ in range(2000):
         whole, bits, shortest = random.randint(1, 9), random.choice((1, 4, 8, 16, 24)), random.choice((8, 16, 64, 100))
@@ -58,7 +58,7 @@ def test_no_tile_takes_fewer_accesses_than_is_said_of_its_elements(seed: int) ->
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_grid_of_tiles_takes_fewer_accesses_than_is_said(seed: int) -> None:
-    """Of parts of up to three dimensions, of any lengths along those that lack a few indices."""
+    """Parts have up to three dimensions, and random lengths along dimensions that lack a few indices."""
     random, tight = Random(seed), 0
     for _ in range(600):
         bits, shortest = random.choice((1, 4, 8, 16, 24)), random.choice((8, 16, 64, 100))
@@ -75,7 +75,7 @@ def test_no_grid_of_tiles_takes_fewer_accesses_than_is_said(seed: int) -> None:
 
 
 def _side(random: Random) -> tuple[list[int], PartsAlike]:
-    """Lengths of parts, and what is said of them; nothing of what they lack in some."""
+    """Return the lengths of parts and their description, which sometimes leaves the missing indices open."""
     parts, longest = random.randint(1, 5), random.randint(1, 9)
     lengths, lacks = [longest] * parts, random.choice((0, 0, random.randint(0, min(10, parts * longest))))
     for _ in range(lacks):

@@ -69,7 +69,7 @@ def test_more_room_never_costs_more(seed: int) -> None:
 
 
 def test_a_feature_map_as_weight_is_mapped_where_inputs_are() -> None:
-    """Where weights have a register of their own, two feature maps do not pass it."""
+    """A separate register for weights is bypassed if both operands are feature maps."""
     machine = load_accelerator("meta-prototype-df")
     layer = Layer(g=64, partial_bits=16)
     parameter, feature_map = (

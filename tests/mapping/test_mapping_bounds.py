@@ -1,4 +1,4 @@
-"""The bound on all mappings: each of its rules by itself, then floors of ways held against mappings of all kinds."""
+"""The bound on all mappings: each of its rules alone, then floors of ways against mappings of all kinds."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_bound_is_no_more_than_is_asked_for_and_tighter_than_the_first_floor()
 
 
 def test_a_bound_asked_again_is_no_higher_than_where_coordinates_were_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They were as no mapping there is below what was enough then; nothing is known of those above it."""
+    """Coordinates are left out if no mapping there is below the target of that call; the bound stays at that target."""
 
     def none_is_below(_way: UnrolledWays, _objective: MappingObjective, limit: float, *_rest: object) -> Found:
         return Found(limit, [], is_ended=True, left=[[(one, one)] for one in problem.layer.bounds.values()])

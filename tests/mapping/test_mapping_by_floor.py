@@ -23,7 +23,7 @@ def cycles(problem: LayerProblem, mapping: LayerMapping) -> float:
 
 
 def search(problem: LayerProblem, looseness: float, asked: list[tuple[float, float]]) -> FloorSearch:
-    """For latency, by a floor that is somewhere below it; `asked` is what was costed, and the best before."""
+    """Return a latency search with a random floor; `asked` receives the floor and the incumbent at each costing."""
 
     def floor(mapping: LayerMapping) -> float:
         return cycles(problem, mapping) * (1 - looseness * Random(str(mapping)).random())

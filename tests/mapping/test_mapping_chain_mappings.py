@@ -30,9 +30,9 @@ from support.ways import way_of
 
 @pytest.mark.parametrize("first", range(0, 30, 10))
 def test_mappings_of_a_chain_use_the_array_as_it_says_and_cover_the_layer(first: int) -> None:
-    """Of the places of random mappings, most of which end loops short; and some have tiles in just those places.
+    """Chains come from random, mostly ragged mappings; some of the found mappings have tiles in the same places.
 
-    Of these some have a loop in two parts.
+    Some of those mappings have a loop in two parts.
     """
     same, parted = 0, 0
     for seed in range(first, first + 10):
@@ -72,7 +72,7 @@ def test_a_chain_that_the_bound_met_is_the_answer_and_proven() -> None:
 
 @pytest.mark.slow
 def test_a_chain_that_is_met_as_the_time_ends_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If it is worth what the bound says but for its rounding, of a worse answer."""
+    """The chain's cost equals the bound, up to rounding, and is below that of the answer before."""
     machine, run, objective = load_accelerator("tpu-like-df"), Run(), MappingObjective.ENERGY
     problem = LayerProblem(Layer(k=8, c=6, p=5), machine)
     best = solve_widely(problem, objective, Run())

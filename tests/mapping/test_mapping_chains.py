@@ -69,7 +69,7 @@ def test_a_search_that_is_cut_short_says_no_more_than_the_least_chain_is_worth(s
 
 @pytest.mark.parametrize(("is_product", "least"), [(False, 8.0), (True, 17.0)])
 def test_a_mean_of_criteria_says_before_the_first_step_what_none_does_by_itself(is_product: bool, least: float) -> None:
-    """Each of four boundaries costs four by one of two criteria, which alone are nothing, whatever stands where."""
+    """Four boundaries each cost 4 by one of two criteria in any arrangement; each criterion alone may be 0."""
     inner, outer, none = np.array([4.0, 0.0]), np.array([0.0, 4.0]), list[Table | None]([None] * 4)
     fixed = 1.0 if is_product else 0.0
     rows: list[Row] = [(fixed, [one] * 4, none, none, True, [[]] * 4, None) for one in (inner, outer)]
@@ -100,7 +100,7 @@ def test_tables_that_are_not_of_each_point_are_refused() -> None:
 
 @pytest.mark.parametrize("is_product", [False, True])
 def test_a_search_without_what_may_be_the_greatest_is_refused(is_product: bool) -> None:
-    """Of a product the first is energy."""
+    """The first criterion of a product is energy."""
     searched = random_search(1)
     with pytest.raises(ValueError, match="no criterion of which the greatest counts"):
         replace(searched, criteria=searched.criteria[:is_product], is_product=is_product).least_below(1.0, 10)
@@ -108,7 +108,7 @@ def test_a_search_without_what_may_be_the_greatest_is_refused(is_product: bool) 
 
 @pytest.mark.parametrize("first", series(range(0, 20, 2), 1))
 def test_no_mapping_of_a_way_is_below_all_criteria_together(first: int) -> None:
-    """Of all mappings of a way at once, and of its kinds one by one; on lattices of many cells and of few."""
+    """Checks all mappings of a way at once and its kinds one by one, on fine and coarse lattices."""
     for seed in range(first, first + 2):
         problem = random_case(seed, most_macs=1500).problem
         mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)
@@ -131,7 +131,7 @@ def _together(way: UnrolledWays, cells: int, objective: MappingObjective) -> flo
 
 
 def _all_kinds(way: UnrolledWays) -> Iterator[UnrolledWays]:
-    """Those that are told apart no further before they are few."""
+    """Yield the kinds of a way that `told_apart` splits no further by default."""
     kinds = way.told_apart()
     for kind in kinds:
         yield from _all_kinds(kind)
@@ -140,7 +140,7 @@ def _all_kinds(way: UnrolledWays) -> Iterator[UnrolledWays]:
 
 
 def test_units_are_all_at_work_unless_turns_are_more() -> None:
-    """What the array has met inside a place is its units times the turns inside, or all; of random parts of a loop."""
+    """The array meets its units times the inner turns inside a place, or all indices; for random splits of a loop."""
     random, idle = Random(1), 0
     for _ in range(4000):
         sizes = [(random.randint(2, 4), random.random() < 0.5) for _ in range(random.randint(1, 5))]
@@ -161,7 +161,7 @@ def test_units_are_all_at_work_unless_turns_are_more() -> None:
 
 @pytest.mark.slow
 def test_no_loop_stands_between_places_of_a_single_cell() -> None:
-    """Of random parts of a loop, all units at work or not; and with all at work and no more iterations, no turns."""
+    """Random splits of a loop, with or without idle units; full units that cover the bound need no turns."""
     random, seen, few = Random(2), 0, 0
     for _ in range(3000):
         sizes = [(random.randint(2, 4), random.random() < 0.4) for _ in range(random.randint(1, 5))]
@@ -191,7 +191,7 @@ def test_no_loop_stands_between_places_of_a_single_cell() -> None:
 
 
 def _met_inside(sizes: list[tuple[int, bool]], inside: int, bound: int) -> int:
-    """How many indices all units meet in the first turns of the loops in time inside a place."""
+    """Return the number of indices that all units meet in the first turns of the temporal loops inside a place."""
     indices, step = [0], 1
     for at, (size, is_beside) in enumerate(sizes):
         if is_beside or at < inside:
@@ -201,7 +201,7 @@ def _met_inside(sizes: list[tuple[int, bool]], inside: int, bound: int) -> int:
 
 
 def test_kinds_of_a_way_say_what_no_two_of_them_have() -> None:
-    """Those told apart at once, and further those of which no more is left to tell; each mapping's is one of them."""
+    """The kinds told apart by default are distinct; the last kind of each mapping cannot be split further."""
     seen = set[int]()
     for seed in range(20):
         problem = random_case(seed, most_macs=1500).problem

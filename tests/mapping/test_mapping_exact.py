@@ -100,7 +100,7 @@ def test_a_layer_on_simba_is_proven_and_costs_what_the_model_says() -> None:
 
 
 def test_no_known_mapping_of_a_layer_on_simba_takes_less_time() -> None:
-    """In it the loops between two tiles begin and end with the same class, as a memory is cut among them."""
+    """The known mapping begins and ends the loops between two tiles with one class, as a memory is cut among them."""
     layer, accelerator = Layer(k=2048, c=1024, p=7, q=7, stride=(2, 2)), load_accelerator("simba")
     nest = (
         Loop("C", 8, "lane"),
@@ -212,7 +212,7 @@ def test_blocks_beside_each_other_along_two_dimensions_of_the_array_have_a_size(
 
 
 def test_units_beside_each_other_share_an_input_that_their_windows_divide() -> None:
-    """Each unit needs its own outputs' window; hybrid finds 549 cycles, where whole inputs take 800."""
+    """A unit needs only the window of its outputs; hybrid finds 549 cycles, and whole inputs take 800."""
     layer, accelerator = Layer(k=2, c=2, p=28, q=28, r=3, s=3), load_accelerator("eyeriss-like")
     result = solve_exactly(LayerProblem(layer, accelerator), MappingObjective.LATENCY, Run())
     assert result.status is Status.OPTIMAL

@@ -1,7 +1,7 @@
-"""Every floor and rule of the exact mapper by itself: no completion of what it rules out is better.
+"""Floors and rules of the exact mapper, one at a time: no completion of a pruned choice is better.
 
-Completions are all mappings of the mapspace as `oracles.mapspace` lists them, costed by the cost model. The mapper's
-compiled part is asked for one floor, one criterion, one bound at a time.
+Completions are all mappings of the mapspace as `oracles.mapspace` lists them, costed by the cost model. The tests
+query the mapper's compiled part for one floor, one criterion or one bound at a time.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class Bench:
     costs: dict[Way, list[tuple[float, float]]]
 
     def search(self, objective: MappingObjective) -> ExactWay:
-        """What rules out ways."""
+        """Return the native search that rules out ways."""
         return ExactWay(space_of(self.searched), OBJECTIVES[objective])
 
     @property
     def searched(self) -> LayerProblem:
-        """What the mapper makes of the problem."""
+        """Return the problem that the mapper searches, without memories of no use."""
         return self.problem.without_memories_of_no_use()
 
     def ways(self, search: ExactWay) -> Iterator[tuple[list[int], Way, float, float]]:
-        """Each way to use the array, by number and by sizes, with its floors of energy and cycles."""
+        """Yield each way to use the array, by number and by sizes, with its floors of energy and cycles."""
         ways = ways_of(self.searched)
         for row in product(*(range(len(along)) for along in ways)):
             if (floor := search.floor(row)) is not None:
@@ -66,7 +66,7 @@ class Bench:
     def chains(
         self, search: ExactWay, row: list[int], objective: MappingObjective
     ) -> Iterator[tuple[list[float], float, LayerMapping]]:
-        """Every chain of a way that no limit stops, with the bounds of its places and what it costs."""
+        """Yield the bounds of the places, the value and the mapping of each chain of a way, without a limit."""
         batch = LayerCosts(self.searched)
         for bounds, nest in search.chains(row, ENOUGH):
             mapping = mapping_of(nest, self.searched)
@@ -85,7 +85,7 @@ def _odd(seed: int) -> LayerProblem:
 
 @lru_cache(maxsize=4)
 def _bench(kind: str, seed: int) -> Bench:
-    """Skips what has too many mappings, or a machine that is refused."""
+    """Return a problem and its costs; skip the test if mappings are too many or the machine is refused."""
     try:
         problem = {"toy": toy, "lean": lean_toy, "homed": homed_toy, "odd": _odd}[kind](seed)
         space_of(problem.without_memories_of_no_use())
@@ -133,7 +133,7 @@ def test_no_mapping_of_a_way_to_use_the_array_is_below_its_floor_of_cycles(kind:
 
 @on_machines
 def test_no_mapping_of_a_way_to_use_the_array_takes_less_than_its_loops_in_time(kind: str, seed: int) -> None:
-    """By this alone a way is left out before its floor is reckoned: cycles of the loops, and energy of the units."""
+    """The mapper prunes a way by the cycles of its loops and the energy of the units before it computes the floor."""
     bench = _bench(kind, seed)
     layer = bench.searched.layer
     loops, of_units = prod(layer.bounds.values()), layer.macs * (array_of(bench.problem.accelerator).mac_energy_pj or 0)
@@ -144,7 +144,7 @@ def test_no_mapping_of_a_way_to_use_the_array_takes_less_than_its_loops_in_time(
 
 @on_machines
 def test_no_criterion_rules_out_a_way_that_has_a_mapping_below_the_limit(kind: str, seed: int) -> None:
-    """Each criterion alone: energy, and every pair of a stall (none, waiting, busy) with a preloading."""
+    """Criteria are tested alone: energy, and every pair of a stall (none, waiting, busy) with a preloading."""
     bench = _bench(kind, seed)
     for objective in MappingObjective:
         search = bench.search(objective)

@@ -45,7 +45,7 @@ def value(problem: LayerProblem, mapping: LayerMapping, objective: MappingObject
 
 
 def odd_problem(seed: int) -> LayerProblem:
-    """Of a toy with homes, or of a random layer on a random machine."""
+    """Return a toy with homes, or a random layer on a random machine."""
     if seed % 2:
         return homed_toy(seed)
     random = Random(seed)
@@ -85,7 +85,7 @@ def test_on_many_odd_machines_it_is_better_than_one_product_after_the_other() ->
 @pytest.mark.parametrize("name", PRICED)
 @pytest.mark.parametrize("text", LAYERS)
 def test_it_is_within_a_few_times_of_what_loma_finds(name: str, text: str) -> None:
-    """One product after the other takes some hundred times as long."""
+    """Sequential products would take some hundred times as long."""
     accelerator = load_accelerator(name)
     problem = LayerProblem(Precision().on(accelerator).of(Layer.of_text(text)), accelerator)
     latency = MappingObjective.LATENCY

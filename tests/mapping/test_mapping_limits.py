@@ -193,7 +193,7 @@ def test_two_results_of_a_question_are_combined() -> None:
 
 
 def test_loma_cut_short_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With more time it may find a mapping below the best even one."""
+    """Given more time, LOMA may find a mapping below the best even one."""
     loma, cache = METHODS["loma"], MappingCache(tmp_path)
     cut = replace(loma, solve=lambda *asked: replace(loma.solve(*asked), stopped_by=Stop.TIME_LIMIT))
     problem, energy = toy(1), MappingObjective.ENERGY

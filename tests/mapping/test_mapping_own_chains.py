@@ -28,7 +28,7 @@ ROUNDED = 1 + 1e-9
 
 @pytest.mark.parametrize("seed", series([0, 2, 5, 300004, 1, 3, 4], 4))
 def test_a_mapping_costs_no_less_than_is_said_of_its_own_chain(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of its places, each with those outside it, on lattices of many cells, of few, and within those that it has.
+    """Checks the chain of a mapping's places on fine and coarse lattices, and on the cells of those places alone.
 
     In the last one outputs meet nothing stored at both ends of one turn.
     """
@@ -41,7 +41,7 @@ def test_a_mapping_costs_no_less_than_is_said_of_its_own_chain(seed: int, monkey
 def test_a_mapping_of_long_loops_costs_no_less_than_is_said_of_its_own_chain(
     first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In many parts that end short, on lattices of few cells, each with many coordinates, and of single ones."""
+    """Loops have many ragged parts; lattices have few cells with many coordinates each, or single coordinates."""
     seen = 0
     for seed in range(first, first + 12):
         random = Random(seed)

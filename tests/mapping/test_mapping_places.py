@@ -89,7 +89,7 @@ def test_parts_of_a_dimension_are_as_many_and_as_long_as_its_cell_says(
 @pytest.mark.parametrize("cells", [1000, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_no_more_of_a_dimension_lies_at_its_end_than_its_cell_says(seed: int, cells: int, knows_sizes: bool) -> None:
-    """Where the first loop in time above a place has one iteration left, and one farther out has moved."""
+    """Covers places whose first temporal loop above has one iteration left, after an outer loop has moved."""
     for line in lines_of(seed):
         in_time = [at for at, (_, is_beside) in enumerate(line.loops) if not is_beside]
         beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
@@ -118,7 +118,7 @@ def _rows(seed: int) -> Iterator[tuple[AxisRows, Axis, int, int]]:
 
 
 def _stored(axis: Axis, outputs: range, taps: range) -> int:
-    """From the first position of a tile to the last."""
+    """Return the number of stored positions from the first of a tile to the last."""
     first = outputs[0] * axis.stride + taps[0] * axis.dilation - axis.padding
     last = outputs[-1] * axis.stride + taps[-1] * axis.dilation - axis.padding
     return max(min(last + 1, axis.size) - max(first, 0), 0)
@@ -146,7 +146,7 @@ def test_tiles_of_the_input_reach_over_as_many_rows_as_is_said(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(4))
 def test_taps_that_are_no_neighbours_meet_no_fewer_rows_than_is_said(seed: int) -> None:
-    """Any outputs and any taps, as they may stand beside each other: positions in between do not count."""
+    """Outputs and taps are random sets, as for spatial neighbours: positions in between do not count."""
     random = Random(seed)
     for rows, axis, outputs, taps in _rows(seed):
         scattered = AxisRows(axis, outputs, taps, taps_are_neighbours=False)
@@ -207,7 +207,7 @@ def test_tiles_of_blocks_of_any_parts_meet_as_many_rows_as_is_said(seed: int) ->
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_largest_block_of_any_parts_reaches_as_far_as_is_said(seed: int) -> None:
-    """From the first position of outputs and taps anywhere to the last."""
+    """A block reaches from the first position of any outputs and taps to the last."""
     random, farther, amidst = Random(seed), 0, 0
     for rows, axis, outputs, taps in _rows(seed):
         of_outputs, of_taps = _parted(random, outputs), _parted(random, taps)
@@ -228,7 +228,7 @@ def test_the_largest_block_of_any_parts_reaches_as_far_as_is_said(seed: int) -> 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_parts_of_neighbours_reach_as_far_as_is_said(seed: int) -> None:
-    """The largest of parts as long or longer, and of parts that are known how many reach over so many."""
+    """Checks the largest of the parts of at least some lengths, and the number of parts by reach."""
     for rows, axis, outputs, taps in _rows(seed):
         neighbours = replace(rows, all_are_neighbours=True)
         lengths = {
@@ -243,7 +243,7 @@ def test_parts_of_neighbours_reach_as_far_as_is_said(seed: int) -> None:
 
 
 def _parted(random: Random, count: int) -> list[list[int]]:
-    """All of so many in parts, none of which is empty."""
+    """Return a random partition of `count` indices into non-empty parts."""
     number = random.randint(1, count)
     of_each = [*range(number), *(random.randrange(number) for _ in range(count - number))]
     random.shuffle(of_each)

@@ -1,4 +1,4 @@
-"""What the bound on all mappings says of ports: of the last cycles, and of what comes from above at once."""
+"""Ports in the bound on all mappings: the last cycles, and the data that comes from above at once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _case(seed: int) -> tuple[LayerProblem, LayerMapping, dict[Place, OwnPlace]]
 
 @pytest.mark.parametrize("first", series(range(0, 240, 20), 1))
 def test_no_window_is_in_so_many_cycles_of_last_parts(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of any tiles together: with times and cycles enough, what is waited for is all but the union of windows."""
+    """Any tiles, with times and cycles enough, wait for all cycles except the union of their windows."""
     random, tight, several = Random(first), 0, 0
     for problem, mapping, places in filter(None, map(_case, range(first, first + 20))):
         if not places:

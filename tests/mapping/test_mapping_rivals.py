@@ -30,7 +30,7 @@ RIVALS = ("random", "hybrid", "loma")
 
 @pytest.fixture
 def accelerator() -> Accelerator:
-    """Each memory holds one operand but the last, so that every operand's cut is its own."""
+    """Return a machine whose inner memories hold one operand each, so that operands have separate cuts."""
     held = (
         MemoryLevel(Memory("sums", 16, holds=(Operand.OUTPUT,)), ("lane",), access=Access(8, 1.0, 1.5), ports=PORTS),
         MemoryLevel(Memory("weights", 64, holds=(Operand.WEIGHT,)), ("lane",), access=Access(8, 2.0, 2.5), ports=PORTS),

@@ -1,4 +1,4 @@
-"""Parts of a dimension by what is known of its units: all at work in each place, in how many turns, or not."""
+"""Parts of a dimension if units are all at work in each place, with a known number of turns, or not."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def _at_work(seed: int) -> Iterator[tuple[Line, list[int], list[int]]]:
 
 
 def _units_of(line: Line, in_time: list[int], beside: list[int]) -> Units:
-    """All at work in each place, in as many turns as are executed."""
+    """Return units that are all at work in each place, in as many turns as are executed."""
     sizes, turns = tuple(line.loops[at][0] for at in beside), len(line.sums(in_time))
     return Units(prod(sizes), prod(sizes), sizes, are_full=True, turns=(turns, turns))
 
 
 def test_loops_executed_in_so_many_turns_come_to_no_more_parts_than_is_said() -> None:
-    """Where it is known how many are executed, or how many at most; with all units at work in each place."""
+    """The number of turns is known exactly or at most; all units are at work in each place."""
     few = more = 0
     for line, in_time, beside in _at_work(5):
         own = _units_of(line, in_time, beside)
@@ -72,7 +72,7 @@ def test_loops_executed_in_so_many_turns_come_to_no_more_parts_than_is_said() ->
 
 @pytest.mark.slow
 def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
-    """Of each place, with any units beside: those of as many turns as the place has, and the last ones."""
+    """Checks, for each place and some served units, the parts with all turns of the place and the last parts."""
     seen = more = 0
     for line, in_time, beside in (line for seed in range(4) for line in _at_work(seed)):
         units = _units_of(line, in_time, beside)
@@ -102,7 +102,7 @@ def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
 
 
 def test_parts_of_units_reach_no_less_far_than_neighbours() -> None:
-    """All units at work in so many turns that none is idle: each part, with all its units, meets as many positions."""
+    """Units are idle in no turn: each part, with all its units, meets at least as many positions as neighbours do."""
     random, seen, farther = Random(7), 0, 0
     for line, in_time, beside in (line for seed in range(16) for line in _at_work(seed)):
         units = prod(line.loops[at][0] for at in beside)
@@ -135,7 +135,7 @@ def test_parts_of_units_reach_no_less_far_than_neighbours() -> None:
 
 
 def test_parts_with_fewer_turns_are_the_last_of_a_place_and_as_long_as_is_said() -> None:
-    """In so many turns, all units at work: all parts of a place have as many turns, or all but the last."""
+    """Parts of a place have equally many turns, except perhaps the last, if all units are at work."""
     seen = set[bool]()
     for line, in_time, beside in (line for seed in range(4) for line in _at_work(seed)):
         units = _units_of(line, in_time, beside)
@@ -153,7 +153,7 @@ def test_parts_with_fewer_turns_are_the_last_of_a_place_and_as_long_as_is_said()
 
 
 def test_kinds_take_so_many_turns_and_come_to_so_many_parts_as_is_said() -> None:
-    """Of units at work in each place or not, in the fewest turns or more: all kinds of a loop over units."""
+    """Kinds of a loop over units: all units at work in each place or not, in the fewest turns or more."""
     seen = Counter[tuple[bool, bool]]()
     for line in (line for seed in range(6) for line in lines_of(seed)):
         beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
@@ -183,7 +183,7 @@ def test_kinds_take_so_many_turns_and_come_to_so_many_parts_as_is_said() -> None
 
 
 def test_loops_that_leave_units_idle_take_so_many_turns_and_have_such_places() -> None:
-    """Each place has as many indices as is said of its turns, and as many parts; a cell has no two places.
+    """Indices and parts of each place follow from its turns; a cell has at most one place.
 
     Loops in time outside a place have all of their iterations: so nothing stays.
     """

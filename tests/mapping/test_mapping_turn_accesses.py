@@ -19,7 +19,7 @@ from support.series import series
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_groups_cost_less_than_is_said(seed: int) -> None:
-    """Of any sizes, some groups empty; costs rise anyhow."""
+    """Groups have random sizes, some of them 0; costs never fall with size."""
     random, tight = Random(seed), 0
     for number in range(400):
         most, count = random.randint(1, 9), random.choice((1, 3, 6, 400))
@@ -35,7 +35,7 @@ def test_no_groups_cost_less_than_is_said(seed: int) -> None:
 
 @pytest.mark.parametrize("first", series(range(0, 400, 200), 1))
 def test_turns_take_no_fewer_accesses_for_inputs_than_is_said(first: int) -> None:
-    """Of mappings with padding, strides and units along height and width, against what the cost model counts."""
+    """Random mappings with padding, strides and units along height and width, against the counts of the cost model."""
     known = tight = 0
     for seed in range(first, first + 200):
         random = Random(seed)

@@ -74,7 +74,7 @@ def test_progress_tells_values_and_bounds_of_the_final_answer(objective: Mapping
     "seeds", series([(10481, 10487), *(range(first, first + 50) for first in range(0, 600, 50))], 5), ids=str
 )
 def test_no_mapping_whose_loops_end_short_is_below_the_floor(seeds: Sequence[int]) -> None:
-    """In the last two all taps of the input are padded zeros, or skip what is stored."""
+    """Seeds 10481 and 10487 have inputs whose taps all read padded zeros, or skip the stored positions."""
     for seed in seeds:
         problem = random_case(seed, most_macs=200).problem
         mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)

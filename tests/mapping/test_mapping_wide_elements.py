@@ -64,7 +64,7 @@ def test_toys_leave_out_memories_of_every_operand() -> None:
 
 
 def alone(seed: int) -> LayerProblem:
-    """All of every memory, and everything from DRAM."""
+    """Return the toy with the full capacity of every memory and all operands in DRAM."""
     return replace(narrow_toy(seed), homes=Homes(), room_bytes={})
 
 
@@ -123,7 +123,7 @@ def test_cosa_leaves_a_register_out_that_has_no_room_for_a_weight() -> None:
 def test_what_was_proven_when_every_memory_had_to_keep_what_it_holds_is_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nothing is left out, it is."""
+    """A proof in which no memory is left out is read again."""
     cache, energy = MappingCache(tmp_path), MappingObjective.ENERGY
     narrow, wide = (LayerProblem(one, SIMBA) for one in (replace(WIDE, k=2, c=2, p=1), Layer(k=2, c=2, q=7)))
     with monkeypatch.context() as before:

@@ -1,4 +1,4 @@
-"""`uneven` over a padded input: what it counts is what the cost model counts, and no order and no cut is better."""
+"""`uneven` over a padded input: its counts equal those of the cost model, and no order and no cut is better."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PADDINGS = ((1, 1, 1, 1), (2, 0, 1, 1), (0, 1, 1, 0), (2, 2, 2, 2))
 
 
 def _machine(capacity_bytes: int, units: int = 1) -> Accelerator:
-    """One scratchpad, whose accesses are as wide as no element."""
+    """Return a machine with one scratchpad, whose access width differs from every element width."""
     memory = Memory("scratchpad", capacity_bytes)
     level = MemoryLevel(memory, None, is_scratchpad=True, access=Access(15, 1.0, 1.0))
     dram = Dram(Access(16, 100.0, 110.0))
@@ -68,7 +68,7 @@ def test_on_padded_layers_the_proven_mapping_is_legal_and_the_best(seed: int, ac
 
 
 def test_a_tile_that_needs_no_room_for_zeros_is_found_where_filters_have_one_tap() -> None:
-    """Counted with its zeros, the image of one turn would not fit beside its outputs."""
+    """Counted with its zeros, the image of one turn would not fit together with its outputs."""
     layer = replace(
         Layer(n=2, p=5, q=5, dilation=(2, 2), padding=(0, 1, 1, 0)),
         input_bits=4,

@@ -37,7 +37,7 @@ def test_what_it_places_itself_is_legal(made: list[Buffer]) -> None:
 def test_scratch_buffers_of_one_step_fit_where_one_buffer_of_their_sum_does(
     made: list[Buffer], data: st.DataObject
 ) -> None:
-    """So a place for the sum of an operator's scratch buffers is a promise that the runtime keeps."""
+    """The runtime therefore finds places for an operator's scratch buffers wherever one buffer of their sum fits."""
     sizes = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))
     step = data.draw(st.integers(0, 9))
     together = [*made, Buffer(step, step + 1, sum(sizes))]

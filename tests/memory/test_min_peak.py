@@ -214,7 +214,7 @@ def test_most_random_orders_can_be_flattened() -> None:
 
 @pytest.mark.parametrize(("width", "peak_bytes"), series([(3, 4 + 3), (100, 4 + 3 + 1), (400, 4 + 3 + 1)], 2))
 def test_wide_graphs_are_told_apart_by_what_has_run_then_by_what_is_ready(width: int, peak_bytes: int) -> None:
-    """Of several middle tensors of 3 bytes only the last can wait until x is gone."""
+    """Only the last of several middle tensors of 3 bytes can wait until x is gone."""
     assert min_peak_bytes(indexed_of(many_in_one_step(width)).problem, Run()).objective_value == peak_bytes
 
 

@@ -133,7 +133,7 @@ int main() {
 
 
 def ran(tmp_path: Path, source: str) -> str:
-    """Compile a C program against the installed library, and return what it prints."""
+    """Compile a C program against the installed library, and return its output."""
     program = tmp_path / "program.c"
     program.write_text(source)
     assert COMPILER is not None

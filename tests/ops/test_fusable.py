@@ -1,4 +1,4 @@
-"""Networks as layers that can be fused, and networks of which some layers can."""
+"""Networks as fusable layers, and networks in which only some layers are fusable."""
 
 from __future__ import annotations
 

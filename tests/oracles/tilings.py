@@ -1,4 +1,4 @@
-"""All tilings of a tiny network, and the least peak over all orders of the tiles, by brute force."""
+"""Brute force over a tiny network: all its tilings, and the least peak over all orders of the tiles."""
 
 from __future__ import annotations
 

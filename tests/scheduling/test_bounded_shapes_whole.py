@@ -38,7 +38,7 @@ def places(tmp_path: Path) -> tuple[Graph, Path]:
 
 
 def problem_of(whole: Graph, excess_bytes: int) -> Problem:
-    """With so many bytes more than the mask's reader needs."""
+    """Return a problem with `excess_bytes` more than the mask's reader needs."""
     need = operator_need(Problem(whole, (Memory("sram", 2**40),)), whole.operator["picked"]).need_bytes
     return Problem(whole, (Memory("sram", need + excess_bytes),))
 

@@ -1,4 +1,4 @@
-"""Groups counted by tile types cost what they cost composed tile by tile."""
+"""Groups counted by tile types have the costs of groups composed tile by tile."""
 
 from __future__ import annotations
 

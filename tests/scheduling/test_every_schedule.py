@@ -1,4 +1,4 @@
-"""The oracle of all schedules: its schedules are legal and cost what it says; plainer searches find none better."""
+"""The oracle of all schedules: its schedules are legal at the stated cost; plainer searches find none better."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_no_program_is_faster_than_the_fastest_schedule(capacity: int) -> None:
 
 
 def test_three_operators_in_tiles_together_move_less_than_any_two() -> None:
-    """Of two bytes one is for a pixel that comes or goes: no map between stays whole."""
+    """A pixel in transit takes one of the two bytes, so no map between two operators stays whole."""
     oracle = EverySchedule(chain("Exp", "Exp", "Exp"), machine(2), Precision(8, 8))
     pairs = [toy for toy in oracle.toys() if all(len(stack.operators) < 3 for stack in toy.stacks)]
     assert oracle.best("traffic").cost == 4

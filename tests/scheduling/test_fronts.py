@@ -96,13 +96,13 @@ def test_the_front_of_all_mappings_has_the_best_in_every_room_at_all_prices(seed
 
 @pytest.mark.slow
 def test_fronts_are_of_several_options() -> None:
-    """So that the comparison above says something."""
+    """Fronts of one option would make the comparison above vacuous."""
     sizes = [len(MappingFront().with_options(every_option(toy(seed))).options) for seed in range(6)]
     assert sum(sizes) > 12, sizes
 
 
 def worse(cost: NestCost, room: Mapping[str, int], chance: random.Random) -> NestCost:
-    """A mapping that the other dominates: in some figures it takes more, and no more than the room."""
+    """Return a dominated cost: some figures are larger, and workspaces stay within the room."""
     sizes = {
         name: min(size, cost.workspace_bytes.get(name, 0) + chance.choice((0, 0, 1, 8, 1000)))
         for name, size in room.items()
@@ -136,7 +136,7 @@ class WorseMapper:
         return MappedNest(found, worse(cost, room, chance) if self.is_worse and chance.random() < 0.7 else cost)
 
     def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
-        """It shares out no time."""
+        """Do nothing: the time is not divided among nests."""
 
 
 def with_offsets_of(other: Plan, program: Plan) -> Plan:
@@ -156,7 +156,7 @@ def with_offsets_of(other: Plan, program: Plan) -> Plan:
 
 @pytest.mark.parametrize("stacks", STACKS.values(), ids=STACKS)
 def test_what_dominates_an_option_may_take_its_place_in_any_schedule(stacks: tuple[ScheduledStack, ...]) -> None:
-    """Nothing of the schedule is more for it: smaller workspaces fit at the offsets of the larger ones."""
+    """The schedule's figures do not grow: smaller workspaces fit at the offsets of the larger ones."""
     tiles = tile_graph(skip_network(), stacks, PRECISION)
     differ = 0
     for seed in range(25):
@@ -233,7 +233,7 @@ def test_an_option_that_is_preferred_is_taken_where_it_fits() -> None:
             return options[0]
 
         def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
-            """It shares out no time."""
+            """Do nothing: the time is not divided among nests."""
 
     known = KnownMappings(Knowing())
     known.weigh(prices)
@@ -262,7 +262,7 @@ def some_figures(chance: random.Random) -> StackDemand:
 
 
 def some_runs(chance: random.Random, order: Sequence[str]) -> Runs:
-    """Each operator, and some runs of several, with a few options."""
+    """Return each operator, and some runs of several operators, with a few options each."""
     runs = [order[start:stop] for start, stop in product(range(len(order)), range(1, len(order) + 1)) if start < stop]
     kept = [tuple(one) for one in runs if len(one) == 1 or chance.random() < 0.5]
     return {
@@ -282,7 +282,7 @@ def front_of(options: Sequence[StackOption]) -> StackFront:
 
 
 def least_of_all(runs: Runs, order: tuple[str, ...], prices: StackPrices) -> int:
-    """Every cut with every option, dominated ones too."""
+    """Return the least price over every cut into runs with every option, dominated options included."""
     if not order:
         return 0
     return min(
@@ -374,7 +374,7 @@ GRIDS: Sequence[Mapping[str, int]] = (
 @pytest.mark.parametrize("units", GRIDS)
 @pytest.mark.parametrize("seed", series(range(4), 1))
 def test_tiles_take_no_fewer_cycles_than_their_floors(units: Mapping[str, int], seed: int) -> None:
-    """Of mappings whose loops are whole factors, which are all that schedules have."""
+    """The loops of the mappings are whole factors, as in every schedule."""
     chance = random.Random(seed)
     rows, columns = chance.randint(3, 7), chance.randint(3, 7)
     network, accelerator = skip_network(rows, columns), grid_chip(units)

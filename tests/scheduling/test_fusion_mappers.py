@@ -86,7 +86,7 @@ def test_a_layer_costs_what_the_mapper_of_the_rule_makes_of_it(method: TemporalM
 
 @pytest.mark.parametrize("method", TemporalMethod)
 def test_room_is_counted_in_parts_as_units_are(method: TemporalMethod) -> None:
-    """Of 14 columns on 4 units the last turn has two: 16 would not fit."""
+    """The last turn of 14 columns on 4 units has two columns: 16 columns would not fit."""
     layer = Layer(k=56, p=72, q=14, r=5, s=5, partial_bits=16)
     homes = dict.fromkeys((Operand.INPUT, Operand.OUTPUT), "activation_local_buffer")
     problem = beside_operands(layer, unrolling_groups(MACHINE), homes)
@@ -206,7 +206,7 @@ def test_a_memory_without_room_for_an_element_keeps_none_of_it() -> None:
 
 
 def test_loma_has_a_mapping_of_a_depthwise_layer_that_passes_pixels_by() -> None:
-    """It lays all channels side by side, and then has no room for what lies between the pixels."""
+    """LOMA alone unrolls all channels, and then has no room for the pixels that the stride skips."""
     layer = Layer(g=48, p=28, q=28, stride=(2, 2), partial_bits=24)
     problem = LayerProblem(layer, load_accelerator("simba"))
     assert METHODS["loma"](problem, ENERGY, Run()).answer is None

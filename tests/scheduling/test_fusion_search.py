@@ -112,7 +112,7 @@ def test_grown_groups_are_legal_and_no_worse_than_layers_alone(seed: int, machin
 
 
 def test_a_layer_that_fits_only_in_a_group_runs_in_one(machine: Accelerator) -> None:
-    """Nobody takes a strategy for one that lacks a layer."""
+    """A strategy that lacks a layer is not an answer."""
     found = solve_fusion(costing_of(chain(3, 8), machine, "dive"), HALVES, Run()).result
     assert found.answer is not None
     assert [name for stack in found.answer.stacks for name in stack.layers] == ["l0", "l1", "l2"]

@@ -130,7 +130,7 @@ def test_a_search_without_time_keeps_the_given_places() -> None:
 
 
 def one_memory(capacity_bytes: int) -> Accelerator:
-    """A chip whose only memory that program addresses has so many bytes."""
+    """Return a chip whose only addressed memory has `capacity_bytes` bytes."""
     chip = skip_chip(1, capacity_bytes)
     return replace(chip, levels=chip.levels[1:])
 

@@ -1,4 +1,4 @@
-"""Mapping searches for a schedule: what is searched, in which order, by workers and again."""
+"""Mapping searches for a schedule: the nests searched, their order, workers and repeated searches."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ STACKS = tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "s
 
 
 def in_time() -> Run:
-    """A run of limited time, of which there is enough; it begins when it is made."""
+    """Return a run with an ample time limit, which starts at this call."""
     return Run(Limits(60.0))
 
 
@@ -120,7 +120,7 @@ def test_nothing_is_asked_for_in_less_time_than_it_had_before() -> None:
 
 @in_one_test("seed", range(12))
 def test_what_is_best_in_a_room_is_best_in_every_smaller_one_in_which_it_fits(seed: int) -> None:
-    """So nests that are alike need no search in less room than one of them had."""
+    """Equal nests therefore need no further search in less room than the searched one had."""
     chance = random.Random(seed)
     objective = chance.choice(list(MappingObjective))
     homes = Homes(*(chance.choice((None, "far")) for _ in range(3)))
@@ -166,7 +166,7 @@ def test_what_was_found_at_once_is_found_anew_when_better_is_known_of_its_layer(
 
 @pytest.mark.usefixtures("loma_alone")
 def test_a_search_that_would_be_in_vain_is_not_begun() -> None:
-    """Of a layer that was searched for longer than there is time, what is known at other homes is adapted."""
+    """A layer whose search took longer than the time left gets an adapted mapping from other homes."""
     mapper = Listening(CHIP, MappingObjective.ENERGY, in_time(), before=1000.0)
     found = mapper(NestPlace(0, LAYER, Homes(), weight_is_an_input=False), {"near": 400, "far": 4000})
     assert found is not None
@@ -176,7 +176,7 @@ def test_a_search_that_would_be_in_vain_is_not_begun() -> None:
 
 @in_one_test("seed", range(12))
 def test_first_steps_find_what_is_no_worse_than_loma_and_the_same_each_time(seed: int) -> None:
-    """What they say to be proven is what a whole search finds."""
+    """A first step that claims a proof agrees with the whole search."""
     chance = random.Random(seed)
     objective = chance.choice(list(MappingObjective))
     layer = Layer(k=chance.randint(1, 12), c=chance.randint(1, 12), p=6, q=4, r=3, s=chance.choice((1, 3)))
@@ -196,7 +196,7 @@ def test_first_steps_find_what_is_no_worse_than_loma_and_the_same_each_time(seed
 
 @in_one_test("seed", range(12))
 def test_a_hurried_mapping_is_legal_and_the_same_each_time(seed: int) -> None:
-    """It is there wherever LOMA has one, and never said to be the best."""
+    """A hurried mapping exists wherever LOMA finds one, and is never claimed to be optimal."""
     chance = random.Random(seed)
     objective = chance.choice(list(MappingObjective))
     layer = Layer(k=chance.randint(1, 60), c=chance.randint(1, 60), p=14, q=7, r=3, s=chance.choice((1, 3)))
@@ -267,7 +267,7 @@ SEARCH = NestSearch(uses_cache=False)
 
 @dataclass(slots=True)
 class CountingPool:
-    """Hands on to threads, and remembers what is asked."""
+    """A pool that forwards questions to threads and records them."""
 
     threads: LocalPool
     is_here: bool = False
@@ -286,7 +286,7 @@ class SilentPending:
         return False
 
     def wait(self, seconds: float, /) -> None:
-        """Nobody answers."""
+        """Return without an answer."""
 
     def get(self) -> object:
         raise AssertionError
@@ -294,7 +294,7 @@ class SilentPending:
 
 @dataclass(slots=True)
 class SilentPool:
-    """Nobody answers."""
+    """A pool that never answers."""
 
     is_here: bool = False
     room: int = 2
@@ -422,7 +422,7 @@ def composed_within(run: Run) -> tuple[Composition, BestMapper]:
 
 
 def weights_of(composition: Composition, mapper: BestMapper) -> tuple[list[float], list[float]]:
-    """Of the nests that have makeshifts, and of the others: their least cycles, times how often they occur."""
+    """Return the weights of nests with makeshifts and of other nests: least cycles times number of occurrences."""
     nests = list(composition.nests)
     times = Counter(key_of(nest) for nest, _, _ in nests)
     weighed = [
@@ -441,7 +441,7 @@ def test_makeshifts_are_on_nests_that_are_no_heavier_than_any_that_is_mapped(sea
 
 
 def test_the_heaviest_nest_is_mapped_first_wherever_it_stands() -> None:
-    """In the order of the program the first convolution would be mapped first."""
+    """Program order would map the first convolution first."""
     composition, _ = composed_within(Run(deadline=Ending(searches=3)))
     first, *_ = composition.nests
     assert first[2].is_makeshift

@@ -103,7 +103,7 @@ TINY = Accelerator(
 
 
 def chain(*kinds: str, elements: int = 2) -> Graph:
-    """Maps x, m0, m1 ... of so many elements, each computed from the one before."""
+    """Return a chain of maps x, m0, m1 ... of `elements` elements, each computed from the map before."""
     names = ["x", *(f"m{at}" for at in range(len(kinds)))]
     roles = [Role.INPUT, *[Role.ACTIVATION] * (len(kinds) - 1), Role.OUTPUT]
     tensors = [Tensor.of_shape(name, (1, 1, 1, elements), 8, role) for name, role in zip(names, roles, strict=True)]
@@ -120,7 +120,7 @@ def verified(toy: Toy, schedule: Schedule) -> VerifiedFigures:
 
 
 def test_a_map_between_two_operators_stays_on_the_chip() -> None:
-    """Of each element: x is read at 10, m0 written at 2 and read at 1, y written at 20."""
+    """The cost per element: x is read at 10, m0 written at 2 and read at 1, y written at 20."""
     toy = Toy(chain("Softmax", "Softmax"), TINY, Precision(8, 8))
     least = LeastSchedule(toy, "energy").least()
     assert least.cost == 1000 * (2 * 10 + 2 * 2 + 2 * 1 + 2 * 20)
@@ -142,7 +142,7 @@ def test_a_row_of_workspace_needs_room_beside_the_map() -> None:
 
 
 def test_where_there_is_no_room_for_a_row_it_passes_in_pieces() -> None:
-    """As in a memory that is large enough, but that nothing else has room beside the pieces."""
+    """The cost equals that in an ample memory, but the pieces leave no room for anything else."""
     small = replace(TINY.levels[0], memory=replace(MEMORY, capacity_bytes=1))
     machine = replace(TINY, levels=(small,), scratchpads=(small.memory,))
     toy = Toy(chain("Softmax"), machine, Precision(8, 8))
@@ -215,7 +215,7 @@ def test_schedules_that_copy_nothing_are_legal_and_compute_the_same(
 
 @pytest.mark.parametrize("number", series(range(20), 3))
 def test_a_schedule_that_copies_what_it_joins_is_legal_and_respects_the_bound(number: int, tmp_path: Path) -> None:
-    """As programs of earlier versions do."""
+    """Programs of earlier versions copy their joined maps."""
     asked = read_schedule_question(request(cases()[number], tmp_path, ScheduleObjective.TRAFFIC))
     question = replace(asked.question(ScheduleObjective.TRAFFIC, uses_cache=False), views=frozenset())
     found = ScheduleSearch(question, asked.options, Run(Limits(SEARCH_SECONDS))).solved()
@@ -231,7 +231,7 @@ def test_a_schedule_that_copies_what_it_joins_is_legal_and_respects_the_bound(nu
 
 
 def joins(shapes: tuple[int, ...], *, is_read_apart: bool) -> Graph:
-    """Maps of so many channels of two pixels, computed of one input, joined and read."""
+    """Return a graph of maps of two pixels with the given channels, computed from one input, joined and read."""
     size = (1, 2)
     tensors = [Tensor.of_shape("x", (1, 1, *size), 8, Role.INPUT)]
     operators = []

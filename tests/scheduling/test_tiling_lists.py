@@ -38,7 +38,7 @@ def test_a_given_tile_is_cut_to_the_map(columns: int, rows: int, tile: tuple[int
 def test_a_descent_leads_to_the_best_tiling_that_it_priced(
     columns: int, rows: int, most: int, seed: int, is_coarse: bool
 ) -> None:
-    """Prices are random; some tilings do not fit. What is priced is of the list, each tiling once."""
+    """Prices are random; some tilings do not fit. Priced tilings are in the list, and each is priced once."""
     tilings = TilingList.of(FeatureMap("m", 1, rows, columns), FusionOptions(tile_sizes=TileSizes.HALVES))
     every, asked = list(tilings.every()), dict[Tiling, int | None]()
 

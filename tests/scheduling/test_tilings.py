@@ -60,7 +60,7 @@ def peak_in_order(problem: Problem) -> int:
 
 
 def partitions(groups: FusedGroups, sizes: tuple[int, ...] | None = None) -> Iterator[tuple[FusedGroup, ...]]:
-    """All partitions of the operators into groups, in all tiles of these sizes, or of those that the search tries."""
+    """Yield all partitions of the operators into groups, in tiles of these sizes or of those that the search tries."""
     count = len(groups.operators)
     ending: dict[int, list[FusedGroup]] = {stop: [groups.whole(stop - 1)] for stop in range(1, count + 1)}
     for stop in range(1, count + 1):
@@ -215,7 +215,7 @@ def tiny() -> Iterator[Graph]:
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", list(tiny()))
 def test_no_bound_or_proof_contradicts_any_tiling_in_any_order(graph: Graph) -> None:
-    """All cuts of each operator's rows; each tiling is planned exactly, with its order, residencies and addresses."""
+    """Brute force over the cuts of all operators' rows: exact plans with order, residencies and addresses."""
     problem = problem_of(graph, ROOMY, count=Count.ACTIVATIONS)
     peak = replace(problem, objective=Objective.PEAK)
     sizes = {name: (problem.graph.tensor[f"{name}.out"].shape or ())[2] for name in problem.graph.operator}

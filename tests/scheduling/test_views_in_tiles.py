@@ -115,7 +115,7 @@ def test_tiles_of_what_is_read_through_a_view_give_the_made_up_values_of_the_who
 
 
 def test_a_parameter_that_is_seen_along_the_channels_is_cut_along_them(tmp_path: Path) -> None:
-    """As many channels as columns: as it is stored, it would lie along the columns."""
+    """Channels and columns are equally many; the stored shape alone would place the parameter along the columns."""
     nodes = [make_node("Unsqueeze", ["w", "axes"], ["u"]), make_node("Mul", ["x", "u"], ["y"], name="op")]
     path = tmp_path / "network.onnx"
     parameters = [random_weight("w", 6), integers("axes", [1, 2])]

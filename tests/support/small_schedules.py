@@ -158,7 +158,7 @@ class ProvenMapper:
         return _best(LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input))
 
     def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
-        """It shares out no time."""
+        """Do nothing: the time is not divided among nests."""
 
 
 def composer(stacks: tuple[ScheduledStack, ...], accelerator: Accelerator) -> tuple[TileGraph, Composer]:

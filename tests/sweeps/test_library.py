@@ -66,7 +66,7 @@ def test_a_curve_starts_at_the_required_bytes(diamond: Path) -> None:
 
 @pytest.mark.slow
 def test_a_sweep_takes_objects(diamond: Path, tmp_path: Path) -> None:
-    """A changed graph and a resized accelerator are written beside the store, for its processes."""
+    """A changed graph and a resized accelerator are written next to the store, for its processes."""
     network = replace(onchip.load_network(diamond), name="a/b")
     machine = onchip.load_accelerator("simba").resized(global_buffer="1KiB")
     rows = onchip.sweep([network], [machine], store=tmp_path / "s.db")

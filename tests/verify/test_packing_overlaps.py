@@ -1,4 +1,4 @@
-"""Packings and static packings, judged byte by byte and step by step beside the verifier."""
+"""The verifier of packings and static packings against a judgement byte by byte and step by step."""
 
 from __future__ import annotations
 

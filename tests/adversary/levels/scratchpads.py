@@ -280,7 +280,7 @@ def _order_asked_for(case: Case, state: Replayed) -> tuple[int, ...] | None:
 
 
 def _is_least_peak(case: Case, order: tuple[int, ...]) -> bool:
-    """Return True if the peak is minimal; also if offsets are aligned or time was short, where it is not checked."""
+    """Return True if the peak is minimal, or if an alignment or a time limit rules out the check."""
     if case.facts["also"] == "limit" or any(pad.alignment > 1 for pad in case.machine.pads):
         return True
     numbers = range(len(case.net.steps))

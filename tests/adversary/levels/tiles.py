@@ -259,7 +259,7 @@ SECONDS, PATIENCE = 20, 6
 
 @dataclass(frozen=True, slots=True)
 class TilesLevel:
-    """One to four operators, and a scratchpad close to the needs of their tiles."""
+    """A level of one to four operators and a scratchpad close to the needs of their tiles."""
 
     name: str = "tiles"
     weight: float = 1.0
@@ -312,7 +312,7 @@ class TilesLevel:
 
 @dataclass(frozen=True)
 class _Tilings:
-    """Every tiling of a tiny network; none if there are too many."""
+    """The complete list of tilings of a tiny network; empty if there are too many."""
 
     problem: Problem
 
