@@ -120,7 +120,7 @@ class Made:
     layers: list[Facts] = field(default_factory=list)
 
     def add(self, layer: Facts) -> bool:
-        """False for a layer that would leave nothing, or that is none."""
+        """Append the layer; return False if it is invalid or has an empty output."""
         shape = shape_after(layer, self.shapes)
         if shape is None:
             return False
@@ -407,7 +407,7 @@ def random_machine(chance: random.Random) -> Facts:
 
 
 def roomy_machine(chance: random.Random) -> Facts:
-    """Everything has room in its one memory, and DRAM is so dear that nothing comes from there twice."""
+    """Return a machine with one memory that holds everything, and DRAM so dear that each byte comes from it once."""
     top = {"name": "top", "capacity": ROOMY_BYTES, "scratchpad": True, **_access(chance)}
     machine = _file({"dimensions": {"K": 2}, "mac_energy_pj": 0.1}, [top], chance)
     machine["dram"] |= {"read_energy_pj": 100_000, "write_energy_pj": 100_000, "access_bits": 8}
@@ -471,7 +471,7 @@ MOST_MACS: Final = 100
 
 
 def random_scheduling_network(chance: random.Random) -> Facts:
-    """Two to four operators; now and then one is a softmax, or a last one joins two maps."""
+    """Return two to four operators; sometimes an operator is a softmax, or the last operator joins two maps."""
     while True:
         network = random_network(chance, (*KINDS, "Gate", "Gate", "Spread", "Spread", "Concat", "Concat"))
         if len(network["layers"]) < 2 or max(_macs(network)) > MOST_MACS:

@@ -30,7 +30,7 @@ WHOLE_NEED = 12 * 64 * 2
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """An inverted bottleneck of 2, 12 and 2 channels with 8 x 8 pixels."""
+    """Save an inverted bottleneck of 2, 12 and 2 channels with 8 x 8 pixels."""
     small = Network(8)
     image = small.input(1, 2, 8, 8)
     wide = convolution(small, image, 12, (1, 1)) or ""

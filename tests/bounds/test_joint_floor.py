@@ -104,7 +104,7 @@ def test_tiles_under_uneven_mappings_cost_at_least_the_floor_of_the_whole(seed: 
 
 
 def small_machine(random: Random) -> Accelerator:
-    """Registers for one weight, some sums, and a buffer: refills, sums that leave and shared inputs all cost much."""
+    """Return registers for one weight and some sums, and a buffer; refills, spilled sums and shared inputs are dear."""
     prices = (0.5, 1.0, 4.0, 20.0)
 
     def level(name: str, holds: tuple[Operand, ...], serves: tuple[str, ...] | None, size: int) -> MemoryLevel:

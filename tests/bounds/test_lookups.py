@@ -26,7 +26,7 @@ ROWS, WIDTH, LOOKED_UP = 400, 24, 5
 
 
 def network(kind: str = "Gather", role: Role = Role.PARAMETER, rows: int = ROWS) -> Graph:
-    """Five rows of a table, each then multiplied by a matrix."""
+    """Return a graph that reads five rows of a table and multiplies each row by a matrix."""
     tensors = (
         Tensor.of_shape("ids", (LOOKED_UP,), 8, Role.INPUT),
         Tensor.of_shape("table", (rows, WIDTH), 8, role),

@@ -126,7 +126,7 @@ def _position(axis: Axis, output: int, tap: int) -> int:
 
 
 def _reach(axis: Axis, outputs: list[int], taps: range) -> int:
-    """Stored positions from the first to the last."""
+    """Return the number of stored positions from the first to the last."""
     if not outputs:
         return 0
     last = min(_position(axis, outputs[-1], taps[-1]) + 1, axis.size)

@@ -50,7 +50,7 @@ class Case:
 
 
 def random_case(chance: random.Random) -> Case:
-    """Up to four operators, each with a map; windows of some taps, strides and padding."""
+    """Return two to four operators with a map each, and windows of random taps, strides and padding."""
     count, rows = chance.randint(2, 4), chance.randint(2, 5)
     heights, operators, bits = [rows], list[CutOperator](), [0]
     sources: list[list[int]] = []
@@ -155,7 +155,7 @@ def _is_group(network: CutNetwork, group: int, done: int) -> bool:
 
 
 def _weights_of(case: Case, sequence: list[int], passing: Mapping[str, int]) -> Fraction | None:
-    """The price of weights that are read again; None where something has no room."""
+    """Return the price of weights that are read again, or None if a group does not fit."""
     paid, done = Fraction(0), 0
     for group in sequence:
         after = done | group

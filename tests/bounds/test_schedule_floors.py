@@ -36,7 +36,7 @@ SEEDS = in_one_test("seed", range(50))
 
 
 def elements_seen(layer: Layer) -> tuple[int, int]:
-    """Multiply-accumulates that see no padded zero, and different elements of the input: one by one."""
+    """Count, one by one, the multiply-accumulates that read no padded zero, and the distinct input elements read."""
     pairs, seen = 0, set()
     height, width = layer.axes
     for p, q, r, s in product(range(layer.p), range(layer.q), range(layer.r), range(layer.s)):

@@ -47,7 +47,7 @@ AT_DRAM = (Access(64, 100, 110), Access(8, 0.5, 0.25), Access(64, 3, 0.5, 8), Ac
 
 
 def keeping_everywhere(mapping: LayerMapping, problem: LayerProblem, random: Random) -> LayerMapping:
-    """The nest, with tiles of every operand in all memories that may keep some."""
+    """Return the nest with tiles of every operand in all memories that may keep that operand."""
 
     def kept(operand: Operand) -> tuple[Kept, ...]:
         names = [one.memory.name for one in problem.keepers(operand)] if operand in problem.layer.operands else []
@@ -104,7 +104,7 @@ class Scheduled:
         return True
 
     def _home(self, operand: BandedOperand) -> str | None:
-        """Some memory, or where the operand happens to be resident already."""
+        """Return a random memory, or a memory that already holds the operand; None for DRAM."""
         wish = self.random.choice([None, *self._holding(operand.operand)])
         for band in operand.bands:
             if operand.operand is Operand.OUTPUT:
@@ -154,7 +154,7 @@ class Scheduled:
     def _nest(
         self, layer: Layer, operator: Operator, tile: TileOperator, homes: list[tuple[BandedOperand, str | None]]
     ) -> NestCost | None:
-        """The cheapest of some mappings."""
+        """Return the cost of the cheapest of some random mappings, or None if none is legal."""
         read = [home for one, home in homes if one.operand is not Operand.OUTPUT]
         written = next(home for one, home in homes if one.operand is Operand.OUTPUT)
         weight = read[-1] if layer.has_weight else None
@@ -214,7 +214,7 @@ SPREAD = Accelerator(
 
 
 def of_maps(*sizes: tuple[str, tuple[int, ...]], operators: tuple[Operator, ...], out: str) -> Graph:
-    """Tensors by name and shape: `x` comes from outside, those called w... are parameters."""
+    """Return a graph of tensors by name and shape: `x` is the input, names with w are parameters."""
     roles = {"x": Role.INPUT, out: Role.OUTPUT}
     return Graph(
         "maps",

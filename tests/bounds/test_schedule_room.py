@@ -54,7 +54,7 @@ def random_case(chance: random.Random) -> RoomPrices:
 
 
 def least_of_all(case: RoomPrices) -> Fraction | None:
-    """Whole numbers of tiles, bits moved one by one."""
+    """Return the minimum by brute force over the numbers of tiles and of bits moved."""
     sizes = {name: max((one.map_bits.get(name, 0) for one in case.operators), default=0) for name in case.map_prices}
     least: Fraction | None = None
     for moved in product(*(range(size + 1) for size in sizes.values())):
@@ -107,7 +107,7 @@ def test_a_map_of_ten_bits_between_two_operators_moves_or_stays_in_more_tiles() 
 
 
 def chip_of_maps(near_bytes: int, far_bytes: int) -> Accelerator:
-    """Two memories of maps; units have room for all weights, which come from DRAM for every tile."""
+    """Return a chip with two memories for maps; the units hold all weights, which come from DRAM for every tile."""
     chip, kinds = skip_chip(near_bytes, far_bytes), (Operand.INPUT, Operand.OUTPUT)
     own = MemoryLevel(Memory("weights", 64, holds=(Operand.WEIGHT,)), (), access=Access(8, 1, 1))
     levels = tuple(replace(one, memory=replace(one.memory, holds=kinds)) for one in chip.levels)
@@ -120,7 +120,7 @@ LAYERS = ("first", "second", "add")
 
 
 def some_stacks(chance: random.Random) -> tuple[ScheduledStack, ...]:
-    """The three layers together in bands of rows, or some of them, or all alone, whole or in tiles."""
+    """Return stacks: the three layers together in tiles, the first in tiles, or all alone, whole or in tiles."""
     tiling = Tiling(chance.choice((12, 12, 5)), chance.randint(1, 7), chance.choice(list(OverlapMode)))
     together = chance.choice((LAYERS, LAYERS, ("first",), ()))
     tiled = [ScheduledStack(together, tiling)] if together else []
@@ -157,7 +157,7 @@ def test_no_schedule_pays_less_for_room(sizes: tuple[int, int]) -> None:
 
 
 def side_by_side(pixels: int) -> Graph:
-    """Two convolutions over x, and one over what both write, side by side."""
+    """Return two convolutions over x, and a third convolution over their joined outputs."""
     shapes = {"x": (1, 2), "a": (1, 2), "b": (1, 4), "j": (1, 6), "y": (1, 2)}
     roles = {"x": Role.INPUT, "y": Role.OUTPUT}
     maps = [
@@ -240,7 +240,7 @@ def two_convolutions(channels: int, pixels: int) -> Graph:
 
 
 def least_of_some(network: Graph, chip: Accelerator) -> tuple[int, int]:
-    """Bits from and to DRAM, and femtojoules: of both in bands, the map between them on the chip; of both streamed."""
+    """Return the least DRAM bits and femtojoules: both layers in bands with the map on the chip, or both streamed."""
     found = []
     rows = (network.tensor["a"].shape or ())[-1]
     bands = [Tiling(rows, at, OverlapMode.RECOMPUTE) for at in range(1, rows)]

@@ -42,7 +42,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Installs:
 
 @pytest.fixture
 def chain(tmp_path: Path) -> Path:
-    """Two operators of a kind that onchip does not know, in a file that it does not read."""
+    """Save two operators of a kind and in a format that onchip does not know."""
     path = tmp_path / "two.chain"
     path.write_text("Mix\nMix\n")
     return path
@@ -50,7 +50,7 @@ def chain(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def chip(tmp_path: Path) -> Path:
-    """An accelerator is a file: nothing else is added for one."""
+    """Save an accelerator, which needs no package."""
     path = tmp_path / "chip.yaml"
     path.write_text(CHIP)
     return path

@@ -15,7 +15,7 @@ from oracles.packing import fits
 
 
 def crowded(seed: int) -> PackingProblem:
-    """Few buffers and a little more than there is room for."""
+    """Return seven buffers and a capacity near the peak of live bytes."""
     chance = random.Random(seed)
     starts = [chance.randint(0, 5) for _ in range(7)]
     buffers = tuple(Buffer(start, start + chance.randint(1, 4), chance.randint(1, 5)) for start in starts)

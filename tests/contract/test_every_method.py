@@ -42,7 +42,7 @@ def small_problem(seed: int, objective: Objective, order: Order) -> Problem:
 
 
 def asked(problem: Problem, objective: Objective) -> Problem:
-    """The problem with an objective, and what that has to know."""
+    """Return the problem with an objective, and with durations for latency."""
     known = with_durations(problem) if objective is Objective.LATENCY else problem
     return replace(known, objective=objective)
 

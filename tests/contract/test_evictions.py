@@ -25,7 +25,7 @@ Listed = list[tuple[int, int]]
 
 
 def crowded(seed: int, waiting: int, greatest_size: int, reads: int = 1, order: Order = Order.GIVEN) -> IndexedProblem:
-    """A scratchpad that holds the crowd, or the large tensor and some of it."""
+    """Return a problem whose scratchpad holds the crowd, or the large tensor and a part of the crowd."""
     graph = crowd(seed, waiting, greatest_size, reads)
     capacity = sum(graph.tensor[f"t{i}"].size_bytes for i in range(waiting)) + 3
     alignment = (1, 1, 2, 3)[seed % 4]
@@ -46,7 +46,7 @@ def with_copies_elsewhere(seed: int) -> IndexedProblem:
 
 
 def before_the_large(indexed: IndexedProblem) -> tuple[SearchState, int]:
-    """The state in which all wait, and the operator that makes the large tensor; some have copies, where two read."""
+    """Return the state before the large tensor, with some copies of tensors read twice, and that tensor's producer."""
     operators = [operator.name for operator in indexed.problem.graph.operators]
     grow = operators.index("grow")
     executed = (1 << grow) - 1

@@ -27,7 +27,7 @@ FILE = Path(__file__).parents[1] / "found" / "files" / "pack-fixed.csv"
 
 
 def random_problem(random: Random) -> PackingProblem:
-    """A tiny problem with a capacity that is always enough, unless fixed buffers overlap."""
+    """Return a tiny problem with a capacity that is always enough, unless fixed buffers overlap."""
     alignment = random.choice((1, 1, 2, 3))
     share, greatest = random.choice((0.2, 0.4, 0.7)), random.choice((3, 6))
     buffers = []
@@ -47,7 +47,7 @@ def packs(problem: PackingProblem) -> bool:
 
 
 def least_capacity_of(problem: PackingProblem) -> int | None:
-    """The least capacity by trying every place; None if there is none."""
+    """Return the least capacity by brute force over all places, or None if no capacity is enough."""
     capacities = range(1, problem.capacity_bytes + 1)
     return next((each for each in capacities if packs(replace(problem, capacity_bytes=each))), None)
 

@@ -14,7 +14,7 @@ from support.series import in_one_test
 
 
 def _gaps(chance: random.Random, steps: int, most: int) -> list[IdleGap]:
-    """Gaps of a few tensors, in no order of time; those of one tensor do not overlap, but may touch."""
+    """Return gaps of a few tensors in random order; gaps of one tensor do not overlap, but may touch."""
     found = []
     for tensor in range(chance.randint(1, 5)):
         units, load, store = chance.randint(0, 6), chance.randint(0, 9), chance.choice((0, 0, 1, 5, 9))

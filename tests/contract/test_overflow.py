@@ -29,7 +29,7 @@ EXECUTORCH = DATA / "executorch"
 
 @st.composite
 def problems(draw: st.DrawFn) -> PackingProblem:
-    """Tiny, with a capacity from much too little to enough."""
+    """Draw a tiny problem with a capacity from much too small to ample."""
     buffers = draw(
         st.lists(
             st.builds(
@@ -81,7 +81,7 @@ def is_optimal(problem: PackingProblem, result: SearchResult[Overflow]) -> bool:
 
 
 def model_of(problem: PackingProblem, run: Run | None = None) -> MemoryModel:
-    """The model of the memory and of what lies outside."""
+    """Return the model of the memory and of an unlimited memory off chip."""
     memories = (StaticMemory(problem.capacity_bytes, problem.alignment_bytes), StaticMemory())
     costs = ({0: 0, 1: 1},) * len(problem.buffers)
     return MemoryModel(StaticPackingProblem(problem.buffers, memories, costs), run or Run())
@@ -92,7 +92,7 @@ def executorch(network: str) -> tuple[Buffer, ...]:
 
 
 def hard(percent: int = 80) -> PackingProblem:
-    """An instance that stays unproven for long."""
+    """Return an instance that stays unproven for long."""
     return PackingProblem(read_buffers(MINIMALLOC / "A.1048576.csv").buffers, 1048576 * percent // 100)
 
 

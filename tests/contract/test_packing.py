@@ -37,7 +37,7 @@ CAPACITY = 1048576
 
 @st.composite
 def problems(draw: st.DrawFn, greatest_size: int = 6) -> PackingProblem:
-    """Tiny, and often full to the brim."""
+    """Draw a tiny problem, often with a full memory."""
     buffers = draw(
         st.lists(
             st.builds(

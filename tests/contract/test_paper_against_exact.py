@@ -30,7 +30,7 @@ EXHAUSTIVE_ROOM = 60
 
 
 def tight_problem(seed: int, order: Order = Order.FREE, operators: int = 5) -> Problem:
-    """A tiny network in a scratchpad of 0 to 2 bytes more than its greatest operator needs."""
+    """Return a tiny network in a scratchpad of 0 to 2 bytes more than its greatest operator needs."""
     alignment = 3 if seed % 3 == 2 else 1
     count = Count.ALL if seed % 2 else Count.ACTIVATIONS
     roomy = Problem(random_graph(seed, operators), (Memory("sram", ROOM, alignment),), order=order, count=count)

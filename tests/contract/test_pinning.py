@@ -61,7 +61,7 @@ TINY = [tiny_problem(seed) for seed in range(30)]
 
 
 def least_transitions(problem: Problem) -> int:
-    """The thesis's objective at its least, over every mapping in every step."""
+    """Return the minimum of the thesis's objective by dynamic programming over all mappings in each step."""
     indexed = IndexedProblem.of(problem)
     best: dict[Mapping, int] = {}
     for step in range(indexed.operator_count):

@@ -145,7 +145,7 @@ def test_no_beam_over_orders_costs_less_than_all_orders_and_addresses_do(seed: i
 
 
 def beam_of(sizes: list[int], pins: list[int], operators: list[list[int]]) -> OrderBeam:
-    """Tensors in 10 bytes that the first operator with them writes; each operator runs after the one before."""
+    """Return a beam over tensors in 10 bytes, each written by its first operator; operators run in the given order."""
     written, made = set[int](), []
     for at, operands in enumerate(operators):
         writes = [one for one in operands if one not in written]

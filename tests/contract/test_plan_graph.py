@@ -41,7 +41,7 @@ class Path:
 
 
 def tight_problem(seed: int, operators: int = 5, alignment: int = 1) -> Problem:
-    """Only what one operator needs, and now and then a byte more."""
+    """Return a problem with the capacity that the neediest operator requires, or one byte more."""
     graph = (random_graph, long_lived_graph)[seed % 2](seed, operators)
     order = Order.GIVEN if seed % 4 == 3 else Order.FREE
     problem = Problem(graph, (Memory("sram", AMPLE, alignment),), order=order, count=tuple(Count)[seed % 5 == 0])

@@ -35,7 +35,7 @@ def counts_all(seed: int) -> bool:
 
 
 def roomy(seed: int, operators: int, objective: Objective) -> Problem:
-    """A problem whose scratchpad holds everything; order, count and alignment change from seed to seed."""
+    """Return a problem whose scratchpad holds everything; order, count and alignment differ by seed."""
     return Problem(
         random_graph(seed, operators=operators),
         (Memory("sram", AMPLE_BYTES, alignment_bytes=(1, 1, 4)[seed % 3]),),
@@ -46,7 +46,7 @@ def roomy(seed: int, operators: int, objective: Objective) -> Problem:
 
 
 def traffic_problem(seed: int) -> Problem:
-    """At a budget from M_R to M_P, more often nearer to M_R, where most is to be decided."""
+    """Return a problem with a capacity from M_R to M_P, mostly near M_R, where the choices matter most."""
     problem = roomy(seed, 6 if counts_all(seed) else 7, Objective.TRAFFIC)
     required = greatest_need(problem).need_bytes
     least_peak_bytes = min_peak_bytes(problem, Run()).objective_value

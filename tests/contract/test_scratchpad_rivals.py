@@ -38,7 +38,7 @@ SEEDS = range(60)
 
 
 def grown(problem: Problem) -> Problem:
-    """The problem with scratchpads that grow in turn until every operator fits; at last the first takes everything."""
+    """Return the problem with scratchpads grown in turn until every operator fits; late turns allow all operands."""
     turn = 0
     while operators_that_do_not_fit(IndexedProblem.of(problem)):
         memories = list(problem.memories)
@@ -191,7 +191,7 @@ def test_naive_moves_every_operand_of_every_operator(seed: int) -> None:
 
 
 def chain_with_two_long_lives() -> Graph:
-    """`a` (6 bytes) and `b` (4 bytes) are read again at the end; the operators between need 3 bytes."""
+    """Return a chain that reads `a` (6 bytes) and `b` (4 bytes) again at its end; operators between need 3 bytes."""
     tensors = [
         *(Tensor(name, size, Role.INPUT) for name, size in (("a", 6), ("b", 4), ("c", 2))),
         *(Tensor(name, 1, Role.ACTIVATION) for name in ("p", "q", "r", "s")),

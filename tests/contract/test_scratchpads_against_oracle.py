@@ -41,7 +41,7 @@ HOLDS = (
 
 
 def tight(problem: Problem, chance: random.Random, greatest_bytes: int = 40) -> Problem | None:
-    """The problem with scratchpads that grow until every operator fits, now and then a byte more; None if none does."""
+    """Return the problem with scratchpads grown until every operator fits, or a byte larger; None beyond the limit."""
     while operators_that_do_not_fit(IndexedProblem.of(problem)):
         grown = chance.randrange(len(problem.memories))
         problem = replace(problem, memories=tuple(_grown(m, i == grown) for i, m in enumerate(problem.memories)))
@@ -79,7 +79,7 @@ def byte_problems() -> Iterator[Problem]:
 
 
 def tiny_problems() -> Iterator[Problem]:
-    """Two scratchpads, rates that differ by place and direction, links or none; up to four operators."""
+    """Yield up to four operators with two scratchpads, random links, and rates that differ by place and direction."""
     for seed in count():
         chance = random.Random(seed)
         names = ("s0", "s1")

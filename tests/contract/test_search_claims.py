@@ -54,7 +54,7 @@ WEAKER_SEARCHES = (WithoutSafeMoves, WithoutDominance, WithEveryEviction)
 
 @st.composite
 def problems(draw: st.DrawFn, max_operators: int = 6) -> Problem:
-    """Random graphs between the need of one operator and the least peak, where evictions pay or do not."""
+    """Draw a random graph with a capacity between the need of one operator and the least peak."""
     graph = draw(graphs(max_operators=max_operators))
     alignment = draw(st.sampled_from((1, 1, 2, 4)))
     order = draw(st.sampled_from((Order.FREE, Order.FREE, Order.GIVEN)))
@@ -144,7 +144,7 @@ class WithEveryStateKept(PlainSearch):
 
 
 def least_completion(indexed: IndexedProblem, state: SearchState) -> int:
-    """The least that a finished plan from this state on costs: every order, every eviction, nothing else."""
+    """Return the least cost of a plan completed from this state, by brute force over orders and evictions."""
     search = WithEveryEviction(indexed)
     best: dict[tuple[int, int, int], int] = {}
 

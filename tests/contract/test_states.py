@@ -45,7 +45,7 @@ def tight_problem(seed: int, alignment: int = 1, objective: Objective = Objectiv
 
 
 def cache(size_bytes: int, *, in_place: bool = True) -> Graph:
-    """An update of a cache in place, and an operator that reads it."""
+    """Return a graph that updates a cache in place, and an operator that reads it."""
     tensors = (
         Tensor("x", 4, Role.INPUT),
         Tensor("old", size_bytes, Role.INPUT),
@@ -141,7 +141,7 @@ def test_which_of_two_scratchpads_is_named_first_changes_no_cost(first: int) -> 
 
 
 def in_two(graph: Graph, room: tuple[int, int], cycles_a_byte: tuple[int, int], order: Order) -> Problem:
-    """For least cycles of transfers, in a scratchpad `cheap` and another, `dear`."""
+    """Return a problem that minimises transfer cycles with the scratchpads `cheap` and `dear`."""
     memories = tuple(map(Memory, ("cheap", "dear"), room))
     rates = {
         way: Rate(0, ((8, cycles),))

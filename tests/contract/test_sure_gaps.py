@@ -37,7 +37,7 @@ WITHOUT_UNUSED = [seed for seed in range(60) if seed % 3]
 
 
 def odd_graph(seed: int, operators: int) -> Graph:
-    """Any input however old, operators of several outputs, outputs that are read, weights."""
+    """Return a graph with inputs of any age, several outputs per operator, outputs that are read, and weights."""
     chance = Random(seed)
     names = [f"in{number}" for number in range(chance.randint(1, 3))]
     roles, made = dict.fromkeys(names, Role.INPUT), list[Operator]()
@@ -207,7 +207,7 @@ def test_within_less_reach_a_gap_is_one_wherever_it_says_so(seed: int) -> None:
 
 
 def training_step(layers: int) -> Graph:
-    """A chain forward, and one back that reads what each step forward has written: as a training step does."""
+    """Return a chain forward and a chain back that reads the outputs of the forward steps, as in training."""
     tensors = [Tensor("x0", 5, Role.INPUT)]
     tensors += [Tensor(f"x{i}", 5 + i % 3, Role.ACTIVATION) for i in range(1, layers + 1)]
     tensors += [Tensor(f"g{i}", 5, Role.ACTIVATION) for i in range(layers, 0, -1)] + [Tensor("g0", 5, Role.OUTPUT)]
@@ -224,7 +224,7 @@ def test_there_and_back_what_surely_waits_is_all_that_is_paid(layers: int) -> No
 
 
 def there_and_back(layers: int) -> Graph:
-    """A chain forward and one back, which reads differences from a mean that may be taken forward or on the way back.
+    """Return a chain forward and a chain back; the latter reads differences that either chain may compute.
 
     Each is read twice, as a normalisation's gradient does.
     """
@@ -277,7 +277,7 @@ def test_what_descends_is_written_by_a_reader_of_what_it_descends_from_and_is_no
 
 
 def two_sides(pairs: int) -> Graph:
-    """Pairs of operators that read the same: what each writes, and a copy of it, is read where all come together."""
+    """Return pairs of sides that read the same tensor; each side widens and narrows it before an Add joins the pair."""
     tensors, operators, before = [Tensor("x0", 4, Role.INPUT)], list[Operator](), "x0"
     for number in range(pairs):
         sides = [f"{side}{number}" for side in "ab"]

@@ -53,7 +53,7 @@ RESNET18 = (
 
 
 def _machine(random: Random) -> tuple[Accelerator, dict[Operand, str]]:
-    """Three levels, some for one operand, small enough that few loops fit; two units; who lies whole in the last."""
+    """Return two units under three small levels, some for one operand, and the homes of operands whole in the last."""
     levels = []
     served: tuple[str, ...] | None = ()
     for number in range(3):
@@ -123,7 +123,7 @@ def _elements(layer: Layer, operand: str, loops: Sequence[Loop]) -> int:
 
 
 def _filled(problem: LayerProblem, beside: Sequence[Loop], order: Sequence[Loop]) -> LayerMapping | None:
-    """Level by level the numbers of further loops by which least comes from above; of equal ones the last."""
+    """Return the mapping that minimises transfers from above, level by level; the last of equal choices, or None."""
     layer = problem.layer
     cuts = dict.fromkeys(layer.operands, 0)
     kept: dict[str, list[Kept]] = {str(operand): [] for operand in Operand}

@@ -29,7 +29,7 @@ METHODS = ("exact", "loma")
 
 
 def in_less_room(seed: int) -> LayerProblem:
-    """Little more room than one element of each operand needs, in any addressed memory."""
+    """Return a toy with random room in each addressed memory, from two bytes to all of it."""
     random, problem = Random(seed), homed_toy(seed)
     room = {level.memory.name: problem.room_bits(level.memory.name) // 8 for level in problem.accelerator.addressed}
     return replace(problem, room_bytes={name: random.randint(min(2, most), most) for name, most in room.items()})

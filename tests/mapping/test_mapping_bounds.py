@@ -77,7 +77,7 @@ def test_costs_that_are_not_of_each_point_are_refused() -> None:
 
 
 def _ways_around(problem: LayerProblem, mapping: LayerMapping, random: Random) -> UnrolledWays:
-    """A range of ways around a mapping's."""
+    """Return a random range of ways that contains the way of the mapping."""
     array, way = array_of(problem.accelerator), way_of(problem, mapping)
     least, most = way.least.copy(), way.most.copy()
     for at, loop in np.ndindex(most.shape):

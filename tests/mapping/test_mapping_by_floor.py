@@ -49,7 +49,7 @@ def test_neighbours_are_mappings_of_the_same_layer_and_all_go_both_ways(seed: in
 
 
 def _sizes(mapping: LayerMapping) -> dict[tuple[str, str | None, int], int]:
-    """The product of each kind of loops between the same cuts: what a neighbour is about, orders apart."""
+    """Return the product of the loops of each kind between two cuts, which identifies a neighbour up to loop order."""
     cuts = sorted({kept.loops for kept in chain(mapping.input, mapping.weight, mapping.output)})
     parts: dict[tuple[str, str | None, int], int] = {}
     for at, loop in enumerate(mapping.nest):

@@ -36,7 +36,7 @@ PRICED = ("simba", "meta-prototype-df", "tpu-like-df", "edge-tpu-like", "ascend-
 
 
 def value(problem: LayerProblem, mapping: LayerMapping, objective: MappingObjective) -> float:
-    """Infinite where it does not fit, or cannot be costed."""
+    """Return the value of a mapping, or infinity if it does not fit or cannot be costed."""
     try:
         cost = nest_cost(problem, mapping)
     except InputError:

@@ -42,7 +42,7 @@ TICK = 0.001
 
 @pytest.fixture
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the clock go on by a thousandth of a second with each look at it, however long the work takes."""
+    """Replace the clock: each reading advances it by a millisecond, independent of the work."""
     looks = count()
     clock = SimpleNamespace(perf_counter=lambda: TICK * next(looks), process_time=time.process_time)
     monkeypatch.setattr("onchip.search.budget.clock.time", clock)

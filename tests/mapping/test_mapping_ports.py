@@ -24,7 +24,7 @@ from support.ways import way_of
 
 
 def _case(seed: int) -> tuple[LayerProblem, LayerMapping, dict[Place, OwnPlace]] | None:
-    """A legal mapping with the places of its tiles."""
+    """Return a random mapping with the places of its tiles, or None if it is illegal."""
     problem = random_case(seed, most_macs=1500).problem
     mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)
     try:

@@ -30,7 +30,7 @@ from support.lines import Line, lines_of
 
 
 def _at_work(seed: int) -> Iterator[tuple[Line, list[int], list[int]]]:
-    """Lines with all units at work in each place; their loops in time, and over units."""
+    """Yield lines with all units at work in each place, with their temporal and their spatial loops."""
     for line in lines_of(seed):
         beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
         in_time = [at for at in range(len(line.loops)) if at not in beside]
@@ -236,7 +236,7 @@ def test_ranges_split_further_are_the_same_coordinates() -> None:
 
 
 def _lengths(line: Line, places: list[int], apart: list[int], inside: list[int]) -> Iterator[int]:
-    """Indices of each instance's part in each of these places, where there are any."""
+    """Yield the lengths of the non-empty parts of each instance in each of these places."""
     whole = Line(1 << 30, line.loops)
     for begin, instance in product(places, whole.sums(apart)):
         length = sum(begin + instance + one < line.bound for one in whole.sums(inside))

@@ -43,7 +43,7 @@ def test_it_finds_the_best_of_all_mappings_without_the_memories_that_are_too_nar
 
 
 def left_out(problem: LayerProblem) -> list[Operand]:
-    """An operand once for each memory that holds it and has no room for it."""
+    """Return each operand once per memory that holds it but has no room for an element."""
     room = levels_with_room(problem)
     return [
         operand

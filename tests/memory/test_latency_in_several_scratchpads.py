@@ -28,7 +28,7 @@ from support.timed_problems import problem_of_several, timed_graph
 
 
 def odd_problem(seed: int, operators: int) -> Problem:
-    """Two scratchpads or three, with room for a few tensors; some graphs have operators that may run in bands."""
+    """Return two or three scratchpads with room for a few tensors; in some graphs, operators may run in bands."""
     random = Random(seed)
     channels = random.choice([1, 1, 1, 2])
     graph = timed_graph(random, operators, channels, widths=(1,) if channels == 2 else (1, 1, 2))

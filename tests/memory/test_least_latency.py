@@ -40,7 +40,7 @@ def small_problem(seed: int, operators: int, order: Order = Order.FREE) -> Probl
 
 
 def in_one_scratchpad(ways: WaysToRun) -> Homes:
-    """The homes of all operands, whether they fit or not."""
+    """Return the homes of all operands in the one scratchpad, whether they fit or not."""
     return tuple((0,) * len((*one.reads, *one.writes)) for one in ways.operators)
 
 

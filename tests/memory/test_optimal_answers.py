@@ -21,7 +21,7 @@ MOST_STATES = 1_000
 
 
 def tight_problem(seed: int, operators: int) -> Problem:
-    """A scratchpad with room for a few tensors; a third of the graphs have operators that may run in bands."""
+    """Return a scratchpad with room for a few tensors; in a third of the graphs, operators may run in bands."""
     random = Random(seed)
     channels = random.choice([1, 1, 2])
     graph = timed_graph(random, operators, channels, widths=(1,) if channels == 2 else (1, 1, 2))

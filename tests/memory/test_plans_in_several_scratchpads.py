@@ -38,7 +38,7 @@ SECONDS_OF_AN_ANSWER = 0.03
 
 
 def roomy_problem(seed: int, operators: int, order: Order = Order.FREE) -> Problem:
-    """Two scratchpads or three in which most operators fit, and not much more."""
+    """Return two or three scratchpads in which most operators barely fit."""
     random = Random(seed)
     graph = timed_graph(random, operators)
     capacities = [random.randint(4, 10) for _ in range(random.choice([2, 2, 3]))]

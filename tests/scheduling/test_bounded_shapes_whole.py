@@ -24,7 +24,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip inst
 
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[Graph, Path]:
-    """Rows that are picked by a mask: how many there are, the values say."""
+    """Save a network that picks rows by a mask, so that their number depends on values."""
     inputs = ["x", "x1", "x2", "x3"]
     nodes = [
         make_node("Sum", inputs, ["s"], name="sum"),

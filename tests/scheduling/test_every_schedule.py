@@ -27,7 +27,7 @@ from support.random_schedules import small_case, tiny_case
 
 
 def chain(*kinds: str) -> Graph:
-    """Maps of two bytes, each computed from the one before."""
+    """Return a chain of maps of two bytes, each computed from the map before."""
     names = ["x", *(f"m{at}" for at in range(len(kinds)))]
     roles = [Role.INPUT, *[Role.ACTIVATION] * (len(kinds) - 1), Role.OUTPUT]
     tensors = [Tensor.of_shape(name, (1, 1, 1, 2), 8, role) for name, role in zip(names, roles, strict=True)]

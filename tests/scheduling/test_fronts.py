@@ -140,7 +140,7 @@ class WorseMapper:
 
 
 def with_offsets_of(other: Plan, program: Plan) -> Plan:
-    """The program with the offsets that another one has for the same Allocates."""
+    """Return the program with the offsets of another program for the same Allocates."""
     offsets = defaultdict[tuple[str, str], deque[int]](deque)
     for one in other.instructions:
         if isinstance(one, Allocate):

@@ -136,7 +136,7 @@ def one_memory(capacity_bytes: int) -> Accelerator:
 
 
 def some_case(chance: random.Random) -> tuple[Graph, Accelerator]:
-    """Sums and softmaxes of four bytes each, in room for three to five maps."""
+    """Return a network of sums and softmaxes of four bytes each, and a chip with room for three to five maps."""
     return some_network(chance, chance.randint(4, 8)), one_memory(chance.choice((12, 14, 16, 20)))
 
 
@@ -238,14 +238,14 @@ def test_a_resident_lies_in_the_tightest_gap_and_else_below_all() -> None:
 
 
 def some_residencies(chance: random.Random, count: int, largest: int) -> list[BytesInMemory]:
-    """Residencies that begin one after the other, as Allocates do."""
+    """Return residencies that begin one after the other, as Allocates do."""
     begins = sorted(chance.sample(range(3 * count), count))
     lives = [(at, at + chance.randint(1, 2 * count), f"t{at}", chance.randint(1, largest)) for at in begins]
     return [BytesInMemory(*life, is_loaded=chance.random() < 0.5) for life in lives]
 
 
 def is_packed(memory: Memory, residencies: Sequence[BytesInMemory], offsets: Mapping[int, int]) -> bool:
-    """True if the residencies are aligned, within the capacity, and disjoint in time or in space."""
+    """Return True if the residencies are aligned, within the capacity, and disjoint in time or in space."""
     for number, one in enumerate(residencies):
         offset = offsets[one.at]
         if offset not in places(memory, one.size_bytes):
@@ -258,7 +258,7 @@ def is_packed(memory: Memory, residencies: Sequence[BytesInMemory], offsets: Map
 
 
 def has_offsets(memory: Memory, residencies: Sequence[BytesInMemory], placed: dict[int, int]) -> bool:
-    """True if some offsets of all residencies are a packing: every offset of each is tried."""
+    """Return True if offsets of all residencies form a packing, by brute force over all offsets."""
     if len(placed) == len(residencies):
         return True
     one = residencies[len(placed)]

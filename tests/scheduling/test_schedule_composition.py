@@ -123,7 +123,7 @@ def sizes(tiles: TileGraph, found: Composition) -> Mapping[str, int]:
 
 
 def assert_legal(tiles: TileGraph, accelerator: Accelerator, found: Composition) -> None:
-    """The verifier passes the schedule and counts the same figures."""
+    """Assert that the verifier accepts the schedule and computes the same figures."""
     setting = ScheduleSetting(skip_network(), accelerator, tiles.graph, 16)
     verdict = verify_schedule(setting, found.schedule, None, nest_cost)
     assert not verdict.violations
@@ -141,7 +141,7 @@ def assert_legal(tiles: TileGraph, accelerator: Accelerator, found: Composition)
 def refuses_workspaces(
     memories: Sequence[Memory], residencies: Mapping[str, Sequence[BytesInMemory]], *, is_timed: bool
 ) -> Offsets | None:
-    """A packer that fails when workspaces are among the residencies."""
+    """Pack the residencies, but fail if they contain workspaces."""
     names = {one.name for of_memory in residencies.values() for one in of_memory}
     return (
         None

@@ -77,7 +77,7 @@ class Listening(BestMapper):
 
 @pytest.fixture
 def loma_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps of a search, even few, would find the best mappings of so small layers."""
+    """Use LOMA alone, as even a few steps of a search would find the best mappings of these small layers."""
     monkeypatch.setattr("onchip.scheduling.mappings.nest_mapper.SECONDS_OF_A_FIRST_LOOK", inf)
     monkeypatch.setattr(
         "onchip.scheduling.mappings.nest_mapper.hurried_mapping_at", partial(map_layer_at, method="loma")
@@ -85,7 +85,7 @@ def loma_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def quickly_composed() -> tuple[Listening, KnownMappings, ScheduleAttempt]:
-    """The network layer by layer, everything streamed, with mappings that were found at once."""
+    """Return the network composed layer by layer, everything streamed, with quick mappings."""
     question = ScheduleQuestion(skip_network(), CHIP, PRECISION, ScheduleObjective.LATENCY, uses_cache=False)
     run = in_time()
     mapper = Listening(CHIP, MappingObjective.LATENCY, run)
@@ -380,7 +380,7 @@ ROOMY_CHIP = skip_chip(4000, 40_000)
 
 
 def chain() -> Graph:
-    """Convolutions of many sizes, the third and the fourth alike."""
+    """Return a chain of convolutions of many sizes; the third and the fourth are alike."""
     roles = (Role.INPUT, *[Role.ACTIVATION] * (len(CHANNELS) - 2), Role.OUTPUT)
     maps = [
         Tensor.of_shape(f"m{at}", (1, count, 4, 4), 8, role)
@@ -411,7 +411,7 @@ class Ending(Deadline):
 
 
 def composed_within(run: Run) -> tuple[Composition, BestMapper]:
-    """Layer by layer, everything streamed, with mappings that are found at once."""
+    """Return a composition layer by layer, everything streamed, with quick mappings, and its mapper."""
     network = chain()
     stacks = tuple(ScheduledStack((operator.name,)) for operator in network.operators)
     mapper = BestMapper(ROOMY_CHIP, MappingObjective.LATENCY, run)

@@ -46,7 +46,7 @@ def maker(network: Graph, accelerator: Accelerator) -> AttemptMaker:
 
 
 def some_network(chance: random.Random, count: int) -> Graph:
-    """Sums of one or two earlier maps, and softmaxes of one; maps without a reader leave the network."""
+    """Return sums of two earlier maps and softmaxes of one; maps without a reader are network outputs."""
     names, operators = ["x"], list[Operator]()
     for at in range(count):
         inputs = tuple(chance.sample(names, min(len(names), chance.randint(1, 2))))

@@ -184,7 +184,7 @@ PRECISION = Precision(8, 8)
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """Cases in which something is joined that need not be copied."""
+    """Return cases with joined maps that need not be copied."""
     return tuple(case for seed in range(100) if views_that_join((case := joining_case(seed)).network))
 
 

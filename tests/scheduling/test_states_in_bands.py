@@ -31,7 +31,7 @@ def tensor(name: str, role: Role, shape: tuple[int, ...] = MAP) -> Tensor:
 
 
 def network(*operators: Operator, old: tuple[int, ...] = MAP, in_place: bool = False) -> Graph:
-    """`old` is read, `new` is written; `w` are the weights of a convolution that sees three rows."""
+    """Return a network with a state: `old` is read, `new` is written; `w` are weights of a 3 x 3 convolution."""
     tensors = [tensor("x", Role.INPUT), tensor("old", Role.INPUT, old), tensor("new", Role.OUTPUT)]
     tensors += [tensor("w", Role.PARAMETER, (4, 4, 3, 3))]
     written = {name for operator in operators for name in operator.outputs} - {"new"}

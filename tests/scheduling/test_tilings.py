@@ -49,7 +49,7 @@ def groups_of(problem: Problem) -> FusedGroups:
 
 
 def in_order(problem: Problem, tiling: NetworkTiling) -> Problem:
-    """The problem of a tiling, with the tiles in the tiling's order."""
+    """Return the problem of a tiling, with the tiles in the tiling's order."""
     graph = with_tiles(problem, tiling.tiles, is_model=False)
     assert sorted(tiling.order) == sorted(graph.operator)
     return replace(problem, graph=replace(graph, operators=tuple(map(graph.operator.__getitem__, tiling.order))))
@@ -202,7 +202,7 @@ def test_an_empty_tile_is_refused() -> None:
 
 
 def tiny() -> Iterator[Graph]:
-    """Networks whose tilings can be listed."""
+    """Yield networks small enough to list their tilings."""
     for kernel, count in product((1, 2), (2, 3)):
         network = Network(8)
         image = network.input(1, 1, 4, 1)

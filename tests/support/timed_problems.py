@@ -244,7 +244,7 @@ class ProgramSoFar:
 
 
 def begun(problem: Problem) -> ProgramSoFar:
-    """The empty program."""
+    """Return the empty program."""
     roles = (Role.INPUT, Role.PARAMETER)
     return ProgramSoFar(problem, in_dram=frozenset(t.name for t in problem.counted_tensors if t.role in roles))
 

@@ -52,7 +52,7 @@ def _packing(chance: random.Random) -> Facts:
 
 
 def _large(chance: random.Random) -> Facts:
-    """Twelve to thirty operators over up to three scratchpads without links, at about the need of one operator."""
+    """Return twelve to thirty operators and up to three unlinked scratchpads, at about the need of one operator."""
     tensors = [{"name": f"x{i}", "bytes": chance.randint(1, 9), "role": "input"} for i in range(2)]
     operators = []
     for index in range(chance.randint(12, 30)):

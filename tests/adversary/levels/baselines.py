@@ -113,7 +113,7 @@ def _machine(chance: random.Random, widths: dict[str, int], *, is_chain: bool) -
 def _memory(
     chance: random.Random, name: str, held: list[str], serves: list[str] | None, widths: dict[str, int]
 ) -> Json:
-    """For one that serves all `serves` is None."""
+    """Return a random memory; `serves` is None if it serves all units."""
     is_last = serves is None
     capacity = _bytes_of_one(held, widths) + chance.choice((0, 0, 1, 1, 2, 3, 5, 8, 16)) * (2 if is_last else 1)
     bits = chance.choice((8, 8, 16, 32))
@@ -271,7 +271,7 @@ class BaselinesLevel:
     weight: float = 1.0
 
     def generate(self, chance: random.Random) -> Facts:
-        """Any of the questions, the slow ones seldom."""
+        """Return a random question; slow questions are rare."""
         return random_facts(chance)
 
     def judge(self, facts: Facts, program: Program) -> Verdict:
@@ -435,7 +435,7 @@ _JUDGES: dict[str, Callable[[Case], str | None]] = {
 
 
 def _fault_of_variant(case: Case, program: Program) -> str | None:
-    """Ask again: the same seed gives the same mapping, other names the same value."""
+    """Return a fault if the same seed gives another mapping, or other names give another value."""
     facts, answer = case.facts, case.ended.answer
     if facts.get("variant") is None or answer["stopped_by"] != "completed":
         return None

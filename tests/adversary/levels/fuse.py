@@ -195,7 +195,7 @@ class _Case:
         return self._tables[key]
 
     def asked_once(self, options: Facts) -> Verdict:
-        """Ask and compare: the value, the bound, the strategy, its figures, and what `--check` says."""
+        """Check the value, the bound, the strategy, its figures and the verdict of `--check`."""
         strategy = self.program.folder / "strategy.json"
         strategy.unlink(missing_ok=True)
         ended = self.ask(options, "-o", strategy)
@@ -263,7 +263,7 @@ def _other_combination(case: _Case) -> Verdict:
 
 
 def _renamed(case: _Case) -> Verdict:
-    """Names say nothing."""
+    """Check that other names give the same value."""
     count = len(case.facts["layers"]) + 1
     names = [f"{chr(ord('z') - at)}{at}" for at in range(count)]
     options = case.facts["options"]
@@ -297,7 +297,7 @@ def _is_proven_empty(answer: Facts) -> bool:
 
 
 def _with_more_room_for_maps(case: _Case) -> Verdict:
-    """Maps that may stay on the chip, or lie in DRAM, are never worse than all in DRAM."""
+    """Check that maps on the chip or in DRAM are never worse than all maps in DRAM."""
     options = {key: value for key, value in case.facts["options"].items() if key != "maps-in-dram"}
     values = [case.ask(one).answer.get("objective_value") for one in (options, {**options, "maps-in-dram": True})]
     is_worse = values[1] is not None and (values[0] is None or values[0] > values[1])

@@ -251,7 +251,7 @@ class MapLevel:
     weight: float = 2.0
 
     def generate(self, chance: random.Random) -> Facts:
-        """Most questions are whether the best is the best; the others ask it in another way, and compare."""
+        """Return a question: mostly the optimality of the best mapping, else a comparison with a related question."""
         question = chance.choice(("best",) * 12 + QUESTIONS)
         machine: Facts = random_machine(chance)
         facts: Facts = {"question": question, "layer": random_layer(chance, machine), "machine": machine}
@@ -341,7 +341,7 @@ class MapCase:
         return LayerProblem(self.layer, with_assumed_energies(self.accelerator))
 
     def judged(self, objective: str) -> Verdict:
-        """For one objective."""
+        """Return the verdict for one objective."""
         seconds = self.facts.get("seconds")
         limit = () if seconds is None else ("--time-limit", seconds)
         ended, mapping = self.ask(objective, "exact-even", "--no-cache", *limit)
@@ -437,7 +437,7 @@ class MapCase:
         return None
 
     def renamed(self, objective: str, ended: Ended) -> str | None:
-        """Names of memories and of the array's dimensions, and the order of these, change nothing."""
+        """Return a fault if other names of memories and dimensions, or an order of dimensions, change the value."""
         return self._otherwise(objective, ended, renamed(self.facts["machine"], random.Random(self.facts["seed"])))
 
     def wider(self, objective: str, ended: Ended) -> str | None:
@@ -461,7 +461,7 @@ class MapCase:
         return None if agrees else f"{self.facts['question']} it costs otherwise: {before} and {after}"
 
     def turned(self, objective: str, ended: Ended) -> str | None:
-        """Height and width may be exchanged."""
+        """Return a fault if the exchange of height and width changes the value."""
         machine, layer = turned_machine(self.facts["machine"]), turned_layer(self.facts["layer"])
         path = self.program.write("other.yaml", machine)
         again, _ = self.ask(objective, "exact-even", "--no-cache", machine=str(path), layer=layer)
@@ -501,7 +501,7 @@ class MapCase:
         return None
 
     def beaten_beyond(self, objective: str, mapping: LayerMapping) -> str | None:
-        """`exact` is legal and as it says, its bound holds for a baseline's mapping, and LOMA's is not better."""
+        """Return a fault of `exact`: a false answer, a bound above a baseline's cost, or a better LOMA mapping."""
         ended, found = self.ask(objective, "exact", "--no-cache")
         if fault := self.false_value(objective, ended, found):
             return f"beyond even mappings: {fault}"

@@ -132,7 +132,7 @@ def _contradiction(answers: Sequence[_Answer], listed: float | None) -> str | No
 
 
 def _worse_later(answers: Sequence[_Answer]) -> str | None:
-    """Through one cache folder no answer is worse than an earlier one."""
+    """Return a fault if an answer is worse than an earlier answer from the same cache folder."""
     for at, later in enumerate(answers):
         for earlier in answers[:at]:
             if later.value > earlier.value or later.bound < earlier.bound:

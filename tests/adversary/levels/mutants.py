@@ -83,7 +83,7 @@ class MutantsLevel:
 
 
 def _network(base: int) -> str:
-    """Products one after another: no layer has more than 24 multiply-accumulates."""
+    """Return a network of separate products, none with more than 24 multiply-accumulates."""
     tensors: list[Json] = [{"name": "x", "shape": [1, LAYERS[0]["C"], 1, 3], "bits": 8, "role": "input"}]
     operators: list[Json] = []
     for at in range(1 + base % len(LAYERS)):
@@ -189,7 +189,7 @@ def _fault(form: str, question: str, document: Json, original: Json, program: Pr
 
 
 def _broken_claims(document: Json, original: Json) -> str | None:
-    """Figures that differ while all else is the same; bounds above the value; operators that do not run once."""
+    """Return a fault: other figures in an equal file, a bound above the value, or an operator not run once."""
     claim, before = document.get("result"), original.get("result")
     if claim is None:
         return None
@@ -228,7 +228,7 @@ def _fault_of_packing(question: str, rows: Json, program: Program) -> str | None
 
 
 def _broken_mappings(document: Json, question: str, chip: Path) -> str | None:
-    """Layers, loops, tiles and claims by rules that are written out here; energy and cycles by executing the nest."""
+    """Return a fault in layers, loops, tiles or claims by rules of this file, or in figures by executing the nest."""
     expected = [one["name"] for one in json.loads(question)["operators"]]
     named = [name for entry in document["layers"] for name in entry["names"]]
     if sorted(named) != expected:

@@ -28,7 +28,7 @@ class PackLevel:
     weight: float = 1.0
 
     def generate(self, chance: random.Random) -> Facts:
-        """Lives of 1 to 5 steps, sometimes all of the same, sizes up to 3, 6 or a prime."""
+        """Return buffers that live 1 to 5 steps, sometimes all the same steps, with sizes up to 1, 3, 6 or 13."""
         kind = chance.choice(SIZES)
         greatest = chance.choice((1, 3, 6, 6, 13))
         count, steps = (chance.randint(20, 50), 40) if kind == "large" else (chance.randint(1, 7), 6)
@@ -130,7 +130,7 @@ class PackFixedLevel:
     weight: float = 0.5
 
     def generate(self, chance: random.Random) -> Facts:
-        """Lives of 1 to 4 steps; fixed offsets are multiples of the alignment."""
+        """Return buffers that live 1 to 4 steps; fixed offsets are multiples of the alignment."""
         alignment, greatest = chance.choice((1, 1, 2, 3)), chance.choice((2, 4, 6))
         buffers: list[list[int | None]] = []
         for _ in range(chance.randint(1, 6)):

@@ -180,7 +180,7 @@ class Case:
 
     @property
     def need_bytes(self) -> int:
-        """M_R."""
+        """Return M_R, the bytes that the neediest operator requires."""
         return required_bytes(self.question)
 
     def need_of(self, operator: str) -> int:
@@ -388,7 +388,7 @@ def _without_tensor(facts: Facts, number: int) -> Facts:
 
 
 def large_network(chance: random.Random) -> Facts:
-    """Ten times the size: too much for the exhaustive oracle."""
+    """Return a network of ten times the usual size, too large for the exhaustive oracle."""
     tensors: list[list[Json]] = [[chance.randint(1, 9), 8, "input"] for _ in range(2)]
     operators: list[list[list[int]]] = []
     for _ in range(chance.randint(12, 40)):
@@ -509,7 +509,7 @@ def _fault_of_infeasible(case: Case, ended: Ended, truth: int | None) -> str | N
 
 
 def _judged_large(case: Case, ended: Ended, _graph: Path) -> tuple[int, str | None]:
-    """Against a model of another kind, of the given order."""
+    """Compare with the bounds of a different model of the given order."""
     if ended.code == 3:
         return 1, None if case.need_bytes > case.facts["capacity"] else "false INFEASIBLE: each operator fits"
     if ended.code != 0:
@@ -544,7 +544,7 @@ def _judged_budget(case: Case, program: Program, graph: Path) -> Verdict:
 
 
 def _judged_further(case: Case, ended: Ended, graph: Path, program: Program) -> tuple[int, str | None]:
-    """Mutations of the plan file; the same under other names; more capacity."""
+    """Judge mutations of the plan file, other names, or more capacity."""
     facts, chance = case.facts, random.Random(case.facts["seed"])
     if facts["ask"] == "mutate":
         if ended.code != 0:

@@ -41,7 +41,7 @@ class ScheduleLevel:
     weight: float = 3.0
 
     def generate(self, chance: random.Random) -> Facts:
-        """Always asked for layers alone, where the oracle has the least, and in one or two other ways."""
+        """Return a question for layers alone, which the oracle can answer, and one or two related questions."""
         return {
             **random_scheduling_network(chance),
             "machine": random_scheduling_machine(chance),
@@ -213,7 +213,7 @@ def _value(ended: Ended) -> int | None:
 
 
 def _in_tiles(case: ScheduleCase, layers: Ended) -> str | None:
-    """Stacks in tiles are searched, too: never worse than layers alone, and the bound holds for both."""
+    """Return a fault if tiled stacks are worse than layers alone, or the bound fails for either."""
     ended, _ = case.ask()
     fault = case.wrong_claims(ended)
     values = _value(ended), _value(layers)
@@ -291,7 +291,7 @@ def _with_little_time(case: ScheduleCase, layers: Ended) -> str | None:
 
 
 def _renamed(case: ScheduleCase, layers: Ended) -> str | None:
-    """Names of tensors and operators, and of memories, say nothing."""
+    """Return a fault if other names of tensors, operators and memories change the claims."""
     names = [f"{chr(ord('z') - at)}{at}" for at in range(len(case.facts["layers"]) + 1)]
     machine: Facts = deepcopy(case.facts["machine"])
     for at, memory in enumerate(machine["memories"]):

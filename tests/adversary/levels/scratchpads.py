@@ -328,7 +328,7 @@ def _fault_besides(case: Case, answer: Facts, plan: Facts, program: Program) -> 
 
 
 def _fault_of_kin(facts: Facts, answer: Facts, program: Program) -> str | None:
-    """Other names, or a roomier scratchpad of the same alignment."""
+    """Return a fault if other names change the value, or a larger scratchpad raises it."""
     kin = json.loads(json.dumps(facts))
     if facts["also"] == "rename":
         kin["graph"] = _renamed(facts["graph"])
