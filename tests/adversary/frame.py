@@ -102,4 +102,4 @@ class Level(Protocol):
         """Ask the program and hold its answers against an oracle. The same facts give the same verdict."""
 
     def smaller(self, facts: Facts) -> Iterator[Facts]:
-        """Yield smaller cases of the level's own making; such as shrink everywhere are tried besides."""
+        """Yield smaller cases by rules of the level; the session tries the general reductions, too."""

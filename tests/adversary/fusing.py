@@ -94,9 +94,9 @@ def _seen_shape(layer: Facts, shapes: list[list[int]]) -> list[int]:
 
 
 def _random_gate(chance: random.Random, kind: str, source: int, made: Made) -> Facts:
-    """Return a layer that multiplies a map by one of one pixel or one channel.
+    """Return a layer that multiplies a map by a map of one pixel or one channel.
 
-    Without such a map, a layer that makes one.
+    Returns a layer that computes such a map if none exists.
     """
     channels, rows, columns = made.shapes[source]
     wanted = [channels, 1, 1] if kind == "Gate" else [1, rows, columns]
@@ -280,7 +280,7 @@ def _is_read_outside(facts: Facts, at: int) -> bool:
 
 
 def moved_elements(facts: Facts) -> list[tuple[list[int], int]]:
-    """Return of each operator outside of all stacks how many elements it reads of each map, and writes."""
+    """Return, for each operator outside of all stacks, the elements read of each map and the elements written."""
     shapes, every = shapes_of(facts), enumerate(facts["layers"])
     return [
         ([prod(shapes[one]) for one in dict.fromkeys(layer["from"])], prod(shapes[at + 1]))

@@ -144,7 +144,7 @@ def _add(total: dict[str, Tally], path: Path) -> None:
 
 
 def table(tallies: dict[str, Tally]) -> str:
-    """Return what came of each level, and of all."""
+    """Return a Markdown table of results by level, and in total."""
     rows = ["| level | cases | refused | proofs | failures | seconds |", "|---|---|---|---|---|---|"]
     for name, one in tallies.items():
         rows.append(
@@ -158,7 +158,7 @@ def table(tallies: dict[str, Tally]) -> str:
 
 
 def _above_the_least(name: str, above: Sequence[float]) -> str:
-    """Return how many answers are minimal, and how far the others exceed the minimum."""
+    """Return a line with the number of minimal answers, and the excess of the others over the minimum."""
     more = sorted(one for one in above if one > 0)
     text = f"{name}: of {len(above):,} answers {len(above) - len(more):,} are the least that there is"
     return f"{text}; the others are {median(more):.1%} above it (median), at most {more[-1]:.1%}" if more else text

@@ -36,7 +36,7 @@ class Found:
 
 
 def read_found(path: Path) -> Found:
-    """Read what `write` wrote."""
+    """Read a finding that `write` wrote."""
     fields = json.loads(path.read_text())
     return Found(fields["level"], fields["fault"], fields["facts"])
 
@@ -126,10 +126,10 @@ class Tally:
 
 @dataclass(slots=True)
 class Worker:
-    """Looks at the level that has had the least of its share of the time next; files of cases go to `folder`.
+    """Process that always takes the level furthest behind its share of the time; case files go to `folder`.
 
-    `note` holds what the worker is at, so that whoever started it can name a case that never ends, and `tally_file`
-    what came of all cases before it.
+    `note` holds the current case, so that the parent process can name a case that never ends; `tally_file` holds the
+    results of all cases before it.
     """
 
     levels: Sequence[Level]

@@ -17,7 +17,7 @@ from support.lines import Line, lines_of
 
 @dataclass(frozen=True)
 class _Case:
-    """A line, with those of its loops over units that an instance serves."""
+    """A line, with the spatial loops that an instance serves."""
 
     line: Line
     served: frozenset[int]
@@ -89,7 +89,7 @@ def test_each_arrangement_is_among_those_of_its_turns(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_parts_of_any_arrangement_reach_as_far_as_is_said(seed: int) -> None:
-    """The longest of an instance, the next one, and so on; and the inputs of turns are those of some arrangement."""
+    """Compares the parts of instances by descending length; the inputs of turns match some arrangement."""
     random, seen, tight = Random(seed), 0, 0
     for case in _cases(seed):
         bound, turns, taps = case.line.bound, case.turns, random.randint(1, 4)

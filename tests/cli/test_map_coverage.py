@@ -121,7 +121,7 @@ def test_a_network_without_any_loop_nest_has_an_answer(onchip: Program, chip: Pa
 
 
 def network_without_costs() -> Graph:
-    """Return an attention that says nothing of its heads and an operator of an unknown kind, after a product."""
+    """Return a product, then an attention without a number of heads and an operator of an unknown kind."""
     shapes = {"x": (1, 2, 12), "p": (1, 2, 12), "w": (12, 12), "a": (1, 2, 12), "y": (1, 2, 12)}
     roles = {"x": Role.INPUT, "w": Role.PARAMETER, "y": Role.OUTPUT}
     tensors = (Tensor.of_shape(name, shape, 8, roles.get(name, Role.ACTIVATION)) for name, shape in shapes.items())

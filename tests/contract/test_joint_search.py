@@ -28,7 +28,7 @@ from support.tight_problems import cost_of, tight_problem
 
 @in_one_test("seed", range(60))
 def test_the_search_decides_what_the_plain_one_decides(seed: int) -> None:
-    """Moves, cost, bound, and how many states that took."""
+    """The outcomes agree in moves, cost, bound and number of states."""
     indexed = tight_problem(seed)
     plain = PlainSearch(indexed).solve()
     assert plain == BestFirstSearch(indexed, Run()).solve()

@@ -1,4 +1,4 @@
-"""Several workers of the joint search find plans of the same cost, and prove the same, whatever order they do it in."""
+"""Several workers of the joint search find plans of the same cost, and prove the same, in any order of their work."""
 
 from __future__ import annotations
 

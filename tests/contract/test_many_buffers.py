@@ -1,4 +1,4 @@
-"""Packings of many buffers: legal, never below the load, never above what plain greedy allocators reach."""
+"""Packings of many buffers: legal, never below the load, never above the arenas of plain greedy allocators."""
 
 from __future__ import annotations
 

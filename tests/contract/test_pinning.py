@@ -1,4 +1,4 @@
-"""The thesis's formulation against every mapping there is, and what its plans are worth."""
+"""The thesis's formulation against all mappings, and the cost of its plans."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_where_its_residencies_have_no_addresses_nothing_is_mended() -> None:
 
 
 def test_to_drop_what_dram_has_counts_as_a_transfer() -> None:
-    """`w` (5 bytes) would leave for nothing and come for 5, `t` (4 bytes) leaves for 4 and comes for 4.
+    """`w` (5 bytes) would leave for free and return for 5; `t` (4 bytes) leaves for 4 and returns for 4.
 
     Either pays twice for a pair of transitions, so the thesis lets the smaller go: 8 bytes moved, where 5 are enough.
     """

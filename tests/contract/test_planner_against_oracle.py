@@ -1,4 +1,4 @@
-"""`exact` against the exhaustive oracle: every order, every choice of what to keep, every packing."""
+"""`exact` against the exhaustive oracle: every order, every choice of kept tensors, every packing."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from oracles.scratchpads import least_arenas, least_bytes, least_cost_of_instruc
 from support.series import series
 
 CASES, CASES_TOGETHER = 260, 20
-LARGEST_CHOICE = 3_000  # of what leaves, in all orders, that the oracle goes through
+LARGEST_CHOICE = 3_000  # choices of evictions that the oracle enumerates, over all orders
 PEAK_CASES = 60
 TINY_CASES, TINY_CASES_TOGETHER = 60, 6
 EVERYTHING = tuple(Operand)
@@ -123,7 +123,7 @@ def test_the_least_bytes_are_the_oracle_s(problems: list[Problem]) -> None:
 
 @pytest.mark.parametrize("problems", series(cases(tiny_problems(), TINY_CASES, TINY_CASES_TOGETHER), 3))
 def test_the_least_cost_is_that_of_all_programs(problems: list[Problem]) -> None:
-    """Links, rates, tensors in two scratchpads at once or in one that only passes them on: nothing is cheaper."""
+    """Covers links, rates, and tensors in two scratchpads at once or in a scratchpad that only passes them on."""
     for problem in problems:
         result, least = verified(problem), least_cost_of_instructions(problem)
         assert result.objective_value == least, problem.graph.name
@@ -144,7 +144,7 @@ def test_the_least_arenas_are_the_oracle_s(problems: list[Problem]) -> None:
 
 @pytest.mark.slow
 def test_the_models_of_copies_bound_all_programs_from_both_sides() -> None:
-    """RELAXED from below; TIMED and REPEATED together the least; a plan of TIMED costs what its model says."""
+    """RELAXED never exceeds the minimum, nor does the lesser of TIMED and REPEATED; plans of TIMED cost its value."""
     repeated = 0
     for problem in (problem for problem in islice(tiny_problems(), TINY_CASES) if problem.transfers.links):
         indexed, least = IndexedProblem.of(problem), least_cost_of_instructions(problem)

@@ -35,7 +35,7 @@ class WithoutDominance(PlainSearch):
 
 
 class WithEveryEviction(PlainSearch):
-    """Any set that makes room, not the inclusion-minimal ones alone."""
+    """A search over all sets that make room, not the inclusion-minimal sets alone."""
 
     def _least_evictions(self, state: SearchState, choice: Choice) -> Listing:
         operands = self._indexed.operands[choice.operator]
@@ -97,7 +97,7 @@ def test_nor_does_it_on_graphs_where_evictions_are_needed(weaker: type[PlainSear
 @settings(max_examples=80)
 @given(problem=problems(max_operators=5))
 def test_the_bound_in_bytes_is_the_oracle_s_without_addresses(problem: Problem) -> None:
-    """At alignment 1, where the oracle's bytes are what the search counts."""
+    """The alignment is 1, where the oracle and the search count the same bytes."""
     packed = at_a_budget(problem.graph, 1, problem.order, problem.count, problem.memories[0].capacity_bytes % 5)
 
     assert searched(packed).cost == least_traffic(packed, with_addresses=False)

@@ -100,7 +100,7 @@ def test_several_workers_find_the_same_cost(workers: int) -> None:
 
 @in_one_test("seed", range(100))
 def test_the_first_plan_is_legal_whatever_has_to_be_overwritten(seed: int) -> None:
-    """At what one operator needs; Belady's evictions, then addresses in order of time."""
+    """The capacity is the greatest need of an operator; Belady's evictions come first, then addresses by time."""
     problem = tight_problem(1000 + seed, operators=9, alignment=1 + seed % 2)
     indexed = IndexedProblem.of(problem)
     schedule, offsets = place_or_cut_by_time(

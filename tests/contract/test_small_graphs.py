@@ -1,4 +1,4 @@
-"""Small graphs at what one operator needs are proven with addresses; two provers of other kinds agree."""
+"""Small graphs at the need of one operator are proven with addresses; two different provers agree."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_m_r_is_the_least_capacity_with_a_legal_plan_of_two_thousand_graphs(part
 
 
 def plans_are_exact(seed: int, capacities: range) -> int:
-    """Return how many capacities were compared with exhaustive search, from 1 byte up."""
+    """Return the number of capacities compared with exhaustive search."""
     problem, compared = problem_with_updates(seed), 0
     for more in capacities:
         asked = in_room(problem, max(1, greatest_need(problem).need_bytes + more))

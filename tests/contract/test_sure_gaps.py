@@ -1,4 +1,4 @@
-"""Bounds of any order by gaps: no plan costs less, whatever descends from what, near any order, at any reach."""
+"""Gap bounds for any order: no plan costs less, for any descent of tensors, near any order, at any reach."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_sure_gap_is_one_in_every_order(seed: int) -> None:
 
 
 def is_surely_a_gap(indexed: IndexedProblem, precedence: Precedence, gap: SureGap) -> bool:
-    """Tell from the definition whether a gap is one, of its line and of what else is in its family."""
+    """Return True if the gap satisfies the definition for its line and the other members of its family."""
     used = mask_of(use for tensor in gap.tensors for use in uses_of(indexed, tensor))
     return bool(gap.befores and gap.afters) and all(
         not used >> one & 1
@@ -173,7 +173,7 @@ def orders_of(problem: Problem) -> list[list[int]]:
 
 
 def is_one_in(gap: PossibleGap, order: list[int], indexed: IndexedProblem) -> bool:
-    """Tell whether a tensor has been used when the operator runs, and is read later, in an order."""
+    """Return True if, in this order, a tensor is used before the operator runs and read after it."""
     step = order.index(gap.operator)
     used = any(order.index(use) < step for use in uses_of(indexed, gap.tensors[0]))
     return used and any(order.index(reader) > step for reader in indexed.reader_lists[gap.tensors[0]])

@@ -207,7 +207,7 @@ def test_all_orders_are_filled_as_the_definition_says(seed: int, accounting: Acc
 @pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
 @pytest.mark.parametrize("seed", series(range(30), 12))
 def test_with_stored_room_answers_are_legal_and_the_best_of_those(seed: int, accounting: Accounting) -> None:
-    """Rows that a stride skips, which those tools do not count, lie in a tile all the same."""
+    """A tile also holds the rows that a stride skips, which those tools do not count."""
     random = Random(seed)
     accelerator, factors = _machine(random)[0], 4
     while not 1 <= factors <= 3:

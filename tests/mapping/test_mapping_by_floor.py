@@ -1,4 +1,4 @@
-"""The search by floors: it never loses its starts, costs nothing above its best, and finds what a full search finds."""
+"""The search by floors: it never loses its starts, costs nothing above its best, and agrees with a full search."""
 
 from __future__ import annotations
 

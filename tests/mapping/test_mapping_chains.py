@@ -47,9 +47,9 @@ def test_the_least_chain_of_all_criteria_together_is_the_best_of_all(seed: int) 
 
 @pytest.mark.parametrize("seed", [*range(40), 286, 636, 2297])
 def test_a_search_that_is_cut_short_says_no_more_than_the_least_chain_is_worth(seed: int) -> None:
-    """However high the limit is, and however many steps it takes; with enough it finds that chain, or that none is.
+    """Holds for any limit and any number of steps; with enough steps the search finds that chain, if it exists.
 
-    In two more a boundary would have no place, if no other at its port came inside; in the last one there is no room.
+    In seeds 286 and 636 a boundary has a place only if another at its port comes inside; in seed 2297 there is no room.
     """
     searched = random_search(seed)
     least = least_of_chains_together(searched)

@@ -71,7 +71,7 @@ def _gains_by_room_for_incomplete_sums(problem: LayerProblem) -> bool:
 
 
 def test_chains_whose_sums_find_no_room_where_outputs_lie_whole_are_not_looked_into() -> None:
-    """There is room for whole outputs and little else, so none for sums that are wider: they complete below."""
+    """The memory has room for whole outputs and little else: wider sums do not fit and complete below."""
     whole = load_accelerator("meta-prototype-df")
     homes = {Operand.INPUT: "activation_global_buffer", Operand.OUTPUT: "activation_local_buffer"}
     problem = beside_operands(Layer(k=512, c=512, p=11, q=11, r=3, s=3, partial_bits=16), whole, homes)

@@ -42,7 +42,7 @@ Way = tuple[tuple[int, ...], ...]
 
 @dataclass(slots=True)
 class Bench:
-    """A problem, and what all mappings with each way to use the array cost."""
+    """A problem, and the costs of all mappings by the way in which they use the array."""
 
     problem: LayerProblem
     costs: dict[Way, list[tuple[float, float]]]

@@ -1,4 +1,4 @@
-"""Places in a nest and rows of the input: how many parts there are at least, how long, and what lies at an end."""
+"""Places in a nest and rows of the input: least numbers of parts, their lengths, and the parts at an end."""
 
 from __future__ import annotations
 

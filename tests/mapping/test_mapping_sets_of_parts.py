@@ -185,7 +185,7 @@ def test_kinds_take_so_many_turns_and_come_to_so_many_parts_as_is_said() -> None
 def test_loops_that_leave_units_idle_take_so_many_turns_and_have_such_places() -> None:
     """Indices and parts of each place follow from its turns; a cell has at most one place.
 
-    Loops in time outside a place have all of their iterations: so nothing stays.
+    Temporal loops outside a place have all of their iterations, so that no part stays.
     """
     seen = lacks = 0
     for line in (line for seed in range(12) for line in lines_of(seed)):

@@ -1,4 +1,4 @@
-"""`exact` beyond the even space: never above what others find, its bound below every mapping there is."""
+"""`exact` beyond the even space: never above other methods, its bound never above a mapping."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_in_however_little_time_something_that_ends_short_is_seen(text: str, mos
 
 
 def test_a_run_that_is_to_stop_at_once_has_an_answer() -> None:
-    """LOMA and the search of even mappings have none yet, and nothing that ends short fits."""
+    """LOMA and the search of even mappings have no mapping yet, and no ragged mapping fits."""
     machine = load_accelerator("edge-tpu-like")
     array = array_of(machine)
     machine = replace(machine, array=replace(array, unrolls=dict.fromkeys(array.sizes, LOOPS)))

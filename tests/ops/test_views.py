@@ -1,4 +1,4 @@
-"""Views, strided copies and repeated pixels: what a reader sees of a tensor, whole and in tiles."""
+"""Views, strided copies and repeated pixels: the parts of a tensor that a reader sees, whole and in tiles."""
 
 from __future__ import annotations
 

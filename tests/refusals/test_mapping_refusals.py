@@ -281,5 +281,5 @@ def test_verifier_and_cost_model_agree_to_the_byte_on_what_fits(first: int) -> N
 
 
 def _exactly(need_bits: int, random: Random) -> int:
-    """Return the bytes needed, or now and then one less."""
+    """Return the bytes needed, or sometimes one byte less."""
     return max(-(-need_bits // 8) - (random.random() < 0.2), 0)

@@ -28,7 +28,7 @@ from onchip.search.budget.limits import Run
 def test_tiles_counted_by_type_cost_what_they_cost_one_by_one(
     machine: str, tile: tuple[int, int], mode: OverlapMode
 ) -> None:
-    """The first two convolutions of LeNet-5 and the pools behind them; 5 % is what the two may differ by."""
+    """The groups are the first two convolutions of LeNet-5 and their pools; the two costs may differ by 5 %."""
     accelerator, run = load_accelerator(machine), Run()
     network = read_network("lenet5", Reading()).with_bits(8)
     question = ScheduleQuestion(network, accelerator, Precision(8).on(accelerator), ScheduleObjective.ENERGY)

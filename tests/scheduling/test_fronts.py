@@ -346,7 +346,7 @@ def test_stacks_without_a_front_stay_as_they_are() -> None:
 def test_stacks_that_keep_nothing_for_each_other_take_no_more_together_than_each_alone(
     stacks: tuple[ScheduledStack, ...], *, keeps_inside: bool
 ) -> None:
-    """Energy and traffic are the sums of theirs, and nothing waits longer than for all that stands before it."""
+    """Energy and traffic are sums over the stacks, and no stack waits for more than all stacks before it."""
     making = maker(skip_chip(40, 400), skip_network())
     inner = {(0, name): "far" for name in ("a", "b")} if keeps_inside and len(stacks) == 2 else {}
     reads = {(0, "x"): "far"} if keeps_inside else {}

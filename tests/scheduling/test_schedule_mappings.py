@@ -62,7 +62,7 @@ def in_time() -> Run:
 
 @dataclass(slots=True)
 class Listening(BestMapper):
-    """Says who was asked for longer, and in how much room."""
+    """A mapper that records the nests, homes and rooms of its longer searches."""
 
     heard: list[tuple[Layer, Homes, Room]] = field(default_factory=list)
     before: float = 0.0
@@ -449,7 +449,7 @@ def test_the_heaviest_nest_is_mapped_first_wherever_it_stands() -> None:
 
 @pytest.mark.parametrize("searches", range(10))
 def test_time_is_kept_back_for_makeshifts_of_all_nests_that_have_no_mapping_yet(searches: int) -> None:
-    """Two of the ten are alike. Once there is no time for more, none is searched for, though time is left."""
+    """Two of the ten nests are alike. No further search starts once time is too short, though some time is left."""
     deadline = Ending(searches=searches)
     composition, _ = composed_within(Run(deadline=deadline))
     looks = min(searches + 1, 9)
@@ -522,7 +522,7 @@ def test_an_operand_that_comes_nearer_costs_no_more_than_its_old_mapping_without
 
 @dataclass(slots=True)
 class CountingMapper:
-    """Knows one mapping, and who asked for it."""
+    """A mapper by LOMA that records the homes of its questions and their numbers of similar mappings."""
 
     is_quick: bool = False
     asked: list[tuple[Homes, int]] = field(default_factory=list)

@@ -197,7 +197,7 @@ def test_an_earlier_answer_is_never_made_worse(objective: ScheduleObjective) -> 
     options = ScheduleOptions(start=earlier.answer.composition.schedule)
 
     class OnlyTheStart(ScheduleSearch):
-        """Takes no other start, and moves nothing."""
+        """A search that keeps the given start and makes no moves."""
 
         def _start_layer_by_layer(self) -> None: ...
         def _start_from_plan(self) -> None: ...

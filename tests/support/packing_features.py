@@ -1,4 +1,4 @@
-"""Random tiny packings with every feature, held against trying every place.
+"""Random tiny packings with every feature, compared with brute force over all places.
 
 PYTHONPATH=src:tests python -m support.packing_features --cases 5000 --seed 0
 """

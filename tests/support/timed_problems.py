@@ -182,7 +182,7 @@ class ProgramSoFar:
         return [DRAM, *linked] if tensor.name in self.in_dram else linked
 
     def _read_in(self, operator: Operator, tensor: Tensor) -> Place | None:
-        """Return the first scratchpad that may hold such an operand and has it."""
+        """Return the first scratchpad that may hold the operand and has it."""
         operand, held = self.problem.operand(operator, tensor), self.memories_of(tensor.name)
         names = (one.name for one in self.problem.memories if operand in one.holds and one.name in held)
         return next(((tensor.name, name) for name in names), None)

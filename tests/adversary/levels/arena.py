@@ -53,7 +53,7 @@ class ArenaLevel:
         return Verdict(1)
 
     def smaller(self, facts: Facts) -> Iterator[Facts]:
-        """Yield nothing beyond what shrinks everywhere."""
+        """Yield no cases beyond the general reductions."""
         yield from ()
 
 

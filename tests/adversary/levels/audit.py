@@ -40,7 +40,7 @@ class AuditLevel:
         return _judged_plan(facts, program)
 
     def smaller(self, facts: Facts) -> Iterator[Facts]:
-        """Yield what the level makes smaller whose problems they are."""
+        """Yield the smaller cases of the level from which the case comes."""
         yield from ScratchpadsLevel().smaller(facts) if facts["kind"] != "pack" else ()
 
 

@@ -170,7 +170,7 @@ def _timeloop_machine(chance: random.Random, widths: dict[str, int]) -> Json:
 
 
 def machine_of(facts: Facts, program: Program) -> Accelerator:
-    """Write the machine's files for the program; return what the oracles compute with."""
+    """Write the machine's files for the program; return the accelerator for the oracles."""
     machine = facts["machine"]
     if facts["question"] != "mapspace":
         return load_accelerator(str(program.write("machine.yaml", machine)))

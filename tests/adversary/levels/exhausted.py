@@ -87,7 +87,7 @@ class ExhaustedLevel:
         return Verdict(1)
 
     def smaller(self, facts: Facts) -> Iterator[Facts]:
-        """Yield the case with fewer operators, or asked plainly."""
+        """Yield the case with fewer operators, without alignment, or in the given order."""
         if facts["operators"] > 2:
             yield {**facts, "operators": facts["operators"] - 1}
         yield {**facts, "alignment": 1}

@@ -78,7 +78,7 @@ class FuseLevel:
                 return facts
 
     def judge(self, facts: Facts, program: Program) -> Verdict:
-        """Compare with trying everything; a case that the program refuses says nothing."""
+        """Compare with exhaustive search; a case that the program refuses has no verdict."""
         case = _Case(facts, program)
         verdict = case.asked_once(facts["options"])
         for extra in facts["also"]:
@@ -187,7 +187,7 @@ class _Case:
         return least_value(self.network, asked, table.cost, table.outside)
 
     def table(self, options: Facts, method: str | None = None) -> StackTable:
-        """Return the costs of stacks by a method, which may be another than the one asked."""
+        """Return the costs of stacks by a method, which may differ from the method of the question."""
         own = {**options, "method": method or options["method"]}
         key = f"{own['method']} {own['objective']}"
         if key not in self._tables:

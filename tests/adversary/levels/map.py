@@ -200,7 +200,7 @@ def widened(machine: Facts, chance: random.Random) -> Facts:
 
 
 def turned_machine(machine: Facts) -> Facts:
-    """Exchange height and width in what the machine unrolls."""
+    """Exchange height and width in the machine's unrolled dimensions."""
     array = dict(machine["array"])
     if "dimensions" in array:
         array["dimensions"] = {TURNED.get(name, name): units for name, units in array["dimensions"].items()}
@@ -272,7 +272,7 @@ class MapLevel:
         return facts
 
     def judge(self, facts: Facts, program: Program) -> Verdict:
-        """Compare with all mappings, with the same question asked otherwise, or with a baseline's mapping."""
+        """Compare with all mappings, with an equivalent question, or with a baseline's mapping."""
         machine = facts["machine"]
         name = machine if isinstance(machine, str) else program.write("machine.yaml", machine)
         try:
@@ -418,7 +418,7 @@ class MapCase:
             self.listed = {} if is_bundled else _least_values(self.problem, in_any_order=in_any_order)
         return self.listed.get(objective)
 
-    # The same asked otherwise
+    # Equivalent questions
 
     def cached(self, objective: str, ended: Ended) -> str | None:
         """Return a fault unless an answer is the same when it is written to the cache and when it is read."""

@@ -1,4 +1,4 @@
-"""`onchip check` and `audit` of mutated answer files: none that breaks a rule is called legal, none ends with 70."""
+"""`onchip check` and `audit` of mutated answer files: no file that breaks a rule passes, and no run ends with 70."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class MutantsLevel:
         return Verdict(len(facts["seeds"]))
 
     def smaller(self, facts: Facts) -> Iterator[Facts]:
-        """Yield nothing beyond what shrinks everywhere."""
+        """Yield no cases beyond the general reductions."""
         yield from ()
 
 

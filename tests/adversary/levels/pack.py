@@ -124,7 +124,7 @@ def _bounds(facts: Facts, buffers: list[Buffer]) -> tuple[int | None, int | None
 
 @dataclass(frozen=True, slots=True)
 class PackFixedLevel:
-    """Few buffers, some of them fixed, now and then on each other."""
+    """A level of few buffers, some with fixed offsets, sometimes in conflict."""
 
     name: str = "pack-fixed"
     weight: float = 0.5

@@ -212,7 +212,7 @@ def fault_of_file(case: Case, path: Path, graph: Path, program: Program, answer:
 def mutated_files(
     case: Case, path: Path, graph: Path, program: Program, chance: random.Random
 ) -> tuple[int, str | None]:
-    """Change a plan file here and there; return how often both agreed, and where they do not."""
+    """Mutate a plan file repeatedly; return the number of agreements with the replay, and the first disagreement."""
     original = json.loads(path.read_text())
     for number in range(MUTATIONS):
         document = copy.deepcopy(original)

@@ -114,7 +114,7 @@ def _odd_facts(chance: random.Random) -> Facts:
 
 
 class RecomputedCase(Case):
-    """The case of `plan`, and what a run of each operator takes."""
+    """The case of `plan`, with the cycles of each operator."""
 
     @property
     def file(self) -> Facts:
@@ -199,7 +199,7 @@ class PlanFiles:
     program: Program
 
     def judged_mutants(self, original: Facts) -> Verdict:
-        """Change the file here and there, and look whether both agree."""
+        """Mutate the file repeatedly, and compare `check` with the replay."""
         chance = random.Random(self.case.facts["seed"])
         for number in range(MUTANTS):
             document = copy.deepcopy(original)

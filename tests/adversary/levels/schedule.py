@@ -77,7 +77,7 @@ class ScheduleLevel:
 
 @dataclass(slots=True)
 class ScheduleCase:
-    """A case, with what the oracle knows of it."""
+    """A case, with the oracle's results."""
 
     facts: Facts
     program: Program
@@ -209,7 +209,7 @@ def _value(ended: Ended) -> int | None:
     return ended.answer.get("objective_value")
 
 
-# The same asked otherwise
+# Equivalent and related questions
 
 
 def _in_tiles(case: ScheduleCase, layers: Ended) -> str | None:

@@ -20,7 +20,7 @@ LARGEST_ROOM = 14
 
 
 def new_case(chance: random.Random) -> Facts:
-    """Return a graph that fits into its scratchpads with nothing or little to spare, seldom not at all."""
+    """Return a graph that just fits into its scratchpads; rarely, it does not fit."""
     count = chance.choice(("activations", "activations", "all"))
     objective = chance.choice(OBJECTIVES)
     graph = new_graph(chance, count)
@@ -92,7 +92,7 @@ def new_accelerator(chance: random.Random, objective: str) -> Json:
 
 
 def _hold_everything(chance: random.Random, memories: list[Json]) -> None:
-    """Let one scratchpad hold each operand that none holds."""
+    """Let a scratchpad hold each operand that no scratchpad holds yet."""
     for operand in ("input", "weight", "output"):
         if all("holds" in memory and operand not in memory["holds"] for memory in memories):
             chance.choice(memories)["holds"].append(operand)

@@ -1,4 +1,4 @@
-"""Faults in what plans for several scratchpads, and in what verifies that."""
+"""Faults in the planner for several scratchpads, and in its verifier."""
 
 from __future__ import annotations
 
