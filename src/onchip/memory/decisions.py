@@ -17,7 +17,7 @@ from onchip.without_collecting import without_collecting
 
 @dataclass(frozen=True, slots=True)
 class PlannedResidency:
-    """One tensor in scratchpad number `memory` over the half-open range of steps [start, stop).
+    """A tensor in scratchpad number `memory` over the half-open range of steps [start, stop).
 
     It begins with the Compute of its producer in step `start`, or with a load. With `ties` (tensor, bytes) it begins in
     the bytes of inputs of its operator, at these distances from their addresses; the inputs leave after the operator.
@@ -47,7 +47,7 @@ class OperatorSchedule:
 
 @dataclass(frozen=True, slots=True)
 class SearchMove:
-    """One step of a search: tensors are evicted (by number), the operator runs, and overwritten inputs leave.
+    """Step of a search: tensors are evicted (by number), the operator runs, and overwritten inputs leave.
 
     An evicted operand is loaded again for the operator.
     """
@@ -216,9 +216,9 @@ class _Composer:
             self._copy(residency.tensor, self._memories[residency.memory], DRAM)
 
     def _stores(self) -> dict[int, list[PlannedResidency]]:
-        """Return what is stored after which step: network outputs at once, a spill when the tensor leaves.
+        """Map each step to the tensors stored after it: network outputs at once, a spill when the tensor leaves.
 
-        A spill cannot wait that long where the tensor is loaded elsewhere before.
+        A spill cannot wait that long if the tensor is loaded elsewhere before.
         """
         stores: dict[int, list[PlannedResidency]] = {}
         for tensor, residencies in _by_tensor(self._schedule.residencies).items():

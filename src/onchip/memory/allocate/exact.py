@@ -1,7 +1,7 @@
-"""Attempts at one capacity that pack, prove that nothing packs, or stay open.
+"""Attempts to pack at one capacity: each packs, proves that no packing exists, or stays open.
 
 The search is native (`native/packing_attempt.hpp`, docs/packing.md): bounds, best fit, branch and bound, and proofs by
-short stretches of steps. CP-SAT answers the same for what stays open.
+short stretches of steps. CP-SAT decides attempts that stay open.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Attempt:
         return range(*self._attempt.stretch)
 
     def go_on(self, nodes: float) -> Knowledge:
-        """Try bounds and best fit at first, then search for about so many nodes, or until the run has to stop."""
+        """Try bounds and best fit first, then search about `nodes` nodes, or until the run has to stop."""
         return self._finding(self._attempt.go_on, nodes)
 
     def search(self, nodes: float = inf) -> Knowledge:
@@ -109,7 +109,7 @@ class Attempt:
 
 
 def finding_of(problem: PackingProblem, run: Run, nodes: float = STEP.stretch_nodes) -> Knowledge:
-    """Say whether a small problem packs, if so many nodes are enough for that."""
+    """Return whether a small problem packs, or OPEN if about `nodes` search nodes do not decide it."""
     return Attempt(problem, run).search(nodes)
 
 
@@ -143,7 +143,7 @@ METHOD: Final = "cp-sat"
 def pack_by_cp_sat(problem: PackingProblem, run: Run, most_work: float = inf) -> SearchResult[Packing]:
     """Find offsets within the capacity, or prove that there are none (objective: the capacity).
 
-    Buffers have no gaps and no alignment of their own. UNKNOWN if no time is left to load the solver, or after
+    Buffers have neither gaps nor individual alignments. UNKNOWN if no time is left to load the solver, or after
     `most_work` (see `solve_interruptibly`).
     """
     if not cp_sat_is_within_reach(run):

@@ -27,10 +27,10 @@ SEARCHED_PAIRS: Final = 1_000_000
 
 
 def pack(problem: PackingProblem, run: Run, most_nodes: float = inf, repair_rounds: int = 0) -> SearchResult[Packing]:
-    """Find offsets within the capacity, or prove that there are none, in about so many nodes.
+    """Find offsets within the capacity, or prove that there are none, in about `most_nodes` nodes.
 
-    Large problems, and those with rounds of repair, are first tried by a sweep and its repair. CP-SAT is asked for
-    half of the time if the search stays open for seconds. The objective value is the arena. It is OPTIMAL only if it
+    Large problems, and those with rounds of repair, are first tried by a sweep and its repair. CP-SAT gets half
+    of the time if the search stays open for seconds. The objective value is the arena. It is OPTIMAL only if it
     equals the bound.
     """
     asks_cp_sat = most_nodes > STEP.proof_nodes and problem.is_uniform and run.limits.node_limit is None
@@ -119,7 +119,7 @@ def conflict_of(problem: PackingProblem, run: Run, most_nodes: int = STEP.plan_n
 def pack_schedule(
     indexed: IndexedProblem, schedule: OperatorSchedule, run: Run
 ) -> tuple[OperatorSchedule, tuple[int, ...]] | None:
-    """Return the schedule, with what is overwritten in it, and its offsets in bytes; None if none were found."""
+    """Return the schedule with its overwritten inputs, and its offsets in bytes; None if none were found."""
     chains = chained(indexed, schedule)
     packing = pack(chains.problem, run, STEP.proof_nodes).answer
     return None if packing is None else (chains.schedule, chains.offsets_bytes(packing.offsets_bytes))

@@ -172,7 +172,7 @@ class MemoryModel:
         return are_fewer
 
     def cost_less_than(self, value: int) -> None:
-        """Select only what is cheaper than the best answer."""
+        """Exclude selections that cost `value` or more."""
         self._model.add(self._cost < value)
 
     def set_aside(self, indices: Sequence[int], memory: int) -> None:
@@ -264,8 +264,8 @@ class _OpenChoice:
 class MemorySearch:
     """Selects memories by a model, packs each, and teaches the model which buffers do not fit together.
 
-    A selection that stays open is set aside, and packed for longer by a strategy of its own. The bound is the least of
-    the model's and of those set aside. What lies in memories without a capacity is placed at last.
+    A selection that stays open is set aside, and a separate strategy packs it for longer. The bound is the minimum of
+    the model's bound and those of open selections. Buffers in memories without a capacity are placed last.
     """
 
     def __init__(self, problem: StaticPackingProblem, run: Run, lower_bound: int = 0) -> None:
@@ -319,7 +319,7 @@ class MemorySearch:
     # Strategies
 
     def _select(self, turn: Stepped) -> Iterator[float]:
-        """Select by the model until it has nothing better but what was set aside; yield the nodes of packing."""
+        """Select by the model until it has nothing better than selections set aside; yield the nodes of packing."""
         while True:
             if self._incumbent.value is not None:
                 self._model.cost_less_than(self._incumbent.value)
@@ -338,7 +338,7 @@ class MemorySearch:
             yield float(max(1, nodes))
 
     def _pack_open(self, _turn: Stepped) -> Iterator[float]:
-        """Pack what was set aside, or prove that it does not pack, with more nodes in each round."""
+        """Pack selections set aside, or prove that they do not pack, with more nodes in each round."""
         nodes = STEP.plan_nodes
         while True:
             nodes *= STEP.node_growth
@@ -445,7 +445,7 @@ class MemorySearch:
             yield sorted(by_key, key=lambda i: first[i] not in self._held) if first else by_key
 
     def _offer_filled(self, order: Sequence[int] | None, given: Mapping[int, StaticPlace], phase: str) -> None:
-        """Place what is not given in the cheapest memory that has a gap; without an order each when it begins."""
+        """Place each buffer not given in the cheapest memory that has a gap; without an order, in order of time."""
         places = dict(given)
         for memory in sorted(self._held, key=self._cheapness):
             indices = [

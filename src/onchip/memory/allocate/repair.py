@@ -56,7 +56,7 @@ class FreeRanges:
         self._free = [(capacity_bytes, 0)]
 
     def smallest_for(self, size_bytes: int) -> int | None:
-        """Return the start of the smallest free range of at least so many bytes, or None; of equals the lowest."""
+        """Return the start of the smallest free range of at least `size_bytes`, the lowest among equals, or None."""
         index = bisect_left(self._free, (size_bytes, -1))
         return self._free[index][1] if index < len(self._free) else None
 
@@ -77,7 +77,7 @@ class FreeRanges:
         insort(self._free, self._between(index))
 
     def _between(self, index: int) -> tuple[int, int]:
-        """Return what is free before the taken range of that number, or behind the last."""
+        """Return the size and start of the free range before the taken range `index`, or after the last one."""
         alignment = self._alignment_bytes
         start = -(-self._taken[index - 1][1] // alignment) * alignment if index else 0
         stop = self._taken[index][0] if index < len(self._taken) else self._capacity_bytes
@@ -183,7 +183,7 @@ class _TimeOrder:
         return False
 
     def _place_step_anew(self, residency: PlannedResidency) -> None:
-        """All that is there begins in this step: take it up again, and set one upon the other."""
+        """Stack the placed and waiting residencies of this step; no earlier residency may be active."""
         new = (self._placed[number] for number in self._new)
         waiting = [self._entry(one) for one in (residency, *(replace(one.residency, ties=one.ties) for one in new))]
         while self._waiting and self._waiting[0][0] == residency.start:
@@ -236,8 +236,8 @@ def place_or_cut(
     """Return a schedule that packs, and its offsets in bytes.
 
     Repeatedly find a stretch of steps that does not pack, and the cheapest idle times of one or two tensors without
-    which it packs. What stays open after so much work is placed in order of time, as are schedules with too many pairs
-    of residencies.
+    which it packs. A schedule still open after `most_work` is placed in order of time, as are schedules with too many
+    pairs of residencies.
     """
     run = run or Run()
     repair = Repair(indexed, schedule, run, most_work)
@@ -287,7 +287,7 @@ class ResidencyCut:
 
 
 class Repair:
-    """Cuts residencies of a schedule, for so much work in all."""
+    """Repairs a schedule by cutting residencies, within a work limit."""
 
     def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule, run: Run, most_work: float) -> None:
         self.schedule = schedule
@@ -297,7 +297,7 @@ class Repair:
         self._work_left = most_work
 
     def is_spent(self, nodes: int) -> bool:
-        """Charge a look at the schedule with a search of so many nodes; return True if no work is left."""
+        """Charge a look at the schedule and a search of `nodes` nodes; return True if no work is left."""
         self._work_left -= len(self.schedule.residencies) + nodes // 2
         return self._work_left < 0
 

@@ -49,7 +49,7 @@ class _Member:
     stop_bytes: int
 
     def overlaps(self, other: _Member, shift: int) -> bool:
-        """True if it shares a byte in some step with a member that lies so many bytes further."""
+        """True if it shares a byte in some step with a member moved up by `shift` bytes."""
         mine, its = self.residency, other.residency
         meet = mine.start < its.stop and its.start < mine.stop
         return meet and self.start_bytes < other.stop_bytes + shift and other.start_bytes + shift < self.stop_bytes
@@ -57,7 +57,7 @@ class _Member:
 
 @dataclass(slots=True)
 class _Chain:
-    """Its members, and for each the last step that any up to it has."""
+    """Members of a chain, and for each the latest stop among it and the members before it."""
 
     members: list[_Member] = field(default_factory=list)
     latest: list[int] = field(default_factory=list)
@@ -67,7 +67,7 @@ class _Chain:
         self.latest.append(max(self.latest[-1] if self.latest else 0, member.residency.stop))
 
     def overlaps(self, other: _Member, shift: int, but: tuple[int, int]) -> bool:
-        """True if any member overlaps another, apart from the tied two."""
+        """True if a member overlaps `other`, apart from the tied two."""
         for place in range(len(self.members) - 1, -1, -1):
             if self.latest[place] <= other.residency.start:
                 return False
@@ -128,7 +128,7 @@ class _Chains:
                 yield chain.members
 
     def tie(self, at: int) -> PlannedResidency:
-        """Tie a residency to what it overwrites, which ends with its first step; return it with the ties it got."""
+        """Tie a residency to overwritten inputs, which end with its first step; return it with the ties it got."""
         residency = self._residencies[at]
         if not residency.ties:
             return residency
@@ -238,7 +238,7 @@ class _TiedModel:
         model.add_no_overlap_2d(lives, ranges)
 
     def solve(self, run: Run, most_work: float) -> SearchResult[PlacedSchedule]:
-        """Solve for so much work."""
+        """Solve within the work limit."""
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
@@ -275,7 +275,7 @@ def has_countable_layouts(indexed: IndexedProblem) -> bool:
 
 
 class LayoutPlacer:
-    """Places one schedule in one scratchpad; `has_countable_layouts`, and every operator fits by itself."""
+    """Places one schedule in one scratchpad that `has_countable_layouts`; every operator must fit alone."""
 
     def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule) -> None:
         self._order = schedule.order
@@ -293,7 +293,7 @@ class LayoutPlacer:
         return self._beam.cost
 
     def place(self, width: int, run: Run) -> tuple[OperatorSchedule, tuple[int, ...]] | None:
-        """Return a schedule with its offsets in bytes, found among so many layouts; None if the run has to stop."""
+        """Return a schedule with its offsets in bytes from a beam of `width` layouts; None if the run has to stop."""
         token = StopToken()
         if not run_watched(lambda: self._beam.run(width, run.limits.seed, token), token.ask, run):
             return None

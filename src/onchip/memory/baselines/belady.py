@@ -27,7 +27,7 @@ from onchip.search.budget.limits import Run
 def belady_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[SearchMove, ...]:
     """Return the order with Belady's evictions (Belady 1966): the farthest next use leaves first.
 
-    Every operator must fit by itself. Ties go to the larger tensor. A heap entry is (next use, units, tensor), both
+    Every operator must fit alone. Ties go to the larger tensor. A heap entry is (next use, units, tensor), both
     negated; it is out of date once the tensor has left or been used. Tensors without further readers are overwritten
     where they may be, other inputs of the operator only if nothing else can leave.
     """
@@ -50,7 +50,7 @@ class _Belady:
                 self._uses[tensor].append(step)
 
     def run(self, operator: int) -> SearchMove:
-        """Make room for the operands, run the operator, and let go of what is not needed again."""
+        """Make room for the operands, run the operator, and release tensors that are not needed again."""
         operands = self._indexed.operand_lists[operator]
         self._used += self._room.units_of_all(tensor for tensor in operands if tensor not in self._resident)
         self._resident.update(operands)
@@ -64,7 +64,7 @@ class _Belady:
         return SearchMove(operator, tuple(sorted(evicted)), tuple(sorted(overwritten)))
 
     def _make_room(self, operator: int, operands: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Return what is evicted and, where nothing else is left to leave, overwritten though it is read again."""
+        """Return evicted tensors and, if no other tensor can leave, overwritten tensors that are read again."""
         evicted: list[int] = []
         overwritten: list[int] = []
         dead, living = self._overwritable(operator)
@@ -126,8 +126,8 @@ def place_by_size_or_evict(
 ) -> tuple[OperatorSchedule, tuple[int, ...]]:
     """Place by size; while a residency ends above the capacity, one in its way (or itself) leaves for a while.
 
-    Which one is the least by `rank`. What is left when nothing can leave or the time is up is placed in order of time,
-    and so are more pairs that live together than lists can hold.
+    The residency of least `rank` leaves. The schedule is placed in order of time if nothing can leave, if the time is
+    up, or if it has more overlapping pairs than lists can hold.
     """
     capacity = indexed.memory.capacity_bytes
     residencies = list(schedule.residencies)
@@ -192,9 +192,9 @@ class Eviction:
 
 
 def greedy_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[SearchMove, ...]:
-    """Return the order, where an operator does not fit with the set of evictions that costs least right then.
+    """Return the order; where an operator does not fit, evict the set of tensors that costs least at that step.
 
-    An eviction costs the reload, and the spill unless DRAM has a copy. Every operator must fit by itself.
+    An eviction costs the reload, and the spill unless DRAM has a copy. Every operator must fit alone.
     """
     uses: list[list[int]] = [[] for _ in indexed.tensors]
     for step in range(len(order) - 1, -1, -1):
@@ -266,7 +266,7 @@ def _least_cover(candidates: Sequence[Eviction], excess: int) -> Eviction | None
 
 
 def _undominated(evictions: list[Eviction]) -> list[Eviction]:
-    """Return those of which none frees as much for less, most units first."""
+    """Return the evictions that no other dominates (frees as much for less), most units first."""
     kept: list[Eviction] = []
     for eviction in sorted(evictions, key=lambda e: (-e.units, *e.rank)):
         if not kept or eviction.rank < kept[-1].rank:

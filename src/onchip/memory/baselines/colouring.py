@@ -2,7 +2,8 @@
 
 After memory coloring (Li, Gao, Xue, PACT 2005): each scratchpad is cut into pseudo-registers of every size that a
 tensor has; registers of different sizes overlap. Optimistic colouring as Briggs, Cooper and Torczon do it (TOPLAS
-1994): what gets no colour is streamed, that is, split into one short life for each use, and all is coloured anew.
+1994): ranges without a colour are streamed, that is, split into one short range for each use, and all ranges are
+coloured again.
 """
 
 from __future__ import annotations
@@ -76,18 +77,18 @@ def _units(indexed: IndexedProblem, tensor: int, memories: Iterable[int]) -> tup
 
 
 class Registers:
-    """The colours that a range may have: multiples of its own size, in every scratchpad that may take it."""
+    """The colours that a range may have: multiples of its size, in every scratchpad that may take it."""
 
     def __init__(self, indexed: IndexedProblem, live: LiveRange) -> None:
         self._units = live.units
         rooms = {memory: indexed.views[memory].room for memory, _ in live.units}
-        # The last, partial unit of the capacity is there for a tensor that may end within it.
+        # The last, partial unit of the capacity counts for a tensor that may end within it.
         whole = {m: room.capacity_units + (room.may_end_short >> live.tensor & 1) for m, room in rooms.items()}
         self._counts = {memory: whole[memory] // units for memory, units in live.units}
 
     @property
     def count(self) -> int:
-        """Return how many pseudo-registers there are in all scratchpads."""
+        """Return the number of pseudo-registers in all scratchpads."""
         return sum(self._counts.values())
 
     def first_free(self, taken: Iterable[Register]) -> Register | None:
@@ -110,12 +111,15 @@ def most_blocked(live: LiveRange, other: LiveRange) -> int:
 
 
 def _blocked(units: int, other_units: int) -> int:
-    """The other begins at a multiple of its own size: at most a greatest common divisor before one's next register."""
+    """Return the maximum number of registers of `units` that one register of `other_units` overlaps.
+
+    The other register begins at a multiple of its size: at worst their greatest common divisor before the next one.
+    """
     return (units - gcd(units, other_units) + other_units - 1) // units + 1
 
 
 class Colouring:
-    """One round of simplify and select; `colours` by range, `spilled` the tensors that found none.
+    """A round of simplify and select; `colours` by range, `spilled` the tensors without a colour.
 
     A run that has to stop leaves some without a colour.
     """
@@ -132,13 +136,13 @@ class Colouring:
         }
 
     def pinned(self) -> list[tuple[int, int]]:
-        """Each tensor with a register for its whole life and the scratchpad of that, by cost for a neighbour."""
+        """Return each tensor coloured for its whole life, with its scratchpad; highest cost per neighbour first."""
         whole = [node for node in self.colours if self._ranges[node].saved is not None]
         whole.sort(key=lambda node: (-self._rank(node, len(self._neighbours[node])), self._ranges[node].tensor))
         return [(self._ranges[node].tensor, self.colours[node].memory) for node in whole]
 
     def _rank(self, node: int, degree: int) -> float:
-        """Chaitin's cost by degree; what has to have a place is never spilled."""
+        """Return Chaitin's cost by degree; infinite for a range that may not be spilled."""
         saved = self._ranges[node].saved
         return float("inf") if saved is None else saved / max(1, degree)
 

@@ -48,7 +48,7 @@ PARAMS: Final = DivideParams()
 
 @dataclass(frozen=True, slots=True)
 class RegionBoundary:
-    """Between two regions: the tensors still of use that are resident, and those of which DRAM has a copy."""
+    """State between two regions: tensors still needed that are resident, and those with a copy in DRAM."""
 
     resident: int
     copied: int
@@ -109,11 +109,11 @@ def joined_order(indexed: IndexedProblem, run: Run, largest: int) -> tuple[int, 
 
 
 def region_problem(indexed: IndexedProblem, region: range, boundary: RegionBoundary) -> IndexedProblem:
-    """Return the region as a problem of its own, its operators numbered from 1.
+    """Return the region as a separate problem, its operators numbered from 1.
 
-    Operator 0 writes the residents at the boundary. A tensor read later has a reader of its own after the region, so
-    that its eviction costs what it will cost. A tensor from before that is not resident was paid for when it left: its
-    first load is free.
+    Operator 0 writes the residents at the boundary. A tensor read later has an extra reader after the region, so
+    that its eviction has its true cost. A tensor from before that is not resident was paid for when it left: its first
+    load is free.
     """
     leaving = [
         tensor

@@ -24,7 +24,7 @@ from onchip.search.budget.limits import Run
 
 
 def streamed_schedule(indexed: IndexedProblem, order: Sequence[int]) -> OperatorSchedule:
-    """Return the schedule in which no tensor stays; every operator must fit by itself."""
+    """Return the schedule in which no tensor stays; every operator must fit alone."""
     residencies = []
     for step, operator in enumerate(order):
         places = places_of_operands(indexed, operator) or {}
@@ -79,7 +79,7 @@ class Pins:
         return loads * indexed.load_costs[tensor] + stores - dear
 
     def pin(self, tensor: int, memory: int) -> None:
-        """It is pinned there, behind all that are pinned already."""
+        """Pin a tensor in a scratchpad, ranked after all tensors already pinned."""
         self._memory_of[tensor] = memory
         for step in self.life(tensor):
             self._pinned_in[step][memory].add(tensor)
@@ -106,7 +106,7 @@ class Pins:
         return all(self.places(step) is not None for step in steps)
 
     def places(self, step: int) -> Mapping[int, int] | None:
-        """Map each streamed operand of a step to a scratchpad; None if they do not fit beside pinned tensors."""
+        """Map each streamed operand of a step to a scratchpad; None if they do not fit with the pinned tensors."""
         return places_of_operands(self.indexed, self.order[step], self._pinned_in[step])
 
     def schedule(self) -> OperatorSchedule:
@@ -139,7 +139,7 @@ class Pins:
         return None
 
     def _pack_or_unpin(self, part: OperatorSchedule, memory: int, run: Run) -> tuple[int, ...]:
-        """Return the offsets of what is in a scratchpad, or none, and one tensor fewer is pinned there."""
+        """Return the offsets of a scratchpad; if it does not pack, unpin one of its tensors and return none."""
         if memory not in self._memory_of.values():
             return stacked(self.indexed, part)
         attempt = Attempt(packing_problem(self.indexed.views[memory], part), run)

@@ -263,7 +263,7 @@ class PaperModel(ActionModel):
             self._add(offset <= self.addresses.last[tensor])
 
     def _two_residents_do_not_overlap(self) -> None:
-        """Of two residents one ends where the other begins or before (Eq. 10); M is the least that is enough."""
+        """Require that one of two residents ends at or below the other (Eq. 10), with the smallest sufficient M."""
         units, last, offset = self.addresses.units, self.addresses.last, self.addresses.offset
         for (a, b, step), above in self.addresses.above.items():
             below = self.addresses.below[a, b, step]

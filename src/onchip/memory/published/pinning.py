@@ -29,9 +29,9 @@ MOST_PLACES = 200_000
 
 
 def solve_as_thesis(problem: Problem, run: Run) -> SearchResult[Plan]:
-    """Solve the formulation and pack what it says; UNKNOWN if that has no addresses, or is too large to write down.
+    """Solve the formulation and pack its answer; UNKNOWN if that has no addresses, or the model is too large.
 
-    Bound 0: OPTIMAL only where nothing is moved at all. INFEASIBLE if a single operator does not fit.
+    Bound 0: OPTIMAL only if nothing is moved at all. INFEASIBLE if a single operator does not fit.
     """
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)

@@ -78,7 +78,7 @@ class FirstRuns:
         return self.born[tensor] >= 0 or self.reads[tensor][0] < step
 
     def live_units(self) -> list[int]:
-        """Return per step the units of its operands and of what is live over it."""
+        """Return per step the units of its operands and of tensors live across it."""
         change = [0] * (len(self.order) + 1)
         for tensor, reads in enumerate(self.reads):
             first = self.born[tensor] if self.born[tensor] >= 0 else (reads[0] if reads else None)
@@ -112,14 +112,14 @@ class Guide:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Moves, and what they cost beyond the compulsory in the objective's unit."""
+    """Moves, and their cost beyond the compulsory cost, in the objective's unit."""
 
     moves: tuple[SearchMove, ...]
     cost: int
 
 
 class GuidedReplay:
-    """One pass over the first runs within so many units; `most_cost` ends it as soon as it costs as much.
+    """Pass over the first runs with a capacity of `units`; ends as soon as its cost reaches `most_cost`.
 
     `missed_at` are the steps in which a tensor had to leave that should have stayed.
     """
@@ -170,7 +170,7 @@ class GuidedReplay:
             change[one.stop] -= self._sizes[one.tensor]
         return max(accumulate(change)) <= self._units
 
-    # What is missing
+    # Missing inputs
 
     def _bring_inputs(self, operator: int) -> bool:
         """Run the producers of missing inputs again, with all that they need; loads come with their reader."""
@@ -237,7 +237,7 @@ class GuidedReplay:
     # Running
 
     def _run(self, operator: int, pinned: set[int]) -> bool:
-        """Make room, load what is missing, run; the pinned may not leave."""
+        """Make room, load the missing inputs and run; pinned tensors may not leave."""
         reads, writes = self._read_lists[operator], self._write_lists[operator]
         for tensor in writes:
             if tensor in self._resident:
@@ -277,7 +277,7 @@ class GuidedReplay:
         return True
 
     def _without_what_can_stay(self, leaving: Collection[int], spare: int) -> list[int]:
-        """Those that leave last and dearest may stay after all where others are larger than they had to be."""
+        """Return the tensors that must leave; the last, most expensive ones stay if they fit the `spare` units."""
         gone = []
         for tensor in reversed(tuple(leaving)):
             if self._sizes[tensor] <= spare:
@@ -293,7 +293,7 @@ class GuidedReplay:
         self._leaving.append(tensor)
 
     def _price(self, tensor: int) -> tuple[int, float]:
-        """Its class, dearer ones after cheaper ones, and its price within that."""
+        """Return the class of a tensor, higher for more expensive ones, and its price within the class."""
         needed = self._needed(tensor)
         is_kept = self._should_stay(tensor)
         cost = self._return_cost(tensor)

@@ -1,8 +1,8 @@
-"""Least cost in bytes where operators may run again: best-first search over what has run, is resident, is in DRAM.
+"""Minimum cost in bytes with recomputation: best-first search over operators run, residents and copies in DRAM.
 
-A state is what has run at least once, which tensors are resident, and of which spilled ones DRAM has a copy. A tensor
-comes when an operator reads it, and leaves when another needs its room; leaving is free, and what is loaded again has
-been stored when it left, which is charged then (docs/recomputation.md has the proofs).
+A state has the operators that ran at least once, the resident tensors, and the spilled tensors with a copy in DRAM. A
+tensor comes when an operator reads it, and leaves when another needs its capacity. Leaving is free: the first reload
+of a tensor also pays for the store when it left (docs/recomputation.md has the proofs).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """`moves` of least cost, None where none were found; a proven bound on the cost in bytes, None for no plan."""
+    """`moves` of minimum cost, None if not found; a proven bound on the cost in bytes, None if no plan exists."""
 
     moves: tuple[SearchMove, ...] | None
     lower_bound: int | None
@@ -67,7 +67,7 @@ def _is_useless(one: tuple[int, int, int], state: RunState, cost: int) -> bool:
 
 
 class RecomputationSearch:
-    """One search that looks at so many sets of tensors; `capacity_units` may be less than the scratchpad's."""
+    """Search over at most `most_sets` sets of tensors; `capacity_units` may be less than the scratchpad's."""
 
     def __init__(self, indexed: IndexedProblem, run: Run, most_sets: int, capacity_units: int | None = None) -> None:
         self._indexed = indexed
@@ -94,7 +94,7 @@ class RecomputationSearch:
             if not frontier.is_current(cost, state):
                 continue
             self._expand(cost, state)
-            if self._is_over:  # what follows this state was not all seen, and nothing left is cheaper
+            if self._is_over:  # successors of this state are missing, and no other state is cheaper
                 return SearchAnswer(None, cost)
         return SearchAnswer(None, None)
 
@@ -138,7 +138,7 @@ class RecomputationSearch:
         return cost, stored
 
     def _run_operator(self, cost: int, state: RunState, operator: int, stored: int) -> None:
-        """Offer what follows when the operator runs, once for each smallest set that has to leave for it."""
+        """Offer the states after a run of the operator, one for each minimal set that has to leave for it."""
         indexed = self._indexed
         executed = state.run | 1 << operator
         staying = state.resident & ~indexed.operands[operator]
@@ -148,7 +148,7 @@ class RecomputationSearch:
             self._frontier.offer(cost, RunState(executed, resident, stored), (state, move))
 
     def _smallest_that_leave(self, needed: int, staying: int) -> Iterator[int]:
-        """Yield minimal sets of tensors without which the others fit beside the operands."""
+        """Yield minimal sets of tensors without which the others fit with the operands."""
         tensors = sorted(bits(staying), key=lambda tensor: -self._indexed.room.units[tensor])
         yield from self._without(needed | staying, tuple(tensors), 0, 0)
 

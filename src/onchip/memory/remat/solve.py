@@ -1,12 +1,12 @@
-"""Plans in which operators may run again: what nobody need run again for, an exact search, then guided replays.
+"""Plans with recomputation: the plan without reruns, an exact search, then guided replays.
 
-1. The plan in which nothing runs again, by the exact method: its cost is the first to beat, its bound is none.
-2. Of small graphs the search over everything proves the least cost in bytes.
-3. Moments of the order bound the cost and say what should stay; replays guided by them are the plans. Where a replay
-   could not keep what it should, a moment is added.
+1. The exact method finds the plan without reruns: its cost is the first incumbent, but its bound does not hold here.
+2. On small graphs, the full search proves the minimum cost in bytes.
+3. Moments of the order bound the cost and name the tensors to keep; replays guided by them are the plans. If a replay
+   cannot keep one of these tensors, a moment is added.
 4. Weights of single tensors are changed at random as long as that helps.
 
-Addresses are packed for the best plan; where they are not found, the same is done in a little less room.
+Addresses are packed for the best plan; if none are found, the steps are repeated with a little less capacity.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class _Planner:
         return units.index(max(units))
 
     def _first_steps(self) -> list[int]:
-        """Some of the steps in which not all fits, the fullest among them."""
+        """Return some of the steps whose live tensors exceed the capacity, among them the step of the peak."""
         full = [step for step, units in enumerate(self.first_runs.live_units()) if units > self._units]
         if not full:
             return []
@@ -204,7 +204,7 @@ class _Planner:
         return sorted(spread | {self._peak_step})
 
     def _round(self, steps: list[int], turn: Stepped) -> list[int]:
-        """Bound and guide by moments at these steps; return steps at which a replay could not keep what it should."""
+        """Bound and guide by moments at these steps; return steps at which a replay failed to keep a tensor."""
         moments, is_given = moments_of_order(self.first_runs, steps), self.indexed.problem.order is Order.GIVEN
         answer = self._solve_moments(moments, turn.run, is_bound=is_given)
         if not answer.kept:

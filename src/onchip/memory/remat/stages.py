@@ -1,8 +1,8 @@
 """A lower bound between moments of every plan, and the tensors to keep at each moment.
 
-A moment is the first run of an operator. What is resident then fits beside its operands. Any other tensor needed
-later is loaded, or its operator runs again with inputs that are resident or come back themselves. One model has all
-moments of a given order; a single moment bounds all orders (docs/recomputation.md).
+A moment is the first run of an operator. Its operands and the other residents then fit together. Any other tensor
+needed later is loaded, or its operator runs again with inputs that are resident or come back themselves. One model has
+all moments of a given order; a single moment bounds all orders (docs/recomputation.md).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def moments_of_order(first_runs: FirstRuns, steps: Sequence[int]) -> tuple[Momen
 
 
 def moment_of_any_order(first_runs: FirstRuns, step: int) -> Moment:
-    """Return what is so in every order when the operator of a step runs for the first time."""
+    """Return the moment of the operator at a step, reduced to facts that hold in every order."""
     indexed, operator = first_runs.indexed, first_runs.order[step]
     producer, readers = indexed.producer, indexed.reader_lists
     before = _reached(operator, lambda one: (producer[tensor] for tensor in indexed.read_lists[one]))
@@ -88,7 +88,7 @@ def moment_of_any_order(first_runs: FirstRuns, step: int) -> Moment:
 
 
 def _reached(operator: int, following: Callable[[int], Iterable[int]]) -> frozenset[int]:
-    """All operators that can be reached from one, itself left out."""
+    """Return all operators reachable from `operator`, without itself."""
     reached: set[int] = set()
     waiting = [operator]
     while waiting:
@@ -100,9 +100,9 @@ def _reached(operator: int, following: Callable[[int], Iterable[int]]) -> frozen
 
 
 class StageModel:
-    """One boolean for each moment and tensor that may be resident or be loaded, or operator that may run again.
+    """Model with a boolean for each moment and tensor that may be resident or loaded, or operator that may run again.
 
-    What is loaded, or runs again, does so between its moment and the next.
+    Loads and reruns happen between their moment and the next.
     """
 
     def __init__(self, first_runs: FirstRuns, moments: Sequence[Moment]) -> None:
@@ -126,7 +126,7 @@ class StageModel:
     # Variables and constraints
 
     def _ways(self, at: int, tensor: int) -> list[cp_model.IntVar]:
-        """It is resident at a moment, is loaded after it, or its operator runs again after it."""
+        """Return literals: it is resident at a moment, is loaded after it, or its operator runs again after it."""
         kept, loaded, again = self._kept[at], self._loaded[at], self._again[at]
         if tensor not in kept:
             kept[tensor] = self._model.new_bool_var(f"kept_{at}_{tensor}")
@@ -158,7 +158,7 @@ class StageModel:
                 self._model.add_bool_or(self._ways(at - 1, one)).only_enforce_if(self._kept[at][one])
 
     def _what_is_resident_fits(self, at: int) -> None:
-        """Beside the operands of the operator that runs; the last, partial unit of the capacity counts as a whole."""
+        """Fit residents and operands at a moment; the last, partial unit of the capacity counts as a whole."""
         room, operator = self._indexed.room, self._moments[at].operator
         units = room.units_of_all(self._indexed.operand_lists[operator])
         others = ((tensor, one) for tensor, one in self._kept[at].items() if tensor not in self._operands[at])
@@ -166,7 +166,7 @@ class StageModel:
         self._model.add(used <= room.capacity_units + bool(room.may_end_short) - units)
 
     def _minimise(self) -> int:
-        """Each run, each load, and once what storing a tensor costs; returns by how many bits less exactly."""
+        """Minimise the cost of reruns, loads and one store per tensor; return the bits by which costs are shifted."""
         first_runs = self._first_runs
         stored: dict[int, cp_model.IntVar] = {}
         costs: list[tuple[int, cp_model.IntVar]] = []
@@ -189,7 +189,7 @@ class StageModel:
     # Extract
 
     def solve(self, run: Run, most_work: float = float("inf")) -> StagesAnswer:
-        """Return the bound and what is kept, as far as the limits allow."""
+        """Return the bound and the tensors to keep, as far as the limits allow."""
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()

@@ -86,7 +86,7 @@ class AddressedModel(StepModel[PlacedSchedule]):
             self._model.add_at_most_one(ties)
 
     def _tie(self, lender: StepPlace, place: StepPlace, shift_bytes: int) -> cp_model.IntVar:
-        """The input is there, the output lies in its bytes, and it leaves after the step."""
+        """Return a literal: the output lies in the bytes of a resident input, which leaves after the step."""
         model, tie = self._model, self._model.new_bool_var(f"tie_{lender}_{place}")
         model.add_implication(tie, self._at[lender])
         after = StepPlace(lender.tensor, 0, lender.step + 1)

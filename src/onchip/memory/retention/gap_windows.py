@@ -1,9 +1,9 @@
-"""What stays of a long order, window by window: a bound on the least cost in bytes, and a guide to a plan.
+"""Residencies of a long order, window by window: a lower bound on the cost in bytes, and a guide to a plan.
 
-Each gap between two uses of a tensor belongs to the one window in which most of its idle steps lie, and takes room
-there alone; what storing a tensor costs is shared by the windows of its gaps. So a plan pays in each window at least
-what is least there, and in all at least the sum. Put together, what stays may need more room than there is.
-What is least in a window is found by all choices, state by state, or by CP-SAT where these are too many.
+Each gap between two uses of a tensor belongs to the one window in which most of its idle steps lie, and takes capacity
+only there; the windows of a tensor's gaps share its store cost. So a plan pays at least the minimum cost of each
+window, and in total at least the sum. The tensors that stay in all windows together may exceed the capacity. The
+minimum cost of a window is found by all choices, state by state, or by CP-SAT if the choices are too many.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WINDOW_STEPS: Final = 1_000
 
 
 class GapWindows:
-    """One scratchpad in which nothing is overwritten, and one order. `lower_bound` grows with each window solved."""
+    """Windows of one order, in one scratchpad without overwriting. `lower_bound` grows with each window solved."""
 
     def __init__(self, indexed: IndexedProblem, order: Sequence[int], window_steps: int = WINDOW_STEPS) -> None:
         self.lower_bound = 0
@@ -53,7 +53,7 @@ class GapWindows:
         return not self._indexed.room.may_end_short
 
     def solve(self, run: Run) -> OperatorSchedule:
-        """Solve every window, each with its share of the time, and return what stays in any."""
+        """Solve every window, each with its share of the time, and return the schedule."""
         for done, gaps in enumerate(self._windows):
             self._solve_window(gaps, run.within(run.seconds_left / (len(self._windows) - done)))
             run.report(None, 0, f"what stays, {min((done + 1) * self._window_steps, len(self._order))} steps")
@@ -76,7 +76,7 @@ class GapWindows:
                 self._windows[window].append(IdleGap(tensor, start, steps, units, load_cost, share))
 
     def _window_of(self, start: int, stop: int) -> tuple[int, range]:
-        """Return the first window with most of the steps, and which of them are there."""
+        """Return the first window with most of the steps, and its steps among them."""
         size, best = self._window_steps, (0, range(0))
         for window in range(start // size, (stop - 1) // size + 1):
             steps = range(max(start, window * size), min(stop, (window + 1) * size))
@@ -109,7 +109,7 @@ class GapWindows:
         self._dropped.update((gap.tensor, gap.start) for gap in gaps)
 
     def _left(self, step: int) -> int:
-        """Return the units beside the operands; one more may be there if a tensor may end within the last, partial."""
+        """Return the units left by the operands; one more if a tensor may end within the last, partial unit."""
         room = self._indexed.room
         most = room.capacity_units + (1 if room.may_end_short else 0)
         return most - room.units_of_all(self._indexed.operand_lists[self._order[step]])
@@ -132,8 +132,8 @@ def leaving_by_model(
 ) -> SearchResult[tuple[IdleGap, ...]]:
     """Return the gaps that leave, and a lower bound on their cost, as far as the run allows.
 
-    The tensors that stay take at most `left_units` in each step. Without a time limit the solver does so much work at
-    most.
+    The tensors that stay take at most `left_units` in each step. Without a time limit the solver does at most
+    `most_work`.
     """
     from ortools.sat.python import cp_model
 
@@ -157,7 +157,7 @@ def _each_step_holds_what_stays(
     kept: Sequence[cp_model.IntVar],
     left_units: Callable[[int], int],
 ) -> None:
-    """One row for each step in which not all fits, but where a step beside it asks for as much and more."""
+    """Add a capacity row for each step that is too full, unless the row of an adjacent step implies it."""
     from ortools.sat.python import cp_model
 
     first, stop = min(gap.steps.start for gap in gaps), max(gap.steps.stop for gap in gaps)
@@ -200,9 +200,9 @@ def _costs(
 
 @dataclass(frozen=True, slots=True)
 class IdleGap:
-    """A tensor of so many units is idle from the step `start` to its next use; of these steps, `steps` are looked at.
+    """A tensor of size `units` is idle from the step `start` to its next use; `steps` are those steps looked at.
 
-    If it leaves, `load_cost` is paid, and once for all gaps of the tensor that are looked at together `store_cost`.
+    If it leaves, `load_cost` is paid, and `store_cost` once for all gaps of the tensor that are looked at together.
     """
 
     tensor: int

@@ -32,7 +32,7 @@ METHOD = "kept gaps"
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Between two consecutive uses of a tensor, at the steps `last_use` < `next_use`."""
+    """Gap between two consecutive uses of a tensor, at the steps `last_use` < `next_use`."""
 
     tensor: int
     last_use: int
@@ -107,7 +107,7 @@ class KeptGaps:
     def _a_scratchpad_holds(
         self, view: IndexedProblem, present: list[tuple[int, cp_model.IntVar]], arena: cp_model.IntVar
     ) -> None:
-        """The last, partial unit of the capacity is there for a tensor that may end within it."""
+        """Limit residents to the capacity; its last, partial unit counts for a tensor that may end within it."""
         room = view.room
         used = sum(room.units[tensor] * literal for tensor, literal in present)
         short = [literal for tensor, literal in present if room.may_end_short >> tensor & 1]
@@ -140,7 +140,7 @@ class KeptGaps:
                 self._model.add_bool_or(literal for life in lives for literal in self._ends(life, memory))
 
     def _ends(self, life: PlannedResidency, memory: int) -> list[cp_model.LiteralT]:
-        """Return literals, one of which is true unless the tensor is in the scratchpad for the whole residency."""
+        """Return literals; some literal is true unless the tensor is in the scratchpad for the whole residency."""
         never = self._model.new_constant(1)
         gaps = [gap for gap in self._gaps[life.tensor] if gap.splits(life)]
         if gaps:
@@ -235,7 +235,7 @@ class KeptGaps:
 class ConflictLearning:
     """Benders' decomposition for one order: the model of residencies is the master, packing the subproblem.
 
-    The master's value rises with each conflict, and bounds this order. The search ends after about so much work of
+    The master's value rises with each conflict, and bounds this order. The search ends after about `most_work` of
     CP-SAT, which is the same on every machine.
     """
 

@@ -50,9 +50,9 @@ class PossibleCopy:
 class Copies(Enum):
     """Precision of the copies between two steps.
 
-    RELAXED copies need room only beside the tensors that stay, so the model bounds every plan. TIMED copies have an
-    instant and room, so the model gives plans: all but those in which a tensor arrives in a scratchpad twice between
-    the same two steps. REPEATED bounds these: RELAXED, and some arrival is passed on and paid once more.
+    RELAXED copies only need to fit with the tensors that stay, so the model bounds every plan. TIMED copies have an
+    instant and capacity, so the model gives plans: all but those in which a tensor arrives in a scratchpad twice
+    between the same two steps. REPEATED bounds these: RELAXED, and some arrival is passed on and paid once more.
     """
 
     RELAXED = auto()
@@ -121,7 +121,7 @@ class LinkedModel(StepModel[Plan]):
         self._time |= {place: model.new_int_var(1, self._horizon, "") for place in self._stored}
 
     def _ways(self) -> Iterator[PossibleCopy]:
-        """Every copy that may be of use: over a link, out of DRAM, and into it of what the network computes."""
+        """Yield the copies that may be useful: over a link, from DRAM, and of computed tensors to DRAM."""
         links = self._indexed.links
         for place in self._arrives:
             yield PossibleCopy(place.tensor, place.step, IN_DRAM, place.memory)
@@ -151,7 +151,7 @@ class LinkedModel(StepModel[Plan]):
         return [m for m, view in enumerate(self._indexed.views) if size <= view.memory.capacity_bytes]
 
     def _make_ends(self) -> None:
-        """Until when, in the boundary behind its step, a place is held; and an arrival, in its own boundary."""
+        """Create the end of each place in the boundary after its step, and of each arrival in its own boundary."""
         model, latest = self._model, self._horizon + 1
         self._end_old = {place: model.new_int_var(1, latest, f"end_{place}") for place in self._at}
         self._end_new = {place: model.new_int_var(2, latest, f"end_new_{place}") for place in self._arrives}
@@ -331,7 +331,7 @@ class LinkedProgram:
     def copy(
         self, ends: Mapping[StepPlace, int], arriving: Sequence[Residence], transfers: Sequence[TimedCopy]
     ) -> None:
-        """Write one boundary: `ends` says until when what was there in the step before, and leaves, is held."""
+        """Write one boundary; `ends` maps each place of the step before that leaves to the end of its hold."""
         arrivals = {one.place: one for one in arriving}
         held = [(end, place) for place, end in ends.items()]
         held += [(one.end, place) for place, one in arrivals.items() if one.end is not None]
@@ -397,7 +397,7 @@ def _freed_early(indexed: IndexedProblem, instructions: Sequence[Instruction]) -
 def prove_with_links(incumbent: PlanIncumbent) -> None:
     """Raise the bound by the relaxed model, then look for a better plan with the timed one.
 
-    Where that finds none at the bound, plans in which a tensor arrives again are bounded by a model of their own.
+    If that finds none at the bound, a separate model bounds the plans in which a tensor arrives again.
     """
     indexed = incumbent.indexed
     size = indexed.operator_count * len(indexed.tensors) * len(indexed.views) ** 2

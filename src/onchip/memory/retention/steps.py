@@ -1,4 +1,4 @@
-"""What the CP-SAT models with a boolean for each operator and step have in common, as COSMA's formulation has them."""
+"""Common parts of the CP-SAT models with a boolean for each operator and step, as in COSMA's formulation."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class StepModel(ABC, Generic[AnswerT]):
         """Return the answer that the solver has found."""
 
     def solve(self, run: Run) -> SearchResult[AnswerT]:
-        """Solve within what is left of the run's time; INFEASIBLE means none within the bounds."""
+        """Solve within the time left to the run; INFEASIBLE means that no answer exists within the bounds."""
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()

@@ -1,8 +1,8 @@
 """A lower bound for all orders: CP-SAT decides which gaps between uses a tensor stays absent over.
 
 One boolean for each gap says that all tensors of its line are absent while one of its operators runs. One row for each
-operator says that what is live across it fits. Gaps of some orders only depend on which of two operators runs first, a
-boolean for each pair. Docs/search.md, *Bounds of any order*, has the proof.
+operator says that the tensors live across it fit. Gaps of some orders only depend on which of two operators runs first,
+a boolean for each pair. Docs/search.md, *Bounds of any order*, has the proof.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class GapModel:
         self.model.add(sum(units) <= units_left)
 
     def minimize_costs(self) -> None:
-        """Charge loads of each family, and storing what is loaded, once; no more rows may follow."""
+        """Charge the loads of each family, and one store of each loaded tensor; no more rows may follow."""
         families: dict[int, list[Gap]] = {}
         for gap in self._absent:
             families.setdefault(gap.family, []).append(gap)
@@ -75,7 +75,7 @@ class GapModel:
         return self._absent[gap]
 
     def _units_there(self, gaps: tuple[Gap, ...]) -> list[cp_model.LinearExprT]:
-        """Return the units of what is there of one family: the same for all operators that are in just these gaps."""
+        """Return the resident units of one family, shared by all operators that are in exactly these gaps."""
         if gaps not in self._units_of:
             self._units_of[gaps] = self._new_units_there(gaps)
         return self._units_of[gaps]
@@ -94,7 +94,7 @@ class GapModel:
         return [units[tensor] * one for tensor, one in there.items()]
 
     def _where_it_is_one(self, gap: PossibleGap, said: Sequence[cp_model.LiteralT]) -> None:
-        """One of some literals is true in orders in which the tensor is used before the operator and read later."""
+        """Require a true literal in orders in which the tensor is used before the operator and read later."""
         begun_late = [negated(self._pairs.is_before(begin, gap.operator)) for begin in gap.begins] or [False]
         for late in begun_late:
             for reader in gap.readers:
@@ -156,7 +156,7 @@ class GapModel:
                 self.model.add(loads.until[reader] >= loads.until[earlier] + 1).only_enforce_if(enforced)
 
     def _uses_before(self, gap: PossibleGap, loads: _Loads) -> list[tuple[int, cp_model.LiteralT]]:
-        """Return uses that are no later than the operator, each with the literal that says so, or that it surely is."""
+        """Return uses no later than the operator: each with its literal, or True if this holds in every order."""
         uses, operator = mask_of(loads.until), gap.operator
         sure = uses & (self._precedence.before[operator] | 1 << operator)
         if len(gap.begins) == 1:
@@ -220,7 +220,7 @@ class OrderPairs:
 
 
 def negated(said: Said) -> Said:
-    """Return what is true where this is not."""
+    """Return the negation of a literal or constant."""
     return not said if isinstance(said, bool) else said.negated()
 
 
@@ -232,7 +232,7 @@ Row: TypeAlias = tuple[tuple[Gap, ...], ...]
 
 
 class SureGapsBound:
-    """One scratchpad in which nothing is overwritten. Loads before, between and after the given gaps cost nothing."""
+    """Bound for one scratchpad without overwriting. Loads before, between and after the given gaps cost nothing."""
 
     def __init__(
         self,
@@ -265,7 +265,7 @@ class SureGapsBound:
         return model
 
     def _rows_that_do_not_fit(self, sure: Sequence[SureGap], possible: Sequence[PossibleGap]) -> list[tuple[Row, int]]:
-        """Return the gaps of each operator whose tensors do not all fit, with the units left beside its operands.
+        """Return the gaps of each operator whose tensors may not fit together, with the units its operands leave.
 
         Operators with the same sure gaps share one row, with the least capacity.
         """
@@ -290,7 +290,7 @@ class SureGapsBound:
     def _where_all_exceeds(
         self, units_left: Sequence[int], sure: Sequence[SureGap], possible: Sequence[PossibleGap]
     ) -> int:
-        """Return the operators (a mask) beside which the least tensors of all their gaps, with repeats, do not fit."""
+        """Return the operators (a mask) whose gaps' smallest tensors, summed with repeats, exceed the units left."""
         units, count = self._indexed.room.units, len(units_left)
         awaited = np.zeros(count, dtype=np.int64)
         for gap in sure:

@@ -147,7 +147,7 @@ class AddressSearch:
             yield
 
     def _try_to_pack(self, schedule: OperatorSchedule, run: Run, phase: str, work: float = STEP.quick_work) -> bool:
-        """Offer the schedule if it packs: by branching, then by another solver for so much work."""
+        """Offer the schedule if it packs: by branching, then by CP-SAT with `work` as its limit."""
         chains = chained(self._indexed, schedule)
         if has_too_many_pairs(chains.problem.buffers):
             return False

@@ -1,4 +1,4 @@
-"""Least cost of transfers for one order of any length, and for large graphs in any order.
+"""Minimum transfer cost for one order of any length, and for large graphs in any order.
 
 Strategies for any order share the time:
 
@@ -8,7 +8,7 @@ Strategies for any order share the time:
 * addresses near that order, or windows of a plan with addresses planned again;
 * conflicts over addresses in a short order.
 
-With several workers, the bounds run in a thread of their own.
+With several workers, the bounds run in a separate thread.
 """
 
 from __future__ import annotations
@@ -260,15 +260,15 @@ class AnyOrderPlanner:
 
     @cached_property
     def _gaps_of_families(self) -> tuple[SureGap, ...]:
-        """Sure gaps in which what is made of a tensor stands in for it."""
+        """Sure gaps in which the descendants of a tensor stand in for it."""
         return tuple(sure_gaps(self._indexed, self._precedence, self._descent))
 
     def _much_surely_waits(self, cost: int) -> bool:
-        """Return whether a quarter of a cost is paid in any order; windows alone do not decide what stays then."""
+        """True if over a quarter of a cost is paid in any order; windows alone do not choose residencies then."""
         return 4 * self._incumbent.lower_bound > cost
 
     def _find_order(self, turn: Stepped) -> Iterator[None]:
-        """Decide what stays, and move windows of the order; twice, except where windows are moved with addresses."""
+        """Choose residencies, and move windows of the order; twice, except where windows are moved with addresses."""
         schedule = self._residencies(self._order, None, turn.part(5))
         self._place_soon(schedule, turn.part(4))
         plan, is_short = MovablePlan(self._indexed, schedule), len(schedule.order) <= PARAMS.short_steps
@@ -296,7 +296,7 @@ class AnyOrderPlanner:
                 planner.place_by_beams(plan.schedule)
 
     def _residencies(self, order: Sequence[int], known: OperatorSchedule | None, run: Run) -> OperatorSchedule:
-        """Return the cheapest schedule found for an order; it costs no more than the known one."""
+        """Return the cheapest schedule found for an order, which is never more expensive than the known one."""
         begun = known or schedule_of_moves(self._indexed, belady_moves(self._indexed, order))
         if self._incumbent.is_proven:
             return begun

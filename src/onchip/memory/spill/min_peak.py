@@ -24,7 +24,7 @@ from onchip.search.strategy.start import without_figures
 
 @dataclass(frozen=True, slots=True)
 class PeakProgram:
-    """Operators with their tensors, by numbers of their own."""
+    """Operators with their tensors, numbered locally."""
 
     operators: tuple[PeakOperator, ...]
     sizes_bytes: tuple[int, ...]
@@ -32,7 +32,7 @@ class PeakProgram:
 
     @classmethod
     def of(cls, indexed: IndexedProblem) -> PeakProgram:
-        """State all operators, as they are numbered."""
+        """Return the program of all operators, with unchanged numbers."""
         return cls.part(indexed, range(indexed.operator_count))
 
     @classmethod
@@ -63,7 +63,7 @@ class PeakProgram:
 
 
 def places_of(indexed: IndexedProblem, numbers: Sequence[int]) -> dict[int, int]:
-    """Return the tensors that operators use, ascending, with numbers of their own."""
+    """Map the tensors that operators use, in ascending order, to local numbers."""
     tensors = sorted({tensor for number in numbers for tensor in indexed.operand_lists[number]})
     return {tensor: at for at, tensor in enumerate(tensors)}
 
@@ -71,7 +71,7 @@ def places_of(indexed: IndexedProblem, numbers: Sequence[int]) -> dict[int, int]
 def operators_of(
     indexed: IndexedProblem, numbers: Sequence[int], place: Mapping[int, int], behind: int
 ) -> list[PeakOperator]:
-    """State operators behind so many others, all of which run before."""
+    """Return the operators, numbered after `behind` other operators that all run before."""
     at = {number: index + behind for index, number in enumerate(numbers)}
     return [
         PeakOperator(
@@ -136,7 +136,7 @@ class MovableOrder:
             self._resident_units[step] = rest + self._units_at(tensors, step)
 
     def _find_uses(self, tensors: Sequence[int] | dict[int, int]) -> None:
-        """A tensor is there from its writer, or first reader, to its last reader; at once gone if nobody reads it."""
+        """Set live ranges: from the writer, or first reader, to the last reader; an unread tensor leaves at once."""
         for tensor in tensors:
             writer = self._indexed.producer[tensor]
             steps = [self._step_of[reader] for reader in self._indexed.reader_lists[tensor]]
@@ -189,7 +189,7 @@ def min_peak_bytes(problem: Problem, run: Run) -> SearchResult[tuple[int, ...]]:
 
 
 def peak_of_order(indexed: IndexedProblem, order: Sequence[int]) -> int:
-    """Return the peak in bytes of one order without spills; raises ValueError for what is no order."""
+    """Return the peak in bytes of one order without spills; raises ValueError if the order is invalid."""
     return max(PeakProgram.of(indexed).needs_bytes(order))
 
 
@@ -301,7 +301,7 @@ class _AllOperators(Strategy):
         return self._turns <= self._best.rounds
 
     def advance(self, nodes: float) -> float:
-        """Search about so many states more."""
+        """Search about `nodes` more states."""
         best = self._best
         self._turns += 1
         between = best.lower_bound, (best.value or 0) - 1
@@ -320,7 +320,7 @@ class _AllOperators(Strategy):
 
 
 def run_search(search: PeakSearch, run: Run, states: int) -> PeakOutcome:
-    """Search on until so many states in all, or until the run has to stop."""
+    """Continue the search to `states` states in total, or until the run has to stop."""
     token = StopToken()
     return run_watched(lambda: search.run(token, states), token.ask, run)
 
@@ -335,9 +335,9 @@ def with_given_order(problem: Problem, order: Sequence[int]) -> Problem:
 
 
 def with_order_settled(problem: Problem, run: Run) -> Problem:
-    """Return a problem that asks for an order of least peak with such an order given; any other as it is.
+    """Return a problem that asks for an order of minimum peak with that order given; other problems unchanged.
 
-    If the least peak is not found in time, the given order stays.
+    If the minimum peak is not found in time, the given order stays.
     """
     if problem.order is not Order.MIN_PEAK:
         return problem
@@ -346,7 +346,7 @@ def with_order_settled(problem: Problem, run: Run) -> Problem:
 
 
 def orders_to_start_from(problem: Problem, run: Run) -> Iterator[tuple[int, ...]]:
-    """Yield the given order and, if orders are free, an order of least peak as far as it is soon found."""
+    """Yield the given order and, if orders are free, an order of minimum peak if one is found soon."""
     given = tuple(range(len(problem.graph.operators)))
     yield given
     if problem.order is not Order.FREE:

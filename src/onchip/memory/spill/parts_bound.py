@@ -1,4 +1,4 @@
-"""A lower bound for all orders: parts of one order are problems of their own and share the cost of each tensor.
+"""A lower bound for all orders: parts of one order are separate problems and share the cost of each tensor.
 
 Docs/search.md, *Bounds of any order*, has the proof. Shares move to the parts that pay; then neighbours merge where
 that raises the bound.
@@ -27,7 +27,7 @@ WHOLE: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UseGroup:
-    """Uses of a tensor (a mask of operators) between the first and last of which its loads are charged.
+    """Uses of a tensor (a mask of operators); its loads between the first and last of them are charged.
 
     All other uses of the tensor are before or after all of these, in every order. `stores` says that storing it is
     charged here, too.
@@ -40,7 +40,7 @@ class UseGroup:
 
 @dataclass(frozen=True, slots=True)
 class PartProblem:
-    """Operators of a part, and other operators that use tensors of which the part is charged a share.
+    """Operators of a part, and other operators that use tensors whose cost the part shares.
 
     Other operands of these operators are left out. Each of the `groups` is a tensor of the problem, by its place.
     """
@@ -54,7 +54,7 @@ class PartProblem:
     ) -> PartProblem:
         """State a part by its operators and its share of each group, in parts of `WHOLE`.
 
-        Of a group without a share it knows its own uses only, which cost nothing.
+        A group without a share has only its uses in the part, which cost nothing.
         """
         own = mask_of(operators)
         known = {group: group.uses if share else group.uses & own for group, share in shares.items()}
@@ -82,7 +82,7 @@ class PartProblem:
         return cls(problem, tuple(known))
 
     def paid(self, indexed: IndexedProblem, moves: Sequence[SearchMove]) -> dict[UseGroup, int]:
-        """Return what moves of the part pay for each group that costs something, were its share the whole."""
+        """Return the cost that the part's moves pay for each group, at full share; groups without cost are left out."""
         residencies = [0] * len(self.groups)
         for one in schedule_of_moves(self.problem, moves).residencies:
             residencies[one.tensor] += 1
@@ -96,7 +96,7 @@ class PartProblem:
 
 
 def _costs(indexed: IndexedProblem, shares: Mapping[UseGroup, int], producer: Sequence[int]) -> IndexedProblem:
-    """Return the problem with each group as a tensor; storing it costs nothing where it is not charged."""
+    """Return the problem with each group as a tensor; storing it costs nothing if it is not charged."""
     groups = list(shares)
     costs = [_costs_of(indexed, group, share) for group, share in shares.items()]
     return replace(
@@ -112,7 +112,7 @@ def _costs(indexed: IndexedProblem, shares: Mapping[UseGroup, int], producer: Se
 
 
 def _costs_of(indexed: IndexedProblem, group: UseGroup, share: int) -> tuple[int, int]:
-    """Return what loading and storing cost of a share; storing costs nothing where it is not charged."""
+    """Return the load and store costs of a share; storing costs nothing if it is not charged."""
     store_cost = indexed.store_costs[group.tensor] if group.stores else 0
     return indexed.load_costs[group.tensor] * share // WHOLE, store_cost * share // WHOLE
 
@@ -154,10 +154,10 @@ class Part:
 
 
 class PartsBound:
-    """One scratchpad in which nothing is overwritten; `lower_bound` is the best so far.
+    """Bound for one scratchpad without overwriting; `lower_bound` is the best so far.
 
-    Nothing is charged of what `sure_gaps` may charge: loads between two groups of a tensor, and storing a tensor that
-    has several groups.
+    Costs that `sure_gaps` may charge are left out: loads between two groups of a tensor, and storing a tensor that has
+    several groups.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class PartsBound:
     # Solve
 
     def _solve_parts(self, parts: Iterable[Part], states: int, run: Run, share: float = PARAMS.part_share) -> None:
-        """Bound the parts that are not current, each within the states and such a `share` of the time left."""
+        """Bound the parts that are not current, each within `states` and a `share` of the time left."""
         open_parts = [part for part in parts if not part.is_current]
         alone = of_one_worker(without_figures(run))
         if run.limits.workers == 1:

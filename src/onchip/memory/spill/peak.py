@@ -28,7 +28,7 @@ from onchip.search.strategy.start import without_figures
 def solve_peak(incumbent: PlanIncumbent) -> None:
     """Prove M_P by search, pack its order at M_P, and let addresses join the model if it does not.
 
-    With several scratchpads the objective is the sum of their arenas, of which M_P is a bound just as well.
+    With several scratchpads the objective is the sum of their arenas; M_P bounds that sum, too.
     """
     indexed, run = incumbent.indexed, incumbent.run
     outcome = min_peak_bytes(_unaligned(indexed.problem), run)
@@ -118,7 +118,7 @@ def _unaligned(problem: Problem) -> Problem:
 
 
 def _pack_into_several(incumbent: PlanIncumbent, order: tuple[int, ...]) -> None:
-    """Choose a scratchpad for life for each tensor, the sum of the peaks being least; then pack each."""
+    """Choose one scratchpad for each tensor's whole life, with the minimum sum of peaks; then pack each."""
     indexed, run = incumbent.indexed, incumbent.run
     if not cp_sat_is_within_reach(run):
         return

@@ -24,7 +24,7 @@ from onchip.search.budget.limits import Run
 
 
 class PlanState(NamedTuple):
-    """Between two operators: those that have run, tensors that stay until their next use, and copies in DRAM.
+    """State between two operators: operators that have run, tensors that stay until their next use, DRAM copies.
 
     Masks; `copied` are live activations.
     """
@@ -98,7 +98,7 @@ class PlanGraph:
         return fits
 
     def _choices(self, state: PlanState, operator: int, most_cost: int) -> list[Passage]:
-        """Each operand that is read again stays or leaves."""
+        """Return the passages of an operator: each operand that is read again stays or leaves."""
         indexed, executed = self._indexed, state.executed | 1 << operator
         dead, choices = 0, [(0, state.kept & ~indexed.operands[operator], state.copied)]
         for tensor in indexed.operand_lists[operator]:
@@ -190,7 +190,7 @@ class Histories:
     def after(self, history: ResidencyHistory, kept: int, stop: int) -> ResidencyHistory:
         """Return the part of a packed history that still matters when all but `kept` leave.
 
-        Whatever follows, the whole packs exactly if this part does.
+        For every continuation, the whole history packs exactly if this part does.
         """
         begun = tuple(sorted((tensor, start) for tensor, start in history.begun if kept >> tensor & 1))
         left = (PlannedResidency(tensor, start, stop) for tensor, start in history.begun if not kept >> tensor & 1)
@@ -202,7 +202,7 @@ class Histories:
     def _constraining(
         self, ended: Iterable[PlannedResidency], begun: Iterable[tuple[int, int]], stop: int
     ) -> list[PlannedResidency]:
-        """Leave out residencies that find a place beside all that they ever meet, again and again (`Core`)."""
+        """Repeatedly leave out residencies that always find a place among those that they meet (`Core`)."""
         rest = list(ended)
         others = [PlannedResidency(tensor, start, stop) for tensor, start in begun]
         while (free := next((one for one in rest if self._finds_a_place(one, (*rest, *others))), None)) is not None:
@@ -254,7 +254,7 @@ class PlacedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The first steps of a plan: they pack, and cost so much."""
+    """The first steps of a plan, which pack, and their cost."""
 
     cost: int
     step: int
@@ -279,7 +279,7 @@ class PlacedPlans:
         self.plan: PlacedPlan | None = None
 
     def solve(self, most_beginnings: int) -> None:
-        """Search until a plan is found, or none is left, or so many beginnings did not do, or the run has to stop."""
+        """Search until a plan is found, none is left, `most_beginnings` have failed, or the run has to stop."""
         self._wait(Beginning(0, 0, START, NO_HISTORY, None, -1))
         for _ in range(most_beginnings):
             if not self._waiting:

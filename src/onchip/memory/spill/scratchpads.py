@@ -45,7 +45,7 @@ Room: TypeAlias = tuple[tuple[int, int], int, tuple[int, ...]]
 def belady_schedule(indexed: IndexedProblem, order: Sequence[int]) -> OperatorSchedule:
     """Return the order with places and evictions, one step after the other; addresses aside, it always fits.
 
-    Every operator must fit by itself.
+    Every operator must fit alone.
     """
     return _Placing(indexed, order, None).schedule()
 
@@ -151,7 +151,7 @@ OTHER_ORDERS = 6
 
 
 class ScratchpadsPlanner:
-    """Every operator must fit by itself."""
+    """Planner for several scratchpads; every operator must fit alone."""
 
     def __init__(self, incumbent: PlanIncumbent) -> None:
         self._incumbent = incumbent
@@ -186,7 +186,7 @@ class ScratchpadsPlanner:
         return self._incumbent.is_proven or self._run.stop is not None
 
     def _pool(self, order: tuple[int, ...]) -> None:
-        """Plan one order for one scratchpad as large as all: a bound, and a guide to what stays."""
+        """Plan one order for one scratchpad as large as all: a bound, and a guide to residencies."""
         if self._is_over or not self._is_dynamic or not cp_sat_is_within_reach(self._run):
             return
         relaxed = pooled(self._indexed)
@@ -201,7 +201,7 @@ class ScratchpadsPlanner:
             self._offer(placed_schedule(self._indexed, chosen.answer), "guided by one scratchpad as large as all")
 
     def _learn(self, order: tuple[int, ...]) -> None:
-        """Plan one order, without links; its bound is one for all where there is neither another order nor a link."""
+        """Plan one order, without links; its bound holds for all plans if no other order and no link exists."""
         if not self._is_over and cp_sat_is_within_reach(self._run):
             only = self._indexed.has_one_order and not self._indexed.links
             ConflictLearning(self._incumbent, order, is_the_only_order=only).solve(self._run)

@@ -44,10 +44,10 @@ class SearchOutcome:
 
 
 class BestFirstSearch:
-    """Least non-compulsory cost below `upper_bound` over all orders and residencies, without addresses.
+    """Minimum non-compulsory cost below `upper_bound` over all orders and residencies, without addresses.
 
-    With `greed`, each executed operator counts as so much cost saved: plans are found at once, and only an exhausted
-    search proves anything. Another `seed` breaks ties otherwise and finds another optimum.
+    Each executed operator counts as `greed` of saved cost. With greed, plans are found at once, and only an exhausted
+    search is a proof. Another `seed` breaks ties in another way and finds another optimum.
 
     One worker searches `states_alone` states; a longer search is restarted by all workers of the run. A search that was
     paused or ran out of states can be resumed.
@@ -94,7 +94,7 @@ class BestFirstSearch:
         return self.go_on(self._run, self._most_states)
 
     def go_on(self, turn: Run, most_states: int) -> SearchOutcome:
-        """Search until so many states are spent in all; the end of the turn pauses, that of the whole run is final."""
+        """Search up to `most_states` states in total; the end of the turn pauses, that of the whole run is final."""
         if not _is_countable(self._indexed):
             return SearchOutcome(None, None, 0, 0, Stop.MEMORY_LIMIT)
         if self._search is None:
@@ -317,7 +317,7 @@ class _Proof(Strategy):
         return not self._best.is_settled
 
     def advance(self, nodes: float) -> float:
-        """Search about so many states."""
+        """Search about `nodes` states."""
         before = self._best.search.states
         outcome = self._best.search.go_on(self.run, before + int(nodes))
         self._best.take(outcome, self.name)

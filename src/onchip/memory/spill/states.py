@@ -1,7 +1,7 @@
-"""Networks with state: which states stay on the chip for the whole inference, and the best plan beside them.
+"""Networks with state: states that stay on the chip for the whole inference, and the best plan around them.
 
-A method plans a network without state. It is asked once for each choice of resident states that could be the best, the
-cheapest first by a CP-SAT model; choices tried are excluded, so its value bounds all others.
+A method plans a network without state. It runs once for each choice of resident states that could be the best, the
+cheapest first by a CP-SAT model; choices tried are excluded, so the model's value bounds all others.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class StateChoices:
         return total - sum(variable * loaded_cost(self._problem, state) for (state, _), variable in self._stays.items())
 
     def _states_and_operands_have_room(self) -> None:
-        """Resident states fit each scratchpad; with a single one, beside the operands of each operator."""
+        """Require that resident states fit each scratchpad; a single one, with the operands of each operator."""
         sizes = {state: self._problem.graph.tensor[state.old].size_bytes for state in self._problem.graph.states}
         for memory in self._problem.memories:
             here = [(state, variable) for (state, name), variable in self._stays.items() if name == memory.name]
@@ -140,9 +140,9 @@ class KeptStates:
 
     @cached_property
     def rest(self) -> Problem | None:
-        """The problem without the states that stay; None where there is no room or no order left for it.
+        """The problem without the states that stay; None if no capacity or no order is left for it.
 
-        Where states fill all scratchpads, nothing else may be planned; its scratchpads then stay as they are, unused.
+        If states fill all scratchpads, no other tensor may be planned; the scratchpads then keep their size, unused.
         """
         graph, ordered = self.problem.graph, order_of_kept_states(self.problem, self.memory_of)
         layouts = [(memory, self._layouts[memory.name]) for memory in self.problem.memories]
@@ -327,7 +327,7 @@ class _StatesSearch(Generic[T]):
         self._stopped_by = Stop.COMPLETED
 
     def result(self) -> SearchResult[T]:
-        """Try the choices one by one, and say what is known then of all of them."""
+        """Try the choices one by one, and return the combined result."""
         tried = list(self._first_choices())
         for first in tried:
             self._try(first)
@@ -336,7 +336,7 @@ class _StatesSearch(Generic[T]):
         return self._known()
 
     def _first_choices(self) -> Iterator[Mapping[State, str]]:
-        """All states that may stay, in the only scratchpad; none where there is nothing else to choose."""
+        """Yield the choice of all states that may stay, if one scratchpad exists; an empty choice if none may stay."""
         places = {state: memories_of_state(self._problem, state) for state in self._problem.graph.states}
         may_stay = {state: memories[0].name for state, memories in places.items() if memories}
         if not may_stay:
@@ -366,7 +366,7 @@ class _StatesSearch(Generic[T]):
         self._stopped_by = Stop.NODE_LIMIT
 
     def _try(self, memory_of: Mapping[State, str]) -> None:
-        """Plan around states that stay; a better plan and what is proven of this choice are kept."""
+        """Plan around states that stay; keep a better plan and the bound of this choice."""
         kept = KeptStates(self._problem, memory_of)
         if (rest := kept.rest) is None:
             return

@@ -30,8 +30,8 @@ from onchip.search.strategy.start import of_one_worker, without_figures
 class WindowTensor:
     """A tensor that the steps of a window use, or that stays through them; `uses` are operators, in order.
 
-    Of these some lie `before` the window, which needs nothing but the last of them, and some `within`. It stays from
-    before (`comes`), or stays for what follows (`goes`). It is `stored` if DRAM gets or has a copy anyway.
+    `before` is the last use before the window, and `within` has the uses in it. The tensor `comes` if it stays from
+    before, and `goes` if it stays for later uses. It is `stored` if DRAM gets or has a copy anyway.
     """
 
     tensor: int
@@ -44,7 +44,7 @@ class WindowTensor:
 
 @dataclass(frozen=True, slots=True)
 class PlanWindow:
-    """The steps [begin, begin + operators) as a problem of its own, and their present cost.
+    """The steps [begin, begin + operators) as a separate problem, and their present cost.
 
     Operator 0 writes the tensors that stay from before, numbers from 1 on are the `operators`, and each tensor that
     stays for later has a reader behind them.
@@ -58,7 +58,7 @@ class PlanWindow:
 
 
 class MovablePlan:
-    """An order and what stays, in one scratchpad in which nothing is overwritten."""
+    """An order and its residencies, in one scratchpad in which nothing is overwritten."""
 
     def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule) -> None:
         self.indexed = indexed
@@ -82,7 +82,7 @@ class MovablePlan:
 
     @property
     def schedule(self) -> OperatorSchedule:
-        """The plan as it is now."""
+        """The schedule of the current plan."""
         residencies = []
         for tensor in range(len(self.indexed.tensors)):
             uses = self.uses(tensor)
@@ -95,9 +95,9 @@ class MovablePlan:
         return OperatorSchedule(tuple(self.order), tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
 
     def window(self, begin: int, stop: int) -> PlanWindow:
-        """State the steps [begin, stop), with what is there before and after them as it is.
+        """Return the steps [begin, stop) as a window; residencies before and after them stay unchanged.
 
-        Of a window that begins before the last one did, all steps are looked at again.
+        If a window begins before the previous one, the sweep starts again at step 0.
         """
         operators = self.order[begin:stop]
         used = {tensor for operator in operators for tensor in self.indexed.operand_lists[operator]}
@@ -137,7 +137,7 @@ class MovablePlan:
                 self._across.discard(one.tensor)
 
     def uses(self, tensor: int) -> list[int]:
-        """Return the operators that use a tensor, in the order as it is now."""
+        """Return the operators that use a tensor, in the current order."""
         return sorted(uses_of(self.indexed, tensor), key=lambda use: self.step_of[use])
 
     def _cost_of(self, tensor: int) -> int:
@@ -146,7 +146,7 @@ class MovablePlan:
         return missing * self.indexed.load_costs[tensor] + (self.indexed.store_costs[tensor] if is_stored else 0)
 
     def _sweep_to(self, begin: int) -> None:
-        """Find what stays between the step and the one before."""
+        """Find the tensors that stay between the step and the one before."""
         if begin < self._swept:
             self._swept, self._across = 0, set()
         for step in range(self._swept, begin):
@@ -233,9 +233,9 @@ PARAMS: Final = WindowParams()
 
 
 class WindowMoves:
-    """Moves what is in windows of plans of one problem, and searches no window twice that was at its best.
+    """Reorders windows of plans of one problem, and skips windows that an earlier search could not improve.
 
-    So it is with windows of the same operators in the same order, with the same tensors that come and go. Several
+    Windows are the same if they have the same operators in the same order, and the same tensors come and go. Several
     workers search windows that have no step in common.
     """
 
@@ -281,7 +281,7 @@ class WindowMoves:
                         _put(plan, window, moves)
 
     def _searched(self, window: PlanWindow, run: Run) -> tuple[SearchMove, ...] | None:
-        """Return moves that cost less than the window's own, None where none are found."""
+        """Return moves that cost less than the window's own; None if the search finds none."""
         found = BestFirstSearch(window.problem, run, PARAMS.states, upper_bound=window.cost).solve()
         if found.moves is None and found.stop in (Stop.COMPLETED, Stop.NODE_LIMIT):
             self._at_their_best.add(_key(window))
@@ -306,7 +306,7 @@ def _apart(begins: Sequence[int], count: int) -> Iterator[Sequence[int]]:
 
 
 class AddressedPlan:
-    """An order, what stays, and where it lies; in one scratchpad that `has_countable_layouts`."""
+    """An order, its residencies and their addresses, in one scratchpad that `has_countable_layouts`."""
 
     def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule, offsets_bytes: tuple[int, ...]) -> None:
         self.indexed = indexed
@@ -329,13 +329,13 @@ class AddressedPlan:
 
     @property
     def answer(self) -> tuple[OperatorSchedule, tuple[int, ...]]:
-        """The schedule as it is now, with its offsets in bytes."""
+        """The current schedule, with its offsets in bytes."""
         stays = self._plan.stays
         residencies = tuple(PlannedResidency(stay.tensor, stay.start, stay.stop) for stay in stays)
         return OperatorSchedule(tuple(self._plan.order), residencies), tuple(stay.offset_bytes for stay in stays)
 
     def plan_anew(self, windows: list[WindowChoice], layouts: int, run: Run) -> None:
-        """Plan windows again, one after another, among so many layouts; fewer if the run has to stop."""
+        """Plan windows again, one after another, with a beam of `layouts`; fewer windows if the run has to stop."""
         token = StopToken()
         run_watched(lambda: self._plan.plan_anew(windows, layouts, token), token.ask, run)
 

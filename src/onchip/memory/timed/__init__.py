@@ -1,1 +1,1 @@
-"""Minimum latency: slices, orders and transfers beside computation."""
+"""Minimum latency: slices, orders and transfers that overlap computation."""

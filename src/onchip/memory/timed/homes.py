@@ -1,4 +1,4 @@
-"""In which scratchpad each operator has each operand, and the problem with these homes for the native search.
+"""Home scratchpad of each operand of each operator, and the problem with these homes for the native search.
 
 A tensor that its operators need in several scratchpads goes to the others through DRAM.
 """
@@ -77,7 +77,7 @@ class HomesOfOperands:
         return tuple(homes)
 
     def fewest_parts_that_fit(self, homes: Homes, share: float = 1.0) -> Parts | None:
-        """Return the fewest parts of each operator of which one fits in a share of the scratchpads, if any does."""
+        """Return each operator's fewest parts such that a part fits in a share of the scratchpads; None if none do."""
         parts = []
         for operator, one in enumerate(self.ways.operators):
             count = next((each for each in sorted(one.cycles) if self.fits(operator, each, homes, share)), None)
@@ -139,7 +139,7 @@ class HomesOfOperands:
         return problem.operand(operator, tensor) in problem.memories[memory].holds
 
     def fits(self, operator: int, parts: int, homes: Homes, share: float = 1.0) -> bool:
-        """True if one of so many parts fits in a share of the scratchpads, with its operands at these homes."""
+        """True if one of `parts` parts fits in a share of the scratchpads, with its operands at these homes."""
         fills = [_Fill() for _ in self._memories]
         for tensor, home in zip(self._operands(operator), homes[operator], strict=True):
             fills[home] = fills[home].with_one(*self._bytes(operator, tensor, parts, home))
@@ -147,7 +147,7 @@ class HomesOfOperands:
         return all(one.need_bytes <= int(m.capacity_bytes * share) for one, m in zip(fills, memories, strict=True))
 
     def _bytes(self, operator: int, tensor: int, parts: int, memory: int) -> tuple[int, int]:
-        """Return the bytes of an operand, as they are and rounded up to the next address."""
+        """Return the bytes of an operand, exact and rounded up to the next address."""
         size_bytes = self.ways.operand_bytes(operator, tensor, parts)
         return size_bytes, self.ways.aligned(size_bytes, memory)
 
@@ -258,7 +258,7 @@ def latency_bands(ways: WaysToRun, homes: Homes) -> LatencyBands:
 
 @dataclass
 class _Places:
-    """Numbers of tensors in their homes: that of the tensor where it is written, or else read first."""
+    """Numbers of tensors by home: the tensor's number in the home that writes or else first reads it."""
 
     ways: WaysToRun
     homes: Homes
@@ -287,7 +287,7 @@ class _Places:
         return [(self._others.get((tensor, home), tensor), tensor in one.cut) for tensor, home in pairs]
 
     def tensors(self) -> list[LatencyWholeTensor]:
-        """Each in its first home, then those of several in the others."""
+        """Return each tensor in its first home, then the tensors with several homes in their other homes."""
         first = [self._tensor(number, self._first.get(number, 0), None) for number in range(len(self.ways.tensors))]
         return first + [self._tensor(number, home, number) for number, home in self._others]
 

@@ -48,7 +48,7 @@ PLACINGS: Final = (LatencyPlacing.LOWEST, LatencyPlacing.HIGHEST)
 class PlacedOrder:
     """An order of pieces with its transfers, and the offset in bytes of each of its stays.
 
-    `room` is what stays could fill, and loads ahead; `tensors` say where stays lie.
+    `room` limits stays and loads ahead; `tensors` give the scratchpad of each stay.
     """
 
     order: tuple[int, ...]
@@ -59,7 +59,7 @@ class PlacedOrder:
 
     @classmethod
     def of_best(cls, search: LatencyBands, room: LatencyRoom, timing: LatencyTiming) -> PlacedOrder:
-        """Return the best order of a search as it was placed while it was timed in that room."""
+        """Return the best order of a search with the addresses of its timing in that room."""
         return cls(tuple(search.order), room, timing, tuple(timing.offsets_bytes), tuple(search.tensors))
 
 
@@ -184,7 +184,7 @@ def _soonest(search: LatencyBands, rooms: Iterable[LatencyRoom], first: Sequence
 
 
 def packed_then_placed(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
-    """Return the best order in which what stays is packed, and loads then come as early as they can, also elsewhere."""
+    """Return the best order with packed stays; loads then come as early as possible, also at other addresses."""
     effort = PackingEffort(PARAMS.efforts[1][0])
     for share in PARAMS.rooms_placed:
         packed = packed_as_timed(ways, search, run, effort, LatencyRoom(share, 0.0)) if run.stop is None else None
@@ -217,7 +217,7 @@ def _first_that_packs(
 def packed_as_timed(
     ways: WaysToRun, search: LatencyBands, run: Run, effort: PackingEffort, room: LatencyRoom
 ) -> PlacedOrder | None:
-    """Return the best order as it is in that room with its stays packed; None where that effort finds no packing."""
+    """Return the best order in that room with its stays packed; None if that effort finds no packing."""
     timing, tensors, sizes_bytes = search.evaluate(room), search.tensors, search.sizes_bytes
     if not timing.fits:
         return None

@@ -141,7 +141,7 @@ PARAMS: Final = LatencyParams()
 def solve_for_latency(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Search for the plan that ends soonest, with operators in slices if files state their durations.
 
-    The plan has a problem of its own, whose graph is in slices. Each operator has each operand in one scratchpad; a
+    The plan has a separate problem, whose graph is in slices. Each operator has each operand in one scratchpad; a
     transfer between scratchpads goes through DRAM. INFEASIBLE if an operator fits in no number of slices. Raises
     UsageError if no duration of an operator is known, or if an operator may fit only with slices of one operand in
     several scratchpads.
@@ -158,7 +158,7 @@ class _LatencyPlanner:
         self._random = Random(run.limits.seed)
 
     def result(self) -> SearchResult[Plan]:
-        """Search, and say what is known then."""
+        """Search, and return the best plan and bound found."""
         unfit = self._homes_of.unfit
         if unfit is not None:
             self._ensure_it_surely_does_not_fit(unfit)
