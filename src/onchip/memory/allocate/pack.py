@@ -1,4 +1,4 @@
-"""Offsets within a capacity, in the least arena, or a proof that there are none (docs/packing.md).
+"""Offsets within a capacity, in the minimum arena, or a proof that there are none (docs/packing.md).
 
 The driver is native (`native/packing_task.hpp`), that of `libonchip_pack` and `onchip-minimalloc`.
 """

@@ -1,4 +1,4 @@
-"""Several memories, or one and what lies outside: the memory and the offset of each buffer, at the least cost.
+"""Several memories, or one and the buffers outside: the memory and the offset of each buffer, at the minimum cost.
 
 Logic-based Benders decomposition: a CP-SAT model selects the memories, addresses aside, so its value is a lower bound.
 The buffers of each memory are packed. Buffers that do not fit together return to the model as a cut, so the first
@@ -60,7 +60,7 @@ class Conflict:
 
 
 class MemoryModel:
-    """The least cost of a selection under the conflicts learnt so far: never more than with addresses.
+    """The minimum cost of a selection under the conflicts learnt so far: never more than with addresses.
 
     Rows are missing, which leaves a weaker relaxation, if the run has to stop while the model is built.
     """
@@ -180,7 +180,7 @@ class MemoryModel:
         self._model.add_bool_or(self._literal(index, memory).negated() for index in indices)
 
     def solve(self, run: Run) -> SearchResult[Selection]:
-        """Return the selection of least cost."""
+        """Return the selection of minimum cost."""
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
@@ -196,7 +196,7 @@ class MemoryModel:
 
 
 def _kind(buffer: Buffer, stretch: range) -> tuple[object, ...] | None:
-    """Return how a buffer lives within a stretch and where it may lie; None if it does not live there."""
+    """Return a buffer's lifetime within a stretch, alignment and fixed place; None if it is not live there."""
     one = clip(buffer, stretch)
     if one is None:
         return None
@@ -228,7 +228,7 @@ def _holds_no_more(one: StaticMemory, other: StaticMemory) -> bool:
 
 
 def memory_problem(problem: StaticPackingProblem, indices: Sequence[int], memory: int) -> PackingProblem:
-    """Return these buffers in one memory, above its reserved bytes; without a capacity there is room for all."""
+    """Return these buffers in one memory, above its reserved bytes; without a capacity, all of them fit."""
     one = problem.memories[memory]
     buffers = tuple(problem.buffers[index] for index in indices)
     if one.capacity_bytes is None:
@@ -432,7 +432,7 @@ class MemorySearch:
             self._offer_filled(order, {}, "filling")
 
     def _orders(self, first: Selection = ()) -> Iterator[list[int]]:
-        """Yield all buffers by size, by life, by start and by least use of room; those chosen to be held come first."""
+        """Yield all buffers by size, lifetime, start, and size times lifetime; buffers chosen to be held come first."""
         buffers = self._problem.buffers
         keys = (
             lambda i: (-buffers[i].size_bytes, buffers[i].stop - buffers[i].start),
@@ -483,7 +483,7 @@ class MemorySearch:
         return min(costs, default=0), memory
 
     def _offer_selection(self, selection: Selection, attempts: Mapping[int, Attempt], phase: str = "packing") -> None:
-        """Offer a selection that packs, with whatever else finds a gap in it."""
+        """Offer a selection that packs, with other buffers that fit into its gaps."""
         places = {
             index: StaticPlace(memory, 0)
             for index, memory in enumerate(selection)
@@ -519,7 +519,7 @@ def _at(problem: StaticPackingProblem, memory: int, indices: Sequence[int], pack
 
 
 def least_cost(problem: StaticPackingProblem, run: Run) -> SearchResult[StaticPacking]:
-    """Give each buffer a memory and an offset at the least cost, the objective value.
+    """Give each buffer a memory and an offset at the minimum cost, the objective value.
 
     INFEASIBLE if no memories hold the buffers. An answer without time needs a memory without a capacity.
     """
@@ -539,9 +539,9 @@ def least_cost(problem: StaticPackingProblem, run: Run) -> SearchResult[StaticPa
 
 
 def least_overflow(problem: PackingProblem, run: Run) -> SearchResult[Overflow]:
-    """Keep whole buffers for their whole lives, so that the fewest bytes are outside.
+    """Keep whole buffers for their whole lives, with the fewest bytes outside.
 
-    The objective value is the sum of the sizes outside. There is always an answer, at worst with all buffers outside.
+    The objective value is the sum of the sizes outside. An answer always exists, at worst with all buffers outside.
     """
     memories = (StaticMemory(problem.capacity_bytes, problem.alignment_bytes), StaticMemory())
     asked = StaticPackingProblem(problem.buffers, memories, ({0: 0, 1: 1},) * len(problem.buffers))
@@ -603,7 +603,7 @@ def fewest_allocations(problem: PackingProblem, run: Run) -> SearchResult[Static
 
 
 def least_static_arena(problem: StaticPackingProblem, run: Run) -> SearchResult[StaticPacking]:
-    """Place each buffer in its cheapest memory, each memory in its least arena.
+    """Place each buffer in its cheapest memory, each memory in its minimum arena.
 
     The objective value is the sum of the arenas, reserved bytes included. INFEASIBLE if a memory is proven too small
     for its buffers, UNKNOWN if that stays open; the bound is then that of this memory.

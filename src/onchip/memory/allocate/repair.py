@@ -1,4 +1,4 @@
-"""Offsets at any price: where a schedule does not pack, tensors are evicted more often until it does."""
+"""Offsets at any price: if a schedule does not pack, tensors are evicted more often until it does."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`--method belady` and `--method greedy`: one decision after another, as tools that do not decide jointly.
 
-The order is given (or one of least peak), the policy evicts where an operator does not fit, and TFLite's allocator
-gives addresses. Where those exceed the capacity, more is evicted by each of four rules; the best counts
+The order is given (or one of minimum peak), the policy evicts if an operator does not fit, and TFLite's allocator
+gives addresses. If these exceed the capacity, each of four rules evicts more tensors; the best plan counts
 (`docs/rivals.md`).
 """
 
@@ -178,7 +178,7 @@ def _cut(residencies: list[PlannedResidency], stretch: IdleStretch) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A set of tensors that frees `units` and costs `cost`; `waits` adds up how far off their next uses are."""
+    """A set of tensors that frees `units` and costs `cost`; `waits` is the sum of the distances to their next uses."""
 
     units: int
     cost: int

@@ -167,7 +167,7 @@ class Colouring:
         return sum(most_blocked(self._ranges[node], self._ranges[other]) for other in self._neighbours[node])
 
     def _select(self, stack: list[int]) -> None:
-        """The last taken away first: the first of its registers that no neighbour's overlaps, if there is one."""
+        """Colour the last removed node first, with its first register that no neighbour's overlaps."""
         for node in reversed(stack):
             if self._run.stop is not None:
                 return

@@ -4,7 +4,7 @@
 2. Order each region by exact search, from what the region before left in the scratchpad and in DRAM.
 3. Join the orders; for the joined order, the exact method decides residencies and addresses.
 
-The order is heuristic. The bound holds for all orders: what a short search of the whole proves.
+The order is heuristic. The bound holds for all orders; a short search of the whole problem proves it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _divided(problem: Problem, run: Run) -> Problem:
 
 
 def _least_cost(problem: Problem, run: Run) -> float:
-    """Return the least cost in bytes of the given order, infinite if it was not found."""
+    """Return the minimum cost in bytes of the given order, infinite if it was not found."""
     cost = BestFirstSearch(IndexedProblem.of(problem), _part_of(run, PARAMS.given_states)).solve().cost
     return float("inf") if cost is None else cost
 

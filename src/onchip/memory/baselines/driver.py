@@ -22,7 +22,7 @@ Solve: TypeAlias = Callable[[Problem, Run], SearchResult[Plan]]
 def baseline(method: str, rule: Rule) -> Solve:
     """Return the planner that offers each plan of a rule; the best counts.
 
-    The order is the given one, or one of least peak. Bound 0: OPTIMAL only where nothing is moved at all. INFEASIBLE
+    The order is the given one, or one of minimum peak. Bound 0: OPTIMAL only if nothing is moved at all. INFEASIBLE
     if a single operator does not fit.
     """
 

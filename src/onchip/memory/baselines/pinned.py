@@ -110,7 +110,7 @@ class Pins:
         return places_of_operands(self.indexed, self.order[step], self._pinned_in[step])
 
     def schedule(self) -> OperatorSchedule:
-        """Return the residencies; what leaves an operator no room is unpinned before."""
+        """Return the residencies, after unpinning tensors that leave an operator too little capacity."""
         residencies = [
             PlannedResidency(t, self.life(t).start, self.life(t).stop, memory)
             for t, memory in self._without_obstacles()
@@ -198,7 +198,7 @@ def by_rank(pins: Pins, weights: Weights) -> list[int]:
 
 
 def pin_where_it_fits_best(pins: Pins, tensor: int) -> None:
-    """Pin it where it saves most, of those where it leaves least room, if every operator still has its own."""
+    """Pin a tensor where it saves most, then where it leaves least capacity, if every operator still fits."""
     found: list[tuple[int, int, int]] = []
     for memory in pins.homes(tensor):
         pins.pin(tensor, memory)

@@ -246,7 +246,7 @@ class ActionModel:
 
 
 class PaperModel(ActionModel):
-    """Adds L, V, u, d, Eqs. 9 to 11, and least non-compulsory traffic (Eq. 12, or 17 where the order is given)."""
+    """Adds L, V, u, d, Eqs. 9 to 11, and minimum non-compulsory traffic (Eq. 12, or 17 where the order is given)."""
 
     def __init__(self, indexed: IndexedProblem, windows: Windows, run: Run) -> None:
         super().__init__(indexed, windows, run, spilling=True)
@@ -305,7 +305,7 @@ class PaperModel(ActionModel):
 
 
 class PeakModel(ActionModel):
-    """Adds Eqs. 13 to 15: no spills, and the least peak of resident bytes."""
+    """Adds Eqs. 13 to 15: no spills, and the minimum peak of resident bytes."""
 
     def __init__(self, indexed: IndexedProblem, windows: Windows, run: Run) -> None:
         super().__init__(indexed, windows, run, spilling=False)
@@ -377,7 +377,7 @@ def _solve_traffic(incumbent: PlanIncumbent, windows: Windows) -> None:
 
 
 def _least_action_count(indexed: IndexedProblem) -> int:
-    """Return how many actions there are at least: windows, which are quadratic, need not be known for that."""
+    """Return a lower bound on the number of actions, which does not need the quadratic windows."""
     pairs = zip(indexed.producer, indexed.reader_lists, strict=True)
     return sum((producer >= 0) + (len(readers) > 0) for producer, readers in pairs)
 

@@ -76,7 +76,7 @@ def schedule_of(thesis: PinningModel, outcome: MipOutcome) -> OperatorSchedule:
 
 
 def _offer_packed(incumbent: PlanIncumbent, schedule: OperatorSchedule) -> None:
-    """Give the residencies of each scratchpad addresses; if there are none, that is reported and not repaired."""
+    """Give the residencies of each scratchpad addresses; report, and do not repair, a failure to pack."""
     indexed, run = incumbent.indexed, incumbent.run
     offsets_bytes: dict[PlannedResidency, int] = {}
     for memory, view in enumerate(indexed.views):

@@ -1,6 +1,6 @@
-"""A plan for one order of first runs, step by step, where operators may run again.
+"""A plan with recomputation for one order of first runs, step by step.
 
-A missing operand is loaded, or its operator runs again, whichever is cheaper. Where tensors must leave, those without
+A missing operand is loaded, or its operator runs again, whichever is cheaper. If tensors must leave, those without
 a later first run leave first, then the cheapest by the cost of their return, their bytes and the steps until then.
 Tensors named by a guide leave last.
 """
@@ -147,7 +147,7 @@ class GuidedReplay:
         self.missed_at: list[int] = []
 
     def replay(self) -> Replayed | None:
-        """Return the moves; None where the room is too small for this way, or they cost too much."""
+        """Return the moves; None if the capacity is too small for this method, or they cost too much."""
         stages = list(reversed(self._guide.kept))
         for step, operator in enumerate(self._first_runs.order):
             self._step = step
@@ -192,7 +192,7 @@ class GuidedReplay:
         return True
 
     def _runs_for(self, operator: int) -> list[int] | None:
-        """The operators to run again, in order, so that one can run; None where one of them may not."""
+        """Return the operators to run again, in order, before one can run; None if one of them may not."""
         step_of, again, waiting = self._first_runs.step_of, set[int](), list(self._read_lists[operator])
         estimates: dict[int, int] = {}
         while waiting:

@@ -75,7 +75,7 @@ PARAMS: Final = RecomputationParams()
 
 
 def solve_with_recomputation(problem: Problem, run: Run) -> SearchResult[Plan]:
-    """Find a plan of least cost, runs again included, and a lower bound on every such plan, within the limits.
+    """Find a plan of minimum cost, runs again included, and a lower bound on every such plan, within the limits.
 
     INFEASIBLE if a single operator does not fit, or if nothing may be spilled and no plan exists.
     """
@@ -117,7 +117,7 @@ class _Planner:
             self.incumbent.stopped_by = Stop.NODE_LIMIT if stop is Stop.COMPLETED else stop
 
     def _once(self, turn: Stepped) -> Iterator[None]:
-        """Plan without recomputation by the exact method, whose bound is none of this problem."""
+        """Plan without recomputation by the exact method, whose bound does not hold for this problem."""
         problem = self.indexed.problem
         is_spilling = self.first_runs.may_spill
         if not is_spilling and problem.order is Order.GIVEN and self._units < max(self.first_runs.live_units()):
@@ -240,7 +240,7 @@ class _Planner:
         return known if best is None else min(known, best[0].cost)
 
     def _offer_replayed(self, found: Replayed, guide: Guide, phase: str) -> bool:
-        """Keep it, or the same in less room where it does not pack."""
+        """Offer the replayed plan, or replay it with less capacity if it does not pack."""
         for share in PARAMS.shrinking:
             if share < 1.0:
                 again = GuidedReplay(self.first_runs, int(self._units * share), guide, self._most(None)).replay()

@@ -50,7 +50,7 @@ class Moment:
 class StagesAnswer:
     """A bound on the cost of every plan, and for each moment the tensors resident in the best answer found.
 
-    `is_infeasible` says that there is no plan.
+    `is_infeasible` is true if no plan exists.
     """
 
     lower_bound: int

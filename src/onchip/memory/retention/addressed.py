@@ -25,7 +25,7 @@ PlacedSchedule: TypeAlias = tuple[OperatorSchedule, tuple[int, ...]]
 
 
 class AddressedModel(StepModel[PlacedSchedule]):
-    """The least cost between two bounds; a place `begins` a residency, which a Compute or a load brings about.
+    """The minimum cost between two bounds; a place `begins` a residency, which a Compute or a load brings about.
 
     A tensor is `_present` at a place if it is at it, and not within another; `_tied` has the inputs that it is within.
     """

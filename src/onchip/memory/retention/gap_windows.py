@@ -60,7 +60,7 @@ class GapWindows:
         return self._schedule()
 
     def solve_by_states(self, run: Run) -> OperatorSchedule | None:
-        """Return residencies that cost least, if the choices in every window are few and there is time."""
+        """Return residencies of minimum cost, if the choices in every window are few and time is left."""
         if all(self._has_few_choices(gaps, run) for gaps in self._windows):
             return self._schedule()
         return None

@@ -129,7 +129,7 @@ class KeptGaps:
                     self._model.add(self._kept[gap].get(memory, 0) == self._kept[following].get(memory, 0))
 
     def forbid(self, residencies: Iterable[PlannedResidency]) -> None:
-        """These residencies together have no addresses in any such scratchpad: one leaves, or is elsewhere."""
+        """Forbid residencies that together have no addresses in any such scratchpad: one leaves, or is elsewhere."""
         lives = tuple(residencies)
         alike = self._indexed.problem.memories[lives[0].memory]
         for memory, view in enumerate(self._indexed.views):
@@ -197,7 +197,7 @@ class KeptGaps:
                 yield self._indexed.views[memory].load_costs[tensor] * (at - self._kept[gap].get(memory, 0))
 
     def _spill_costs(self, tensor: int, first_use: int) -> Iterable[cp_model.LinearExprT]:
-        """A tensor is spilled from where it was written."""
+        """Return the cost of spills, each from the scratchpad in which the tensor was written."""
         for memory, at in self._at[tensor, first_use].items():
             spilled = self._model.new_bool_var(f"spilled_{tensor}_{memory}")
             for gap in self._gaps[tensor]:
@@ -207,7 +207,7 @@ class KeptGaps:
     # Extract
 
     def solve(self, run: Run, most_work: float = float("inf")) -> SearchResult[OperatorSchedule]:
-        """Return a schedule of least cost; INFEASIBLE if the conflicts leave none. `work_done` is the work it took.
+        """Return a schedule of minimum cost; INFEASIBLE if the conflicts leave none. `work_done` is the work it took.
 
         CP-SAT needs its strongest linear relaxation to see that a kept tensor is resident at both uses.
         """

@@ -61,7 +61,7 @@ class Copies(Enum):
 
 
 class LinkedModel(StepModel[Plan]):
-    """The least non-compulsory cost between two bounds.
+    """The minimum non-compulsory cost between two bounds.
 
     Boundary number `step` lies before that step; the last one lies behind the last step. A place that `arrives` in a
     boundary is a residency that begins there with a copy; it `remains` if it is resident in the step. A place that

@@ -246,7 +246,7 @@ class SureGapsBound:
         self._rows = self._rows_that_do_not_fit(tuple(gaps), tuple(possible))
 
     def solve(self, run: Run) -> int:
-        """Return the bound, in what transfers cost; 0 where all fits, or no time is left for CP-SAT."""
+        """Return the bound in units of transfer cost; 0 if everything fits, or no time is left for CP-SAT."""
         if not self._rows or not cp_sat_is_within_reach(run):
             return 0
         from ortools.sat.python import cp_model
@@ -300,7 +300,7 @@ class SureGapsBound:
         return mask_of(int(operator) for operator in np.flatnonzero(awaited > np.array(units_left, dtype=np.int64)))
 
     def _units_of_one_each(self, gaps: Iterable[Gap]) -> int:
-        """Return the units of the least tensor of each gap, each tensor once: where they fit nothing is absent."""
+        """Return the units of the smallest tensor of each gap, each tensor once: if they fit, none is absent."""
         units = self._indexed.room.units
         return sum(units[tensor] for tensor in {min(gap.tensors, key=units.__getitem__) for gap in gaps})
 

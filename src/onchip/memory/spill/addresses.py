@@ -50,8 +50,8 @@ PARAMS: Final = AddressParams()
 class AddressSearch:
     """Looks for addresses for a plan as cheap as the best in bytes, or nearly so.
 
-    If that cost is not proven to be least in bytes, other optima are not looked for. A search that proves may then go
-    on in other turns, so each step ends with its `turn`.
+    If that cost is not a proven minimum in bytes, the search does not look for other optima. A search that
+    proves may then go on in other turns, so each step ends with its `turn`.
     """
 
     def __init__(self, incumbent: PlanIncumbent, moves: tuple[SearchMove, ...], *, is_optimal: bool) -> None:
@@ -107,7 +107,7 @@ class AddressSearch:
         yield
 
     def _other_optima(self, turn: Stepped) -> Iterator[None]:
-        """Break ties otherwise: another optimum in bytes may pack, unless it is proven that none does."""
+        """Break ties in another way: another optimum in bytes may pack, unless it is proven that none does."""
         for seed in range(1, 1 + PARAMS.optima):
             if self._incumbent.lower_bound > self._bound_in_bytes:
                 return

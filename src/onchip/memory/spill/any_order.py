@@ -96,7 +96,7 @@ def cheapest_residencies(
 class OneOrderPlanner:
     """Plans one order of a problem that `has_countable_layouts`; its bound holds if no other order is allowed.
 
-    Residencies of least cost in bytes come first, then addresses for these or near them: by packing, by ever wider
+    Residencies of minimum cost in bytes come first, then addresses for these or near them: by packing, by ever wider
     beams over layouts, and by conflicts learnt.
     """
 
@@ -119,7 +119,7 @@ class OneOrderPlanner:
         self.solve_near(found or by_distance)
 
     def solve_near(self, schedule: OperatorSchedule) -> None:
-        """Find addresses for a schedule of the least known cost in bytes, or for one near it."""
+        """Find addresses for a schedule of the minimum known cost in bytes, or for one near it."""
         self.place_soon(schedule)
         steps = {"conflicts": self.learn, "layouts": lambda turn: self.widen(schedule, turn)}
         strategies = [

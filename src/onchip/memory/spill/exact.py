@@ -1,8 +1,8 @@
 """`--method exact`: a first plan, the bound in bytes by search, addresses, and proof.
 
-Belady's evictions for the given order and for one of least peak are legal plans at once. Then strategies take turns:
+Belady's evictions for the given order and for one of minimum peak are legal plans at once. Then strategies take turns:
 
-* the least cost z in bytes (`search.py`), a lower bound for plans with addresses;
+* the minimum cost z in bytes (`search.py`), a lower bound for plans with addresses;
 * where z is far, large graphs are bounded by their parts and improved window by window, small ones by one order;
 * addresses: a packed schedule of cost z is optimal. Otherwise other optima, plans with slack, conflicts, and one model.
 """
@@ -38,7 +38,7 @@ METHOD = "exact"
 
 @dataclass(frozen=True, slots=True)
 class TrafficParams:
-    """Constants of plans of least traffic."""
+    """Constants of plans of minimum traffic."""
 
     one_order_states: int = 2_000
     """States of a search of the only order: milliseconds, which are enough for most."""
@@ -48,7 +48,7 @@ class TrafficParams:
 
 
 def solve_exactly(problem: Problem, run: Run) -> SearchResult[Plan]:
-    """Prove the least traffic or the least arena, as far as the limits allow.
+    """Prove the minimum traffic or the minimum arena, as far as the limits allow.
 
     INFEASIBLE if a single operator does not fit, or (peak) if no order fits without spills.
     """
@@ -70,7 +70,7 @@ def solve_exactly(problem: Problem, run: Run) -> SearchResult[Plan]:
 
 
 class TrafficPlanner:
-    """Plans of least traffic in one scratchpad."""
+    """Plans of minimum traffic in one scratchpad."""
 
     def __init__(self, incumbent: PlanIncumbent, params: TrafficParams = TrafficParams()) -> None:
         self._incumbent = incumbent
@@ -111,7 +111,7 @@ class TrafficPlanner:
         self._incumbent.stopped_by = Portfolio(self._incumbent, strategies, Budget(self._run)).solve()
 
     def _try_first_orders(self) -> None:
-        """Plan the given order and one of least peak by Belady's evictions; the cheaper in bytes is where to start."""
+        """Plan the given order and one of minimum peak by Belady's evictions; start from the cheaper in bytes."""
         least_cost = None
         for order in orders_to_start_from(self._indexed.problem, self._run):
             schedule = schedule_of_moves(self._indexed, belady_moves(self._indexed, order))
@@ -158,7 +158,7 @@ class TrafficPlanner:
         yield
 
     def _is_worth_packing(self) -> bool:
-        """Addresses are looked for where the least cost in bytes is known, or once where they cost much more."""
+        """True if the search in bytes is settled or over, or for one early attempt if addresses cost much more."""
         least = self._least
         if least.answer is None or least.value is None:
             return False
@@ -179,7 +179,7 @@ class TrafficPlanner:
             self._offer(schedule_of_moves(self._indexed, moves), phase)
 
     def _offer(self, schedule: OperatorSchedule, phase: str) -> None:
-        """Give a schedule addresses, at the price of more evictions where it does not pack."""
+        """Give a schedule addresses, with more evictions if it does not pack."""
         self._keep(*place_or_cut(self._indexed, schedule, self._run, QUICK_WORK), phase)
 
     def _keep(self, placed: OperatorSchedule, offsets_bytes: tuple[int, ...], phase: str) -> None:

@@ -1,6 +1,6 @@
-"""The least peak M_P over all orders without spills, by best-first search on the bottleneck, and given orders.
+"""The minimum peak M_P over all orders without spills, by best-first search on the bottleneck, and given orders.
 
-The search is `native/peak.hpp`; docs/search.md, *Least peak*, proves that it is exact.
+The search is `native/peak.hpp`; docs/search.md, *Minimum peak*, proves that it is exact.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class MovableOrder:
 
 @dataclass(frozen=True, slots=True)
 class MinPeakParams:
-    """Constants of the search for the least peak."""
+    """Constants of the search for the minimum peak."""
 
     first_states: int = 1 << 14
     """States of the first search of all operators, which prove most networks, and of a part in the first round."""
@@ -194,7 +194,7 @@ def peak_of_order(indexed: IndexedProblem, order: Sequence[int]) -> int:
 
 
 class MinPeakSearch(Incumbent[tuple[int, ...]]):
-    """Two strategies for an order of least peak: a search of all operators, and rounds from both sides.
+    """Two strategies for an order of minimum peak: a search of all operators, and rounds from both sides.
 
     Each round has more states. From above: for a peak halfway to the bound, any order below it will do. From below: no
     order needs less than the best order of some of its operators that follow one another.
@@ -269,7 +269,7 @@ class MinPeakSearch(Incumbent[tuple[int, ...]]):
         yield self._look_at_part(turn, steps, states)
 
     def _look_at_parts(self, turn: Stepped, order: Sequence[int], width: int, states: int) -> Iterator[float]:
-        """Raise the bound to the least peaks of the parts of the highest needs; parts overlap by half."""
+        """Raise the bound to the minimum peaks of the parts of the highest needs; parts overlap by half."""
         needs = self.whole.needs_bytes(order)
         begins = range(0, max(1, len(order) - width // 2), width // 2)
         for begin in sorted(begins, key=lambda begin: -max(needs[begin : begin + width]))[: PARAMS.parts]:

@@ -360,7 +360,7 @@ class PartsBound:
             yield self.lower_bound
 
     def _search_on(self, states: int, run: Run) -> Iterator[int]:
-        """Search parts that are not solved for longer, all of them in most of the time that is left."""
+        """Search the unsolved parts for longer, all of them in most of the time left."""
         unsolved = [part for part in self.parts if not part.is_solved]
         batches = list(_in_batches(unsolved, run.limits.workers))
         for number, some in enumerate(batches):

@@ -1,4 +1,4 @@
-"""`--objective peak`: the least arena of a plan without spills; M_P is its lower bound."""
+"""`--objective peak`: the minimum arena of a plan without spills; M_P is its lower bound."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def solve_peak(incumbent: PlanIncumbent) -> None:
 
 
 def _pack_into_one(incumbent: PlanIncumbent, order: tuple[int, ...]) -> None:
-    """Pack an order of least peak, or one as good whose other steps need less."""
+    """Pack an order of minimum peak, or one as good whose other steps need less."""
     indexed, run = incumbent.indexed, incumbent.run
     if indexed.problem.graph.shares_bytes:
         _pack_apart(incumbent)
@@ -63,7 +63,7 @@ def _pack_into_one(incumbent: PlanIncumbent, order: tuple[int, ...]) -> None:
 
 
 def _pack_apart(incumbent: PlanIncumbent) -> None:
-    """Pack an order of least peak where nothing is overwritten: that is a plan, too, and often as good."""
+    """Pack an order of minimum peak without overwriting: this is also a plan, and often as good."""
     graph = incumbent.indexed.problem.graph
     operators = tuple(replace(operator, in_place=()) for operator in graph.operators)
     apart = IndexedProblem.of(replace(incumbent.indexed.problem, graph=replace(graph, operators=operators)))

@@ -1,4 +1,4 @@
-"""The least cost with addresses: plans in order of their cost in bytes, the first that packs is optimal.
+"""The minimum cost with addresses: plans in order of their cost in bytes, the first that packs is optimal.
 
 All plans up to a cost are a graph; a path is an order and the tensors that stay (docs/search.md proves that no plan is
 missing). A beginning of a plan that has no addresses is pruned with all that follows. So is one that leaves the same
@@ -45,7 +45,7 @@ class PlanGraph:
     """The plans of a cost of at most `most_cost`.
 
     The cost is lower than requested if there are too many passages or the run has to stop; it is negative if not even
-    all plans of cost 0 are listed. `least_rest` is the least cost from a state to the end; a state without it leads
+    all plans of cost 0 are listed. `least_rest` is the minimum cost from a state to the end; a state without it leads
     nowhere.
     """
 
@@ -176,7 +176,7 @@ class Histories:
         self._capacity = room.capacity_units // unit
 
     def with_operands(self, history: ResidencyHistory, operator: int, step: int) -> ResidencyHistory:
-        """Return the history with an operator's operands there, those that were not begin in its step."""
+        """Return the history with an operator's operands resident; absent ones begin in its step."""
         there = {tensor for tensor, _ in history.begun}
         new = ((tensor, step) for tensor in self._indexed.operand_lists[operator] if tensor not in there)
         return ResidencyHistory(history.ended, (*history.begun, *new))

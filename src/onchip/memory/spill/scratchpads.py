@@ -1,6 +1,6 @@
-"""`--method exact` for several scratchpads, and for static placement: least cost of transfers.
+"""`--method exact` for several scratchpads, and for static placement: minimum cost of transfers.
 
-1. Plans at once: nothing stays, or the farthest next use leaves (Belady).
+1. First plans: nothing stays, or the tensor with the farthest next use leaves (Belady).
 2. The given order: residencies with addresses by learning conflicts.
 3. Any order: a bound from one scratchpad as large as all; the orders that attain it, placed as in 2.
 4. Otherwise one model of order, places and addresses.
@@ -96,7 +96,7 @@ class _Placing:
             self._enter(tensor, memory, evicted, step)
 
     def _room_for(self, tensor: int, memory: int, operands: Collection[int], step: int) -> Room | None:
-        """Return how to make room, the farthest next uses first; None if the operands leave too little."""
+        """Return a room with its evictions, the farthest next uses first; None if the operands leave too little."""
         room, used = self._rooms[memory], self._used[memory] + self._rooms[memory].units[tensor]
         if used <= room.capacity_units:
             return (0, room.capacity_units - used), memory, ()
@@ -114,7 +114,7 @@ class _Placing:
         return (cost, room.capacity_units - used), memory, tuple(evicted)
 
     def _start_anew(self, step: int, operator: int) -> None:
-        """The operands in place leave too little room for the others: all are placed together."""
+        """Place all operands again together, because those in place leave too little capacity for the others."""
         operands = self._indexed.operand_lists[operator]
         places = places_of_operands(self._indexed, operator) or {}
         for tensor, memory in places.items():
@@ -211,7 +211,7 @@ class ScratchpadsPlanner:
         return self._indexed.problem.placement is Placement.DYNAMIC
 
     def _offer(self, schedule: OperatorSchedule, phase: str) -> None:
-        """Give a schedule addresses in each scratchpad, at the price of more evictions where it does not pack."""
+        """Give a schedule addresses in each scratchpad, with more evictions if it does not pack."""
         residencies: list[PlannedResidency] = []
         offsets_bytes: list[int] = []
         for memory, view in enumerate(self._indexed.views):

@@ -1,4 +1,4 @@
-"""Best-first search over orders and residencies, and strategies for the least cost in bytes, addresses aside.
+"""Best-first search over orders and residencies, and strategies for the minimum cost in bytes, addresses aside.
 
 The search is `native/joint.hpp`; `docs/search.md` proves that it is exact.
 """
@@ -87,9 +87,9 @@ class BestFirstSearch:
             self._search.lower_upper_bound(cost)
 
     def solve(self) -> SearchOutcome:
-        """Search until done, stopped, or out of memory, which it is at once where sums need more than 60 bits.
+        """Search until done, stopped, or out of memory, which it is at once if sums need more than 60 bits.
 
-        Where nothing costs less than the upper bound, `cost` is None and `lower_bound` the upper bound.
+        If no plan costs less than the upper bound, `cost` is None and `lower_bound` is the upper bound.
         """
         return self.go_on(self._run, self._most_states)
 
@@ -188,7 +188,7 @@ def joint_operators(indexed: IndexedProblem) -> list[JointOperator]:
 
 @dataclass(frozen=True, slots=True)
 class LeastBytesParams:
-    """Constants of the search for the least cost in bytes."""
+    """Constants of the search for the minimum cost in bytes."""
 
     first_states: int = 1_000
     """States of the first turn of the search: they prove most networks, in milliseconds."""
@@ -284,12 +284,12 @@ class LeastBytes(Incumbent[tuple[SearchMove, ...]]):
             yield outcome.states
 
     def _may_be_greedy(self) -> bool:
-        """A greedy search that found nothing is worth more states only where the proof is out of memory."""
+        """True if greedy searches may go on; after one without a plan, only if the proof is out of memory."""
         has_failed = self._greedy_states > self.params.greedy_states
         return not self.is_settled and (not has_failed or self.search_ended_by is Stop.MEMORY_LIMIT)
 
     def _search_greedily(self, turn: Stepped) -> Iterator[float]:
-        """Halve the greed while that finds plans; double the states where it does not."""
+        """Halve the greed while that finds plans; double the states if it does not."""
         greed, stop = _mean_cost_of_evicting_all_an_operator_writes(self.indexed), Stop.COMPLETED
         while stop is not Stop.MEMORY_LIMIT:
             best, states = self.search.upper_bound, self._greedy_states
@@ -313,7 +313,7 @@ class _Proof(Strategy):
 
     @property
     def is_ready(self) -> bool:
-        """True until the least cost in bytes is known."""
+        """True until the minimum cost in bytes is known."""
         return not self._best.is_settled
 
     def advance(self, nodes: float) -> float:
@@ -329,7 +329,7 @@ class _Proof(Strategy):
 def optimal_moves(
     indexed: IndexedProblem, run: Run, upper_bound: int | None, seed: int, state_limit: int = UNLIMITED
 ) -> tuple[SearchMove, ...] | None:
-    """Return moves of least cost below the upper bound, with ties broken by the seed; None if none were found."""
+    """Return moves of minimum cost below the upper bound, with ties broken by the seed; None if none were found."""
     bound = UNLIMITED if upper_bound is None else upper_bound
     return BestFirstSearch(indexed, run, state_limit, upper_bound=bound, seed=seed).solve().moves
 

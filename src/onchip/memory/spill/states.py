@@ -70,7 +70,7 @@ class StateChoices:
         )
 
     def cheapest(self, run: Run) -> Choice | None:
-        """Return the choice of the lowest bound; None if none is left, or there is no time."""
+        """Return the choice with the lowest bound; None if no choice or no time is left."""
         if not cp_sat_is_within_reach(run):
             return None
         result = solve_for_result(self._solver, self._model, run, "states", self._chosen)
@@ -226,9 +226,9 @@ Solve: TypeAlias = Callable[[Problem, Run], SearchResult[Plan]]
 
 
 def solve_with_states(problem: Problem, run: Run, solve: Solve, method: str) -> SearchResult[Plan]:
-    """Solve by an exact method; its bound is one over all choices of states that stay.
+    """Solve by an exact method; its bound holds for all choices of states that stay.
 
-    For the least arena of several scratchpads all are loaded.
+    For the minimum arena of several scratchpads, all states are loaded.
     """
     if not problem.graph.states:
         return solve(problem, run)
@@ -240,9 +240,9 @@ def solve_with_states(problem: Problem, run: Run, solve: Solve, method: str) -> 
 def least_peak_with_states(
     problem: Problem, run: Run, solve: Callable[[Problem, Run], SearchResult[tuple[int, ...]]]
 ) -> SearchResult[tuple[int, ...]]:
-    """Return the least peak of one scratchpad over all choices of states that stay, and an order that attains it.
+    """Return the minimum peak of one scratchpad over all choices of states that stay, and an order that attains it.
 
-    `solve` returns the least peak, and an order of operator indices, of a problem without states.
+    `solve` returns the minimum peak, and an order of operator indices, of a problem without states.
     """
     if not problem.graph.states:
         return solve(problem, run)
@@ -271,9 +271,9 @@ def _order_in_graph(kept: KeptStates, order: tuple[int, ...]) -> tuple[int, ...]
 
 
 def solve_with_states_loaded(problem: Problem, run: Run, solve: Solve) -> SearchResult[Plan]:
-    """Solve by a method that loads and writes back all state, which proves nothing of plans that do not.
+    """Solve by a method that loads and writes back all states; its bound does not hold for other plans.
 
-    If it finds no plan so, states stay that are updated in place in the least scratchpad in which everything fits.
+    If it finds no plan, states that are updated in place stay in the smallest scratchpad in which everything fits.
     """
     if not problem.graph.states:
         return solve(problem, run)
@@ -301,7 +301,7 @@ def _choices_of_loaded(problem: Problem) -> Iterator[Mapping[State, str]]:
 
 
 class _StatesSearch(Generic[T]):
-    """Tries choices, the cheapest first, until none that is left can be better than the best answer.
+    """Tries choices, the cheapest first, until no other choice can improve the best answer.
 
     `complete` turns an answer for the other operators into one for the whole.
     """
@@ -396,7 +396,7 @@ class _StatesSearch(Generic[T]):
 
     @property
     def _lower_bound(self) -> int:
-        """The least that a choice costs, tried or not."""
+        """The lower bound over all choices, tried or not."""
         tried = [] if self._least_of_tried is None else [self._least_of_tried]
         return min([*tried, *([] if self._all_are_tried else [self._least_of_rest])], default=0)
 

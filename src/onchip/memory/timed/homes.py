@@ -53,8 +53,8 @@ class HomesOfOperands:
     def start(self, *, spreads: bool) -> Homes:
         """Return homes in which each operator fits in some number of parts; none may be `unfit`.
 
-        A tensor stays where an operator before has it, if the others then fit. What `spreads` goes where most room is
-        left, else into the first scratchpad that has room.
+        A tensor stays where an operator before has it, if the others then fit. With `spreads`, another tensor goes into
+        the scratchpad with the most free capacity, else into the first one with enough.
         """
         known: dict[int, int] = {}
         homes = []
@@ -67,7 +67,7 @@ class HomesOfOperands:
         return tuple(homes)
 
     def whole(self) -> Homes | None:
-        """Return homes in which each operator fits whole, whatever lies where before it; None where one does not."""
+        """Return homes in which each operator fits whole, regardless of earlier homes; None if one does not fit."""
         homes: list[tuple[int, ...]] = []
         for operator in range(len(self.ways.operators)):
             found = _Fitting(self, operator, WHOLE, {}, spreads=True).homes()
@@ -91,7 +91,7 @@ class HomesOfOperands:
         return [*self._moves_of_tensors(), *self._moves_of_uses()]
 
     def swaps(self, homes: Homes) -> Iterator[Move]:
-        """Yield, of each two operands of an operator that lie apart, that each goes where the other is."""
+        """Yield homes in which two operands of an operator in different scratchpads are exchanged."""
         for operator, one in enumerate(homes):
             operands = self._operands(operator)
             for first, second in combinations(range(len(one)), 2):

@@ -1,4 +1,4 @@
-"""Addresses for an order with its transfers: loads fill all room ahead if that packs, else less and less of it."""
+"""Addresses for an order with its transfers: loads ahead fill all capacity if that packs, else less and less of it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def placed_by_repairs(ways: WaysToRun, search: LatencyBands, run: Run, below: fl
 
 
 def placed_somehow(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
-    """Return the best order with addresses, however late it ends: what fills least is tried first."""
+    """Return the best order with addresses, however late it ends; the rooms filled least are tried first."""
     effort = PackingEffort(PARAMS.efforts[0][0])
     for _, room in reversed(_rooms(search)):
         found = None if run.stop is not None else packed_as_timed(ways, search, run, effort, room)
@@ -112,7 +112,7 @@ def placed_somehow(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrd
 
 
 def placed_step_by_step(ways: WaysToRun, search: LatencyBands) -> PlacedOrder | None:
-    """Return the best order in which nothing stays from step to step; None where bands need more than the whole.
+    """Return the best order in which nothing stays from step to step; None if bands need more than the whole.
 
     The operands of each step lie upon each other, the one that leaves most up to the next address on top.
     """
@@ -175,7 +175,7 @@ def placed_afterwards(search: LatencyBands, run: Run, share: float) -> PlacedOrd
 
 
 def _soonest(search: LatencyBands, rooms: Iterable[LatencyRoom], first: Sequence[int] = ()) -> PlacedOrder | None:
-    """The best order in the room in which it ends soonest, if it fits in one."""
+    """Return the best order in the room in which it ends soonest; None if it fits in no room."""
     found = [(room, timing) for room in rooms if (timing := search.evaluate(room, first)).fits]
     if not found:
         return None
@@ -236,7 +236,7 @@ def packed_as_timed(
 
 
 def _rooms(search: LatencyBands) -> list[tuple[int, LatencyRoom]]:
-    """Return when the best order ends in each room in which it fits, sooner first; of equals the smallest room."""
+    """Return the end of the best order in each room in which it fits, sooner first; of equals the smallest room."""
     found: dict[int, LatencyRoom] = {}
     for stays, ahead in product(PARAMS.rooms, PARAMS.rooms):
         room = LatencyRoom(stays, min(stays, ahead))

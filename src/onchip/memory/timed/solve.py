@@ -1,4 +1,4 @@
-"""The plan of least latency: bounds, then slices and orders, each good one with addresses."""
+"""The plan of minimum latency: bounds, then slices and orders, each good one with addresses."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ METHOD: Final = "timed"
 
 @dataclass(frozen=True, slots=True)
 class LatencyParams:
-    """Constants of the search for the least latency."""
+    """Constants of the search for the minimum latency."""
 
     evaluations: int = 20_000
     """Orders that one round of annealing evaluates."""
