@@ -137,7 +137,7 @@ class _Search:
         alone = [ScheduledStack((layer.name,)) for layer in network.layers]
         chosen = [self._choice(one.stack) for one in cheapest_cuts(alone, growth.fronts, self._prices)]
         fine = [self._refined(one, self.quick) for one in chosen]
-        self._take_quickly(self._with_homes(fine, self.quick))
+        self._take_quickly(self._with_homes(self._split(fine), self.quick))
         quick = self.quick_choices
         best = chosen if quick is None else [self._refined(one, self.costs) for one in quick]
         self._take(self._with_homes(best, self.costs))
@@ -176,6 +176,35 @@ class _Search:
         most = max(1, int(min(1.0, capacity / max(1, maps)) * output.rows * output.columns))
         tilings = TilingList.of(output, self.options)
         return tilings.descend(most, lambda one: costs.value(StackChoice(span, one)), is_coarse=is_coarse)
+
+    def _split(self, choices: Sequence[StackChoice]) -> Sequence[StackChoice]:
+        """Return the groups cut where a map may stay on chip between two parts, as long as that is better."""
+        best, value = choices, self._value_with_homes(choices)
+        for choice in choices if value is not None else ():
+            span = choice.span
+            for cut in range(span.start + 1, span.stop):
+                spans = LayerSpan(span.start, cut), LayerSpan(cut, span.stop)
+                is_cut = self._homes(self.network.layers[cut - 1].output) and choice in best
+                if not is_cut or not all(is_legal(self.network, one) for one in spans):
+                    continue
+                at, parts = best.index(choice), [self._in_tiles(one) for one in spans]
+                other = [*best[:at], *(one for one in parts if one is not None), *best[at + 1 :]]
+                found = None if None in parts else self._value_with_homes(other)
+                if found is not None and value is not None and found < value:
+                    best, value = other, found
+        return best
+
+    def _in_tiles(self, span: LayerSpan) -> StackChoice | None:
+        """Return a group in the tiling to which a descent by quick costs leads; None if none fits."""
+        if span.length == 1:
+            return whole_layer(self.network, span)
+        tiling = self._descended(span, self.quick, is_coarse=False)
+        return None if tiling is None else StackChoice(span, tiling)
+
+    def _value_with_homes(self, choices: Sequence[StackChoice]) -> int | None:
+        """Return the value of groups by quick costs, with maps between them on chip; None if one does not fit."""
+        placed = self._with_homes(choices, self.quick)
+        return None if any(one not in self.quick.found for one in placed) else self._value(placed, self.quick)
 
     def _refined(self, choice: StackChoice, costs: StackCosts) -> StackChoice:
         """Return the group in the tiling to which a descent leads, if that is better."""
