@@ -78,34 +78,6 @@ def improved(attempt: ScheduleAttempt) -> ScheduleAttempt:
     return attempt
 
 
-@pytest.mark.parametrize(("far_bytes", "is_better_in_tiles"), [(130, True), (90, False)])
-def test_a_stack_in_tiles_comes_into_what_is_layer_by_layer_where_it_is_better(
-    far_bytes: int, is_better_in_tiles: bool
-) -> None:
-    accelerator = skip_chip(40, far_bytes)
-    making = maker(accelerator)
-    alone = improved(making.made(ALONE, Places()))
-    stacks = fused(Tiling(2, 2, OverlapMode.FULLY_CACHED))
-    tiled = improved(making.made(stacks, Places().with_map("x", None, frozenset({0}), "far")))
-
-    found = Restacker(making, alone).with_stacks_of(tiled, alone, Run())
-
-    assert (tuple(found.stacks) == stacks) is is_better_in_tiles
-    assert (found.value < alone.value) is is_better_in_tiles
-    assert is_legal(found, accelerator)
-
-
-def test_a_stack_in_tiles_takes_no_operator_from_another_one() -> None:
-    making = maker(skip_chip(40, 130))
-    tiling = Tiling(2, 2, OverlapMode.FULLY_CACHED)
-    start = making.made(fused(WORST), Places())
-    later = making.made((ALONE[0], ScheduledStack(("second", "add"), tiling), ALONE[3]), Places())
-
-    assert Restacker(making, None).with_stacks_of(later, start, Run()) is start
-    assert Restacker(making, None).with_stacks_of(making.made(fused(tiling), Places()), start, Run()) is not start
-    assert Restacker(making, None).with_stacks_of(later, start, Run(Limits(1e-6))) is start
-
-
 @pytest.mark.parametrize(("near_bytes", "far_bytes"), [(8, 70), (40, 64), (60, 70)])
 def test_several_maps_moved_at_once_are_better_where_no_single_one_is(near_bytes: int, far_bytes: int) -> None:
     accelerator = skip_chip(near_bytes, far_bytes)

@@ -274,24 +274,6 @@ class Restacker:
     def _has_time(self, best: ScheduleAttempt, run: Run) -> bool:
         return run.stop is None and run.seconds_left > best.seconds
 
-    def with_stacks_of(self, other: ScheduleAttempt, start: ScheduleAttempt, run: Run) -> ScheduleAttempt:
-        """Return the better of a schedule and the schedule with tiled stacks of another one, tried one after the other.
-
-        A tiled stack replaces the stacks that have its operators, if these have no other operators.
-        """
-        best = start
-        for number, stack in enumerate(other.stacks):
-            replaced = {at for at, one in enumerate(best.stacks) if set(one.operators) & set(stack.operators)}
-            is_same = {name for at in replaced for name in best.stacks[at].operators} == set(stack.operators)
-            if stack.tiling is None or not is_same or not self._has_time(other, run):
-                continue
-            own = other.places.renumbered({number: 0})
-            found = self._replaced(best, replaced, (stack,), own)
-            if found is not None and found.value < best.value:
-                run.report(found.value, best.question.lower_bound, f"{len(found.stacks)} stacks")
-                best = found
-        return best
-
     def _tried(self, best: ScheduleAttempt, number: int, others: _Stacks) -> ScheduleAttempt | None:
         own = Places() if len(others) > 1 else best.places.renumbered({number: 0})
         if len(others) > 1 and self.alone is not None:
