@@ -39,7 +39,7 @@ from onchip.transform.groups.tiled import tile_graph_of_schedule
 
 METHOD: Final = "composed"
 REPAIRS: Final = 16
-"""Moves of maps to larger memories, until the groups that were chosen are given up."""
+"""Repairs of groups that were chosen, until they are given up."""
 OTHERS: Final = {
     ScheduleObjective.ENERGY: (ScheduleObjective.TRAFFIC,),
     ScheduleObjective.TRAFFIC: (ScheduleObjective.ENERGY,),
@@ -316,22 +316,31 @@ class ScheduleSearch:
                     self.mappings.replace(nest, room.room, found)
 
     def _add_repaired(self, stacks: Sequence[ScheduledStack], places: Places) -> None:
-        """Keep the schedule of these groups; where a loop nest fits in no free bytes, maps move to larger memories."""
-        operators, most = self.question.network.operator, REPAIRS
-        number = {name: at for at, stack in enumerate(stacks) for name in stack.operators}
-        while most and self.run.stop is None:
+        """Keep the schedule of these groups.
+
+        Where a loop nest fits in no free bytes, maps of its operator move to larger memories. If there are none, the
+        operators of its group run alone.
+        """
+        operators = self.question.network.operator
+        for _ in range(REPAIRS):
+            if self.run.stop is not None:
+                return
             try:
                 self._descend(self._add(stacks, places))
             except NoMappingError as error:
                 name = error.operator if error.operator in operators else error.operator.rpartition("#")[0]
-                farther = places.farther(number[name], operators[name], self.question.accelerator)
+                at = next(number for number, stack in enumerate(stacks) if name in stack.operators)
+                farther = places.farther(at, operators[name], self.question.accelerator)
+                if farther is not None:
+                    places = farther
+                elif len(stacks[at].operators) > 1 and self._alone is not None:
+                    stacks, places = _with_operators_alone(stacks, places, at, self._alone)
+                else:
+                    return
             except ScheduleError:
                 return
             else:
                 return
-            if farther is None:
-                return
-            places, most = farther, most - 1
 
     def _add_if_possible(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt | None:
         try:
@@ -504,6 +513,19 @@ class ScheduleSearch:
 
 def _every_operator_alone(network: Graph) -> tuple[ScheduledStack, ...]:
     return tuple(ScheduledStack((operator.name,)) for operator in network.operators)
+
+
+def _with_operators_alone(
+    stacks: Sequence[ScheduledStack], places: Places, at: int, alone: ScheduleAttempt
+) -> tuple[Sequence[ScheduledStack], Places]:
+    """Return the stacks with the operators of one of them alone, where the schedule `alone` has their tensors."""
+    count = len(stacks[at].operators)
+    found = (*stacks[:at], *(ScheduledStack((name,)) for name in stacks[at].operators), *stacks[at + 1 :])
+    kept = places.renumbered({old: old if old < at else old + count - 1 for old in range(len(stacks)) if old != at})
+    number = {name: new for new, stack in enumerate(found) for name in stack.operators}
+    inside = set(stacks[at].operators)
+    own = {old: number[one.operators[0]] for old, one in enumerate(alone.stacks) if inside & set(one.operators)}
+    return found, kept.with_all(alone.places.renumbered(own))
 
 
 def solve_schedule(
