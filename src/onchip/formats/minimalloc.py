@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,9 +114,8 @@ def _columns(names: list[str]) -> list[str]:
     """Return the columns that the names stand for; raises InputError unless each needed column is there once."""
     columns = [_COLUMNS.get(name, "") for name in names]
     what = [f"column {name!r} is unknown" for name, column in zip(names, columns, strict=True) if not column]
-    what += [
-        f"column {name!r} is there twice" for name, one in zip(names, columns, strict=True) if columns.count(one) > 1
-    ]
+    times = Counter(columns)
+    what += [f"column {name!r} is there twice" for name, one in zip(names, columns, strict=True) if times[one] > 1]
     what += [f"column {name!r} is missing" for name in ("id", "lower", "size") if name not in columns]
     if ("upper" in columns) is ("end" in columns):
         what.append("there is not one of columns 'upper' and 'end'")
