@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from onchip.answer.result import Status, Stop
 from onchip.answer.words import objective_amount, percent, printable
-from onchip.model.timeline.mac_count import UncostedOperator
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+
+    from onchip.model.timeline.mac_count import UncostedOperator
 
 
 Rows = list[tuple[str, str]]
