@@ -203,7 +203,8 @@ class _Case:
             return Verdict(refused=True)
         truth = self.least(options)
         if truth is None:
-            must_know = options["stacks"] != "optimal" and options.get("maps-in-dram")
+            is_sum = options["objective"] != "edp"
+            must_know = options["stacks"] != "optimal" and options.get("maps-in-dram") and is_sum
             is_right = ended.code == 4 and (not must_know or _is_proven_empty(ended.answer))
             return Verdict(1, None if is_right else f"fuses what cannot be: {ended.code} {ended.out[:200]}{ended.err}")
         if ended.code != 0:
@@ -215,10 +216,10 @@ class _Case:
             return Verdict(1, f"false bound: {figures}")
         if answer["objective_value"] < truth:
             return Verdict(1, f"impossible value: {figures}")
-        is_proven = answer["optimal_among"] is not None
+        is_proven, is_product = answer["optimal_among"] is not None, options["objective"] == "edp"
         if is_proven and answer["objective_value"] != truth:
             return Verdict(1, f"not the best: {figures}")
-        if not is_proven and options["stacks"] != "optimal" and options.get("maps-in-dram"):
+        if not is_proven and options["stacks"] != "optimal" and options.get("maps-in-dram") and not is_product:
             return Verdict(1, f"given groups are not proven: {figures}")
         return Verdict(1, self._strategy_is_so(options, answer) or self._check_says(strategy, answer))
 

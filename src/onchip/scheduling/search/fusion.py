@@ -238,6 +238,8 @@ class _Search:
                 take(self._with_homes(best, costs))
         between = [self.network.layers[span.stop - 1].output for span in spans[:-1]]
         self.is_complete &= not any(self._homes(one) for one in between)
+        # Of a product of sums, the best of each group need not be the best together.
+        self.is_complete &= len(self.costs.objective.zero) == 1 or all(len(own) == 1 for own in tried.values())
 
     def _tilings(self, span: LayerSpan) -> list[StackChoice]:
         layer = self.network.layers[span.stop - 1]
