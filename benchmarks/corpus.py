@@ -152,12 +152,12 @@ def page(rows: Sequence[Row]) -> str:
     """Return the page of the documentation: one row for each source of models, and the reason of each failure."""
     steps = (*STEPS, *LEVELS)
     lines = [f"* {line}" for line in summary(rows)]
-    columns = ("source", "licence", "models", "operators, maximum", *steps, "relative difference, maximum")
+    columns = ("source", "licence", "models", "operators, maximum", "pass every command", "relative difference, maximum")
     lines += ["", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for source, licence in dict.fromkeys((row["source"], row["licence"]) for row in rows):
         members = [row for row in rows if row["source"] == source]
-        passed = [sum((row | row["levels"]).get(step) == "ok" for row in members) for step in steps]
-        cells = (source, licence, len(members), max(row.get("operators") or 0 for row in members), *passed)
+        passed = sum(all((row | row["levels"]).get(step) == "ok" for step in steps) for row in members)
+        cells = (source, licence, len(members), max(row.get("operators") or 0 for row in members), passed)
         difference = max(row.get("relative_difference") or 0 for row in members)
         lines.append(f"| {' | '.join(map(str, cells))} | {difference:.1e} |")
     lines += ["", "## Failures", ""]
