@@ -152,7 +152,10 @@ def page(rows: Sequence[Row]) -> str:
     """Return the page of the documentation: one row for each source of models, and the reason of each failure."""
     steps = (*STEPS, *LEVELS)
     lines = [f"* {line}" for line in summary(rows)]
-    lines += ["", "| source | licence | models | operators, maximum | pass every command | relative difference, maximum |"]
+    lines += [
+        "",
+        "| source | licence | models | operators, maximum | pass all commands | relative difference, maximum |",
+    ]
     lines += ["|---|---|---|---|---|---|"]
     for source, licence in dict.fromkeys((row["source"], row["licence"]) for row in rows):
         members = [row for row in rows if row["source"] == source]
