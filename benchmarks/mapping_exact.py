@@ -1,6 +1,7 @@
 """The best mappings of a table's layers, proven, for every objective; `--audit` asks a second prover about the bounds.
 
-    python benchmarks/mapping_exact.py [TABLE [ACCELERATOR]] [--seconds 60] [--objectives O ...] [--audit SECONDS]
+    PYTHONPATH=tests python benchmarks/mapping_exact.py [TABLE [ACCELERATOR]] [--seconds 60] [--objectives O ...]
+                                                     [--audit SECONDS]
 
 The seconds of the audit are shared among the layers of an objective.
 """
@@ -17,11 +18,11 @@ from shared.runner import Row, asked_of, options_of, report
 from onchip.answer.document import Claim
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.audits.mapping import audit_mapping
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import layer_table
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.search.budget.limits import Limits, Run
+from oracles.mapping_audit import audit_mapping
 
 
 def rows(asked: Namespace, objective: MappingObjective) -> Iterator[Row]:

@@ -16,11 +16,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from shared.runner import Row, asked_of, options_of, report, run
-
-from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.backends.noc.layer import (
+from cosa.mesh import (
     COSA_DRAM,
     COSA_NETWORK,
     TaskKind,
@@ -29,6 +25,10 @@ from onchip.backends.noc.layer import (
     run_tasks,
     tasks_of,
 )
+from shared.runner import Row, asked_of, options_of, report, run
+
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import layer_table
 from onchip.mapping.methods.registry import METHODS

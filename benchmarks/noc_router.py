@@ -22,11 +22,10 @@ from statistics import fmean
 from time import process_time
 
 import numpy as np
+from cosa.mesh import MeshEndpoint, MeshNetwork, TaskKind, TrafficTask, run_tasks
 from numpy.random import Generator
 from numpy.typing import NDArray
 from shared.runner import Row, asked_of, options_of, report, run
-
-from onchip.backends.noc.layer import MeshEndpoint, MeshNetwork, TaskKind, TrafficTask, run_tasks
 
 LOADS = {
     4: {

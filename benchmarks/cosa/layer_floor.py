@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
+from cosa.mesh import COSA_ELEMENTS, COSA_NETWORK, MeshNetwork, cycles_of_a_read, element_dimensions
+
 from onchip.answer.layer_problem import LayerProblem
-from onchip.backends.noc.layer import COSA_ELEMENTS, COSA_NETWORK, MeshNetwork, cycles_of_a_read, element_dimensions
 from onchip.bounds.layer.needed import touched_positions
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
 

@@ -7,12 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from cosa.by_floor import FloorSearch, SearchedMapping
 from cosa.layer_floor import floor_of_layer
-
-from onchip.answer.layer_mapping import LayerMapping
-from onchip.answer.layer_problem import LayerProblem
-from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Dram, MemoryLevel
-from onchip.backends.noc.layer import (
+from cosa.mesh import (
     COSA_DRAM,
     COSA_ELEMENTS,
     COSA_NETWORK,
@@ -21,6 +16,11 @@ from onchip.backends.noc.layer import (
     floor_of_rounds,
     layer_on_network,
 )
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Dram, MemoryLevel
 from onchip.errors import InputError
 
 NEVER = float("inf")

@@ -106,9 +106,6 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("export schedule.json lenet5 --to c -o c.h", "reading verifying pricing exporting"),
         ("audit plan.json resnet18", "reading verifying auditing"),
         ("audit packed.csv buffers.csv --minimize", "verifying auditing"),
-        pytest.param(
-            "audit mapping.yaml lenet5 --accelerator simba --time-limit 0.1", "auditing", marks=pytest.mark.slow
-        ),
     ],
 )
 def test_every_verb_tells_its_phases(answers: Path, words: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,7 @@ def test_packings_are_ruled_on(
 REFUSED = {
     "no answer": (["nothing.json", "g.json"], "cannot be read"),
     "a strategy": (["s.json", "g.json"], "audit does not accept strategies"),
+    "mappings": (["m.yaml", "g.json"], "audit does not accept mappings"),
     "no claim": (["bare.json", "g.json"], "the answer claims no bound"),
     "an illegal plan": (["illegal.json", "g.json"], "violations"),
     "another graph": (["p.json", "other.json"], "another graph"),
@@ -137,6 +138,7 @@ def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str],
     (folder / "bare.json").write_text(json.dumps({key: value for key, value in fields.items() if key != "result"}))
     (folder / "illegal.json").write_text(json.dumps({**fields, "instructions": fields["instructions"][1:]}))
     (folder / "s.json").write_text(json.dumps({"format": "onchip-strategy", "version": 1}))
+    (folder / "m.yaml").write_text("format: onchip-mapping\nversion: 1\n")
     (folder / "other.json").write_text((folder / "g.json").read_text().replace('"bytes": 4', '"bytes": 5'))
     (folder / "other.csv").write_text("id,lower,upper,size,offset\nz,0,2,3,0\n")
     capsys.readouterr()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onchip.backends.noc.layer import MeshNetwork, NetworkRun, RouterPort, TaskKind, TrafficTask
+from cosa.mesh import MeshNetwork, NetworkRun, RouterPort, TaskKind, TrafficTask
 
 LOCAL, NORTH, EAST, SOUTH, WEST = RouterPort
 STEPS = {NORTH: (0, -1), EAST: (1, 0), SOUTH: (0, 1), WEST: (-1, 0)}

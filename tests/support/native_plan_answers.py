@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from types import MappingProxyType
 
+from cosa.mesh import TaskKind, TrafficTask
+
 from onchip import native
 from onchip.answer.packing import Buffer
-from onchip.backends.noc.layer import TaskKind, TrafficTask
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.memory.timed.homes import HomesOfOperands, latency_bands
 from support.answered import Answered

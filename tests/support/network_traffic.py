@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from onchip.backends.noc.layer import MeshEndpoint, MeshNetwork, RouterPort, TaskKind, TrafficTask
+from cosa.mesh import MeshEndpoint, MeshNetwork, RouterPort, TaskKind, TrafficTask
 
 SEND, COMPUTE, BARRIER = TaskKind
 

@@ -266,9 +266,8 @@ def _check_report(checked: Checked) -> CheckReport:
 
 def audit(
     answer: Answer,
-    network: NetworkLike | Layer | None = None,
+    network: NetworkLike | None = None,
     *,
-    target: TargetLike | None = None,
     lower_bound: int | None = None,
     time_limit: float = 60.0,
     workers: int = 1,
@@ -278,9 +277,9 @@ def audit(
     Parameters
     ----------
     answer
-        A result or a file: a plan or mappings.
-    network, target
-        As for `check`.
+        A result or a file: a plan or a packing.
+    network
+        As for `check`; the CSV file of buffers of a packing.
     lower_bound
         A bound to rule on instead of the claimed one.
     time_limit, workers
@@ -300,16 +299,8 @@ def audit(
     from onchip.api.audit import AuditRequest, audit_answer
 
     with answer_file(answer) as path:
-        machine = machine_of_answer(answer, target)
-        asked = AuditRequest(
-            path,
-            network_of_answer(answer, network),
-            lower_bound,
-            accelerator=machine,
-            seconds=time_limit,
-            workers=workers,
-        )
-        found = audit_answer(asked)
+        source = _graph_of_answer(answer, network)
+        found = audit_answer(AuditRequest(path, source, lower_bound, seconds=time_limit, workers=workers))
     view = View(found, lambda one: one.as_object, _text_of_audit)
     return AuditReport(headline=found.words, view=view, rulings={one.subject: one.ruling for one in found.claims})
 

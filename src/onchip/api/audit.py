@@ -8,20 +8,15 @@ from math import ceil
 from pathlib import Path
 from typing import Final
 
-from onchip.answer.document import Claim, MappingDocument, NamedMapping, PlanDocument
-from onchip.answer.layer_mapping import LayerMapping
-from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.document import Claim, PlanDocument
 from onchip.answer.packing import Overflow, Packing, PackingProblem
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Status
 from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase
-from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import ensure_energies, with_assumed_energies
 from onchip.audits.finding import Finding, Ruling
-from onchip.errors import InputError, UsageError, errors_in_file
-from onchip.ir.layer import Layer
+from onchip.errors import InputError, UsageError
 from onchip.reports.audit import AuditedClaim, AuditOutcome
 from onchip.search.budget.clock import Deadline
 from onchip.verify.rules import Rule
@@ -29,37 +24,28 @@ from onchip.verify.verifier import verify
 
 SECONDS: Final = 60.0
 METHOD: Final = "audit"
-MAPPING_UNITS: Final = {"energy": "fJ", "latency": "cycles", "edp": "fJ x cycles"}
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
     """The request of `audit`: an answer file and the problem that it answers.
 
-    `network` is the network of a plan, the CSV file of buffers of a packing, or the mapped network. `bound` replaces
-    the claimed bound, `order` the plan's. `capacity_bytes`, `alignment_bytes`, `overflow` and `minimize` are as for
-    `pack`, `accelerator` as for `map`. A better answer is written to `output`.
+    `network` is the network of a plan, or the CSV file of buffers of a packing. `bound` replaces the claimed bound,
+    `order` the plan's. `capacity_bytes`, `alignment_bytes`, `overflow` and `minimize` are as for `pack`. A better
+    answer is written to `output`.
     """
 
     answer: Path
-    network: Network | Layer
+    network: Network
     bound: int | None = None
     order: Order | None = None
     capacity_bytes: int | None = None
     alignment_bytes: int | None = None
     overflow: bool = False
     minimize: bool = False
-    accelerator: str | Accelerator | None = None
     seconds: float = SECONDS
     workers: int = 1
     output: Path | None = None
-
-    @property
-    def graph_source(self) -> Network:
-        """Return the network of an answer other than mappings; raises UsageError for a layer."""
-        if isinstance(self.network, Layer):
-            raise UsageError("a layer has mappings alone", file=str(self.answer), place="network", expected="a network")
-        return self.network
 
 
 def audit(problem: Problem, lower_bound: int, *, seconds: float = SECONDS, workers: int = 1) -> Finding:
@@ -84,19 +70,22 @@ def audit_answer(request: AuditRequest) -> AuditOutcome:
     name = request.answer.name.removesuffix(".gz")
     if name.endswith(".csv"):
         return _audit_packing(request)
-    if name.endswith((".yaml", ".yml")):
-        return _audit_mappings(request)
     _is_a_plan(request.answer)
     return _audit_plan_file(request)
 
 
 def _is_a_plan(answer: Path) -> None:
-    """Raise UsageError for a schedule or a strategy; the readers report all other errors."""
+    """Raise UsageError for an answer of another kind; the readers report all other errors."""
     from onchip.formats.files import AnswerFormat, format_of_answer
 
-    what = {AnswerFormat.SCHEDULE: "schedules", AnswerFormat.STRATEGY: "strategies"}.get(format_of_answer(answer))
+    kinds = {
+        AnswerFormat.SCHEDULE: "schedules",
+        AnswerFormat.STRATEGY: "strategies",
+        AnswerFormat.MAPPING: "mappings",
+    }
+    what = kinds.get(format_of_answer(answer))
     if what is not None:
-        expected = "a plan, a packing or a mapping; `onchip check` verifies schedules and strategies"
+        expected = "a plan or a packing; `onchip check` verifies answers of every kind"
         raise UsageError(f"audit does not accept {what}", file=str(answer), expected=expected)
 
 
@@ -136,7 +125,7 @@ def _problem_of(document: PlanDocument, claim: Claim, request: AuditRequest) -> 
     from onchip.api.networks import fitted_to_scratchpads, network_to_plan
 
     reading, order = document.reading, request.order or document.order
-    graph = network_to_plan(request.graph_source, reading)
+    graph = network_to_plan(request.network, reading)
     memories = document.answer.memories
     problem = Problem(
         graph,
@@ -147,7 +136,7 @@ def _problem_of(document: PlanDocument, claim: Claim, request: AuditRequest) -> 
         document.transfers,
         document.placement,
     )
-    problem = replace(fitted_to_scratchpads(problem, request.graph_source, reading), order=order)
+    problem = replace(fitted_to_scratchpads(problem, request.network, reading), order=order)
     _is_of_this_network(document, problem, request)
     if order is not Order.MIN_PEAK:
         return problem
@@ -197,7 +186,7 @@ def _audit_packing(request: AuditRequest) -> AuditOutcome:
 
     if request.overflow and request.capacity_bytes is None:
         raise UsageError("`overflow` needs a capacity", place="capacity", expected="the capacity of the packing")
-    file = Path(text_of(request.graph_source))
+    file = Path(text_of(request.network))
     table = read_buffers(file)
     alignment_bytes = request.alignment_bytes or table.alignment_bytes or 1
     problem = packing_problem(table, file, request.capacity_bytes, alignment_bytes)
@@ -238,58 +227,6 @@ def _write_packing(ids: tuple[str, ...], problem: PackingProblem, finding: Findi
         from onchip.formats.minimalloc import write_packing
 
         write_packing(ids, problem, finding.better, path)
-
-
-# Mappings
-
-
-def _audit_mappings(request: AuditRequest) -> AuditOutcome:
-    """Audit each mapping of the file that has a claim."""
-    from onchip.api.map import MappingRequest, layers_asked_for
-    from onchip.audits.mapping import audit_mapping
-    from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
-    from onchip.formats.own.accelerator_yaml import accelerator_sha256
-    from onchip.formats.own.mapping_yaml import read_mappings
-
-    document = read_mappings(request.answer)
-    if request.accelerator is None:
-        raise UsageError(
-            "a mapping file is audited with its accelerator", place="target", expected="the one mapped onto"
-        )
-    accelerator = load_any_accelerator(request.accelerator)
-    with errors_in_file(accelerator_text(request.accelerator)):
-        for one in document.answer:
-            if one.claim is not None:
-                ensure_energies(accelerator, one.claim.objective)
-    if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
-        expected = f"the accelerator {document.accelerator.name!r} that it was made for"
-        raise InputError("the mapping is for another accelerator", file=str(request.answer), expected=expected)
-    accelerator = with_assumed_energies(accelerator)
-    mapped = document.graph.name
-    if mapped:
-        layers, _ = layers_asked_for(MappingRequest(request.network, request.accelerator), accelerator)
-        if layers.name != mapped:
-            asked_for = layers.name or "a layer"
-            raise UsageError(f"the network is {asked_for!r}", place="NETWORK", expected=f"{mapped!r}, which was mapped")
-    claimed = [(one, one.claim) for one in document.answer if one.claim is not None]
-    if not claimed:
-        raise InputError("the answer claims no bound", file=str(request.answer), expected="mappings with `result`")
-    deadline, audited, better = Deadline.after(request.seconds), [], []
-    for number, (one, claim) in enumerate(claimed):
-        claim = claim if request.bound is None else replace(claim, lower_bound=request.bound)
-        share = deadline.seconds_left / (len(claimed) - number)
-        finding = audit_mapping(LayerProblem(one.layer, accelerator), claim, share)
-        unit = MAPPING_UNITS.get(claim.objective, "")
-        audited.append(_audited(finding, ", ".join(one.names), claim.objective, unit, claim.objective_value))
-        if isinstance(finding.better, LayerMapping):
-            better.append(NamedMapping(one.names, one.layer, finding.better))
-    return _written(request, audited, lambda path: _write_mappings(document, better, path))
-
-
-def _write_mappings(document: MappingDocument, better: list[NamedMapping], path: Path) -> None:
-    from onchip.formats.own.mapping_yaml import write_mappings
-
-    write_mappings(replace(document, answer=tuple(better)), path)
 
 
 # Output

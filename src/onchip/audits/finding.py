@@ -7,7 +7,6 @@ from enum import Enum, StrEnum
 
 from ortools.sat.python import cp_model
 
-from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.packing import Overflow, Packing
 from onchip.answer.program import Plan
 from onchip.search.budget.clock import Deadline
@@ -33,7 +32,7 @@ class Finding:
     ruling: Ruling
     claimed_bound: int
     better_value: int | None
-    better: Plan | Packing | Overflow | LayerMapping | None
+    better: Plan | Packing | Overflow | None
     seconds: float
     detail: str
 

@@ -31,9 +31,9 @@ class PackedAsOptions(PackingOptions):
 class AuditOptions:
     """Arguments and options of `onchip audit`."""
 
-    answer: Annotated[Path, typer.Argument(metavar="ANSWER", help="PLAN.json, OUT.csv of `pack`, or MAPPING.yaml.")]
+    answer: Annotated[Path, typer.Argument(metavar="ANSWER", help="PLAN.json, or OUT.csv of `pack`.")]
     network: Annotated[
-        str, typer.Argument(metavar="NETWORK", help="The network, buffer file or layer that ANSWER is for.")
+        str, typer.Argument(metavar="NETWORK", help="The network or the buffer file that ANSWER is for.")
     ]
     bound: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Check this bound instead of the claimed one.")
@@ -42,7 +42,6 @@ class AuditOptions:
         Order | None, typer.Option(help="Order to assume if the plan file does not record it.", show_default=False)
     ] = None
     packed_as: PackedAsOptions
-    accelerator: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="Accelerator of a mapping.")] = None
     time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds until a claim is undecided.")] = 60.0
     workers: Workers = 1
     output: Annotated[
@@ -53,7 +52,7 @@ class AuditOptions:
     @property
     def inputs(self) -> tuple[str, ...]:
         """Return the names of all input files, which must not be overwritten."""
-        return (str(self.answer), self.network, *filter(None, (self.accelerator,)))
+        return str(self.answer), self.network
 
     @property
     def request(self) -> AuditRequest:
@@ -63,7 +62,7 @@ class AuditOptions:
         seconds, packed_as = seconds_of(self.time_limit) or 0.0, self.packed_as
         claimed = packed_as.capacity_bytes, packed_as.alignment, packed_as.overflow, packed_as.minimize
         asked = self.answer, self.network, self.bound, self.order
-        return AuditRequest(*asked, *claimed, self.accelerator, seconds, self.workers, self.output)
+        return AuditRequest(*asked, *claimed, seconds, self.workers, self.output)
 
 
 def audit_command(options: AuditOptions) -> int:

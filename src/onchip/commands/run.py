@@ -9,7 +9,7 @@ import typer
 
 from onchip.commands.answer_files import format_accepted_by
 from onchip.commands.arguments import GREATEST_SEED, AsJson, CostOfPlan, Network, PlanOrScheduleFile
-from onchip.commands.exit_code import ExitCode, code_of_check
+from onchip.commands.exit_code import code_of_check
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
 from onchip.formats.files import AnswerFormat
@@ -86,12 +86,6 @@ class TimeOptions:
         ),
     ] = None
     cost: CostOfPlan = None
-    network_on_chip: Annotated[
-        bool,
-        typer.Option(
-            "--network-on-chip", help="Simulate the mappings in FILE on CoSA's mesh of 16 elements, cycle by cycle."
-        ),
-    ] = False
     as_json: AsJson = False
 
 
@@ -100,10 +94,8 @@ def time_command(options: TimeOptions) -> int:
 
     A plan has no mappings: an operator takes its multiply-accumulates divided by the array size, or the cycles that a
     plan of least latency states. Traffic within the array and its own memories is not counted. For a schedule
-    everything is counted. A mapping file is timed on a network on a chip.
+    everything is counted.
     """
-    if options.network_on_chip:
-        return _time_on_network(options)
     from onchip.reports.execution import ScheduleTiming, Timing, timing_object, timing_tables
 
     if format_accepted_by("time", options.file) is AnswerFormat.SCHEDULE:
@@ -120,12 +112,3 @@ def time_command(options: TimeOptions) -> int:
         found = time_network(options.file, options.network, options.accelerator, options.cost)
     show_tables(found, timing_object, timing_tables, as_json=options.as_json)
     return code_of_check(found.check.is_legal)
-
-
-def _time_on_network(options: TimeOptions) -> ExitCode:
-    from onchip.api.check_mapping import MappingFile
-    from onchip.backends.noc.layer import network_timing_lines, network_timing_object, time_on_network
-
-    timing = time_on_network(MappingFile(options.file, options.network, options.accelerator, may_be_partial=True))
-    show_tables(timing, network_timing_object, network_timing_lines, as_json=options.as_json)
-    return code_of_check(timing.check.is_legal)

@@ -1,12 +1,12 @@
-"""Audit of a mapping's bound: search all spatial mappings, and for each all tile hierarchies, for a better mapping.
+"""Second prover of a mapping's bound, which searches all spatial mappings and tile hierarchies for a better mapping.
 
 A nest is built from the MACs outwards, loop by loop, with the level boundaries of the memories between the loops. The
 tiles of a new level boundary are reused until a loop changes them; then they move and are paid for. The next loop
 leaves at most one operand unchanged, so that all other operands are paid for at once: a state is the unpaid operand and
 its boundaries. `least` is the least cost of the rest of the nest from each tile in each state.
 
-Tile hierarchies whose lower bound by `mapping_terms` is above the claimed bound are pruned. The others become mappings
-in every loop order, priced by the cost model. docs/mapping.md proves that no better mapping is lost.
+Tile hierarchies whose lower bound by `mapping_audit_terms` is above the claimed bound are pruned. The others become
+mappings in every loop order, priced by the cost model. docs/mapping.md proves that no better mapping is lost.
 """
 
 from __future__ import annotations
@@ -24,12 +24,23 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Operand
-from onchip.audits.finding import Finding, Ruling
-from onchip.audits.mapping_terms import CHANGES, FEMTO, NEVER, Grid, NestTiling, Sizes, Terms, Whole, divisors, grid_of
+from onchip.audits.finding import Ruling
 from onchip.ir.layer import LOOPS, Layer
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.clock import Deadline
 from onchip.verify.mapping import verify_mapping
+from oracles.mapping_audit_terms import (
+    CHANGES,
+    FEMTO,
+    NEVER,
+    Grid,
+    NestTiling,
+    Sizes,
+    Terms,
+    Whole,
+    divisors,
+    grid_of,
+)
 
 Unpaid = tuple[str, tuple[int, ...]] | None
 """An operand with the indices of its unpaid boundaries, or None."""
@@ -218,7 +229,18 @@ SAME = 1e-9
 ENERGY, LATENCY, PRODUCT = "energy", "latency", "edp"
 
 
-def audit_mapping(problem: LayerProblem, claim: Claim, seconds: float) -> Finding:
+@dataclass(frozen=True, slots=True)
+class MappingFinding:
+    """The ruling on a claimed bound; REFUTED comes with a better mapping and its value."""
+
+    ruling: Ruling
+    better_value: int | None
+    better: LayerMapping | None
+    seconds: float
+    detail: str
+
+
+def audit_mapping(problem: LayerProblem, claim: Claim, seconds: float) -> MappingFinding:
     """Rule on whether an even (perfect, uniform) mapping is below the bound, or fits despite a claim of INFEASIBLE.
 
     Raises AcceleratorError if the accelerator has no array or states no access energies.
@@ -236,7 +258,7 @@ class _MappingAudit:
     claim: Claim
     deadline: Deadline
 
-    def finding(self) -> Finding:
+    def finding(self) -> MappingFinding:
         """Search all spatial mappings in order of their lower bounds."""
         if self.claim.objective not in (ENERGY, LATENCY, PRODUCT):
             return self._ruled(Ruling.UNDECIDED, f"no model of the objective {self.claim.objective}")
@@ -322,9 +344,9 @@ class _MappingAudit:
         if self.deadline.is_past:
             raise _OutOfTimeError
 
-    def _ruled(self, ruling: Ruling, detail: str, better: tuple[float, LayerMapping] | None = None) -> Finding:
+    def _ruled(self, ruling: Ruling, detail: str, better: tuple[float, LayerMapping] | None = None) -> MappingFinding:
         value, mapping = (None, None) if better is None else (round(better[0]), better[1])
-        return Finding(ruling, ceil(self.claim.lower_bound), value, mapping, self.deadline.seconds, detail)
+        return MappingFinding(ruling, value, mapping, self.deadline.seconds, detail)
 
 
 def mappings_of(

@@ -16,14 +16,14 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.arch.memory import Operand
 from onchip.audits.finding import Ruling
-from onchip.audits.mapping import Chains, Ways, audit_mapping, mappings_of
-from onchip.audits.mapping_terms import NEVER, NestTiling, Terms, grid_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
+from oracles.mapping_audit import Chains, Ways, audit_mapping, mappings_of
+from oracles.mapping_audit_terms import NEVER, NestTiling, Terms, grid_of
 from oracles.mapspace import homed_toy, lean_toy, least_values, narrow_toy, toy
 from support.series import series
 

@@ -1,29 +1,20 @@
-"""Mappings timed on CoSA's network on chip, and how they are shown."""
+"""Mappings timed on CoSA's network on chip (docs/network_on_chip.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from itertools import pairwise, product
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from onchip import native
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.words import printable
-from onchip.api.answer_check import AnswerCheck, answer_check_lines, answer_check_object
-from onchip.api.check_mapping import MappingFile, accelerator_named, check_mapping_file
-from onchip.api.phases import phase
 from onchip.arch.memory import MemoryLevel
-from onchip.errors import InputError, InternalError, errors_in_file
-from onchip.formats.foreign_files import load_any_accelerator
-from onchip.formats.own.mapping_yaml import read_mappings
+from onchip.errors import InputError, InternalError
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 PLACE: Final = "network on chip"
 MOST_ENDPOINTS: Final = 64
@@ -546,58 +537,3 @@ def layer_on_network(
         cycles = max(cycles + going_on, floor_of_rounds(rounds))
     dram = sum(one.size for one in tasks if one.kind is TaskKind.SEND and COSA_DRAM in (one.actor, *one.receivers))
     return LayerOnNetwork(round(cycles), rounds.count * rounds.cycles, rounds.count, simulated, run.flit_hops, dram)
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkTiming:
-    """A verified mapping file and, if it is legal, each run with the names of its mapping's layers."""
-
-    check: AnswerCheck
-    timed: tuple[tuple[tuple[str, ...], LayerOnNetwork], ...] = ()
-
-
-def network_timing_object(timing: NetworkTiming) -> dict[str, object]:
-    """Say what `time --network-on-chip` found; of a file that is not legal, `check` is as `onchip check` says it."""
-    if not timing.check.is_legal:
-        return {"accelerator": timing.check.accelerator, "mappings": None, "check": answer_check_object(timing.check)}
-    return {
-        "network": timing.check.network,
-        "accelerator": timing.check.accelerator,
-        "total_cycles": sum(run.cycles * len(names) for names, run in timing.timed),
-        "mappings": [{"names": list(names), **asdict(run)} for names, run in timing.timed],
-    }
-
-
-def network_timing_lines(timing: NetworkTiming) -> Iterator[RenderableType]:
-    """Yield a line for each mapping, or the violations of a file that was not simulated."""
-    from rich.text import Text
-
-    if not timing.check.is_legal:
-        yield from answer_check_lines(timing.check)
-        yield Text("the mappings are not all legal: none was simulated")
-        return
-    for names, run in timing.timed:
-        whole = (
-            "" if run.rounds_simulated == run.rounds else f", from {run.rounds_simulated:,} of {run.rounds:,} rounds"
-        )
-        times = f"{run.cycles:,} cycles on the network, {run.compute_cycles:,} for computing alone{whole}"
-        yield Text(printable(f"{', '.join(names)}: {times}"))
-
-
-def time_on_network(file: MappingFile) -> NetworkTiming:
-    """Simulate each mapping of a file on CoSA's network, if all are legal.
-
-    Raises InputError for what cannot be read, and for a machine or a mapping that is none of that network's.
-    """
-    check = check_mapping_file(file)
-    if not check.is_legal:
-        return NetworkTiming(check)
-    document = read_mappings(file.path)
-    name = accelerator_named(file.accelerator, document.accelerator.name, file.path)
-    accelerator, timed = load_any_accelerator(name), []
-    with phase("simulating"):
-        for one in document.answer:
-            with errors_in_file(str(file.path)):
-                run = layer_on_network(LayerProblem(one.layer, accelerator), one.mapping)
-            timed.append((one.names, run))
-    return NetworkTiming(check, tuple(timed))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-
-from onchip.backends.noc.layer import (
+from cosa.mesh import (
     COSA_DRAM,
     COSA_NETWORK,
     MeshEndpoint,
@@ -16,6 +15,7 @@ from onchip.backends.noc.layer import (
     TrafficTask,
     run_tasks,
 )
+
 from onchip.errors import InputError
 from oracles.network_on_chip import PlainNetwork
 from support.network_traffic import random_network, random_tasks

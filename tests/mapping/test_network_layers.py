@@ -6,11 +6,7 @@ from collections import Counter
 
 import pytest
 from cosa.layer_floor import floor_of_layer
-
-from onchip.answer.layer_mapping import LayerMapping, Loop, Move, even
-from onchip.answer.layer_problem import LayerProblem
-from onchip.arch.memory import DRAM
-from onchip.backends.noc.layer import (
+from cosa.mesh import (
     COSA_BUFFER,
     COSA_DRAM,
     COSA_NETWORK,
@@ -24,6 +20,10 @@ from onchip.backends.noc.layer import (
     run_tasks,
     tasks_of,
 )
+
+from onchip.answer.layer_mapping import LayerMapping, Loop, Move, even
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.memory import DRAM
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer

@@ -1,1 +1,0 @@
-"""Simulation of a network on chip."""
