@@ -40,7 +40,6 @@ from onchip.commands.progress import verb_begins, warnings_said_once
 from onchip.commands.report import ReportOptions, report_command
 from onchip.commands.run import RunOptions, TimeOptions, run_command, time_command
 from onchip.commands.schedule import ScheduleVerbOptions, schedule_command
-from onchip.commands.serve import ServeOptions, serve_command
 from onchip.commands.sweep import SweepOptions, sweep_command
 from onchip.commands.verb import add_verb, name_flags, set_running_command
 from onchip.errors import InputError, InternalError, OnchipError, OpenDimensionsError, UntiledError, UsageError
@@ -94,7 +93,6 @@ add_verb(
 )
 add_verb(app, "capacity", CapacityArguments, capacity_command, "onchip capacity lenet5 --bits 8")
 add_verb(app, "diff", DiffOptions, diff_command, "onchip diff plan.json plan.json resnet18")
-add_verb(app, "serve", ServeOptions, serve_command, "onchip serve sizes.db --port 8765")
 add_verb(app, "networks", ListOptions, networks_command, "onchip networks")
 add_verb(app, "accelerators", AcceleratorsOptions, accelerators_command, "onchip accelerators simba")
 

@@ -53,10 +53,10 @@ def test_a_trace_ends_when_the_timeline_does(onchip: Program, tmp_path: Path, in
 
 
 def test_schedules_are_not_exported_to_models(onchip: Program, tmp_path: Path) -> None:
-    output = tmp_path / "x.onnx"
-    ended = onchip("export", written(tmp_path, in_tiles=False), "model.onnx", "--to", "onnx", "-o", output)
+    output = tmp_path / "x.tflite"
+    ended = onchip("export", written(tmp_path, in_tiles=False), "model.tflite", "--to", "tflite", "-o", output)
     assert ended.code == 2
-    assert "a schedule has no onnx yet" in ended.err
+    assert "a schedule has no tflite yet" in ended.err
     assert not output.exists()
 
 

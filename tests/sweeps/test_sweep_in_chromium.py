@@ -1,23 +1,16 @@
-"""The page of a store in a real browser: fluid with 10,000 points, live during a sweep, safe with hostile names."""
+"""The page of a store in a real browser: fluid with 10,000 points, safe with hostile names."""
 
 from __future__ import annotations
 
 import json
-import threading
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from onchip.sweeps.serve_store import StorePages, StoreServer
 from onchip.sweeps.store import shown_store
 from onchip.sweeps.stored_row import sweep_html
-from support.browser import logged, needs_chromium, no_error, open_address, open_page, script, wait_for
-from support.diamond import Program, diamond_fields
+from support.browser import logged, needs_chromium, no_error, open_page, script
 from support.swept_points import hostile, many_points, write_store
 
 if TYPE_CHECKING:
@@ -36,14 +29,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = folder / "many.html"
     path.write_text(sweep_html(shown_store(store), "onchip report many.db"))
     return path
-
-
-@contextmanager
-def served(store: Path) -> Iterator[str]:
-    with StoreServer(StorePages(store, "onchip serve"), "127.0.0.1", 0) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.url
-        server.shutdown()
 
 
 def painted_pixels(browser: Chrome, plot: str) -> int:
@@ -128,55 +113,3 @@ def test_hostile_names_are_names(browser: Chrome, tmp_path: Path) -> None:
     assert script(browser, "return window.broken === undefined")
     assert HOSTILE in script(browser, "return document.querySelector('#rows tbody tr').cells[3].textContent")
     assert no_error(browser)
-    with served(store) as url:
-        open_address(browser, url)
-        assert script(browser, "return window.broken === undefined")
-        assert no_error(browser)
-
-
-def test_a_served_page_follows_its_store(browser: Chrome, tmp_path: Path) -> None:
-    points = many_points(40)
-    store = write_store(tmp_path / "growing.db", points, answered=10)
-    with served(store) as url:
-        open_address(browser, url)
-        wait_for(browser, "document.getElementById('progress').textContent === '10 of 40 points'")
-        write_store(store, points)
-        wait_for(browser, "document.getElementById('progress').textContent === '40 of 40 points'")
-        assert no_error(browser)
-
-
-@pytest.mark.slow
-def test_a_point_has_its_own_report(browser: Chrome, onchip: Program, tmp_path: Path) -> None:
-    network, store = tmp_path / "diamond.json", tmp_path / "points.db"
-    network.write_text(json.dumps(diamond_fields()))
-    onchip("sweep", network, "--sram", "130B,200B", "--store", store)
-    with served(store) as url:
-        open_address(browser, url)
-        script(browser, "document.querySelector('#rows tbody tr').click()")
-        browser.get(script(browser, "return document.querySelector('#picked a').href"))
-        wait_for(browser, "document.documentElement.dataset.ready")
-        assert script(browser, "return Boolean(document.querySelector('#map-0 .main-svg'))")
-        assert no_error(browser)
-
-
-@pytest.mark.slow
-def test_the_server_answers_nobody_else_and_nothing_else(tmp_path: Path) -> None:
-    store = write_store(tmp_path / "points.db", many_points(5))
-    before = store.read_bytes()
-    with served(store) as url:
-        with urllib.request.urlopen(url) as answer:
-            policy = answer.headers["Content-Security-Policy"]
-        assert "default-src 'none'" in policy
-        assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
-        for path, headers, method in (
-            ("", {"Host": "evil.example:80"}, "GET"),
-            ("../etc/passwd", {}, "GET"),
-            (f"report/{'0' * 63}g", {}, "GET"),
-            (f"report/{'f' * 64}", {}, "GET"),
-            ("", {}, "POST"),
-        ):
-            request = urllib.request.Request(url + path, headers=headers, method=method)
-            with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(request)
-            assert refused.value.code in (403, 404, 501)
-    assert store.read_bytes() == before

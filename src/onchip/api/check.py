@@ -13,7 +13,7 @@ from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
-from onchip.formats.files import ONNX_SUFFIX, AnswerFormat, format_of_answer
+from onchip.formats.files import AnswerFormat, format_of_answer
 from onchip.ir.layer import Layer
 from onchip.plugins import PluginGroup
 
@@ -86,12 +86,7 @@ def check_file(request: CheckRequest) -> Checked:
         case AnswerFormat.PLAN:
             from onchip.api.check_plan import check_plan
 
-            check = check_plan(file, request.graph_source, request.target, request.insisted)
-            if file.suffix == ONNX_SUFFIX:
-                from onchip.api.check_planned_model import with_metadata_checked
-
-                return with_metadata_checked(file, check)
-            return check
+            return check_plan(file, request.graph_source, request.target, request.insisted)
 
 
 def _ensure_not_partial(request: CheckRequest) -> None:

@@ -80,7 +80,7 @@ def export(
     output
         The file to write; `c` and `csv` write two files of this name, `c-project` a folder.
     to
-        `trace`, `c`, `c-project`, `csv`, `onnx`, `graph`, `tflite` or a plug-in; of mappings `c`, `cuda` or `opencl`.
+        `trace`, `c`, `c-project`, `csv`, `graph`, `tflite` or a plug-in; of mappings `c`, `cuda` or `opencl`.
     network
         As for `check`.
     target

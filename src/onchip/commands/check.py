@@ -73,7 +73,7 @@ def check_command(options: CheckOptions) -> int:
     mapping file must have a mapping for every layer of NETWORK unless --partial is given. With a .tflite file as FILE
     and as NETWORK, check its offsets for TFLite Micro's arena. With a .txt file, check what Vela prints with
     --verbose-allocation for the .tflite file NETWORK, or XLA's *-buffer-assignment.txt with its *-live-range.txt as
-    NETWORK. With an .onnx file, check the plan in its metadata.
+    NETWORK.
     """
     from onchip.api.check import CheckRequest, check_file
 

@@ -89,7 +89,6 @@ def export_command(options: ExportOptions) -> int:
     trace: Chrome trace JSON (Perfetto); a step is shown as a millisecond, or with --accelerator in real microseconds,
     with the reasons why the array waits; a plan of least latency has its own times, with a microsecond per cycle.
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
-    onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
     c-project: FILE is a folder: arenas of the plan's sizes, weights, kernels in C11, and the plan as calls; `make run`.
     graph: FILE is x.json[.gz], the network in the tiles of the plan, as input for plan, check or time.
     tflite: NETWORK, a .tflite file, with the plan's order and arena offsets, which TFLite Micro obeys;

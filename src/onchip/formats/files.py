@@ -125,9 +125,6 @@ class AnswerFormat(StrEnum):
     MAPPING = "onchip-mapping"
 
 
-ONNX_SUFFIX: Final = ".onnx"
-"""Suffix of a model that holds a plan in its metadata."""
-
 # A quotation mark within a JSON string is escaped, so that no text in a file can be taken for the field.
 _FIELD = re.compile(rb"""(?:^|[\s{,])["']?format["']?\s*:\s*["']?(onchip-(?:plan|schedule|strategy|mapping))\b""")
 
@@ -137,8 +134,6 @@ def format_of_answer(path: Path) -> AnswerFormat:
 
     A file that names none of them counts as a mapping (YAML) or a plan, whose reader reports the error.
     """
-    if path.suffix == ONNX_SUFFIX:
-        return AnswerFormat.PLAN
     found = _FIELD.search(read_file(path))
     if found is None:
         return AnswerFormat.MAPPING if path.suffix in (".yaml", ".yml") else AnswerFormat.PLAN

@@ -340,13 +340,12 @@ def _name(what: str, process: int, lane: int, name: str) -> Event:
 
 
 class ExportFormat(StrEnum):
-    """Chrome trace, C99 tables, a C project, CSV tables, the ONNX or TFLite model with the plan, the graph it runs."""
+    """Chrome trace, C99 tables, a C project, CSV tables, the TFLite model with the plan, the graph it runs."""
 
     TRACE = "trace"
     C = "c"
     C_PROJECT = "c-project"
     CSV = "csv"
-    ONNX = "onnx"
     GRAPH = "graph"
     TFLITE = "tflite"
 
@@ -393,11 +392,6 @@ class Export:
                 return (trace_to_json(self.problem, plan, self.spans, self.waits).encode(),)
             case ExportFormat.CSV:
                 return residencies_to_csv(plan, graph).encode(), transfers_to_csv(plan, graph).encode()
-            case ExportFormat.ONNX:
-                from onchip.formats.onnx.metadata import metadata_of, model_with_metadata
-
-                metadata = metadata_of(self.document, graph)
-                return (model_with_metadata(Path(self.network), metadata, self.files[0]),)
             case ExportFormat.GRAPH:
                 from onchip.formats.own.graph_json import graph_to_json
 
@@ -416,11 +410,10 @@ def files_of(form: str, output: Path, network: str) -> tuple[Path, ...]:
     if form == ExportFormat.CSV:
         _ends_in(output, (".csv",))
         return output.with_suffix(".residencies.csv"), output.with_suffix(".transfers.csv")
-    if form in (ExportFormat.ONNX, ExportFormat.TFLITE):
-        if not network.endswith(f".{form}"):
-            article = "an" if form == ExportFormat.ONNX else "a"
-            raise UsageError("there is no model to put the plan in", file=network, expected=f"{article} .{form} file")
-        _ends_in(output, (f".{form}",))
+    if form == ExportFormat.TFLITE:
+        if not network.endswith(".tflite"):
+            raise UsageError("there is no model to put the plan in", file=network, expected="a .tflite file")
+        _ends_in(output, (".tflite",))
     if form == ExportFormat.GRAPH:
         _ends_in(output, (".json", ".json.gz"))
     return (output,)

@@ -276,16 +276,6 @@ class Store:
         with _errors_of(self.path):
             return int(self.database.execute("SELECT count(*) FROM study_points").fetchone()[0])
 
-    @property
-    def state(self) -> str:
-        """Return a text that changes whenever points or studies are added."""
-        with _errors_of(self.path):
-            counts = self.database.execute(
-                "SELECT (SELECT count(*) FROM points), (SELECT count(*) FROM study_points),"
-                " (SELECT max(rowid) FROM points)"
-            ).fetchone()
-        return "-".join(map(str, counts))
-
     def machine(self, sha256: str) -> SweptMachine | None:
         """Return a machine by its hash; None if no point has it."""
         with _errors_of(self.path):
@@ -517,10 +507,10 @@ def rows_of_store(store: Path, query: str | None = None) -> tuple[StoredRow, ...
         raise
 
 
-def shown_store(store: Path, *, is_live: bool = False) -> ShownStore:
+def shown_store(store: Path) -> ShownStore:
     """Return a store as its page shows it; raises InputError for an unreadable store."""
     with Store.for_reading(store) as opened:
-        return ShownStore(store.name, tuple(opened.rows()), opened.planned, is_live)
+        return ShownStore(store.name, tuple(opened.rows()), opened.planned)
 
 
 def answer_file(store: Path, key: str) -> bytes:

@@ -286,12 +286,11 @@ METRICS = ("objective_value", "lower_bound", *(one.name for one in fields(PointF
 
 @dataclass(frozen=True, slots=True)
 class ShownStore:
-    """The rows of a store, the number of all points of its studies, and whether the page is live."""
+    """The rows of a store, and the number of all points of its studies."""
 
     name: str
     rows: Sequence[StoredRow]
     planned: int
-    is_live: bool = False
 
 
 def sweep_html(shown: ShownStore, command_line: str) -> str:
@@ -316,7 +315,6 @@ def sweep_facts(shown: ShownStore) -> Json:
         "scales": SCALES,
         "store": shown.name,
         "planned": shown.planned,
-        "live": shown.is_live,
     }
 
 

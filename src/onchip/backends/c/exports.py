@@ -142,7 +142,7 @@ def export_schedule(file: ScheduleFile, form: str, files: tuple[Path, ...]) -> S
     microseconds of the accelerator's clock, or in cycles without a clock. Raises InputError for a file that cannot be
     read, UsageError for a form that schedules lack.
     """
-    if form in (ExportFormat.ONNX, ExportFormat.TFLITE):
+    if form == ExportFormat.TFLITE:
         raise UsageError(f"a schedule has no {form} yet", place="to", expected="trace, c or csv")
     check = check_schedule_file(file)
     if check.tiles is None or not check.is_legal:

@@ -31,7 +31,7 @@ from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.arch.sharing import NO_SHARING, SharedKinds
 from onchip.errors import PlanError, errors_in_file
-from onchip.formats.files import ONNX_SUFFIX, document_text, read_file, write_file
+from onchip.formats.files import document_text, read_file, write_file
 from onchip.formats.own.fields import (
     BindingFields,
     InstructionFields,
@@ -159,11 +159,7 @@ class PlanFields(TypedDict):
 
 
 def read_plan(path: Path) -> PlanDocument:
-    """Read a plan file, or the plan in the metadata of an ONNX model; raises InputError."""
-    if path.suffix == ONNX_SUFFIX:
-        from onchip.formats.onnx.metadata import plan_in_model
-
-        return plan_from_json(plan_in_model(path), str(path))
+    """Read a plan file; raises InputError."""
     return plan_from_json(read_file(path), str(path))
 
 

@@ -1,18 +1,13 @@
 "use strict";
 // The page of a sweep: the filter applies to all figures and to the table; a click shows the command of a row.
 (() => {
-  let facts = JSON.parse(document.getElementById("facts").textContent);
+  const facts = JSON.parse(document.getElementById("facts").textContent);
   const { colour, short, lines, cells, parallel, rowAt } = canvases;
   const $ = (id) => document.getElementById(id);
   const PAGE = 100, MOST_SERIES = 60;
-  let column, rows, texts, chosen, sorted = { by: "number", down: false }, page = 0, picked = null, range = null, seen = "";
+  const column = new Map(facts.columns.map((name, place) => [name, place])), rows = facts.rows;
+  let texts = null, chosen, sorted = { by: "number", down: false }, page = 0, picked = null, range = null;
 
-  function took(given) {
-    facts = given;
-    column = new Map(facts.columns.map((name, place) => [name, place]));
-    rows = facts.rows;
-    texts = null;
-  }
   const value = (row, name) => row[column.get(name)];
   const isNumber = (name) => rows.some((row) => typeof value(row, name) === "number");
   const varies = (name) => new Set(rows.map((row) => value(row, name)).filter((one) => one !== null)).size > 1;
@@ -193,12 +188,6 @@
       code.textContent = command;
       panel.append(code);
     }
-    if (facts.live && value(row, "status") !== "FAILED" && value(row, "objective_value") !== null) {
-      const link = document.createElement("a");
-      link.href = `report/${value(row, "key")}`;
-      link.textContent = "report of this point";
-      panel.append(link);
-    }
     drawTable();
     setTimeout(drawParallel);
   }
@@ -239,19 +228,6 @@
     });
   }
 
-  async function follow() {
-    const answer = await fetch(`rows.json?seen=${encodeURIComponent(seen)}`, { cache: "no-store" });
-    if (answer.status === 200) {
-      seen = answer.headers.get("ETag") || "";
-      took(await answer.json());
-      picked = null;
-      head();
-      offer();
-      drawAll();
-    }
-  }
-
-  took(facts);
   head();
   offer();
   for (const id of ["curves-plot", "heat-plot", "front-plot"]) $(id).addEventListener("click", (event) => { const row = rowAt($(id), event); if (row) pick(row); });
@@ -264,5 +240,4 @@
   brush($("parallel-plot"));
   drawing.themed(drawAll);
   drawAll();
-  if (facts.live) setInterval(() => { follow().catch(() => { $("progress").textContent = "The server has stopped."; }); }, 2000);
 })();
