@@ -1,11 +1,11 @@
 """ExecuTorch's memory, planned by onchip and by ExecuTorch's own passes; programs run in its Python runtime.
 
-    python benchmarks/executorch_memory.py memory|order|buffers [NETWORK ...] [--int8] [--results FILE.json]
+    python benchmarks/executorch_memory.py memory|buffers [NETWORK ...] [--int8] [--results FILE.json]
 
 `memory`: ten networks of torchvision and three transformers with random weights: the arena next to `greedy`, then the
 bytes outside fast memory of 25, 50 and 75 % of the greatest live bytes next to `BankedGreedy`. The program with the
 plan for 50 % has to give the outputs of ExecuTorch's own plan, bit for bit; `difference` is to eager torch, in int8
-steps of the quantisation. `order`: the operators of edge programs in an order of least peak; arenas before and after.
+steps of the quantisation.
 `buffers`: blocks of three operators whose results are partly read five blocks later, about 2,000 buffers. Seconds are
 of planning alone.
 """
@@ -26,7 +26,7 @@ import torch
 from corpus_exports import Architecture, made
 from shared.runner import Row, asked_of, options_of, report
 
-from onchip.backends.executorch import PlannedModule, memory_planner, reorder_operators
+from onchip.backends.executorch import PlannedModule, memory_planner
 
 if TYPE_CHECKING:
     from onchip.backends.executorch.planner import TensorSpec
@@ -152,26 +152,6 @@ def memory(asked: Namespace) -> Iterator[Row]:
         yield {"network": name, **sizes, **row, "difference": difference, "is_equal": is_equal, "is_met": is_met}
 
 
-def order(asked: Namespace) -> Iterator[Row]:
-    """Yield the peaks and arenas of both orders of the operators."""
-    from executorch.exir import to_edge
-
-    for name, module, inputs in networks(asked):
-        with torch.no_grad():
-            edge = to_edge(torch.export.export(module, inputs))
-        started = time.perf_counter()
-        reordered = reorder_operators(edge)
-        seconds, method = time.perf_counter() - started, reordered.methods[0]
-        ours, given = memory_planner(), memory_planner()
-        output, given_output = _run(copy.deepcopy(reordered.edge), inputs, ours), _run(edge, inputs, given)
-        arenas = [one.planned[0].value_bytes for one in (given, ours)]
-        peaks = {"given_peak_bytes": method.given_peak_bytes, "peak_bytes": method.peak_bytes}
-        bound = {"bound_bytes": method.lower_bound_bytes, "seconds": seconds}
-        is_met = arenas[1] <= arenas[0] and bool(torch.equal(output, given_output))
-        found = {"given_arena_bytes": arenas[0], "arena_bytes": arenas[1], "is_met": is_met}
-        yield {"network": name} | peaks | bound | found
-
-
 def _run(edge: Untyped, inputs: Untyped, algorithm: object = None) -> Untyped:
     """Return the first output of a program, planned by the algorithm or by ExecuTorch's own."""
     from executorch.exir import ExecutorchBackendConfig
@@ -230,7 +210,7 @@ def buffers(_: Namespace) -> Iterator[Row]:
         yield {"planner": name, "statuses": statuses, "seconds": seconds[0]}
 
 
-TABLES: Final = {"memory": memory, "order": order, "buffers": buffers}
+TABLES: Final = {"memory": memory, "buffers": buffers}
 
 
 def main() -> int:

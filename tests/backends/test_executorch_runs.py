@@ -1,15 +1,14 @@
-"""ExecuTorch programs written with our plan and order run with eager torch's outputs."""
+"""ExecuTorch programs written with our plan run with eager torch's outputs."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
 
 from onchip.answer.result import Status
-from onchip.backends.executorch import ExecutorchPlanner, memory_planner, reorder_operators
+from onchip.backends.executorch import ExecutorchPlanner, memory_planner
 from onchip.errors import InputError
 
 WHY = "ExecuTorch is not installed: pip install 'onchip[executorch]'"
@@ -148,43 +147,3 @@ def test_executorchs_own_planner_is_there_when_it_is_named() -> None:
     module, inputs = Residual(), (torch.randn(1, 3, 32, 32),)
     planner = memory_planner(capacity="1KiB", objective="arena", fallback=True)
     assert_it_runs(written(edge_of(module, inputs), planner), module, inputs)
-
-
-def test_another_order_lowers_the_peak_and_leaves_the_outputs_equal() -> None:
-    module, inputs = Branches(), (torch.randn(64, 64),)
-    edge = edge_of(module, inputs)
-    names = [node.name for node in edge.exported_program().graph.nodes]
-    reordered = reorder_operators(edge)
-    method = reordered.methods[0]
-    assert method.status is Status.OPTIMAL
-    assert method.is_reordered
-    assert [node.name for node in edge.exported_program().graph.nodes] == names
-    arenas = []
-    for one in (edge, reordered.edge):
-        planner = memory_planner()
-        assert_it_runs(written(one, planner), module, inputs)
-        arenas.append(planner.planned[0].value_bytes)
-    assert arenas == [method.given_peak_bytes, method.peak_bytes]
-    assert arenas[1] < arenas[0]
-
-
-def test_an_order_that_is_least_already_stays() -> None:
-    edge = edge_of(Residual(), (torch.randn(1, 3, 32, 32),))
-    reordered = reorder_operators(edge)
-    assert reordered.edge is edge
-    assert "->" not in str(reordered)
-
-
-@pytest.mark.parametrize(
-    ("function", "why"),
-    [(lambda x: torch.randn(4, 4) + x, "random numbers")],
-)
-def test_what_may_not_change_places_stays(function: Callable[[Untyped], Untyped], why: str) -> None:
-    class Module(torch.nn.Module):  # type: ignore[misc, name-defined]
-        def forward(self, x: Untyped) -> Untyped:
-            return function(x)
-
-    edge = edge_of(Module(), (torch.randn(4, 4),))
-    reordered = reorder_operators(edge)
-    assert reordered.edge is edge
-    assert why in str(reordered)

@@ -24,7 +24,6 @@ from onchip.memory.methods import METHODS, Method
 from onchip.scheduling.fronts.costs import Costing
 from onchip.scheduling.search.fusion import FusionResult, solve_fusion
 from onchip.search.budget.limits import Run
-from onchip.search.strategy.pool import TaskPool
 from support.diamond import Ended, Program
 
 CONV = "conv:n1k8c4p6q6r3s3:pad1"
@@ -192,8 +191,8 @@ def test_a_mapping_that_costs_something_else_is_a_contradiction(
 def test_a_strategy_that_costs_something_else_is_a_contradiction(
     onchip: Program, network: Path, chip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dearer(costing: Costing, options: FusionOptions, run: Run, pool: TaskPool | None) -> FusionResult:
-        found = solve_fusion(costing, options, run, pool)
+    def dearer(costing: Costing, options: FusionOptions, run: Run) -> FusionResult:
+        found = solve_fusion(costing, options, run)
         result = found.result
         dear = replace(result, objective_value=(result.objective_value or 0) + 1, status=Status.FEASIBLE)
         return replace(found, result=dear)

@@ -18,7 +18,6 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
-from onchip.model.accounting.accounting import AccountingName
 from onchip.ops.fusable import FusableNetwork
 from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import Precision
@@ -26,7 +25,6 @@ from onchip.scheduling.candidates.tile_sizes import TilingList
 from onchip.scheduling.fronts.costs import Costing, StackCosts
 from onchip.scheduling.search.fusion import best_strategy, choices_of, solve_fusion, strategy_of
 from onchip.search.budget.limits import Limits, Run
-from onchip.search.strategy.pool import processes
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, spans_of
 from onchip.transform.groups.tile_graph import layers_in_network
 from onchip.verify.rules import Rule
@@ -135,19 +133,6 @@ def test_an_interruption_at_once_leaves_no_answer(network: FusableNetwork, machi
     run.interrupt.set()
     found = solve_fusion(costing_of(network, machine), FusionOptions(), run).result
     assert (found.status, found.answer, found.stopped_by) == (Status.UNKNOWN, None, Stop.INTERRUPTED)
-
-
-@pytest.mark.parametrize("accounting", [AccountingName.INTERPRETER, AccountingName.DEFINES])
-def test_two_processes_find_what_one_does(
-    network: FusableNetwork, machine: Accelerator, accounting: AccountingName
-) -> None:
-    costing = replace(costing_of(network, machine), accounting=accounting)
-    options = FusionOptions(groups="one", tile=(4, 4))
-    alone = solve_fusion(costing, options, Run())
-    with processes(2) as pool:
-        both = solve_fusion(costing, options, Run(), pool)
-    assert both.stacks == alone.stacks
-    assert (both.result.objective_value, both.result.status) == (alone.result.objective_value, alone.result.status)
 
 
 def test_of_a_space_in_which_nothing_fits_that_is_proven(machine: Accelerator) -> None:

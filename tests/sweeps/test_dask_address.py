@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onchip.errors import InputError
-from onchip.search.strategy.pool import connected
+from onchip.sweeps.processes import connected
 
 distributed = pytest.importorskip("distributed")
 

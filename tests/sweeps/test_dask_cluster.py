@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from onchip.errors import InputError
-from onchip.search.strategy import pool as dask_pool
 from onchip.search.strategy.start import NoAnswerError
+from onchip.sweeps import processes
 from onchip.sweeps.point import PointAnswer, PointStatus
 from onchip.sweeps.processes import DaskCluster, answer_in_own_process
 from onchip.sweeps.study import PointLimits
@@ -113,7 +113,7 @@ def test_a_sweep_on_a_cluster_finds_what_processes_find(cluster: Any, onchip: Pr
 @pytest.fixture
 def soon_tired(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the wait for a scheduler to two seconds."""
-    monkeypatch.setattr(dask_pool, "SECONDS_TO_CONNECT", 2)
+    monkeypatch.setattr(processes, "SECONDS_TO_CONNECT", 2)
 
 
 @pytest.mark.slow

@@ -53,7 +53,6 @@ from onchip.scheduling.fronts.mappers import CostingStoppedError, check_rule_unr
 from onchip.scheduling.search.fusion import FusionResult, choices_of, solve_fusion
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
-from onchip.search.strategy.pool import dask_pool
 from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run, with_bound, without_bound
 from onchip.transform.groups.stacks import spans_of, stack_of
 from onchip.transform.groups.tile_graph import layers_in_network, part_of_network
@@ -71,7 +70,7 @@ class FusionRequest:
 
     `bits` is the element width of every operand (None: each tensor's own), `partial_bits` that of a partial sum (None:
     limited by the machine's memories), `mapper` maps each layer of a tile (None: `exact`). In DeFiNES's accounting the
-    defaults are twice `bits`, and `uneven`. With a `dask_address` the workers of that scheduler map the layers.
+    defaults are twice `bits`, and `uneven`.
     """
 
     source: Network
@@ -86,7 +85,6 @@ class FusionRequest:
     limits: Limits = field(default_factory=Limits)
     use_cache: bool = True
     accounting: AccountingName = AccountingName.INTERPRETER
-    dask_address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +127,10 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
     """
     deadline = Deadline.after(request.limits.time_limit_seconds)
     problem = _read(request)
-    with dask_pool(request.dask_address) as pool, start(request.limits, deadline) as run:
+    with start(request.limits, deadline) as run:
         bound = problem.bound_of_any
         told = without_bound(with_bound(run, bound))  # the search's bound covers only its own stacks and tiles
-        found = solve_fusion(problem.costing, request.options, told, pool)
+        found = solve_fusion(problem.costing, request.options, told)
     space, why_not = _space(found.space, problem), found.why_not
     result, stacks = for_all_strategies(found.result, bound, space), found.stacks
     costs = problem.costed(cost for _, cost in stacks)

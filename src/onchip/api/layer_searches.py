@@ -1,11 +1,11 @@
-"""Mapping searches of layers, one after another or in parallel on workers, within one time limit."""
+"""Mapping searches of layers, one after another or in parallel threads, within one time limit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import import_module
+from multiprocessing.pool import AsyncResult, ThreadPool
 from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping
@@ -17,14 +17,11 @@ from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.registry import method_named
 from onchip.model.accounting.accounting import AccountingName
 from onchip.search.budget.clock import Deadline, Stopwatch
-from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.search.strategy.pool import Pending, TaskPool
+from onchip.search.budget.limits import Progress, Run
 
 COSA, LOMA, UNEVEN = "cosa", "loma", "uneven"
 EXACT, EVEN = "exact", "exact-even"
 SECONDS_BETWEEN_LOOKS: Final = 0.05
-SECONDS_ON_THE_WAY: Final = 0.3
-"""Part of a time limit reserved for sending tasks to workers and answers back."""
 Solver = Callable[[LayerProblem, MappingObjective, Run], SearchResult[LayerMapping]]
 SearchedLayer: TypeAlias = SearchResult[LayerMapping] | InputError
 """The result of a search, or the reason why the layer cannot be mapped."""
@@ -39,20 +36,13 @@ class LayerSearch:
     use_cache: bool = True
     accounting: AccountingName = AccountingName.INTERPRETER
 
-    def __call__(self, question: tuple[LayerProblem, Run | Limits]) -> SearchedLayer:
-        """Search one layer within limits that begin now; return the error of a layer that cannot be mapped."""
-        problem, given = question
-        run = given if isinstance(given, Run) else Run(given)
+    def __call__(self, question: tuple[LayerProblem, Run]) -> SearchedLayer:
+        """Search one layer; return the error of a layer that cannot be mapped."""
+        problem, run = question
         try:
             return self.solver()(problem, self.objective, run)
         except InputError as error:
             return error
-
-    def load(self, _worker: int) -> None:
-        """Import the modules of a search, which takes longer than many a layer."""
-        self.solver()
-        if self.method == EXACT:
-            import_module("onchip.mapping.prove.wide")
 
     def solver(self) -> Solver:
         """Return the method; raises UsageError if it does not support the other options."""
@@ -87,9 +77,9 @@ class LayerSearches:
     progress: LayerProgress
     run: Run
 
-    def found(self, pool: TaskPool | None) -> Iterator[SearchedLayer]:
+    def found(self, threads: int) -> Iterator[SearchedLayer]:
         """Yield the result of each layer in order, or the error of a layer that cannot be mapped."""
-        return self._one_by_one() if pool is None else _Together(self, pool).found()
+        return self._one_by_one() if threads == 1 else _Together(self, threads).found()
 
     def _one_by_one(self) -> Iterator[SearchedLayer]:
         """Search the layers in order, each with an equal share of the time left."""
@@ -108,50 +98,32 @@ class LayerSearches:
 
 @dataclass(slots=True)
 class _Together:
-    """Layers searched by workers; layers without an answer in time are searched here for a moment."""
+    """Layers searched by threads; layers that no thread begins in time are searched here for a moment."""
 
     asked: LayerSearches
-    pool: TaskPool
+    room: int
     answers: dict[int, SearchedLayer] = field(default_factory=dict)
-    pending: dict[int, Pending[SearchedLayer]] = field(default_factory=dict)
+    pending: dict[int, AsyncResult[SearchedLayer]] = field(default_factory=dict)
 
     def found(self) -> Iterator[SearchedLayer]:
         """Yield the result of each layer in the network's order, regardless of completion order."""
         problems, run = list(self.asked.problems.values()), self.asked.run
-        self._let_workers_begin()
         waiting = list(enumerate(problems))
-        while (waiting or self.pending) and not self._is_over:
-            while waiting and len(self.pending) < self.pool.room and run.stop is None:
-                own = self._run_of_next(len(waiting))
-                place, problem = waiting.pop(0)
-                question = problem, own if self.pool.is_here else own.limits_left
-                self.pending[place] = self.pool.submit(self.asked.search, question)
-            self._take()
+        with ThreadPool(self.room) as pool:
+            while self.pending or (waiting and run.stop is None):
+                while waiting and len(self.pending) < self.room and run.stop is None:
+                    own = self._run_of_next(len(waiting))
+                    place, problem = waiting.pop(0)
+                    self.pending[place] = pool.apply_async(self.asked.search, ((problem, own),))
+                self._take()
         for place, problem in enumerate(problems):
             yield self.answers[place] if place in self.answers else self.asked.searched(problem, run.within(0.0))
 
-    def _let_workers_begin(self) -> None:
-        """Wait until the workers have loaded their modules, so that this time does not count against a layer."""
-        if self.pool.is_here or not self.asked.run.deadline.is_set:
-            return
-        loading = [self.pool.submit(self.asked.search.load, number) for number in range(self.pool.room)]
-        while not all(one.ready() for one in loading) and self.asked.run.stop is None:
-            self._tell(loading[0])
-
-    @property
-    def _is_over(self) -> bool:
-        """Return True if the wait is over; local searches stop at the end of the run themselves."""
-        run = self.asked.run
-        if self.pool.is_here:
-            return run.stop is not None and not self.pending
-        return run.interrupt.is_set() or run.seconds_left < -SECONDS_ON_THE_WAY
-
     def _run_of_next(self, waiting: int) -> Run:
         """Return the run of the next of `waiting` layers, with its share of the common time."""
-        run, room = self.asked.run, self.pool.room
-        workers = max(1, run.limits.workers // min(room, len(self.asked.problems))) if self.pool.is_here else 1
-        left = run.seconds_left - (0.0 if self.pool.is_here else SECONDS_ON_THE_WAY)
-        deadline = Deadline.after(max(0.0, left) * min(1.0, room / waiting))
+        run = self.asked.run
+        workers = max(1, run.limits.workers // self.room)
+        deadline = Deadline.after(max(0.0, run.seconds_left) * min(1.0, self.room / waiting))
         return Run(replace(run.limits, workers=workers), interrupt=run.interrupt, deadline=deadline)
 
     def _take(self) -> None:
@@ -161,11 +133,8 @@ class _Together:
             if isinstance(answer, SearchResult):
                 self.asked.progress.take(place, answer)
         for one in [*self.pending.values()][:1]:
-            self._tell(one)
-
-    def _tell(self, waited_for: Pending[object]) -> None:
-        self.asked.progress.tell(f"{self.pool.room} at a time")
-        waited_for.wait(SECONDS_BETWEEN_LOOKS)
+            self.asked.progress.tell(f"{self.room} at a time")
+            one.wait(SECONDS_BETWEEN_LOOKS)
 
 
 @dataclass(slots=True)

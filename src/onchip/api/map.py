@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from onchip.answer.bindings import Bindings
@@ -33,7 +32,6 @@ from onchip.ops.nests import operands_of
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, MovedOperator
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
-from onchip.search.strategy.pool import TaskPool, dask_pool, threads
 from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.verify.mapping import verify_mapping
 
@@ -49,8 +47,7 @@ class MappingRequest:
     The layers share a time limit. `bits` is the element width of every operand (None: each tensor's own),
     `partial_bits` that of a partial sum (None: limited by the machine's memories). `accounting` defines how energy and
     cycles are counted, also in the searches of `loma` and `uneven`. `mapspace` is a file that accompanies a Timeloop
-    architecture. Several layers are searched in parallel with several workers, or with a Dask scheduler at
-    `dask_address`.
+    architecture. Several layers are searched in parallel with several workers.
     """
 
     source: Network | Layer
@@ -65,7 +62,6 @@ class MappingRequest:
     mapspace: str | None = None
     partial_bits: int | None = None
     accounting: AccountingName = AccountingName.INTERPRETER
-    dask_address: str | None = None
 
     @property
     def text(self) -> str:
@@ -101,8 +97,10 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
     for layer, names in layers.distinct.items():
         _can_be_mapped(layer, names[0], accelerator, request)
     moved = _moved(layers, accelerator, request)
-    with _pool(request, len(layers.distinct)) as pool, start(request.limits, deadline) as run:
-        searched = _searches(request, layers, with_assumed_energies(accelerator), run).found(pool)
+    # CoSA's program is solved by all workers together: some are better at proofs, others at solutions.
+    threads = 1 if request.method == COSA else max(1, min(request.limits.workers, len(layers.distinct)))
+    with start(request.limits, deadline) as run:
+        searched = _searches(request, layers, with_assumed_energies(accelerator), run).found(threads)
         each = zip(layers.distinct.items(), searched, strict=True)
         mapped = tuple(_mapped(found, layer, names, accelerator, request) for (layer, names), found in each)
     mappings = tuple(
@@ -131,17 +129,6 @@ def _moved(layers: NetworkLayers, accelerator: Accelerator, request: MappingRequ
     """Return the cost of each operator without a loop nest; raises InputError if the accelerator lacks information."""
     with errors_in_file(accelerator_text(request.accelerator)):
         return moved_operators(layers, accelerator)
-
-
-def _pool(request: MappingRequest, layers: int) -> AbstractContextManager[TaskPool | None]:
-    """Return workers for the layers, or None to search in this process; raises InputError if no scheduler answers.
-
-    CoSA's program is solved by all workers together: some are better at proofs, others at solutions.
-    """
-    if request.dask_address is not None:
-        return dask_pool(request.dask_address)
-    at_once = 1 if request.method == COSA else min(request.limits.workers, layers)
-    return threads(at_once) if at_once > 1 else nullcontext()
 
 
 def _searches(request: MappingRequest, layers: NetworkLayers, accelerator: Accelerator, run: Run) -> LayerSearches:

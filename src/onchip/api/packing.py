@@ -6,17 +6,19 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from onchip.answer.packing import Buffer, Packing, PackingProblem
+from onchip.answer.packing import Buffer, Packing, PackingProblem, StaticPacking, StaticPackingProblem
+from onchip.answer.result import SearchResult
 from onchip.errors import InternalError
 from onchip.memory.allocate.exact import least_arena_bytes
 from onchip.memory.allocate.pack import least_capacity
+from onchip.memory.allocate.pools import least_cost, least_static_arena
 from onchip.search.budget.clock import Deadline
-from onchip.search.budget.limits import Limits
+from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.start import silent_run
-from onchip.verify.packing import ALL_BUFFERS, verify_packing
+from onchip.verify.packing import ALL_BUFFERS, verify_packing, verify_static_packing
 from onchip.verify.rules import Rule, Violation
 
-__all__ = ["PlacedBuffers", "Rule", "Violation", "smallest_arena", "verify_packing"]
+__all__ = ["PlacedBuffers", "Rule", "Violation", "smallest_arena", "static_packing", "verify_packing"]
 
 PACKING_SECONDS: Final = 10.0
 
@@ -34,6 +36,19 @@ def smallest_arena(problem: PackingProblem) -> tuple[tuple[int, ...], int, int]:
     if violations := verify_packing(problem, result.answer, result.objective_value):
         raise InternalError(f"the packing is not legal: {violations[0]}", place="packing")
     return result.answer.offsets_bytes, result.objective_value, result.lower_bound
+
+
+def static_packing(problem: StaticPackingProblem, limits: Limits, *, is_arena: bool) -> SearchResult[StaticPacking]:
+    """Return verified places of buffers in memories, of least cost or, with `is_arena`, in the smallest arena.
+
+    Raises InternalError if the packing is not legal.
+    """
+    run = Run(limits, deadline=Deadline.after(limits.time_limit_seconds))
+    result = (least_static_arena if is_arena else least_cost)(problem, run)
+    if result.answer is not None and (violations := verify_static_packing(problem, result.answer)):
+        what = f"its places have {len(violations)} violations, the first: {violations[0]}"
+        raise InternalError(what, place=f"method {result.method}")
+    return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,6 @@ def map_request(
     minimize: str,
     options: MapOptions,
     limits: Limits,
-    dask: str | None = None,
 ) -> MappingRequest:
     """Return the request of a mapping; raises UsageError for an unknown objective."""
     from onchip.api.map import MappingRequest
@@ -74,7 +73,6 @@ def map_request(
         options.mapspace,
         options.partial_bits,
         choice(AccountingName, options.accounting, "accounting"),
-        dask,
     )
 
 
@@ -85,7 +83,6 @@ def fusion_request(
     minimize: str,
     options: FusionOptions,
     limits: Limits,
-    dask: str | None = None,
 ) -> FusionRequest:
     """Return the request of fused groups; raises UsageError for an unknown objective."""
     from onchip.api.fuse import FusionRequest
@@ -105,7 +102,6 @@ def fusion_request(
         limits,
         options.uses_cache,
         choice(AccountingName, options.accounting, "accounting"),
-        dask,
     )
 
 
@@ -116,7 +112,6 @@ def schedule_request(
     minimize: str,
     options: ScheduleOptions,
     limits: Limits,
-    dask: str | None = None,
 ) -> ScheduleRequest:
     """Return the request of a schedule; raises UsageError for an unknown objective."""
     from onchip.api.schedule import ScheduleRequest
@@ -132,5 +127,4 @@ def schedule_request(
         reading.granularity,
         limits,
         options.uses_cache,
-        dask,
     )

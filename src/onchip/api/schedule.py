@@ -43,7 +43,6 @@ from onchip.scheduling.program.usable import ensure_usable
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits
-from onchip.search.strategy.pool import dask_pool
 from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.machine import ScheduleSetting
@@ -55,7 +54,7 @@ class ScheduleRequest:
     """The request of `schedule`: a network and an accelerator by name or file, an objective, and fixed choices.
 
     Elements have `bits` (None: each tensor's own), partial sums `partial_bits` (None: 16 more, up to 32, limited by the
-    memories). With a `dask_address` the workers of that scheduler search the mappings of nests and tiled layers.
+    memories).
     `start_file` is an earlier schedule of the network, from which the search may begin.
     """
 
@@ -69,7 +68,6 @@ class ScheduleRequest:
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)
     uses_cache: bool = True
-    dask_address: str | None = None
     start_file: Path | None = None
 
 
@@ -116,8 +114,8 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
     asked = read_schedule_question(request)
     question = asked.question(request.objective, uses_cache=request.uses_cache)
     within = deadline.within(deadline.seconds_left - asked.seconds_to_check)
-    with dask_pool(request.dask_address) as pool, start(request.limits, within) as run:
-        found = solve_schedule(question, asked.options, run, pool=pool)
+    with start(request.limits, within) as run:
+        found = solve_schedule(question, asked.options, run)
     outcome = outcome_of(request, asked, request.objective, found)
     if found.answer is None:
         ended = "" if found.stopped_by is Stop.COMPLETED else ", as far as was seen in time"

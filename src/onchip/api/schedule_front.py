@@ -21,7 +21,6 @@ from onchip.reports.schedule.outcome import FrontOutcome, ShownPoint
 from onchip.scheduling.search.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
 from onchip.scheduling.search.solve import METHOD
 from onchip.search.budget.clock import Deadline, Stopwatch
-from onchip.search.strategy.pool import dask_pool
 from onchip.search.strategy.start import RunStarter, silent_run
 
 SHARE_OF_VERIFYING: Final = 0.1
@@ -70,9 +69,9 @@ def front_of_schedules(request: FrontRequest, start: RunStarter = silent_run) ->
     asked = read_schedule_question(replace(request.of_schedules, objective=needed))
     share = SHARE_OF_VERIFYING * (limits.time_limit_seconds or 0.0)
     within = deadline.within(deadline.seconds_left - share - asked.seconds_to_check)
-    with dask_pool(request.of_schedules.dask_address) as pool, start(limits, within) as run:
+    with start(limits, within) as run:
         question = asked.question(ScheduleObjective.ENERGY, uses_cache=request.of_schedules.uses_cache)
-        found = solve_front(question, asked.options, request.axes, asked.relaxation, run, pool)
+        found = solve_front(question, asked.options, request.axes, asked.relaxation, run)
         stop = run.stop or Stop.COMPLETED
     some = thinned(found, request.most_points)
     return FrontOutcome(

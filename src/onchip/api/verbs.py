@@ -53,28 +53,22 @@ Listener: TypeAlias = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The limits of a search, its progress listener and, instead of workers, the address of a Dask scheduler."""
+    """The limits of a search, and its progress listener."""
 
     limits: Limits
     start: RunStarter
-    dask: str | None = None
 
     @classmethod
-    def of(cls, time_limit: float | None, workers: int | str, seed: int, progress: Listener | None = None) -> Search:
+    def of(cls, time_limit: float | None, workers: int, seed: int, progress: Listener | None = None) -> Search:
         """Return the search of a verb's arguments; raises UsageError for a time or a number below its minimum."""
         if time_limit is not None and not time_limit > 0:
             raise UsageError(
                 f"{time_limit} is no time limit", place="time_limit", expected="a number of seconds above 0, or None"
             )
-        if isinstance(workers, int) and workers < 1:
-            raise UsageError(
-                f"{workers} is no number of workers",
-                place="workers",
-                expected="at least 1, or the address of a scheduler",
-            )
-        dask = workers if isinstance(workers, str) else None
-        limits = Limits(time_limit, workers=1 if isinstance(workers, str) else workers, seed=seed)
-        return cls(limits, silent_run if progress is None else _told_to(progress), dask)
+        if workers < 1:
+            raise UsageError(f"{workers} is no number of workers", place="workers", expected="at least 1")
+        limits = Limits(time_limit, workers=workers, seed=seed)
+        return cls(limits, silent_run if progress is None else _told_to(progress))
 
 
 def _told_to(listener: Listener) -> RunStarter:
@@ -220,7 +214,7 @@ def map_layer(
     minimize: str = "energy",
     options: MapOptions | None = None,
     time_limit: float | None = None,
-    workers: int | str = 1,
+    workers: int = 1,
     seed: int = 0,
     progress: Listener | None = None,
 ) -> MappingResult:
@@ -236,7 +230,7 @@ def map_layer(
     minimize
         `energy`, `latency` or `edp`.
     options, time_limit, workers, seed, progress
-        As for `plan`; `workers` may be the address of a Dask scheduler.
+        As for `plan`.
 
     Returns
     -------
@@ -269,7 +263,7 @@ def map_network(
     minimize: str = "energy",
     options: MapOptions | None = None,
     time_limit: float | None = None,
-    workers: int | str = 1,
+    workers: int = 1,
     seed: int = 0,
     progress: Listener | None = None,
 ) -> NetworkMappingResult:
@@ -343,7 +337,7 @@ def _mapped(
 ) -> tuple[MappingRequest, MappingOutcome]:
     from onchip.api.map import map_layers
 
-    asked = machine_of(target), minimize, options or MapOptions(), search.limits, search.dask
+    asked = machine_of(target), minimize, options or MapOptions(), search.limits
     if isinstance(source, Layer):
         request = map_request(source, Reading(), *asked)
     else:
@@ -397,7 +391,7 @@ def fuse(
     minimize: str = "energy",
     options: FusionOptions | None = None,
     time_limit: float | None = None,
-    workers: int | str = 1,
+    workers: int = 1,
     seed: int = 0,
     progress: Listener | None = None,
 ) -> FuseResult:
@@ -412,7 +406,7 @@ def fuse(
     minimize
         `energy`, `latency`, `edp` or `dram`.
     options, time_limit, workers, seed, progress
-        As for `plan`; `workers` may be the address of a Dask scheduler.
+        As for `plan`.
 
     Returns
     -------
@@ -444,7 +438,7 @@ def fuse(
     given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
     machine = machine_of(target)
     asked = given.source, given.reading, machine, minimize, options or FusionOptions()
-    outcome = fuse_network(fusion_request(*asked, search.limits, search.dask), search.start)
+    outcome = fuse_network(fusion_request(*asked, search.limits), search.start)
     result, found = outcome.result, outcome.figures
     figures = found and {
         "energy_pj": found.energy_pj,
@@ -477,7 +471,7 @@ def schedule(
     minimize: str = "energy",
     options: ScheduleOptions | None = None,
     time_limit: float | None = None,
-    workers: int | str = 1,
+    workers: int = 1,
     seed: int = 0,
     progress: Listener | None = None,
 ) -> ScheduleResult:
@@ -492,7 +486,7 @@ def schedule(
     minimize
         `energy`, `latency`, `edp` or `traffic`.
     options, time_limit, workers, seed, progress
-        As for `plan`; `workers` may be the address of a Dask scheduler.
+        As for `plan`.
 
     Returns
     -------
@@ -517,7 +511,7 @@ def schedule(
 
     given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
     asked = given.source, given.reading, machine_of(target), minimize, options or ScheduleOptions()
-    outcome = schedule_network(schedule_request(*asked, search.limits, search.dask), search.start)
+    outcome = schedule_network(schedule_request(*asked, search.limits), search.start)
     return schedule_result(outcome, given.source)
 
 
@@ -560,7 +554,7 @@ def pareto(
     points: int = 12,
     options: ScheduleOptions | None = None,
     time_limit: float | None = None,
-    workers: int | str = 1,
+    workers: int = 1,
     seed: int = 0,
     progress: Listener | None = None,
 ) -> FrontResult:
@@ -594,7 +588,7 @@ def pareto(
 
     given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
     asked = given.source, given.reading, machine_of(target), "energy", options or ScheduleOptions()
-    of_schedules = schedule_request(*asked, search.limits, search.dask)
+    of_schedules = schedule_request(*asked, search.limits)
     front = front_of_schedules(FrontRequest(of_schedules, axes_of(",".join(minimize)), points), search.start)
     found = tuple(schedule_result(point.outcome, given.source) for point in front.points)
     return FrontResult(

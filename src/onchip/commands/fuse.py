@@ -15,7 +15,6 @@ from onchip.answer.options.fusion_options import FusionOptions
 from onchip.api.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (
-    Dask,
     LimitOptions,
     Network,
     ReadingOptions,
@@ -46,7 +45,6 @@ class FuseOptions:
     options: FusionOptions
     read_as: ReadingOptions
     search: LimitOptions
-    dask: Dask = None
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="STRATEGY.json", help="Write the strategy.")
     ] = None
@@ -76,7 +74,7 @@ class FuseOptions:
         from onchip.api.requests import fusion_request
 
         asked = self.network, self.read_as.reading, self.accelerator, self.objective, self.options
-        return fusion_request(*asked, self.search.limits(), self.dask)
+        return fusion_request(*asked, self.search.limits())
 
     @property
     def files(self) -> AnswerFiles:

@@ -12,7 +12,7 @@ import typer
 from onchip.answer.options.map_options import MapOptions
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import Dask, LimitOptions, ReadingOptions, accelerator_names
+from onchip.commands.arguments import LimitOptions, ReadingOptions, accelerator_names
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import ShownOptions, show_solved
@@ -51,7 +51,6 @@ class MapArguments:
     options: MapOptions
     read_as: ReadingOptions
     search: LimitOptions
-    dask: Dask = None
     solver: Annotated[MipSolver, typer.Option(help="Solver of the program of --method cosa.")] = MipSolver.CP_SAT
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="MAPPING.yaml", help="Write the mappings.")
@@ -68,7 +67,7 @@ class MapArguments:
         from onchip.api.requests import map_request
 
         asked = self.source, self.read_as.reading, self.accelerator, self.objective, self.options
-        return map_request(*asked, self.search.limits(self.solver), self.dask)
+        return map_request(*asked, self.search.limits(self.solver))
 
     @property
     def files(self) -> AnswerFiles:

@@ -14,7 +14,6 @@ from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.result import Stop
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (
-    Dask,
     LimitOptions,
     Network,
     ReadingOptions,
@@ -50,7 +49,6 @@ class ScheduleVerbOptions:
             help="Earlier schedule of the network, also for another accelerator, to start the search from.",
         ),
     ] = None
-    dask: Dask = None
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="SCHEDULE.json[.gz]", help="Write the schedule.")
     ] = None
@@ -80,7 +78,7 @@ class ScheduleVerbOptions:
         from onchip.api.requests import schedule_request
 
         asked = self.network, self.read_as.reading, self.accelerator, self.objective, self.options
-        return replace(schedule_request(*asked, self.search.limits(), self.dask), start_file=self.start)
+        return replace(schedule_request(*asked, self.search.limits()), start_file=self.start)
 
     @property
     def files(self) -> AnswerFiles:

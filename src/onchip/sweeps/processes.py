@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import resource
 import signal
@@ -17,9 +18,8 @@ from multiprocessing.connection import Connection, Pipe, wait
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
-from onchip.errors import InternalError
+from onchip.errors import InputError, InternalError, UsageError
 from onchip.search.budget.clock import Deadline, Stopwatch
-from onchip.search.strategy.pool import connected
 from onchip.search.strategy.start import NoAnswerError
 from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.study import PointLimits
@@ -302,3 +302,27 @@ def _answer_of(future: Any) -> PointAnswer | None:  # noqa: ANN401 - the library
         return PointAnswer(PointStatus.FAILED, reason=f"the point was lost with several workers: {reason}")
     answer = future.result()
     return answer if isinstance(answer, PointAnswer) else None
+
+
+SECONDS_TO_CONNECT = 10
+WITHIN_A_PROCESS = "inproc://"
+"""Scheme of addresses without host and port."""
+
+
+def connected(address: str) -> Client:
+    """Connect to a scheduler; raises UsageError if Dask is not installed, InputError if no scheduler answers."""
+    try:
+        from distributed import Client
+        from distributed.comm.addressing import get_address_host_port
+    except ImportError:
+        expected = "the extra `dask`: pip install 'onchip[dask]'"
+        raise UsageError("dask.distributed is not installed", place="`dask`", expected=expected) from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # lost connections are reported in our own messages
+    try:
+        if not address.startswith(WITHIN_A_PROCESS):
+            get_address_host_port(address)  # a client that never connected hangs at exit
+        return Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+    except (OSError, ValueError, ImportError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        what = f"no scheduler of Dask answers at {address!r} ({reason})"
+        raise InputError(what, place="`dask`", expected="an address such as tcp://10.0.0.1:8786") from None

@@ -1,4 +1,4 @@
-"""Memory planning and operator order for ExecuTorch (extra `executorch`).
+"""Memory planning for ExecuTorch (extra `executorch`).
 
 `memory_planner` makes an algorithm for `MemoryPlanningPass`. `import onchip` imports none of these modules, and they
 import ExecuTorch only inside its passes.
@@ -6,7 +6,6 @@ import ExecuTorch only inside its passes.
 
 from __future__ import annotations
 
-from onchip.backends.executorch.operator_order import OrderedMethod, ReorderedProgram, reorder_operators
 from onchip.backends.executorch.planner import (
     ExecutorchPlanner,
     FallbackWarning,
@@ -19,11 +18,8 @@ from onchip.backends.executorch.planner import (
 __all__ = [
     "ExecutorchPlanner",
     "FallbackWarning",
-    "OrderedMethod",
     "PlannedMemory",
     "PlannedModule",
     "PlannerObjective",
-    "ReorderedProgram",
     "memory_planner",
-    "reorder_operators",
 ]

@@ -13,12 +13,10 @@ from typing import Final, Protocol, Self, TypeAlias
 from onchip.answer.packing import Buffer, StaticMemory, StaticPacking, StaticPackingProblem
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.words import counted, exact_bytes
+from onchip.api.packing import static_packing
 from onchip.arch.memory import DRAM, Memory, Operand
-from onchip.errors import GraphError, InputError, InternalError, UsageError
-from onchip.memory.allocate.pools import least_cost, least_static_arena
-from onchip.search.budget.clock import Deadline
-from onchip.search.budget.limits import Limits, Run
-from onchip.verify.packing import verify_static_packing
+from onchip.errors import GraphError, InputError, UsageError
+from onchip.search.budget.limits import Limits
 
 
 def not_installed(error: ModuleNotFoundError) -> UsageError:
@@ -291,17 +289,12 @@ class ExecutorchPlanner:
                 what = f"a tensor of shape {list(spec.shape)} is on {device}"
                 expected = "tensors of the CPU alone, where a capacity or an accelerator is given"
                 raise UsageError(what, place="memory planning", expected=expected)
-        run = Run(self._limits, deadline=Deadline.after(self._limits.time_limit_seconds))
         buffers = ModuleBuffers.of(specs, demands.alignment_bytes)
         is_arena = self._objective is PlannerObjective.ARENA
         problem, mem_ids = mapped_problem(self._memory_map, buffers, demands)
-        result = (least_static_arena if is_arena else least_cost)(problem, run)
+        result = static_packing(problem, self._limits, is_arena=is_arena)
         if result.answer is None:
             raise self._no_place(result, demands)
-        violations = verify_static_packing(problem, result.answer)
-        if violations:
-            what = f"its places have {len(violations)} violations, the first: {violations[0]}"
-            raise InternalError(what, place=f"method {result.method}")
         places = [(mem_ids[place.memory], place.offset_bytes) for place in result.answer.places]
         buffers.place(places, default_memory=mem_ids[0])
         memories = self._memories(problem, mem_ids, result.answer, demands)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from onchip.answer.options.fusion_objective import Criteria, FusionObjective, sum_of, value_of
 from onchip.answer.options.fusion_options import FusionOptions, Placements
@@ -27,18 +26,13 @@ from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.fronts.mappers import (
     DIVE,
     LOMA,
-    CostingStoppedError,
     LayerMapper,
     MapperInTime,
     RuleMapper,
     UnmappableError,
 )
-from onchip.search.budget.limits import Limits, Run
-from onchip.search.strategy.pool import TaskPool
+from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, stack_of
-
-SECONDS_BETWEEN_LOOKS: Final = 0.1
-"""Seconds between two looks at a worker's answer."""
 
 
 @dataclass(slots=True)
@@ -51,7 +45,7 @@ class StackCosts:
     mapper: Mapper
     conventions: Conventions = OURS
     costing: Costing | None = None
-    """What a worker of a pool needs to find the same costs."""
+    """The question that these costs answer."""
     found: dict[StackChoice, StackCost] = field(default_factory=dict)
     refusals: dict[StackChoice, InputError] = field(default_factory=dict)
     _tiled: dict[tuple[LayerSpan, Tiling], TiledStack] = field(default_factory=dict)
@@ -121,28 +115,10 @@ class StackCosts:
         finally:
             self.mapper = mapper
 
-    def learn(self, choices: Sequence[StackChoice], run: Run, pool: TaskPool | None) -> None:
-        """Find the costs of all choices, in the workers of a pool if there is one.
-
-        Raises CostingStoppedError if the run must stop.
-        """
-        costing = self.costing
-        new = [one for one in choices if one not in self.found and one not in self.refusals]
-        if pool is None or costing is None:
-            for one in new:
-                self.criteria(one)
-            return
-        limits = replace(run.limits_left, workers=1)
-        for one, pending in [(one, pool.submit(_answer, (costing, one, limits))) for one in new]:
-            while not pending.ready():
-                if run.stop is not None:
-                    raise CostingStoppedError
-                pending.wait(SECONDS_BETWEEN_LOOKS)
-            answer = pending.get()
-            if isinstance(answer, StackCost):
-                self.found[one] = answer
-            else:
-                self.refusals[one] = answer
+    def learn(self, choices: Sequence[StackChoice]) -> None:
+        """Find the costs of all choices; raises CostingStoppedError if the run must stop."""
+        for one in choices:
+            self.criteria(one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +156,6 @@ class Costing:
             mapper = LayerMapper(composing_method(self.mapper), objective, run, cache)
         conventions = conventions_of(self.accounting)
         return StackCosts(self.network, self.accelerator, self.objective, MapperInTime(mapper, run), conventions, self)
-
-
-def _answer(question: tuple[Costing, StackChoice, Limits]) -> StackCost | InputError:
-    """Return the cost of a choice, or why nothing fits, within limits that start now."""
-    costing, choice, limits = question
-    costs = costing.costs(Run(limits))
-    costs.criteria(choice)
-    return costs.found.get(choice) or costs.refusals[choice]
 
 
 def criteria_of(objective: FusionObjective, sums: FusedSums) -> Criteria:

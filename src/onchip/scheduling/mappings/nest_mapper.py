@@ -35,12 +35,8 @@ from onchip.scheduling.mappings.cycle_floors import CycleFloors
 from onchip.scheduling.mappings.mapped import MappedNest, NestKey, Room, key_of
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.clock import Deadline
-from onchip.search.budget.limits import Limits, Run
-from onchip.search.strategy.pool import Pending, TaskPool
+from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
-
-SECONDS_BETWEEN_LOOKS: Final = 0.05
-NestQuestion: TypeAlias = tuple[LayerProblem, MappingObjective]
 
 PICOJOULES_OF_A_DRAM_BIT: Final = 1e7
 """Energy far above that of any on-chip path, and far below the largest that an accelerator may state."""
@@ -65,7 +61,7 @@ class BestMapper:
     """A mapper that searches for the best mapping of each nest, within its share of the time.
 
     After the time limit a nest gets a greedy mapping, so there is a schedule, mostly within a small factor of a good
-    one. Workers that map `ahead` search for the next nests in parallel; the answers are the same.
+    one.
     """
 
     accelerator: Accelerator
@@ -74,7 +70,6 @@ class BestMapper:
     cache: MappingCache | None = None
     shows_others: bool = False
     """True to return mappings of less energy or fewer cycles along with the best."""
-    ahead: MappedAhead | None = None
     prices: Accelerator | None = None
     """Machine with the energies used in mapping searches, if these are not its own (`dram_first`)."""
     floors: CycleFloors = field(init=False)
@@ -108,26 +103,11 @@ class BestMapper:
             self.is_quick, self._is_sure, self._is_hurried = before
 
     def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
-        """Divide the time among the nests of the next calls; workers search all of them now."""
+        """Divide the time among the nests of the next calls."""
         self._waiting = max(1, len(asked))
         self._makeshifts.expect([nest for nest, _ in asked])
         of_time = SHARE_OF_A_FIRST_COMPOSITION if self._is_first else SHARE_OF_A_COMPOSITION
-        share = of_time * max(0.0, self.run.seconds_left)
-        self._until = self.run.seconds + share
-        if not self.is_quick:
-            self.look_ahead(asked, [self.objective], max(share / self._waiting, LEAST_SECONDS))
-
-    def look_ahead(
-        self, asked: Sequence[tuple[NestPlace, Room]], objectives: Sequence[MappingObjective], seconds: float
-    ) -> None:
-        """Let the workers search nests for each objective, each within `seconds` if time is limited."""
-        if self.ahead is not None:
-            begun, problems = self.run.seconds, [self._problem(nest, room) for nest, room in asked]
-            questions = [
-                (self._priced(one), objective) for one in problems if one is not None for objective in objectives
-            ]
-            self.ahead.ask(questions, self.run, seconds)
-            self.seconds += self.run.seconds - begun
+        self._until = self.run.seconds + of_time * max(0.0, self.run.seconds_left)
 
     def _problem(self, nest: NestPlace, room: Room) -> LayerProblem | None:
         """Return the mapping problem; None if a parameter that is the nest's input is where only weights may be."""
@@ -275,8 +255,7 @@ class BestMapper:
         """
         asked, begun = (self._priced(problem), objective or self.objective), self.run.seconds
         try:
-            found = self.ahead.taken(asked) if self.ahead is not None else None
-            found = found or best_mapping_at(*asked, self._run(seconds), self.cache)
+            found = best_mapping_at(*asked, self._run(seconds), self.cache)
         except InputError:
             return Status.UNKNOWN
         self._took[problem.layer] = max(self.run.seconds - begun, self.seconds_of(problem.layer))
@@ -419,58 +398,3 @@ def _made_at_once(problem: LayerProblem, objective: MappingObjective) -> MappedN
         return MappedNest(mapping, nest_cost(problem, mapping), is_makeshift=True)
     except InputError:
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class NestSearch:
-    """A worker's task: search for the best mapping of a nest, and cache a proof."""
-
-    uses_cache: bool
-
-    def answer(self, question: tuple[NestQuestion, Limits]) -> SearchResult[LayerMapping] | InputError:
-        """Return the result within limits that start now, or the error of a refused nest."""
-        (problem, objective), limits = question
-        cache = MappingCache.opened() if self.uses_cache else None
-        try:
-            return best_mapping_at(problem, objective, Run(limits), cache)
-        except InputError as error:
-            return error
-
-
-@dataclass(slots=True)
-class MappedAhead:
-    """A pool of mapping searches whose answers are each used once; late answers are missing."""
-
-    pool: TaskPool
-    search: NestSearch
-    _answers: dict[NestQuestion, SearchResult[LayerMapping] | InputError] = field(default_factory=dict, init=False)
-
-    def ask(self, questions: Iterable[NestQuestion], run: Run, seconds: float) -> None:
-        """Wait until all questions are answered, or the run must stop; discards earlier answers.
-
-        If time is limited, each question gets `seconds` of one worker, more if there are few, at most the remaining
-        time. A single question is skipped: the caller answers it as fast.
-        """
-        self._answers.clear()
-        distinct = list(dict.fromkeys(questions))
-        if len(distinct) < 2:
-            return
-        left = max(0.0, min(seconds * self.pool.room, run.seconds_left)) if run.deadline.is_set else None
-        limits = replace(run.limits, time_limit_seconds=left, workers=1)
-        pending = {one: self.pool.submit(self.search.answer, (one, limits)) for one in distinct}
-        while pending and run.stop is None:
-            self._take(pending)
-
-    def taken(self, question: NestQuestion) -> SearchResult[LayerMapping] | None:
-        """Return a worker's result, or None if there is none; raises InputError for a nest it refuses."""
-        found = self._answers.pop(question, None)
-        if isinstance(found, InputError):
-            raise found
-        return found
-
-    def _take(self, pending: dict[NestQuestion, Pending[SearchResult[LayerMapping] | InputError]]) -> None:
-        """Store the available answers, after a short wait for one."""
-        for question in [question for question, one in pending.items() if one.ready()]:
-            self._answers[question] = pending.pop(question).get()
-        for one in [*pending.values()][:1]:
-            one.wait(SECONDS_BETWEEN_LOOKS)

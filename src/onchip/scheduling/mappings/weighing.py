@@ -49,10 +49,6 @@ class LongerLook:
         """Improve the best schedule with the mappings found."""
         groups = [(sum(map(self._to_gain, alike)), alike) for alike in self._alike(best)]
         waiting = sorted((one for one in groups if one[0] > 0), key=lambda one: -one[0])
-        if left.deadline.is_set and waiting and not self.is_wide:
-            seconds = max(left.seconds_left / len(waiting), SECONDS_OF_A_LONGER_LOOK)
-            asked = [(nest, room.room) for _, alike in waiting for nest, room, _ in alike]
-            self.mapper.look_ahead(asked, [self.mapper.objective], min(seconds, self.most_seconds))
         is_mapped = False
         for at, (gain, alike) in enumerate(waiting):
             if left.stop is not None:
@@ -147,8 +143,6 @@ class Weigher:
             for nest, room, _ in sorted(attempt.improver.best.composition.nests, key=_longest_first)
             if (key := (nest.layer, nest.homes, nest.weight_is_an_input, tuple(room.room.items()))) not in self._asked
         ]
-        asked = [(nest, room) for nest, room, _ in waiting]
-        self.mapper.look_ahead(asked, self.mapper.others, run.seconds_left / max(1, len(asked)))
         for at, (nest, room, key) in enumerate(waiting):
             if run.stop is not None:
                 return

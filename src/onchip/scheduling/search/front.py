@@ -22,7 +22,6 @@ from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.scheduling.program.composition import Composition, FoundSchedule, ScheduleQuestion
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Run
-from onchip.search.strategy.pool import TaskPool
 from onchip.transform.groups.tile_graph import TileGraph
 
 MOST_KEPT: Final = 64
@@ -114,12 +113,11 @@ def solve_front(
     axes: Sequence[FrontAxis],
     least: Relaxation,
     run: Run,
-    pool: TaskPool | None = None,
 ) -> tuple[FrontPoint, ...]:
     """Return non-dominated schedules, in ascending order of the first axis.
 
     The front contains the answer of each search, or a schedule that dominates it. The searches share the time limit.
-    The workers of a pool help each search. Raises InputError for an accelerator that cannot be used, or options that do
+    Raises InputError for an accelerator that cannot be used, or options that do
     not match the network.
     """
     archive = ScheduleArchive(axes)
@@ -130,7 +128,7 @@ def solve_front(
         archive.objective = objective
         own = _one_of(len(searches) - at, run)
         asked = replace(question, objective=objective, lower_bound=objective.value_of(least))
-        answer = solve_schedule(asked, some, own, archive.hear, pool).answer
+        answer = solve_schedule(asked, some, own, archive.hear).answer
         if answer is not None:  # what a search ends with need not be what its listener heard
             archive.hear(answer)
     return tuple(sorted(archive.points, key=lambda one: one.values))

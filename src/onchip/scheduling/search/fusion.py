@@ -42,7 +42,6 @@ from onchip.scheduling.fronts.stack_front import (
 )
 from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Run
-from onchip.search.strategy.pool import TaskPool
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, is_legal, single_layers, units_of, whole
 
 MANY_SIZES = 4
@@ -74,24 +73,22 @@ class FusionResult:
     why_not: str | None = None
 
 
-def solve_fusion(costing: Costing, options: FusionOptions, run: Run, pool: TaskPool | None = None) -> FusionResult:
+def solve_fusion(costing: Costing, options: FusionOptions, run: Run) -> FusionResult:
     """Return the best strategy found within the options, OPTIMAL if it is the best of all that they name.
 
-    Workers of a pool cost groups that are given. Raises UsageError for bad options.
+    Raises UsageError for bad options.
     """
     costs, quickly = costing.costs(run), costing.quick
     quick = costs if quickly.mapper == costing.mapper else quickly.costs(run)
-    return best_strategy(costs, costing.within(options), run, quick, pool)
+    return best_strategy(costs, costing.within(options), run, quick)
 
 
-def best_strategy(
-    costs: StackCosts, options: FusionOptions, run: Run, quick: StackCosts | None = None, pool: TaskPool | None = None
-) -> FusionResult:
+def best_strategy(costs: StackCosts, options: FusionOptions, run: Run, quick: StackCosts | None = None) -> FusionResult:
     """Return the best strategy by these costs; the `quick` ones lead the search, and answer if time is too short."""
     network, is_open = costs.network, options.groups == OPTIMAL
     given = spans_of_option(network, costs.accelerator, options.groups)
     ensure_a_tile_fits(network, given, options)
-    search = _Search(costs, quick or costs, options, run, pool)
+    search = _Search(costs, quick or costs, options, run)
     with suppress(CostingStoppedError):
         if not is_open or not network.layers:
             search.compare(given)
@@ -110,7 +107,6 @@ class _Search:
     quick: StackCosts
     options: FusionOptions
     run: Run
-    pool: TaskPool | None
     network: FusableNetwork = field(init=False)
     choices: tuple[StackChoice, ...] | None = None
     quick_choices: tuple[StackChoice, ...] | None = None
@@ -231,7 +227,7 @@ class _Search:
         every = [one for own in tried.values() for one in own]
         for costs, take in ((self.quick, self._take_quickly), (self.costs, self._take)):
             with suppress(CostingStoppedError):
-                costs.learn(every, self.run, self.pool)
+                costs.learn(every)
             self.is_complete = all(one in costs.found or one in costs.refusals for one in every)
             best = self._cheapest_shared(candidates, costs) if candidates else self._cheapest_each(tried, costs)
             if best is not None:

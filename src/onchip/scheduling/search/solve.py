@@ -23,7 +23,7 @@ from onchip.scheduling.candidates.given import ensure_given_exist
 from onchip.scheduling.candidates.grouping import GivenGroups, Grouper
 from onchip.scheduling.fronts.stack_front import StackPrices
 from onchip.scheduling.mappings.mapped import KnownMappings, OptionPrices
-from onchip.scheduling.mappings.nest_mapper import BestMapper, MappedAhead, NestSearch, dram_first
+from onchip.scheduling.mappings.nest_mapper import BestMapper, dram_first
 from onchip.scheduling.mappings.weighing import LongerLook, Weigher
 from onchip.scheduling.moves.cutting import Cutter, TiledRun
 from onchip.scheduling.moves.residency_path import ResidencyPath
@@ -34,7 +34,6 @@ from onchip.scheduling.program.from_schedule import decisions_of_schedule
 from onchip.scheduling.program.places import FirstPlaces, Places, planned_start
 from onchip.scheduling.program.usable import ensure_usable
 from onchip.search.budget.limits import Run
-from onchip.search.strategy.pool import TaskPool
 from onchip.transform.groups.tiled import tile_graph_of_schedule
 
 METHOD: Final = "composed"
@@ -102,7 +101,7 @@ class ScheduleParams:
 
 @dataclass(slots=True)
 class ScheduleSearch:
-    """Answers one question within one run; workers of a pool map loop nests, and layers of tiles.
+    """Answers one question within one run.
 
     `attempts` are the schedules that moves improve, each in its own stacks.
     """
@@ -111,7 +110,6 @@ class ScheduleSearch:
     options: ScheduleOptions
     run: Run
     listener: Listener | None = None
-    pool: TaskPool | None = None
     params: ScheduleParams = ScheduleParams()
     asks_others: bool = True
     """True if the answers for other objectives are starts. A search for such a start maps loop nests by energy."""
@@ -132,10 +130,9 @@ class ScheduleSearch:
         question, run = self.question, self.run
         ensure_given_exist(question.network, question.precision, question.accelerator, self.options.of_fusion)
         cache = MappingCache.opened() if question.uses_cache else None
-        ahead = None if self.pool is None else MappedAhead(self.pool, NestSearch(question.uses_cache))
         is_traffic = self.asks_others and question.objective is ScheduleObjective.TRAFFIC
         prices = dram_first(question.accelerator) if is_traffic else None
-        self._mapper = BestMapper(question.accelerator, question.objective.of_layers, run, cache, False, ahead, prices)
+        self._mapper = BestMapper(question.accelerator, question.objective.of_layers, run, cache, False, prices)
         self.mappings = KnownMappings(self._mapper)
         self._maker = AttemptMaker(question, self.mappings, self._mapper, run, self.listener)
         self._chance = Random(run.limits.seed)
@@ -300,7 +297,7 @@ class ScheduleSearch:
         for at, objective in enumerate(others):
             question = replace(self.question, objective=objective, lower_bound=0)
             run = replace(self._share(self.params.share_of_others / (len(others) - at)), listener=lambda _: None)
-            search = ScheduleSearch(question, self.options, run, None, self.pool, self.params, asks_others=False)
+            search = ScheduleSearch(question, self.options, run, None, self.params, asks_others=False)
             search.solved()
             if search.best is not None:
                 self._take_mappings_of(search.best)
@@ -533,13 +530,12 @@ def solve_schedule(
     options: ScheduleOptions,
     run: Run,
     listener: Listener | None = None,
-    pool: TaskPool | None = None,
 ) -> SearchResult[FoundSchedule]:
     """Search for a schedule with minimum objective value; a `listener` hears of every schedule that has offsets.
 
-    Workers of a pool search loop nests at their homes, and layers of tiles. The search compares energies for every
+    The search compares energies for every
     objective, so the accelerator has to state them (`with_assumed_energies`). Raises
     InputError for an accelerator that cannot be used, or options that are not of the network.
     """
     ensure_usable(question.accelerator, ScheduleObjective.ENERGY)
-    return ScheduleSearch(question, options, run, listener, pool).solved()
+    return ScheduleSearch(question, options, run, listener).solved()
