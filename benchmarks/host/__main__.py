@@ -12,24 +12,22 @@ mapping as written and as this machine runs it. Both programs run in turn in one
 
 from __future__ import annotations
 
-import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import numpy as np
+from host.machine import host_compiler, load_host
+from host.measuring import MeasuredMapping, measure_mapping
 from shared.runner import Row, asked_of, options_of, report
 
 from onchip.answer.document import NamedMapping
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.api.map import MappingRequest, map_layers
-from onchip.backends.nests.host import HOST, host_compiler
-from onchip.backends.nests.mapping_files import MeasuredMapping, MeasureRequest, measure_mapping
+from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
-from onchip.formats.own.accelerator_yaml import accelerator_to_yaml, load_accelerator
 from onchip.formats.own.graph_json import layer_table
 from onchip.search.budget.limits import Limits
 
@@ -103,18 +101,9 @@ def mapped(source: str, method: str = "exact", *, bits: int = 32, seed: int = 0)
 
     `exact` minimises the product of time and energy (here cycles that are not hidden); others follow their own rules.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        request = MappingRequest(
-            source,
-            _machine_for(method, Path(folder)),
-            MappingObjective.EDP,
-            method,
-            bits,
-            limits=Limits(SEARCH_SECONDS, seed=seed),
-            use_cache=False,
-            partial_bits=32,
-        )
-        outcome = map_layers(request)
+    limits = Limits(SEARCH_SECONDS, seed=seed)
+    asked = source, _machine_for(method), MappingObjective.EDP, method, bits
+    outcome = map_layers(MappingRequest(*asked, limits=limits, use_cache=False, partial_bits=32))
     if not outcome.document.answer:
         raise InputError(f"{method} finds no mapping", place=source, expected="one that fits")
     (found,) = outcome.document.answer
@@ -122,14 +111,14 @@ def mapped(source: str, method: str = "exact", *, bits: int = 32, seed: int = 0)
     return replace(found, layer=layer)
 
 
-def _machine_for(method: str, folder: Path) -> str:
-    """Return the host by its name; for CoSA a file of it in which tiles count once, in the registers of all lanes.
+def _machine_for(method: str) -> Accelerator:
+    """Return the host; for CoSA one in which tiles count once, in the registers of all lanes.
 
     CoSA has no double buffering, and no memory that belongs to one lane.
     """
+    host = load_host()
     if method != "cosa":
-        return HOST
-    host = load_accelerator(HOST)
+        return host
     lanes = host.array.macs if host.array else 1
     levels = []
     for level in host.levels:
@@ -137,15 +126,12 @@ def _machine_for(method: str, folder: Path) -> str:
         memory = replace(level.memory, capacity_bytes=capacity)
         levels.append(replace(level, memory=memory, serves=("lane",), double_buffered=False))
     scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
-    file = folder / "host-for-cosa.yaml"
-    file.write_text(accelerator_to_yaml(replace(host, levels=tuple(levels), scratchpads=scratchpads)))
-    return str(file)
+    return replace(host, levels=tuple(levels), scratchpads=scratchpads)
 
 
 def run(one: NamedMapping, seconds: float, repeats: int = 5) -> MeasuredMapping:
     """Compile and time a mapping and its peer; end the program if a value is wrong."""
-    request = MeasureRequest(Path("benchmark"), HOST, seconds, repeats)
-    found = measure_mapping(one, load_accelerator(HOST), host_compiler(), request)
+    found = measure_mapping(one, load_host(), host_compiler(), seconds, repeats)
     if not found.is_right:
         raise SystemExit(f"{one.mapping}: its values are wrong by {found.error}")
     return found

@@ -33,7 +33,6 @@ from onchip.commands.info import (
     networks_command,
 )
 from onchip.commands.map import MapArguments, map_command
-from onchip.commands.measure import MeasureHostOptions, MeasureOptions, measure_command, measure_host_command
 from onchip.commands.pack import PackArguments, pack_command
 from onchip.commands.plan import PlanArguments, plan_command
 from onchip.commands.progress import verb_begins, warnings_said_once
@@ -74,8 +73,6 @@ add_verb(
     map_command,
     "onchip map conv:n1k64c64p56q56r3s3:pad1 --accelerator simba --show -o mapping.yaml",
 )
-add_verb(app, "measure", MeasureOptions, measure_command, "onchip measure mapping.yaml")
-add_verb(app, "measure-host", MeasureHostOptions, measure_host_command, "onchip measure-host -o host.yaml")
 add_verb(
     app,
     "fuse",

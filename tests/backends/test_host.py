@@ -6,9 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from onchip.arch.memory import Operand
-from onchip.backends.nests.host import (
+from host.machine import (
     HostCache,
     HostCompiler,
     HostRates,
@@ -17,6 +15,8 @@ from onchip.backends.nests.host import (
     host_compiler,
     host_rates,
 )
+
+from onchip.arch.memory import Operand
 from onchip.errors import InputError
 
 CACHES = (HostCache(1, 48 * 1024, 12), HostCache(2, 2 * 1024 * 1024, 16))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from host.machine import HostCache, HostRates, host_accelerator
+from host.measuring import predicted_cycles
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
-from onchip.backends.nests.host import HostCache, HostRates, host_accelerator
-from onchip.backends.nests.mapping_files import predicted_cycles
 from onchip.ir.layer import LOOPS, Layer
 
 CACHES = (HostCache(1, 48 * 1024, 12), HostCache(2, 2 * 1024 * 1024, 16))

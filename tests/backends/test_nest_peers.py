@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 import pytest
+from host.timed_nest import numpy_nest, onnxruntime_nest
 
-from onchip.backends.nests.timed_nest import numpy_nest, onnxruntime_nest
 from onchip.ir.layer import Layer
 
 PRODUCT: Final = Layer(n=5, k=6, c=7)

@@ -28,7 +28,7 @@ from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.plugins import PluginGroup
 
 OTHER_ACCELERATORS: Final = PluginGroup[[], Accelerator]("onchip.accelerators", Accelerator)
-"""Functions that return accelerators without a file, by name; `host` measures this machine."""
+"""Functions that return accelerators without a file, by name."""
 ACCELERATOR_FORMAT: Final = Format("onchip-accelerator", 1, AcceleratorError)
 
 

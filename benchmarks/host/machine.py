@@ -1,10 +1,10 @@
-"""The accelerator `host`, a core of this machine: its compiler, its caches, and a probe of their rates."""
+"""A core of this machine as an accelerator: its compiler, its caches, and a probe of their rates."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-import platform
 import shlex
 import shutil
 import subprocess
@@ -12,8 +12,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
-from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
 from re import fullmatch
@@ -69,6 +67,7 @@ def host_compiler() -> HostCompiler:
 
 
 HOST: Final = "host"
+PROBE: Final = Path(__file__).with_name("host_probe.c")
 CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 LANE: Final = "lane"
 LANE_BYTES: Final = 4
@@ -123,9 +122,9 @@ def host_rates(caches: Sequence[HostCache], compiler: HostCompiler) -> HostRates
     Each rate is the best of several runs of a second or two, because other programs disturb the core that long.
     """
     sizes = [min(cache.capacity_bytes // 2, GREATEST_BUFFER_BYTES // 8) for cache in caches]
-    with tempfile.TemporaryDirectory() as folder, as_file(files("onchip.backends.nests") / "host_probe.c") as source:
+    with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "probe"
-        compiler.build(source, program, is_library=False)
+        compiler.build(PROBE, program, is_library=False)
         found = [_probed(program, (*sizes, GREATEST_BUFFER_BYTES)) for _ in range(PROBES)]
     of_each = zip(*(one.moved for one in found), strict=True)
     rates = [(max(read for read, _ in each), max(written for _, written in each)) for each in of_each]
@@ -193,14 +192,11 @@ def host_accelerator(caches: Sequence[HostCache], rates: HostRates) -> Accelerat
     return Accelerator(HOST, scratchpads, tuple(levels), round(rates.multiplied, 1), array, dram)
 
 
-def machine_key() -> str:
-    """Return what tells this processor, and how it is probed, from others, as a short text for a file's name."""
-    text = platform.machine() + platform.processor() + (files("onchip.backends.nests") / "host_probe.c").read_text()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        lines = info.read_text(encoding="utf-8", errors="replace").splitlines()
-        text += "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
-    return sha256(text.encode()).hexdigest()[:12]
+@functools.cache
+def load_host() -> Accelerator:
+    """Measure this machine, once in a process; raises InputError without a compiler or caches."""
+    caches = host_caches()
+    return host_accelerator(caches, host_rates(caches, host_compiler()))
 
 
 def _registers(rates: HostRates) -> Iterator[MemoryLevel]:
