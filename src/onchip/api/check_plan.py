@@ -19,6 +19,8 @@ from onchip.model.timeline.mac_count import durations_on
 from onchip.reports.program.outcome import Check
 from onchip.verify.verifier import verify
 
+__all__ = ["Check", "check_plan", "ensure_whole_model"]
+
 
 @phase("reading")
 def check_plan(plan_file: Path, network: Network, target: Target, insisted: Mapping[str, object]) -> Check:

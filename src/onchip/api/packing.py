@@ -18,7 +18,7 @@ from onchip.search.strategy.start import silent_run
 from onchip.verify.packing import ALL_BUFFERS, verify_packing, verify_static_packing
 from onchip.verify.rules import Rule, Violation
 
-__all__ = ["PlacedBuffers", "Rule", "Violation", "smallest_arena", "static_packing", "verify_packing"]
+__all__ = ["Limits", "PlacedBuffers", "Rule", "Violation", "smallest_arena", "static_packing", "verify_packing"]
 
 PACKING_SECONDS: Final = 10.0
 

@@ -12,11 +12,12 @@ from onchip.api.inputs import NetworkLike, TargetLike
 from onchip.api.kernels import RunValues
 from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase
+from onchip.backends.nests import MappingFormat
 from onchip.errors import UsageError
 from onchip.formats.files import AnswerFormat, ensure_writable, format_of_answer
 from onchip.formats.foreign_files import accelerator_text
 from onchip.ir.layer import Layer
-from onchip.reports.exports import Export, ExportFormat, MappingFormat, files_of
+from onchip.reports.exports import Export, ExportFormat, files_of
 
 if TYPE_CHECKING:
     from onchip.api.answer_check import AnswerCheck

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.backends.nests import MappingFormat
 from onchip.commands.answer_files import bundled_network_of
 from onchip.commands.arguments import GREATEST_SEED, AsJson, PlanOrScheduleFile
 from onchip.commands.check import show_checked
@@ -15,7 +16,7 @@ from onchip.commands.exit_code import code_of_check
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
 from onchip.formats.files import AnswerFormat, format_of_answer
-from onchip.reports.exports import ExportFormat, MappingFormat
+from onchip.reports.exports import ExportFormat
 
 if TYPE_CHECKING:
     from onchip.backends.exports import Exported

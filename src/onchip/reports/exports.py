@@ -350,14 +350,6 @@ class ExportFormat(StrEnum):
     TFLITE = "tflite"
 
 
-class MappingFormat(StrEnum):
-    """A mapping as a function of C, or as a kernel of CUDA or OpenCL."""
-
-    C = "c"
-    CUDA = "cuda"
-    OPENCL = "opencl"
-
-
 OUTSIDE_EXPORTS: Final = PluginGroup[[PlanDocument, Problem], bytes]("onchip.exports", bytes)
 """Plug-ins that return the content of an exported file, by name."""
 

@@ -13,10 +13,10 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.backends.c.text import comment
+from onchip.backends.nests import MappingFormat
 from onchip.backends.nests.c_loops import NestLoop, element_bits, numbered, times
 from onchip.errors import InputError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
-from onchip.reports.exports import MappingFormat
 
 THREAD: Final = "thread"
 BLOCK: Final = "block"

@@ -14,13 +14,13 @@ from onchip.api.packing import Violation
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.backends.c.text import unique_identifiers
+from onchip.backends.nests import MappingFormat
 from onchip.backends.nests.c_source import nest_source
 from onchip.backends.nests.gpu_source import DIALECTS, gpu_kernel
 from onchip.errors import InputError, UsageError, errors_in_file
 from onchip.formats.files import ensure_writable, write_files
 from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
-from onchip.reports.exports import MappingFormat
 
 
 @phase("reading")

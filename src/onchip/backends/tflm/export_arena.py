@@ -14,9 +14,9 @@ from onchip.answer.program import Compute, residencies_of
 from onchip.answer.result import Status
 from onchip.answer.schedule import WORKSPACE
 from onchip.answer.words import counted, picked, printable
-from onchip.api.check_plan import check_plan, ensure_whole_model
+from onchip.api.check_plan import Check, check_plan, ensure_whole_model
 from onchip.api.networks import network_to_plan
-from onchip.api.packing import Rule, smallest_arena, verify_packing
+from onchip.api.packing import Limits, Rule, smallest_arena, verify_packing
 from onchip.api.phases import phase
 from onchip.api.plan import plan_problem
 from onchip.api.target import Target
@@ -40,8 +40,6 @@ from onchip.formats.tflite.graph import ReadNetwork
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.reports.program.outcome import Check
-from onchip.search.budget.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
