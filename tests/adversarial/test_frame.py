@@ -96,4 +96,4 @@ def test_a_case_that_never_ends_does_not_count_as_a_fault_found(
 ) -> None:
     for number, fault in enumerate(faults):
         Found("toy", fault, {"number": number}).write(tmp_path)
-    assert outcome_of(tmp_path) is outcome
+    assert outcome_of(tmp_path)[0] is outcome

@@ -34,6 +34,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "_stack_order: places[writer] > place -> places[writer] >= place": "no operator reads what it writes",
         "cover: if wanted in parts: -> if False:": _FASTER,
         "_moves_nothing: whole.shape or () -> whole.shape": "a map without a shape has been refused",
+        "_moves_nothing: one.shape or () -> one.shape": "a map without a shape has been refused",
         "_common: first >= behind -> first > behind": "a part without elements has no cells",
         "_common: start > start_other -> start >= start_other": _EQUAL,
         "_common: stop < stop_other -> stop <= stop_other": _EQUAL,
@@ -63,6 +64,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         ): "no tensor is called None",
     },
     "schedule/nests": {
+        "_place_of_matrix: is_model=True -> is_model=False": "another layout fits as well",
         "matrix_product: shapes[0] -> shapes[1]": "both orders fit square matrices alone, with one nest",
         "matrix_product: transposes[0] -> transposes[1] (2)": "the turned product has the same nest",
         "matrix_product: second is None or not first -> second is None": "a number has no rows, which ends alike",
@@ -79,6 +81,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     },
     "schedule/windows": {
         "kernel_of: default=0 -> default=1": "without dimensions there is no axis",
+        "_position: position = 0 -> position = 1": "both positions move by a whole tensor, which is dropped",
     },
     "latency": {
         (

@@ -334,7 +334,8 @@ _JOINS = (
     ),
     refusal(Rule.TILE_DIFFERS, "parts that do not overlap", (JOINED, _sees(_A, replace(_B, first_channel=0))), "h"),
     refusal(Rule.TILE_DIFFERS, "all parts of what is joined", (JOINED, _sees(_A)), "h"),
-    refusal(Rule.WINDOW_NOT_READ, "every part that is seen", (JOINED, JOINED.with_tile("h", inputs=("a",))), "h"),
+    refusal(Rule.WINDOW_NOT_READ, "the last part that is seen", (JOINED, JOINED.with_tile("h", inputs=("a",))), "h"),
+    refusal(Rule.WINDOW_NOT_READ, "the first part that is seen", (JOINED, JOINED.with_tile("h", inputs=("b",))), "h"),
     refusal(
         (Rule.TILE_DIFFERS, Rule.TILE_MISSING),
         "maps joined along their channels",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.problem import Durations, Objective, Problem, Transfers
+from onchip.answer.problem import Durations, Objective, Problem, Rate, Transfers
 from onchip.answer.program import Allocate, Compute, Copy, Instruction, Plan
 from onchip.arch.memory import DRAM, Operand
 from onchip.model.timeline.plan_timeline import latency_of_plan
@@ -20,7 +20,7 @@ from onchip.verify.verifier import verify
 from oracles.byte_clock import clocked
 from support.plan_states import BOTH
 from support.plan_tables import WORKED, Worked
-from support.programs import CHAIN, SPILLED, TWO_SCRATCHPADS
+from support.programs import CHAIN, LEFT_AND_RIGHT, SPILLED, TWO_SCRATCHPADS, graph, instructions
 from support.series import series
 from support.timed_problems import problem_of_several, random_program, timed_graph, timed_problem
 
@@ -149,6 +149,31 @@ def test_operators_on_kept_states_wait_only_for_the_operators_before_them(
 ) -> None:
     problem, durations = BOTH.problem, Durations(dict(zip("fg", cycles, strict=True)))
     assert latency_cycles(problem, durations, BOTH.plan) == latency
+
+
+@pytest.mark.parametrize(("has_one_channel", "latency"), [(False, 20), (True, 24)])
+def test_all_scratchpads_share_dram(has_one_channel: bool, latency: int) -> None:
+    """Loads of 4 bytes and stores of 8 take turns: in cycles 0, 4, 4 and 12, or one channel in 0, 4, 8 and 16."""
+    network = graph("x:input:4 y:input:4 a:output:8 b:output:8", f="x -> a", g="y -> b")
+    rates = {way: Rate() for name in ("left", "right") for way in ((DRAM, name), (name, DRAM))}
+    durations = Durations({"f": 0, "g": 0}, queues=4, has_one_channel=has_one_channel)
+    problem = Problem(network, LEFT_AND_RIGHT, Objective.LATENCY, transfers=Transfers((), rates), durations=durations)
+    program = """
+    allocate x left 0
+    copy x dram left
+    allocate y right 0
+    copy y dram right
+    allocate a left 4
+    compute f
+    allocate b right 4
+    compute g
+    copy a left dram
+    copy b right dram
+    """
+    plan = Plan(problem.memories, instructions(program))
+    assert verify(problem, plan).violations == ()
+    assert latency_cycles(problem, durations, plan) == clocked(problem, plan.instructions) == latency
+    assert latency_of_plan(problem, plan) == latency
 
 
 @pytest.mark.slow

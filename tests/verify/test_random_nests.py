@@ -192,7 +192,7 @@ def windows(chance: Random, kind: str) -> LoneOperator:
 def transposed(chance: Random, kind: str) -> LoneOperator:
     rank = chance.choice((1, 2, 2, 3))
     kernel, strides, sizes = ([chance.choice(SIZES[:4]) for _ in range(rank)] for _ in range(3))
-    pads, more = [chance.choice((0, 0, 1)) for _ in range(2 * rank)], [chance.randrange(stride) for stride in strides]
+    pads, more = [chance.choice((0, 0, 1)) for _ in range(2 * rank)], [chance.randrange(each) for each in strides]
     pixels = [
         (size - 1) * strides[at] + kernel[at] + more[at] - pads[at] - pads[rank + at] for at, size in enumerate(sizes)
     ]
@@ -232,7 +232,21 @@ def random_operator(seed: int) -> tuple[Random, LoneOperator]:
     """Return an operator of a random kind, with the source of chance for more about it."""
     chance = Random(seed)
     make = chance.choice([*KINDS, matrices, matrices])
-    return chance, make(chance, chance.choice(KINDS[make]))
+    return chance, with_fewer_defaults(chance, make(chance, chance.choice(KINDS[make])))
+
+
+DEFAULTS = {"strides": 1, "dilations": 1, "group": 1, "pads": 0, "output_padding": 0, "transBatchA": 0}
+DEFAULTS |= dict.fromkeys(("transA", "transB", "adj_x", "adj_y"), 0)
+
+
+def with_fewer_defaults(chance: Random, operator: LoneOperator) -> LoneOperator:
+    """Return the operator without some of the attributes whose values are the default."""
+    attributes = {
+        name: value
+        for name, value in operator.attributes.items()
+        if value not in (DEFAULTS.get(name), [DEFAULTS.get(name)] * len(operator.output[2:])) or chance.random() < 0.5
+    }
+    return replace(operator, attributes=attributes)
 
 
 def changed(chance: Random, operator: LoneOperator) -> LoneOperator:

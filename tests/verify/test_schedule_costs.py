@@ -165,6 +165,29 @@ def test_nests_that_run_one_after_another_share_their_workspace() -> None:
 
 
 @pytest.mark.parametrize(
+    ("home", "written_bits", "cycles", "energy_fj"),
+    [("near", 0, 3, 3_000), ("far", 0, 3, 6_000), (None, 24, 3, 30_000)],
+)
+def test_outputs_that_no_nest_computes_are_written_where_the_output_lies(
+    home: str | None, written_bits: int, cycles: int, energy_fj: int
+) -> None:
+    found = expense_of_nests(AddressedMachine(NEAR_AND_FAR), [], 24, home)
+    assert (found.dram_written_bits, found.cycles, found.energy_fj) == (written_bits, cycles, energy_fj)
+
+
+def test_where_a_memory_states_no_energy_none_is_known() -> None:
+    levels = tuple(replace(one, access=None) for one in NEAR_AND_FAR.levels)
+    silent = AddressedMachine(replace(NEAR_AND_FAR, levels=levels))
+    stated = without_nest(dict.fromkeys("xvy", "near") | {"w": "far"}, AddressedMachine(NEAR_AND_FAR))
+    assert without_nest(dict.fromkeys("xvy", "near") | {"w": "far"}, silent) == replace(stated, energy_fj=None)
+    assert expense_of_copy(silent, GRAPH.tensor["x"], Copy("x", "far", "near")).energy_fj is None
+    assert expense_of_nests(silent, [], 24, "near").energy_fj is None
+    assert expense_of_nests(silent, [], 24).energy_fj == 30_000
+    unknown, known = (PricedNest(NestFigures(energy, 1.0, 0, 0), {}) for energy in (None, 2.0))
+    assert expense_of_nests(AddressedMachine(NEAR_AND_FAR), [unknown, known]).energy_fj is None
+
+
+@pytest.mark.parametrize(
     ("source", "target", "energy_pj", "slowest_hop", "traffic"),
     [
         ("dram", "near", 10 + 2 + 2 + 1, 6, (48, 0)),

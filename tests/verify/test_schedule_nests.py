@@ -9,10 +9,10 @@ import pytest
 import onchip.verify.schedule.nests
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
-from onchip.ir.operator import Operator
+from onchip.ir.operator import SEEN_SHAPES, VIEWS, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Region
-from onchip.verify.schedule.nests import NestDerivation, Nests, rows_multiplied
+from onchip.verify.schedule.nests import NestDerivation, Nests, multiplies_rows, rows_multiplied
 from support.derived_nests import LoneOperator, conv, pool, reads
 from support.toy_plugins import mix_channels
 
@@ -104,6 +104,7 @@ PADDED = LoneOperator("ConvTranspose", [(1, 4, 3)], (1, 6, 5), [(4, 6, 3)], {"st
 APART = LoneOperator("ConvTranspose", [(1, 1, 3)], (1, 1, 8), [(1, 1, 2)], {"strides": [3]})
 PLAIN = LoneOperator("ConvTranspose", [(1, 4, 3)], (1, 6, 5), [(4, 6, 3)])
 IN_THIRDS = LoneOperator("ConvTranspose", [(1, 1, 3)], (1, 1, 7), [(1, 1, 3)], {"strides": [3], "pads": [1, 1]})
+BEFORE_ALL = LoneOperator("ConvTranspose", [(1, 1, 3)], (1, 1, 5), [(1, 1, 1)], {"pads": [-1, -1]})
 ODD, EVEN = replace(X_W, k=6, c=4, q=3, s=1), replace(X_W, k=6, c=4, q=4, s=2, padding=(0, 1, 0, 1))
 
 
@@ -120,6 +121,7 @@ ODD, EVEN = replace(X_W, k=6, c=4, q=3, s=1), replace(X_W, k=6, c=4, q=4, s=2, p
         (PLAIN, None, (replace(X_W, k=6, c=4, q=5, s=3, padding=(0, 2, 0, 2)),)),
         (IN_THIRDS, None, (replace(X_W, q=2), replace(X_W, q=3), replace(X_W, q=2))),
         (replace(TRANSPOSED, attributes={"strides": [2], "auto_pad": "VALID"}), None, (EVEN, ODD)),
+        (BEFORE_ALL, None, (replace(X_W, q=4, padding=(0, 0, 0, 1)),)),
     ],
 )
 def test_a_transposed_convolution_has_a_nest_for_each_place_of_its_outputs_between_two_inputs(
@@ -408,6 +410,16 @@ def test_a_part_of_a_product_has_fewer_rows_and_all_columns() -> None:
         (*rows, (0, 4)),
         ((0, 1), (0, 4), (0, 5)),
     )
+    with pytest.raises(LookupError, match="columns"):
+        rows_multiplied([(2, 3, 4), (2, 4, 5)], (2, 3, 5), (*rows, (1, 5)))
+
+
+@pytest.mark.parametrize("view", [None, *sorted(VIEWS - {SEEN_SHAPES})])
+def test_rows_of_an_operand_that_is_no_whole_tensor_in_its_order_are_no_product(view: str | None) -> None:
+    seen: dict[str, AttributeValue] = {} if view is None else {view: ["2"]}
+    graph = LoneOperator("MatMul", [(3, 5)], (3, 7), [(5, 7)], seen).graph()
+    shapes = {tensor.name: tensor.shape or () for tensor in graph.tensors}
+    assert multiplies_rows(graph.operators[0], shapes) is (view is None)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tile import Range, Region
-from onchip.verify.schedule.windows import Shape, seen
+from onchip.verify.schedule.windows import Shape, as_stored, seen
 
 
 def operator(kind: str, **attributes: AttributeValue) -> Operator:
@@ -82,6 +82,8 @@ def test_maps_of_one_dimension_are_seen_in_parts(kind: str, sizes: tuple[int, in
         (operator("ConvTranspose", kernel_shape=[3]), (1, 1, 3), (1, 1, 16), (1, 1, 4, 4)),
         (operator("Relu"), None, (2, 3), (2, 6)),
         (operator("Relu"), None, (1, 2, 6), (2, 6)),
+        (operator("Transpose", perm=[0, 2, 1, 3, 4], seen_shapes=[[1, 2, 2, 4, 4]]), None, (1, 4, 2, 8), (1, 4, 4, 4)),
+        (operator("Transpose", perm=[0, 1, 2, 3]), None, (1, 4, 2, 8), (1, 4, 4, 4)),
     ],
 )
 def test_of_what_does_not_fit_nothing_is_said_but_of_all_of_it(
@@ -132,3 +134,19 @@ def test_other_operands_than_the_first_are_seen_whole() -> None:
 
 def test_what_has_only_parameters_sees_no_input() -> None:
     assert seen(operator("Add"), [], None, (1, 1, 1, 4), row(1, 3)) == ()
+
+
+def test_a_transpose_of_the_channels_of_an_image_is_known_for_some_pixels_of_all_channels() -> None:
+    shuffle, sizes = operator("Transpose", perm=[0, 2, 1, 3, 4], seen_shapes=[[1, 2, 2, 3, 5]]), (1, 4, 3, 5)
+    pixels = ((0, 1), (0, 4), (1, 2), (0, 3))
+    assert seen(shuffle, [sizes], None, sizes, pixels) == (pixels,)
+    with pytest.raises(LookupError):
+        seen(shuffle, [sizes], None, sizes, (pixels[0], (0, 2), *pixels[2:]))
+    with pytest.raises(LookupError):
+        seen(operator("Transpose", perm=[0, 1, 2]), [sizes[1:]], None, sizes[1:], pixels[1:])
+
+
+@pytest.mark.parametrize(("shape", "stored"), [((2, 3), (2,)), ((2, 3), (3, 3)), ((0, 3), (0,))])
+def test_shapes_of_different_sizes_or_without_elements_are_no_views_of_each_other(shape: Shape, stored: Shape) -> None:
+    with pytest.raises(LookupError, match="shape"):
+        as_stored(tuple((0, size) for size in shape), shape, stored)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from math import prod
 from typing import Final
 
 from adversary.frame import Ended, Facts, Program, Verdict
@@ -69,6 +70,8 @@ class FuseLevel:
             facts = {**network, "machine": machine, "options": options, "also": _random_checks(chance, options)}
             if is_roomy:
                 facts["roomy"] = True
+            elif chance.random() < 0.2:
+                _limit_room_for_maps(chance, facts)
             oracle = oracle_network(facts)
             legal = islice(partitions(oracle, _asked({**facts, "options": {**options, "stacks": "optimal"}})), 100)
             if options["stacks"] == "given":
@@ -123,6 +126,13 @@ def _random_options(chance: random.Random, shapes: list[list[int]], *, is_roomy:
     if chance.random() < 0.2:
         options["partial-bits"] = chance.choice((8, 16, 32))
     return options
+
+
+def _limit_room_for_maps(chance: random.Random, facts: Facts) -> None:
+    """Give the outermost memory room for some of the maps between layers, but rarely for all."""
+    between = [prod(shape) for shape in shapes_of(facts)[1:-1]]
+    if len(between) > 1:
+        facts["machine"]["memories"][-1]["capacity"] = chance.randint(max(between), max(between) + sum(between))
 
 
 def _random_checks(chance: random.Random, options: Facts) -> list[str]:

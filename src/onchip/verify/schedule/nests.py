@@ -77,7 +77,7 @@ def _place_of_matrix(operator: Operator, shapes: Sequence[Shape]) -> int | None:
     """Return the position of the weight: 3 if operand 2 is an addend and only operand 3 fits, else the first matrix."""
     first = next((place for place in range(2, len(shapes)) if len(shapes[place]) > 1), None)
     fits = [product_of(operator, shapes[1], shape, shapes[0], is_model=True) is not None for shape in shapes[2:4]]
-    return 3 if fits == [False, True] and len(operator.inputs) == 2 else first
+    return 3 if fits == [False, True] else first
 
 
 def units(shapes: Sequence[Shape]) -> Derived:
@@ -142,7 +142,7 @@ def _multiply(left: Shape, right: Shape, output: Shape) -> bool:
 
 def _left_weight(weight: Shape, source: Shape, place: int) -> Derived:
     """Return the nest of a left factor that is listed at `place`, behind the right one."""
-    weight = (1, *weight) if len(weight) == 1 else weight
+    weight = (1, *weight)
     source = (*source, 1) if len(source) == 1 else source
     rows, depth, columns = weight[-2], weight[-1], source[-1]
     batch, others = prod(source[:-2]), prod(weight[:-2])
@@ -295,7 +295,7 @@ def multiplies_rows(operator: Operator, shapes: Mapping[str, Shape]) -> bool:
     (matrix,) = matrices
     if sorted(matrix) != sorted((source[-1], written[-1])) or any(size not in (1, written[-1]) for size in others):
         return False
-    fits_exchanged = (*matrix, source[-1]) == (written[-2], source[-2], written[-1])
+    fits_exchanged = {*matrix} == {source[-2]}
     is_stated = operator.attributes.get("weight_factor") == "right"
     return not fits_exchanged or is_stated or operator.kind == "FULLY_CONNECTED"
 
@@ -484,8 +484,6 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Der
 
 def _window_of_channels(source: Shape, size: int) -> Layer:
     """Squares of the channels around each element are added up, as many before it as behind it or one fewer."""
-    if size < 1:
-        raise NoNest("size")
     zeros = (size - 1) // 2, size // 2
     channels, pixels = source[1], prod(source[2:])
     return Layer(n=source[0], p=channels, q=pixels, r=size, padding=(zeros[0], 0, zeros[1], 0), has_weight=False)
