@@ -28,12 +28,14 @@ FoundT = TypeVar("FoundT", "PackingOutcome", "OverflowOutcome", "MemoriesOutcome
 class PackArguments:
     """Arguments and options of `onchip pack`."""
 
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Buffers: .csv as MiniMalloc's, .json or .mlir.")]
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Buffers: .csv as MiniMalloc's, .json, .mlir or .txt.")]
     packing: PackingOptions
     search: LimitOptions
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="OUT", help="Write offsets (none: outside) as .csv, .json or .mlir."),
+        typer.Option(
+            "--output", "-o", metavar="OUT", help="Write offsets (none: outside) as .csv, .json, .mlir or .txt."
+        ),
     ] = None
     as_json: AsJson = False
 
@@ -45,8 +47,9 @@ def pack_command(options: PackArguments) -> int:
     offset, alignment and gaps (ranges such as 3-5 in which others may use the bytes) are optional; an empty offset
     leaves it open. A JSON file may also name several memories, preferences, and groups that must lie together or apart.
     Of an MLIR file, slices of stream.resource.pack and allocations of memrefs are packed, and -o OUT.mlir has the
-    offsets. Exit code 0 if the buffers fit, 3 if they provably do not fit, 4 if the time was not sufficient for a
-    decision. Buffers that do not fit together are named.
+    offsets. JSON may also be a program of ExecuTorch, with its offsets in -o OUT.json, or a graph of TVM, and a text
+    file the plan that TFLite Micro prints. Exit code 0 if the buffers fit, 3 if they provably do not fit, 4 if the time
+    was not sufficient for a decision. Buffers that do not fit together are named.
 
     With --overflow each buffer is within the capacity for its whole live range, or outside: the bytes outside (the sum
     of the sizes there) are minimised. There is always an answer. The output has no offset for buffers outside.

@@ -1,0 +1,158 @@
+"""Plans of TFLite Micro, programs of ExecuTorch and graphs of TVM are packed, and written back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onchip.answer.packing import Buffer
+from onchip.formats.packing_dumps import ALIGNMENT_BYTES
+from onchip.formats.packing_files import read_packing_file
+from support.diamond import Program
+
+PLAN = """\
+0 (id=0): size=64, offset=0, first_used=0 last_used=1
+1 (id=1): size=32, offset=64, first_used=1 last_used=2
+2 (id=2): size=0, offset=-1, first_used=0 last_used=0
+3 (id=3): size=64, offset=96, first_used=2 last_used=3
+ 0: 00000000.......... (1k)
+"""
+
+
+def tensor(offset: int, *sizes: int, memory: int = 1, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    where = {"memory_id": memory, "memory_offset_low": offset, "memory_offset_high": 0}
+    return {"val_type": "Tensor", "val": {"scalar_type": "FLOAT", "sizes": [*sizes], "allocation_info": where, **more}}
+
+
+def call(*args: int, kind: str = "KernelCall") -> dict[str, Any]:
+    return {"instr_args_type": kind, "instr_args": {"op_index": 0, "args": [*args]}}
+
+
+PROGRAM: dict[str, Any] = {
+    "execution_plan": [
+        {
+            "name": "forward",
+            "inputs": [0],
+            "outputs": [4],
+            "non_const_buffer_sizes": [0, 256],
+            "values": [
+                tensor(0, 4, 4),
+                tensor(64, 2, 4),
+                {"val_type": "Int", "val": {"int_val": 3}},
+                tensor(64, 8),
+                tensor(96, 16),
+                {"val_type": "TensorList", "val": {"items": [0, 3]}},
+                {"val_type": "Tensor", "val": {"scalar_type": 6, "sizes": [9], "data_buffer_idx": 1}},
+            ],
+            "chains": [{"instructions": [call(0, 6, 1), call(6, 2, 0), call(5, 2, 4)]}],
+        }
+    ]
+}
+GRAPH: dict[str, Any] = {
+    "nodes": [
+        {"op": "null", "name": "x", "inputs": []},
+        {"op": "tvm_op", "name": "conv", "attrs": {"func_name": "f"}, "inputs": [[0, 0, 0]]},
+        {"op": "tvm_op", "name": "shape", "attrs": {"func_name": "__nop"}, "inputs": [[1, 0, 0]]},
+        {"op": "tvm_op", "name": "split", "attrs": {"func_name": "g"}, "inputs": [[2, 0, 0]]},
+        {"op": "tvm_op", "name": "add", "attrs": {"func_name": "h"}, "inputs": [[3, 0, 0], [3, 1, 0]]},
+    ],
+    "arg_nodes": [0],
+    "node_row_ptr": [0, 1, 2, 3, 5, 6],
+    "heads": [[4, 0, 0]],
+    "attrs": {
+        "shape": ["list_shape", [[8], [2, 4], [8], [4], [4], [4]]],
+        "dltype": ["list_str", ["float32", "float32", "float32", "int8", "int8", "float16"]],
+        "storage_id": ["list_int", [0, 1, 1, 2, 3, 1]],
+    },
+}
+
+
+def buffer(start: int, stop: int, size: int) -> Buffer:
+    return Buffer(start, stop, size, alignment_bytes=ALIGNMENT_BYTES)
+
+
+def saved(folder: Path, name: str, content: str | dict[str, Any]) -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def test_a_micro_plan_is_packed_and_printed_again(onchip: Program, tmp_path: Path) -> None:
+    table = read_packing_file(saved(tmp_path, "plan.txt", PLAN))
+    assert table.ids == ("0", "1", "3")
+    assert table.buffers == (buffer(0, 2, 64), buffer(1, 3, 32), buffer(2, 4, 64))
+    assert onchip("pack", str(tmp_path / "plan.txt"), "--minimize", "-o", str(tmp_path / "out.txt")).code == 0
+    assert read_packing_file(tmp_path / "out.txt") == table
+    offsets = [int(line.split("offset=")[1].split(",")[0]) for line in (tmp_path / "out.txt").read_text().splitlines()]
+    assert {offsets[0], offsets[2]} in ({0}, {32})
+    assert abs(offsets[1] - offsets[0]) in (32, 64)
+
+
+def test_a_program_has_a_buffer_for_a_tensor_and_its_view_and_takes_new_offsets(
+    onchip: Program, tmp_path: Path
+) -> None:
+    source = saved(tmp_path, "model.json", PROGRAM)
+    table = read_packing_file(source)
+    assert dict(zip(table.ids, table.buffers, strict=True)) == {
+        "forward.0": buffer(0, 4, 64),
+        "forward.1": buffer(1, 4, 32),
+        "forward.4": buffer(3, 5, 64),
+    }
+    assert onchip("pack", str(source), "--capacity", "160", "-o", str(tmp_path / "out.json")).code == 0
+    assert read_packing_file(tmp_path / "out.json") == table
+    (plan,) = json.loads((tmp_path / "out.json").read_text())["execution_plan"]
+    offsets = [plan["values"][at]["val"]["allocation_info"]["memory_offset_low"] for at in (0, 1, 3, 4)]
+    assert offsets[1] == offsets[2]
+    assert sorted((offsets[0], offsets[1], offsets[3])) in ([0, 32, 96], [0, 64, 96], [0, 64, 128])
+    assert plan["non_const_buffer_sizes"] == [0, 160]
+
+
+def test_arenas_of_a_program_are_packed_one_by_one(tmp_path: Path) -> None:
+    program = json.loads(json.dumps(PROGRAM))
+    program["execution_plan"][0]["values"][4] = tensor(0, 16, memory=2)
+    table = read_packing_file(saved(tmp_path, "model.json", program))
+    assert table.parts == (range(2), range(2, 3))
+
+
+def test_a_graph_of_tvm_has_the_results_of_its_operators(onchip: Program, tmp_path: Path) -> None:
+    source = saved(tmp_path, "graph.json", GRAPH)
+    table = read_packing_file(source)
+    assert dict(zip(table.ids, table.buffers, strict=True)) == {
+        "conv.0": Buffer(1, 4, 32),
+        "split.0": Buffer(3, 5, 4),
+        "split.1": Buffer(3, 5, 4),
+        "add.0": Buffer(4, 6, 8),
+    }
+    out = tmp_path / "out.csv"
+    assert onchip("pack", str(source), "--minimize", "-o", str(out)).code == 0
+    assert [each.size_bytes for each in read_packing_file(out).buffers] == [32, 4, 4, 8]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("plan.txt", "no plan\n", "it has no line of a TFLite Micro plan"),
+        ("plan.txt", PLAN.replace("last_used=1", "last_used=0").replace("first_used=0", "first_used=9"), "lives over"),
+        ("model.json", {"execution_plan": [{"name": "forward"}]}, "it is no whole ExecuTorch program"),
+        (
+            "model.json",
+            {
+                "execution_plan": [
+                    PROGRAM["execution_plan"][0] | {"chains": [{"instructions": [call(kind="JumpFalseCall")]}]}
+                ]
+            },
+            "it jumps",
+        ),
+        ("graph.json", GRAPH | {"attrs": {}}, "it is no whole TVM graph"),
+    ],
+)
+def test_what_is_damaged_is_refused(
+    name: str, content: str | dict[str, Any], said: str, onchip: Program, tmp_path: Path
+) -> None:
+    ended = onchip("pack", str(saved(tmp_path, name, content)), "--minimize")
+    assert ended.code == 2
+    assert said in ended.err
+    assert name in ended.err
