@@ -120,7 +120,10 @@ def small_machine(random: Random) -> Accelerator:
     return Accelerator("small", (levels[-1].memory,), levels, None, array, Dram(Access(8, 60, 70)))
 
 
-SHAPES = (Layer(c=3, q=2), Layer(c=2, q=3), Layer(k=3, c=2), Layer(q=3, s=2), Layer(k=3, q=2), Layer(n=2, c=3))
+SHAPES = (
+    *(Layer(c=3, q=2), Layer(c=2, q=3), Layer(k=3, c=2), Layer(q=3, s=2), Layer(k=3, q=2), Layer(n=2, c=3)),
+    Layer(c=3, s=3),
+)
 AT_HOME = Homes("buffer", "buffer", "buffer")
 
 
@@ -186,3 +189,14 @@ def test_a_register_of_one_weight_is_refilled_when_sums_have_no_room() -> None:
     refills = (layer.macs - layer.elements("output")) / 4
     assert least_pj(floor) >= fed + refills * (1.0 + 4.0)
     assert floor.unrolling_pj > 0
+
+
+@pytest.mark.parametrize("lanes", [2, 3, 4, 8])
+def test_a_sum_takes_no_fewer_additions_than_said_in_any_mapping(lanes: int) -> None:
+    """Lanes that add up cover a part of C and a part of S: three channels of three taps take 6 additions in 2 lanes."""
+    machine = replace(LANES, array=ComputeArray({"lane": lanes}, None, 0.0))
+    problem = LayerProblem(Layer(c=3, s=3), machine, AT_HOME)
+    floor = least_pj(floor_of(problem.layer, machine))
+    least = min(cost.energy_pj for cost in every_cost(problem))
+    assert floor <= least * ROUNDED
+    assert floor >= 0.9 * least

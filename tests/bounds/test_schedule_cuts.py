@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
-from onchip.bounds.layer.needed import ALL, Reach, needed_pixels, runs_alone, runs_whole, seen_pixels
+from onchip.bounds.layer.needed import ALL, Reach, needed_pixels, pixels_cut, runs_alone, runs_whole, seen_pixels
 from onchip.bounds.network.crowding import CrowdedNetwork
 from onchip.bounds.network.cut_groups import CutNetwork, CutOperator, members
 from onchip.bounds.network.cut_paths import CutPaths, RoomPricing
 from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.bounds.network.tile_loads import SETS
 from onchip.ir.graph import Graph
-from onchip.ir.tensor import Role
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
 from onchip.ops.fusable import pixels_of
 from onchip.ops.layers_of import Precision
 from onchip.ops.views import JoinedMaps, joined_maps, views_that_join
@@ -508,6 +509,28 @@ def test_what_runs_whole_does_so_in_every_tiling(made: tuple[Graph, tuple[Schedu
         if runs_alone(network, operator, nests):
             assert stacks[one.stack].operators == (operator.name,)
             assert stacks[one.stack].tiling is None
+
+
+def test_images_before_a_softmax_are_not_cut_by_heads() -> None:
+    """Tiles may cut a Transpose between products by heads, but not one between convolutions of the same network."""
+    tensors = [
+        *(Tensor.of_shape(name, (1, 4, 6, 6), 8, Role.ACTIVATION) for name in "abpq"),
+        Tensor.of_shape("x", (1, 4, 6, 6), 8, Role.INPUT),
+        Tensor.of_shape("w", (4, 4, 1, 1), 8, Role.PARAMETER),
+        Tensor.of_shape("v", (6, 6), 8, Role.PARAMETER),
+        *(Tensor.of_shape(name, (1, 4, 6, 6), 8, Role.OUTPUT) for name in "yz"),
+    ]
+    operators = (
+        Operator("first", "Conv", ("x",), ("a",), ("w",)),
+        Operator("shuffle", "Transpose", ("a",), ("b",), attributes={"perm": [0, 2, 1, 3]}),
+        Operator("second", "Conv", ("b",), ("y",), ("w",)),
+        Operator("product", "MatMul", ("x",), ("p",), ("v",)),
+        Operator("swap", "Transpose", ("p",), ("q",), attributes={"perm": [0, 1, 3, 2]}),
+        Operator("soft", "Softmax", ("q",), ("z",), attributes={"axis": -1}),
+    )
+    graph = Graph("both", tuple(tensors), operators)
+    heads = {one.name: pixels_cut(graph, one)[1] for one in operators}
+    assert heads == dict.fromkeys(("first", "shuffle", "second")) | dict.fromkeys(("product", "swap", "soft"), (6, 4))
 
 
 def _bytes(graph: Graph, names: Iterable[str]) -> int:

@@ -27,7 +27,8 @@ ROW_AXES: Final = 3
 """Number of dimensions from which an image has columns; with more dimensions it also has rows."""
 SLIDING: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool"})
 """Kinds whose windows slide over rows and columns."""
-_OF_IMAGES: Final = SLIDING | {"ConvTranspose", "GlobalMaxPool", "GlobalAveragePool", "Resize", "Upsample"}
+OF_IMAGES: Final = SLIDING | {"ConvTranspose", "GlobalMaxPool", "GlobalAveragePool", "Resize", "Upsample"}
+"""Kinds whose maps are images in every group."""
 OF_ROWS: Final = frozenset({"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"})
 """Kinds without a loop nest that compute each row of a matrix from that row, if their axis is the last."""
 OF_MATRICES: Final = OF_ROWS | {"MatMul"}
@@ -64,7 +65,7 @@ def are_matrices(graph: Graph, operators: Sequence[str]) -> bool:
     kinds = {one.kind for one in every}
     ranks = MATRIX_RANKS if kinds.isdisjoint(OF_MATRICES) else (*MATRIX_RANKS, HEADS_RANK)
     return (
-        kinds.isdisjoint(_OF_IMAGES)
+        kinds.isdisjoint(OF_IMAGES)
         and all(len(shape) in ranks for shape in shapes)
         and any(shape[-2] > 1 for shape in shapes)
     )
@@ -72,7 +73,7 @@ def are_matrices(graph: Graph, operators: Sequence[str]) -> bool:
 
 def layout_needed(graph: Graph, operator: str) -> Layout | None:
     """Return the layout that an operator gives to its group, or None if it takes the layout of the others."""
-    if graph.operator[operator].kind in _OF_IMAGES:
+    if graph.operator[operator].kind in OF_IMAGES:
         return Layout.IMAGE
     return Layout.MATRIX if are_matrices(graph, [operator]) else None
 

@@ -22,7 +22,7 @@ from onchip.ir.layer import INPUT, Axis, Layer
 from onchip.ir.operator import SEEN_SHAPES, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Shape, integers
-from onchip.ops.fusable import HEADS_RANK, MATRIX_RANKS, OF_MATRICES, Layout, pixels_of
+from onchip.ops.fusable import HEADS_RANK, MATRIX_RANKS, OF_IMAGES, OF_MATRICES, Layout, pixels_of
 from onchip.ops.layers_of import WITHOUT_NEST, multiplies_matrices, multiplies_rows, works_on_rows
 from onchip.ops.nests import LOOKUPS
 from onchip.ops.views import RESIZES, SAME_ELEMENTS, Pace, moves_channels, paces_of, spans_read
@@ -46,19 +46,39 @@ def is_view(graph: Graph, operator: Operator) -> bool:
     if operator.kind != "Transpose" or len(operator.inputs) != 1 or operator.parameters:
         return False
     source, written = (graph.tensor[name].shape or () for name in (operator.inputs[0], operator.outputs[0]))
-    are_matrices = max(len(source), len(written)) <= max(MATRIX_RANKS) or _has_heads(graph)
+    are_matrices = max(len(source), len(written)) <= max(MATRIX_RANKS) or _has_heads(graph, operator)
     return are_matrices and spans_read(operator, source, written) is not None
 
 
-def _has_heads(graph: Graph) -> bool:
-    """Return True if tiles may cut tensors of four dimensions as matrices with heads.
+def _has_heads(graph: Graph, operator: Operator) -> bool:
+    """Return True if tiles of some group with the operator may cut tensors of four dimensions as matrices with heads.
 
-    Then a product or a normalisation of rows has such tensors. A Transpose counts only if the graph has one of these.
+    The operators of such a group are connected, none is of images, and one is a product or a normalisation of rows. A
+    Transpose of four dimensions may read a matrix of fewer.
     """
-    kinds = [one.kind for one in graph.operators if _is_of_heads(graph, one)]
-    return any(kind != "Transpose" for kind in kinds) or (
-        bool(kinds) and any(one.kind in OF_MATRICES for one in graph.operators)
-    )
+    if not _may_be_of_matrices(graph, operator):
+        return False
+    found, waiting = {operator.name}, [operator]
+    kinds, of_heads = set[str](), set[str]()
+    while waiting:
+        one = waiting.pop()
+        kinds.add(one.kind)
+        if _is_of_heads(graph, one):
+            of_heads.add(one.kind)
+        if of_heads - {"Transpose"} or (of_heads and not kinds.isdisjoint(OF_MATRICES)):
+            return True
+        written = [graph.producer[name] for name in one.inputs if name in graph.producer]
+        for other in (*written, *(reader for name in one.outputs for reader in graph.readers[name])):
+            if other.name not in found and _may_be_of_matrices(graph, other):
+                found.add(other.name)
+                waiting.append(other)
+    return False
+
+
+def _may_be_of_matrices(graph: Graph, operator: Operator) -> bool:
+    """Return True if the operator may be in a group whose maps are matrices (`are_matrices`)."""
+    ranks = {len(graph.tensor[name].shape or ()) for name in (*operator.inputs, *operator.outputs)}
+    return operator.kind not in OF_IMAGES and ranks <= {*MATRIX_RANKS, HEADS_RANK}
 
 
 def _is_of_heads(graph: Graph, operator: Operator) -> bool:
@@ -188,7 +208,7 @@ def pixels_cut(graph: Graph, operator: Operator) -> tuple[tuple[int, int], tuple
     shape = graph.tensor[operator.outputs[0]].shape or ()
     if len(shape) in MATRIX_RANKS:
         return pixels_of(shape, Layout.MATRIX), None
-    has_heads = len(shape) == HEADS_RANK and _has_heads(graph)
+    has_heads = len(shape) == HEADS_RANK and _has_heads(graph, operator)
     return pixels_of(shape), pixels_of(shape, Layout.MATRIX) if has_heads else None
 
 
@@ -207,7 +227,7 @@ def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: s
     """Return the reach of an operator's first outputs into an input, along rows and columns, or None if unknown."""
     tensor, output = graph.tensor[name], graph.tensor[operator.outputs[0]]
     source, written = tensor.shape or (), output.shape or ()
-    if works_on_rows(graph, operator) or (moves_channels(graph, operator) and not _has_heads(graph)):
+    if works_on_rows(graph, operator) or (moves_channels(graph, operator) and not _has_heads(graph, operator)):
         alike = True
     elif not nests:
         is_seen_alike = operator.kind in JOINS or (operator.kind in SAME_ELEMENTS and source == written)

@@ -147,7 +147,7 @@ class JointFloor:
         near = self.near[Operand.OUTPUT]
         adding = self.units.sharing(Operand.OUTPUT, near.serves)
         bits = np.where(adding >= self._additions, self.layer.output_bits, self.layer.partial_bits)
-        writes = np.ceil(self._additions / adding)
+        writes = self.units.additions(near.serves)
         rounded = self._shortest(near.name) * self._additions / self.units.at_work(near.serves)
         written_pj = self.machine.write_pj[near.name] * np.maximum(writes * bits, rounded)
         read_pj = self.machine.read_pj[near.name] * bits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
 from typing import Final, TypeAlias
 
@@ -162,6 +163,19 @@ class UnrolledUnits:
         if operand is Operand.WEIGHT:
             return self._units(0, serves)
         return self._units(1, serves) * np.minimum(self._in_windows(serves), self._units(2, serves))
+
+    def additions(self, serves: Serves) -> Array:
+        """Return the minimum number of additions to one sum: C, R and S are each split among the units that add up.
+
+        Parts of a loop that these units do not cover at once are added one after the other, or in other instances.
+        """
+        most = [self.layer.bounds[loop] for loop in _CLASSES[2]]
+        found = np.full(prod(most) + 1, float(prod(most)))
+        for across in product(*(sorted({-(-bound // parts) for parts in range(1, bound + 1)}) for bound in most)):
+            parts = prod(-(-bound // one) for bound, one in zip(most, across, strict=True))
+            found[prod(across)] = min(found[prod(across)], parts)
+        least: Array = np.minimum.accumulate(found)[self._units(2, serves).astype(np.int64)]
+        return least
 
     def using(self, operand: Operand, serves: Serves) -> Array:
         """Return the maximum number of these units that ever read one input or weight element while it stays."""

@@ -182,13 +182,18 @@ class CrowdedNetwork:
         return CutNetwork(operators, kept, self._pixel_bits())
 
     def _pixel_bits(self) -> dict[str, int]:
-        """Map each image between operators to the bits of each of its pixels; empty if tiles may cut heads."""
-        if any(pixels_cut(self.graph, operator)[1] is not None for operator in self.graph.operators):
-            return {}
+        """Map each image between operators to the bits of each of its pixels, without maps that may be cut by heads."""
+        by_heads = {
+            name
+            for operator in self.graph.operators
+            if pixels_cut(self.graph, operator)[1] is not None
+            for name in (*operator.inputs, *operator.outputs)
+        }
         found = {}
         for tensor in self.graph.with_role(Role.ACTIVATION):
             rows, columns = pixels_of(tensor.shape or ())
-            if len(tensor.shape or ()) > max(MATRIX_RANKS) and tensor.bits is not None and rows * columns:
+            is_image = len(tensor.shape or ()) > max(MATRIX_RANKS) and tensor.name not in by_heads
+            if is_image and tensor.bits is not None and rows * columns:
                 found[tensor.name] = elements_of(tensor) // (rows * columns) * tensor.bits
         return found
 
