@@ -20,7 +20,6 @@ from onchip.answer.document import NamedMapping
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
-from onchip.api.check_mapping import mapping_cycles
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import MemoryLevel, Operand
@@ -28,6 +27,7 @@ from onchip.backends.nests.c_loops import GREATEST_SUMS, CNest, c_nest
 from onchip.backends.nests.c_source import nest_source
 from onchip.errors import InputError, InternalError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
+from onchip.model.layer.cost import layer_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def predicted_cycles(problem: LayerProblem, mapping: LayerMapping) -> float:
     home = next((name for name, loops in places.items() if loops == len(run.nest)), None)
     homes = Homes(home, home, home)
     nearer = dict(list(places.items())[: list(places).index(home)] if home is not None else places)
-    return mapping_cycles(LayerProblem(layer, machine, homes), _in_caches(run, nearer))
+    return layer_cost(LayerProblem(layer, machine, homes), _in_caches(run, nearer)).cycles
 
 
 def _in_registers(nest: CNest, machine: Accelerator) -> LayerMapping:
@@ -175,12 +175,12 @@ def _predicted(one: NamedMapping, accelerator: Accelerator) -> tuple[float, floa
     """
     problem = LayerProblem(one.layer, accelerator)
     try:
-        cycles = mapping_cycles(problem, one.mapping)
+        cycles = layer_cost(problem, one.mapping).cycles
     except InputError:
         if not one.mapping.ragged:
             raise
         padded = replace(one.mapping, ragged=())
-        cycles = mapping_cycles(replace(problem, layer=padded.layer(one.layer)), padded)
+        cycles = layer_cost(replace(problem, layer=padded.layer(one.layer)), padded).cycles
     return cycles, predicted_cycles(problem, one.mapping) if accelerator.name == HOST else cycles
 
 

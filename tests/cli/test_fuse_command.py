@@ -11,7 +11,7 @@ import pytest
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.result import Status, Stop
 from onchip.answer.stacks import OverlapMode
-from onchip.api.fuse import FusionRequest, check_mapped_again, fuse_network
+from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Progress, Run
@@ -126,12 +126,11 @@ def test_the_file_is_read_again_and_costs_what_it_says(fuse: Program, tmp_path: 
     document = read_strategy(out)
     assert document.claim is not None
     assert document.claim.objective_value == answer["objective_value"]
-    for options in ((), ("--map-again",)):
-        checked = fuse("--check", out, "--json", *options)
-        (recomputed,) = checked.json["recomputed"]
-        assert (checked.code, checked.json["legal"], recomputed["macs"]) == (0, True, answer["macs"])
-        assert recomputed["objective_value"] == answer["objective_value"]
-        assert recomputed["energies_pj"].keys() == checked.json["claimed"][0]["energies_pj"].keys()
+    checked = fuse("--check", out, "--json")
+    (recomputed,) = checked.json["recomputed"]
+    assert (checked.code, checked.json["legal"], recomputed["macs"]) == (0, True, answer["macs"])
+    assert recomputed["objective_value"] == answer["objective_value"]
+    assert recomputed["energies_pj"].keys() == checked.json["claimed"][0]["energies_pj"].keys()
     assert fuse("--check", out).out.endswith("the strategy is legal\n")
     again = tmp_path / "again.json"
     fuse("-o", again, "--no-cache")
@@ -163,9 +162,6 @@ def test_a_strategy_for_another_network_is_refused(fuse: Program, network: Path,
     ended = fuse("--check", out)
     assert ended.code == 1
     assert ended.out.startswith("network-differs: 'three': ")
-    again = fuse("--check", out, "--map-again")
-    assert again.code == 2
-    assert "network.sha256: the strategy is for another network" in again.err
 
 
 def test_tables_for_people(fuse: Program) -> None:
@@ -202,7 +198,6 @@ def test_a_second_process_finds_the_same(fuse: Program) -> None:
         (("-o", "nowhere/s.json"), "there is no directory"),
         (("--report", "nowhere/s.html"), "there is no directory"),
         (("--check", "nowhere.json"), "nowhere.json: it cannot be read"),
-        (("--map-again",), "expected --check with it"),
     ],
 )
 def test_bad_arguments_end_in_one_line(fuse: Program, arguments: tuple[str, ...], message: str) -> None:
@@ -278,11 +273,7 @@ def test_progress_tells_the_best_so_far(network: Path, chip: Path) -> None:
     def listened(limits: Limits, deadline: Deadline) -> Iterator[Run]:
         yield Run(limits, heard.append, deadline=deadline)
 
-    outcome = fuse_network(request(network, chip), listened)
+    fuse_network(request(network, chip), listened)
     best = [one.best for one in heard if one.best is not None]
     assert best == sorted(best, reverse=True)
     assert [one.lower_bound for one in heard] == sorted(one.lower_bound for one in heard)
-    assert outcome.document is not None
-    checked = check_mapped_again(outcome.document, request(network, chip))
-    assert outcome.figures is not None
-    assert (checked.is_legal, checked.recomputed[0]["macs"]) == (True, outcome.figures.macs)

@@ -23,7 +23,7 @@ from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import Precision
 from onchip.scheduling.candidates.tile_sizes import TilingList
 from onchip.scheduling.fronts.costs import Costing, StackCosts
-from onchip.scheduling.search.fusion import best_strategy, choices_of, solve_fusion, strategy_of
+from onchip.scheduling.search.fusion import best_strategy, solve_fusion, strategy_of
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, spans_of
 from onchip.transform.groups.tile_graph import layers_in_network
@@ -31,6 +31,7 @@ from onchip.verify.rules import Rule
 from onchip.verify.strategy import verify_strategy
 from support.fusable_networks import chain, networks
 from support.fused_files import CHIP, three_convolutions
+from support.fusion_strategies import choices_of
 from support.stacks import legal_spans
 
 HALVES = FusionOptions(tile_sizes=TileSizes.HALVES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
@@ -15,7 +15,7 @@ from onchip.answer.options.fusion_objective import FusionObjective, sum_of, valu
 from onchip.answer.stacks import OverlapMode, StackStrategy, Tiling
 from onchip.answer.strategy import FusionStrategy, StrategyFigures, TileMapping
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Access, Direction, Operand, Port
+from onchip.arch.memory import DRAM, Access, Direction, Operand, Port
 from onchip.errors import InputError
 from onchip.ir.window import Window
 from onchip.model.accounting.accounting import INTERPRETER, AccountingName
@@ -28,7 +28,7 @@ from onchip.model.group.tile_price import tile_prices_by
 from onchip.model.layer.cost import LayerCost
 from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.fronts.costs import StackCosts, dram_bits_of
-from onchip.scheduling.search.fusion import choices_of, strategy_of
+from onchip.scheduling.search.fusion import strategy_of
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, spans_of
 from onchip.transform.groups.tile_graph import layers_in_network, network_to_replay
 from onchip.verify.stack.verifier import ReplayedStrategy, StrategySetting, replay_strategy
@@ -214,3 +214,15 @@ def with_kept(one: TileMapping, operand: Operand, *kept: Kept) -> TileMapping:
     """Return the mapping with other tiles of an operand."""
     every = {each: one.mapping.kept(each) for each in Operand} | {operand: kept}
     return replace(one, mapping=LayerMapping(one.mapping.nest, *(every[each] for each in Operand)))
+
+
+def choices_of(network: FusableNetwork, strategy: FusionStrategy, spans: Sequence[LayerSpan]) -> Iterator[StackChoice]:
+    """Yield the groups of a strategy, which are `spans`, each with the maps resident during it."""
+    homes: dict[str, str] = {}
+    for span, stack in zip(spans, strategy.stacks, strict=True):
+        read = {read.source for layer in network.layers[span.start :] for read in layer.reads}
+        alive = {layer.output.name for layer in network.layers[: span.start]} & read
+        kept = tuple((name, memory) for name, memory in homes.items() if name in alive)
+        yield StackChoice(span, stack.tiling, kept, stack.output_home)
+        if stack.output_home != DRAM:
+            homes[network.layers[span.stop - 1].output.name] = stack.output_home

@@ -6,11 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from onchip.answer.document import Reading
 from onchip.answer.problem import Count, Objective
 from onchip.answer.result import Status
 from onchip.api.budgets import roomy_problem
@@ -19,15 +17,13 @@ from onchip.arch.memory import Memory
 from onchip.arch.sharing import Share
 from onchip.errors import UsageError
 from onchip.formats.own.graph_json import graph_to_json
-from onchip.memory.timed.solve import solve_for_latency
 from onchip.model.capacity.bounds import operator_need
-from onchip.search.budget.limits import Limits, Run
-from onchip.sweeps.capacity import CapacityRequest, capacity_curve, least_room_bytes, unit_of
+from onchip.search.budget.limits import Limits
+from onchip.sweeps.capacity import CapacityRequest, capacity_curve, unit_of
 from oracles.one_scratchpad import least_traffic, random_graph
 from oracles.states import random_graph_with_states
 from support.diamond import diamond_fields
-from support.series import in_one_test, series
-from support.timed_problems import timed_graph, timed_problem
+from support.series import series
 
 SECONDS_OF_A_SEARCH = 0.05
 
@@ -80,7 +76,7 @@ def test_without_time_what_is_known_is_said() -> None:
 
 
 def test_without_a_machine_nothing_says_what_a_transfer_takes() -> None:
-    for objective in (Objective.DMA_CYCLES, Objective.DMA_ENERGY, Objective.LATENCY):
+    for objective in (Objective.DMA_CYCLES, Objective.DMA_ENERGY):
         with pytest.raises(UsageError, match="expected an accelerator, or traffic"):
             capacity_curve(CapacityRequest("lenet5", objective=objective))
 
@@ -116,41 +112,6 @@ def test_a_least_arena_is_one_step_from_itself_on(tmp_path: Path, seed: int) -> 
     assert (first, last) == (value, None)
     memory = Memory("sram", first - 1)
     assert plan_problem(replace(outcome.problem, memories=(memory,))).status is Status.INFEASIBLE
-
-
-@pytest.mark.parametrize("seed", series((3, 2, 1, 0), 1))
-def test_the_curve_of_least_latency_contradicts_no_plan_and_no_bound_of_one_capacity(tmp_path: Path, seed: int) -> None:
-    path = tmp_path / "graph.json"
-    path.write_text(graph_to_json(timed_graph(Random(seed), operators=4)))
-    reading = Reading(count=Count.ALL)
-    chip = machine(tmp_path, bits_per_cycle=8)
-
-    outcome = capacity_curve(CapacityRequest(str(path), reading, Objective.LATENCY, accelerator=chip))
-
-    curve = [(step.first, step.last, step.value) for step in outcome.steps]
-    bounds = [(step.first, step.last, step.lower_bound) for step in outcome.steps]
-    for capacity in range(curve[0][0], outcome.problem.memories[0].capacity_bytes + 1):
-        memories = (replace(outcome.problem.memories[0], capacity_bytes=capacity),)
-        alone = plan_problem(replace(outcome.problem, memories=memories), "timed")
-        at_most, at_least = least_at(curve, capacity), least_at(bounds, capacity)
-        assert at_most is not None
-        assert alone.objective_value is not None
-        assert alone.lower_bound <= at_most
-        assert (at_least or 0) <= alone.objective_value
-    below = replace(outcome.problem, memories=(Memory("sram", outcome.steps[0].first - 1),))
-    assert plan_problem(below, "timed").status is Status.INFEASIBLE
-
-
-@in_one_test("seed", range(12))
-def test_a_curve_of_least_latency_begins_where_something_fits_and_nothing_does_below(seed: int) -> None:
-    random = Random(seed)
-    roomy = timed_problem(timed_graph(random, operators=1 + seed % 3), 1 << 10, random)
-    roomy = replace(roomy, memories=(replace(roomy.memories[0], alignment_bytes=1 + seed % 4),))
-    least = least_room_bytes(roomy)
-    for capacity, is_possible in ((least - 1, False), (least, True)):
-        problem = replace(roomy, memories=(replace(roomy.memories[0], capacity_bytes=capacity),))
-        status = solve_for_latency(problem, Run(Limits(SECONDS_OF_A_SEARCH))).status
-        assert (status is not Status.INFEASIBLE) == is_possible
 
 
 @pytest.mark.parametrize("objective", [Objective.TRAFFIC, Objective.PEAK])

@@ -29,7 +29,6 @@ from onchip.model.group.machine import FusedMachine
 from onchip.model.group.tile_price import tile_prices_by
 from onchip.model.group.tiles import StackTile
 from onchip.ops.fusable import AxisName, FusableLayer, FusableNetwork, Stack, TileClass, tiled_axis
-from onchip.scheduling.search.fusion import choices_of
 from onchip.transform.groups.stacks import spans_of
 from onchip.transform.groups.tile_graph import network_to_replay
 from onchip.verify.rules import Rule
@@ -49,7 +48,7 @@ from onchip.verify.stack.strips import (
 from onchip.verify.stack.verifier import StrategySetting, replay_strategy
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 from support.fused import level, machine
-from support.fusion_strategies import costed, random_strategy, small_case
+from support.fusion_strategies import choices_of, costed, random_strategy, small_case
 from support.series import with_slow
 from support.stacks import ONE, addition, chain, random_stack
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from onchip.answer.document import Claim, MappingDocument, NamedMapping, Reading
-from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.api.answer_check import AnswerCheck
@@ -100,11 +99,6 @@ def mapping_violations(mappings: Sequence[NamedMapping], accelerator: Accelerato
     """Return the violations of mappings on an accelerator; empty if all are legal."""
     problems = ((LayerProblem(one.layer, accelerator), one.mapping) for one in mappings)
     return tuple(violation for problem, mapping in problems for violation in verify_mapping(problem, mapping))
-
-
-def mapping_cycles(problem: LayerProblem, mapping: LayerMapping) -> float:
-    """Return the cycles of a mapping by the cost model; raises InputError if the model refuses it."""
-    return layer_cost(problem, mapping).cycles
 
 
 def accelerator_named(given: str | Accelerator | None, said: str, file: Path) -> str | Accelerator:

@@ -35,7 +35,7 @@ from onchip.verify.stack.verifier import ObjectiveRange, StrategySetting, replay
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 MODEL_OF: Final = {AccountingName.INTERPRETER: CostModel.ONCHIP, AccountingName.DEFINES: CostModel.DEFINES}
-NO_MAPPINGS = "the cost: the file has no mappings; `onchip fuse --check FILE --map-again` maps its layers again"
+NO_MAPPINGS = "the cost: the file has no mappings"
 PRICES = "energy, cycles and DRAM bits of {count} mappings are those of the cost model"
 LAYERS = "the layers and their windows: they are as `fuse` reads them"
 BOUND = "the lower bounds themselves"

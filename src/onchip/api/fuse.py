@@ -14,14 +14,9 @@ from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.strategy import FusionStrategy, StrategyFigures
-from onchip.api.answer_check import AnswerCheck
 from onchip.api.check_strategy import (
-    BOUND,
     MODEL_OF,
-    accounting_of,
     replayed,
-    strategy_claim_object,
-    strategy_figures_object,
 )
 from onchip.api.networks import Network, read_network, taken_apart, text_of
 from onchip.api.phases import phase
@@ -29,9 +24,9 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_energies, summed, with_assumed_energies, with_free_accesses
 from onchip.arch.memory import Operand
 from onchip.bounds.network.relaxation import relaxation
-from onchip.errors import InputError, InternalError, UsageError, errors_in_file
+from onchip.errors import InputError, InternalError, errors_in_file
 from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
-from onchip.formats.own.accelerator_yaml import accelerator_sha256, accelerator_source
+from onchip.formats.own.accelerator_yaml import accelerator_source
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph
@@ -49,19 +44,16 @@ from onchip.ops.layers_of import PLAIN_BITS, Precision
 from onchip.ops.nests import macs_of_nests
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator, TilingValue
 from onchip.scheduling.fronts.costs import Costing, StackCosts, criteria_of, dram_bits_of
-from onchip.scheduling.fronts.mappers import CostingStoppedError, check_rule_unrolls, mapper_named
-from onchip.scheduling.search.fusion import FusionResult, choices_of, solve_fusion
+from onchip.scheduling.fronts.mappers import check_rule_unrolls, mapper_named
+from onchip.scheduling.search.fusion import FusionResult, solve_fusion
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
-from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run, with_bound, without_bound
-from onchip.transform.groups.stacks import spans_of, stack_of
-from onchip.transform.groups.tile_graph import layers_in_network, part_of_network
+from onchip.search.strategy.start import RunStarter, silent_run, with_bound, without_bound
+from onchip.transform.groups.stacks import stack_of
+from onchip.transform.groups.tile_graph import part_of_network
 from onchip.transform.groups.tiled import tile_graph
-from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 NONE_OF_THESE: Final = "these groups and tiles have no strategy that fits; others may"
-
-MAPPED_AGAIN = "the mappings of the file, if it has any: the layers were mapped again by {mapper!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,64 +164,9 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
     )
 
 
-@phase("verifying")
-def check_mapped_again(
-    document: StrategyDocument, request: FusionRequest, start: RunStarter = silent_run
-) -> AnswerCheck:
-    """Verify a strategy's stacks, tiles and homes, and compare its claim with its cost under new mappings.
-
-    The layers are mapped by the document's mapper for its claim's objective and cost model; its own mappings are
-    ignored. Raises UsageError if the network or the accelerator differs from the document's, NoAnswerError if the time
-    is too short.
-    """
-    problem = _read(_asked_by(document, request), "reading.mapper")
-    _ensure_same(document, problem)
-    network, outside = problem.network, tuple(one.name for one in problem.network.moved)
-    violations = verify_strategy(layers_in_network(network), problem.accelerator, document.answer, outside)
-    figures = None if violations else _figures_mapped_again(document, problem, start)
-    claim = document.claim
-    if claim is not None:
-        violations += verify_strategy_claim(claim, figures)
-    recomputed = (strategy_figures_object(figures, problem.request.accounting),) if figures else ()
-    claimed = (strategy_claim_object(claim),) if claim else ()
-    not_checked = (MAPPED_AGAIN.format(mapper=problem.mapper), *((BOUND,) if claim else ()))
-    return AnswerCheck("strategy", network.name, problem.accelerator.name, violations, recomputed, claimed, not_checked)
-
-
-def _asked_by(document: StrategyDocument, request: FusionRequest) -> FusionRequest:
-    """Return the request with the document's options."""
-    reading = document.reading
-    return replace(
-        request,
-        objective=FusionObjective(document.claim.objective) if document.claim else request.objective,
-        mapper=document.mapper,
-        bits=reading.bits,
-        partial_bits=reading.partial_bits,
-        bindings=reading.bindings,
-        granularity=reading.granularity,
-        accounting=accounting_of(document),
-    )
-
-
-def _figures_mapped_again(document: StrategyDocument, problem: _Problem, start: RunStarter) -> StrategyFigures:
-    spans = spans_of(problem.network, [stack.layers for stack in document.answer.stacks])
-    limits = problem.request.limits
-    with start(limits, Deadline.after(limits.time_limit_seconds)) as run:
-        costs = problem.costing.costs(run)
-        try:
-            found = [costs.cost(one) for one in choices_of(problem.network, document.answer, spans)]
-        except CostingStoppedError:
-            error = StoppedError if run.interrupt.is_set() else NoAnswerError
-            raise error("the strategy's cost was not found in time") from None
-    return _figures(problem, problem.costed(found))
-
-
-def _read(request: FusionRequest, place: str | None = None) -> _Problem:
-    """Read the inputs of the request; `place` names the source of the mapper in errors, unless it is an option."""
-    try:
-        mapper = mapper_named(request.mapper, request.accounting, request.objective.of_layers)
-    except UsageError as error:
-        raise UsageError(error.what, place=place or error.place, expected=error.expected) from None
+def _read(request: FusionRequest) -> _Problem:
+    """Read the inputs of the request."""
+    mapper = mapper_named(request.mapper, request.accounting, request.objective.of_layers)
     accelerator = load_any_accelerator(request.accelerator)
     _ensure_tiles_can_be_costed(accelerator, request)
     graph = read_network(request.source, Reading.of(request.bindings, request.granularity))
@@ -246,16 +183,6 @@ def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest
         if request.accounting is AccountingName.DEFINES:
             check_rule_unrolls(accelerator)
         ensure_tiles_can_be_costed(accelerator, request.objective)
-
-
-def _ensure_same(document: StrategyDocument, problem: _Problem) -> None:
-    hashes = {
-        "network": (document.graph.sha256, graph_sha256(problem.graph)),
-        "accelerator": (document.accelerator.sha256, accelerator_sha256(problem.accelerator)),
-    }
-    for name, (said, is_so) in hashes.items():
-        if said is not None and said != is_so:
-            raise UsageError(f"the strategy is for another {name}", place=f"{name}.sha256", expected=is_so)
 
 
 @phase("verifying")

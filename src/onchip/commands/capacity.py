@@ -52,9 +52,8 @@ def capacity_command(options: CapacityArguments) -> int:
     """Find the minimum traffic of NETWORK for every scratchpad capacity: the exact start and value of each step.
 
     The curve runs from M_R, below which nothing fits, to the capacity at which only compulsory traffic is left. Each
-    step is proven. For an accelerator with one scratchpad also the minimum DMA cycles and energy, proven as well, and
-    the minimum latency, from a lower bound to a plan's. Ctrl-C ends with the curve so far. Exit code 3 if no capacity
-    fits.
+    step is proven. For an accelerator with one scratchpad also the minimum DMA cycles and energy, proven as well.
+    Ctrl-C ends with the curve so far. Exit code 3 if no capacity fits.
     """
     from onchip.sweeps.capacity import capacity_curve, capacity_object, capacity_tables
 

@@ -59,13 +59,6 @@ class FuseOptions:
         Path | None,
         typer.Option(metavar="STRATEGY.json", help="Verify a strategy by its own mappings, instead of searching."),
     ] = None
-    map_again: Annotated[
-        bool,
-        typer.Option(
-            "--map-again",
-            help="Re-optimise every layer mapping before costing, with --check. This is as slow as a search.",
-        ),
-    ] = False
     shown: ShownOptions
 
     @property
@@ -94,10 +87,8 @@ def fuse_command(options: FuseOptions) -> int:
     from onchip.reports.stack.outcome import fusion_object, fusion_tables
 
     request, files = options.request, options.files
-    if options.map_again and options.check is None:
-        raise UsageError("--map-again needs a strategy to check", place="--map-again", expected="--check with it")
     if options.check is not None:
-        return _check(options.check, request, options)
+        return _check(options.check, options)
     files.ensure_they_can_be_written()
     reading = replace(Reading.of(request.bindings, request.granularity), bits=request.bits)
     emitted = EmittedGraph.to(options.emit_graph, reading, *files.inputs)
@@ -111,7 +102,7 @@ def fuse_command(options: FuseOptions) -> int:
     return code_of_result(outcome.result)
 
 
-def _check(strategy: Path, request: FusionRequest, options: FuseOptions) -> ExitCode:
+def _check(strategy: Path, options: FuseOptions) -> ExitCode:
     from onchip.api.check_strategy import StrategyFile, check_strategy_file
     from onchip.commands.check import show_checked
     from onchip.formats.own.strategy_json import read_strategy
@@ -119,12 +110,7 @@ def _check(strategy: Path, request: FusionRequest, options: FuseOptions) -> Exit
     document = read_strategy(strategy)
     inputs = options.network, options.accelerator, str(strategy)
     emitted = EmittedGraph.to(options.emit_graph, document.reading, *inputs)
-    if options.map_again:
-        from onchip.api.fuse import check_mapped_again
-
-        checked = check_mapped_again(document, request, watched_run)
-    else:
-        checked = check_strategy_file(StrategyFile(strategy, options.network, options.accelerator))
+    checked = check_strategy_file(StrategyFile(strategy, options.network, options.accelerator))
     if emitted is not None and checked.is_legal:
         emitted.write(document)
     show_checked(checked, as_json=options.shown.as_json)

@@ -9,30 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from math import gcd, isqrt
+from math import gcd
 from typing import TYPE_CHECKING, Final
 
 from onchip.answer.document import Reading
-from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.capacity_options import CapacityOptions
 from onchip.answer.options.choices import choice
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
-from onchip.answer.result import SearchResult, Status
+from onchip.answer.result import Status
 from onchip.answer.words import counted, printable
 from onchip.api.budgets import Budgets, budgets_of, roomy_problem
-from onchip.api.durations import durations_of
-from onchip.api.networks import Network, is_model, network_to_plan
+from onchip.api.networks import Network, network_to_plan
 from onchip.api.phases import phase
-from onchip.api.plan import Request as PlanRequest
-from onchip.api.plan import plan_problem, plan_read_network
+from onchip.api.plan import plan_problem
 from onchip.api.requests import MINIMIZE
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
-from onchip.bounds.latency.ways_to_run import WaysToRun
-from onchip.errors import UntiledError, UsageError
+from onchip.errors import UsageError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import compulsory_bytes_without_states, greatest_need
@@ -41,8 +36,6 @@ from onchip.reports.program.outcome import least_need_words, oversize_words
 from onchip.reports.shared.facts import DataTable, facts, seconds_words
 from onchip.reports.shared.figures import Json, ticks, trace
 from onchip.reports.shared.svg import svg
-from onchip.scheduling.tiles.bounds import smallest_need
-from onchip.scheduling.tiles.tilings import least_peak_found
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, WarmStart
 from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage
@@ -74,15 +67,12 @@ class CurveStep:
 class Curve:
     """The curve from `first` up to `last` bytes in steps of `unit`, constant beyond `last`.
 
-    No capacity between two multiples of the unit, counted from `first`, allows more than the lower of them. With a
-    `finest` ratio, intervals with a smaller ratio of their ends stay open, and the widest interval comes first: if
-    proofs are rare, each answer would leave another open interval.
+    No capacity between two multiples of the unit, counted from `first`, allows more than the lower of them.
     """
 
     first: int
     last: int
     unit: int = 1
-    finest: float | None = None
     plans: dict[int, tuple[int, Plan | None]] = field(default_factory=dict)
     bounds: dict[int, int] = field(default_factory=dict)
     given_up: set[tuple[int, int | None]] = field(default_factory=set)
@@ -98,22 +88,17 @@ class Curve:
 
     def next_capacity(self) -> int | None:
         """Return the capacity to be planned next; None once every interval is known or given up."""
-        waiting = [step for step in reversed(tuple(self.steps())) if self._is_open(step)]
-        if not waiting:
+        waiting = (
+            step
+            for step in reversed(tuple(self.steps()))
+            if not step.is_proven and (step.first, step.last) not in self.given_up
+        )
+        step = next(waiting, None)
+        if step is None:
             return None
-        step = waiting[0] if self.finest is None else max(waiting, key=lambda one: self._last_of(one) / one.first)
+        last = self.last if step.last is None else min(step.last, self.last)
         self._looks_at_the_end = not self._looks_at_the_end
-        if self._looks_at_the_end:
-            return self._down(self._last_of(step))
-        return self._down((step.first + self._last_of(step)) // 2)
-
-    def _is_open(self, step: CurveStep) -> bool:
-        if step.is_proven or (step.first, step.last) in self.given_up:
-            return False
-        return self.finest is None or self._last_of(step) >= self.finest * step.first
-
-    def _last_of(self, step: CurveStep) -> int:
-        return self.last if step.last is None else min(step.last, self.last)
+        return self._down(last if self._looks_at_the_end else (step.first + last) // 2)
 
     def give_up(self, capacity: int) -> None:
         """Mark the interval that holds a capacity as given up, after a result without proof."""
@@ -164,7 +149,6 @@ OF_OBJECTIVES: Final = {
     Objective.PEAK: "arena",
     Objective.DMA_CYCLES: "non-compulsory transfers",
     Objective.DMA_ENERGY: "non-compulsory transfers",
-    Objective.LATENCY: "latency",
     Objective.RECOMPUTATION: "cycles of what runs again",
 }
 
@@ -184,7 +168,6 @@ class CapacityOutcome:
     asked: int
     seconds: float
     unfit: InfeasibleOperator | None = None
-    is_tiled: bool = False
 
     @property
     def is_proven(self) -> bool:
@@ -249,7 +232,6 @@ def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
         "min_peak_bytes": outcome.budgets.min_peak_bytes,
         "compulsory_bytes": outcome.compulsory_bytes,
         "is_proven": outcome.is_proven,
-        **({"recomputed_macs": 0} if outcome.is_tiled else {}),
         "steps": [
             {
                 "from_bytes": step.first,
@@ -304,7 +286,7 @@ def capacity_tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
         ("status", f"{status}: {proof}"),
         ("M_R", least_need_words(budgets.required, budgets.required.operator.name)),
         ("M_P", budgets.min_peak_in_words.removeprefix("M_P is ")),
-        ("plans", f"{outcome.asked:,}" + (", 0 MACs recomputed" if outcome.is_tiled else "")),
+        ("plans", f"{outcome.asked:,}"),
         ("time", seconds_words({"solve": outcome.seconds})),
     ]
     yield facts(rows)
@@ -324,20 +306,13 @@ def _steps_grid(outcome: CapacityOutcome) -> DataTable:
 
 WITHOUT_A_MACHINE: Final = (Objective.TRAFFIC, Objective.PEAK)
 """Objectives whose cost does not depend on a machine."""
-METHODS: Final = {Objective.LATENCY: "timed"}
-"""Methods of objectives that `exact` does not support."""
-FINEST: Final = 17 / 16
-"""Least ratio of distinguished capacities for latency, which is seldom proven."""
-SHARE_OF_A_PLAN: Final = 1 / 8
-"""Share of the time left for each plan with an open-ended search."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityRequest:
     """A network with its reading, objective, order and alignment; the limits apply to the whole curve.
 
-    The only scratchpad of `accelerator` takes all sizes; `cost` is the cycle model of operators without stated cycles.
-    The default alignment is that of the scratchpad. With `tiles`, each capacity has a tiling of its own.
+    The only scratchpad of `accelerator` takes all sizes. The default alignment is that of the scratchpad.
     """
 
     network: Network
@@ -348,8 +323,6 @@ class CapacityRequest:
     share: Share = Share.NONE
     limits: Limits = field(default_factory=Limits)
     accelerator: str | Accelerator | None = None
-    cost: str = "mapping"
-    tiles: TilesOption = TilesOption.NEVER
 
 
 def capacity_request(
@@ -362,9 +335,12 @@ def capacity_request(
 ) -> CapacityRequest:
     """Return the request of a curve; raises UsageError for an unknown objective."""
     objective = choice(Objective, minimize, MINIMIZE)
+    if objective is Objective.LATENCY:
+        what = "the latency is seldom proven, so that no capacity implies another"
+        raise UsageError(what, place="minimize", expected="another objective, or `sweep` over sizes")
     counted = options.count or Target(accelerator=accelerator).counted(objective)
     how = objective, options.order, options.alignment_bytes, options.share, limits
-    return CapacityRequest(network, replace(reading, count=counted), *how, accelerator, options.cost, options.tiles)
+    return CapacityRequest(network, replace(reading, count=counted), *how, accelerator)
 
 
 @phase("following the curve")
@@ -380,22 +356,17 @@ def capacity_curve(request: CapacityRequest, start: RunStarter = silent_run) -> 
         raise UsageError(
             "what is planned depends on the capacity", place="cap_tensors", expected="a curve of whole tensors"
         )
-    if request.tiles is TilesOption.AUTO and request.accelerator is not None:
-        raise UsageError("tilings are searched without an accelerator", place="target", expected="a memory")
     machine = _machine(request)
     reading = replace(request.reading, sharing=SharedKinds.of(request.share))
-    roomy = _roomy(request, network_to_plan(request.network, reading), machine, start, deadline)
+    roomy = _roomy(request, network_to_plan(request.network, reading), machine)
     budgets = budgets_of(roomy, request.limits, started_as_stage(start), deadline)
     if (unfit := infeasible_operator(roomy)) is not None:
         return CapacityOutcome(roomy, budgets, (), compulsory_bytes_without_states(roomy), 0, watch.seconds, unfit)
-    is_tiled = request.tiles is TilesOption.AUTO
-    following = (_FollowingTiles if is_tiled else _Following)(request, roomy, start, deadline)
+    following = _Following(request, roomy, start, deadline)
     is_arena = request.objective is Objective.PEAK
     curve = following.of_least_arena() if is_arena else following.from_least_room(budgets)
     compulsory = compulsory_bytes_without_states(roomy)
-    return CapacityOutcome(
-        roomy, budgets, tuple(curve.steps()), compulsory, following.asked, watch.seconds, is_tiled=is_tiled
-    )
+    return CapacityOutcome(roomy, budgets, tuple(curve.steps()), compulsory, following.asked, watch.seconds)
 
 
 def _machine(request: CapacityRequest) -> Accelerator | None:
@@ -414,9 +385,7 @@ def _machine(request: CapacityRequest) -> Accelerator | None:
     return machine
 
 
-def _roomy(
-    request: CapacityRequest, graph: Graph, machine: Accelerator | None, start: RunStarter, deadline: Deadline
-) -> Problem:
+def _roomy(request: CapacityRequest, graph: Graph, machine: Accelerator | None) -> Problem:
     """Return the problem in a scratchpad that holds everything."""
     own = None if machine is None else machine.scratchpads[0]
     alignment_bytes = request.alignment_bytes or (1 if own is None else own.alignment_bytes)
@@ -425,13 +394,8 @@ def _roomy(
     if machine is None or own is None:
         return replace(roomy, objective=request.objective)
     memory = replace(own, capacity_bytes=roomy.memories[0].capacity_bytes, alignment_bytes=alignment_bytes)
-    target, durations = Target(accelerator=request.accelerator), None
-    if request.objective is Objective.LATENCY:
-        with started_as_stage(start)(request.limits, deadline) as run, target.named_in_errors():
-            durations = durations_of(graph, machine, request.cost, run)
-    transfers = target.transfers_on(machine, request.objective)
-    in_memory = replace(roomy, memories=(memory,), transfers=transfers, durations=durations)
-    return replace(in_memory, objective=request.objective)
+    transfers = Target(accelerator=request.accelerator).transfers_on(machine, request.objective)
+    return replace(replace(roomy, memories=(memory,), transfers=transfers), objective=request.objective)
 
 
 @dataclass(slots=True)
@@ -460,27 +424,13 @@ class _Following:
         """Return the curve from the smallest size in which every operator fits."""
         curve = self._empty()
         curve.add(curve.last, None, None, 0)
-        for capacity in self._capacities(curve, budgets.min_peak_bytes):
-            if self.deadline.is_past or self._ask(curve, capacity):
-                break
+        capacity = budgets.min_peak_bytes or curve.next_capacity()  # M_P usually ends the curve
+        while capacity is not None and not self.deadline.is_past and not self._ask(curve, capacity):
+            capacity = curve.next_capacity()
         return curve
 
     def _empty(self) -> Curve:
-        is_timed = self.roomy.objective is Objective.LATENCY
-        first = least_room_bytes(self.roomy) if is_timed else greatest_need(self.roomy).need_bytes
-        return Curve(first, self.greatest_bytes, unit_of(self.roomy), FINEST if is_timed else None)
-
-    def _planned(self, problem: Problem, method: str, until: Deadline, known: WarmStart | None) -> SearchResult[Plan]:
-        return plan_problem(problem, method, self.request.limits, started_as_stage(self.start), until, known)
-
-    def _capacities(self, curve: Curve, min_peak_bytes: int | None) -> Iterator[int]:
-        """Yield M_P, which usually ends the curve, the start if little is proven, and then the open sizes."""
-        if min_peak_bytes is not None:
-            yield min_peak_bytes
-        if curve.finest is not None:
-            yield curve.first
-        while (capacity := curve.next_capacity()) is not None:
-            yield capacity
+        return Curve(greatest_need(self.roomy).need_bytes, self.greatest_bytes, unit_of(self.roomy))
 
     def _ask(self, curve: Curve, capacity: int) -> bool:
         """Plan for a size and add the result to the curve; return True if the plan was interrupted.
@@ -489,12 +439,8 @@ class _Following:
         """
         self.asked += 1
         problem = replace(self.roomy, memories=(replace(self.roomy.memories[0], capacity_bytes=capacity),))
-        method = METHODS.get(problem.objective, "exact")
-        until = self.deadline
-        if curve.finest is not None:
-            until = until.within(until.seconds_left * SHARE_OF_A_PLAN)
-        known = WarmStart.of(problem, *curve.known_at(capacity))
-        result = self._planned(problem, method, until, known)
+        known, stage = WarmStart.of(problem, *curve.known_at(capacity)), started_as_stage(self.start)
+        result = plan_problem(problem, "exact", self.request.limits, stage, self.deadline, known)
         if result.status is Status.INFEASIBLE:
             curve.first = capacity + curve.unit
             return False
@@ -505,68 +451,17 @@ class _Following:
         return result.stopped_by == "interrupted"
 
 
-class _FollowingTiles(_Following):
-    """The plans in tiles; their bound is seldom met, so intervals of close ends stay open."""
-
-    def _empty(self) -> Curve:
-        least = smallest_need(self.roomy, is_model=is_model(self.request.network)).need_bytes
-        return Curve(max(1, least), self.greatest_bytes, 1, FINEST)
-
-    def _capacities(self, curve: Curve, min_peak_bytes: int | None) -> Iterator[int]:
-        """Yield the ends of the curve, the least peak, and then the middle of the widest interval that is not flat."""
-        most = min_peak_bytes or self.greatest_bytes
-        peak = least_peak_found(self.roomy, is_model(self.request.network), lambda: self.deadline.is_past)
-        asked = sorted({curve.first, min(peak, most), most})
-        yield from reversed(asked)
-        while True:
-            values = {capacity: curve.known_at(capacity)[1] for capacity in asked}
-            open_ones = [(b / a, a, b) for a, b in pairwise(asked) if b >= FINEST * a and values[a] != values[b]]
-            if not open_ones:
-                return
-            _, low, high = max(open_ones)
-            asked = sorted({*asked, isqrt(low * high)})
-            yield isqrt(low * high)
-
-    def _planned(self, problem: Problem, method: str, until: Deadline, _: WarmStart | None) -> SearchResult[Plan]:
-        memory, request = problem.memories[0], self.request
-        asked = PlanRequest(
-            request.network,
-            replace(request.reading, sharing=SharedKinds.of(request.share)),
-            Target(memory.capacity_bytes, alignment_bytes=memory.alignment_bytes),
-            request.objective,
-            request.order,
-            method,
-            limits=request.limits,
-            tiles=TilesOption.AUTO,
-        )
-        try:
-            return plan_read_network(asked, problem.graph, until, started_as_stage(self.start)).result
-        except UntiledError as error:
-            status = Status.INFEASIBLE if error.is_proven else Status.UNKNOWN
-            return SearchResult(status, None, None, 0, 0.0, method)
-
-
-def least_room_bytes(problem: Problem) -> int:
-    """Return the smallest size in bytes in which every operator fits, in the channel tiles that its file lists."""
-    ways = WaysToRun(problem)
-    return max(
-        min(ways.least_need_bytes(number, parts) for parts in one.cycles) for number, one in enumerate(ways.operators)
-    )
-
-
 def unit_of(problem: Problem) -> int:
     """Return the least capacity increase in bytes that can allow a different plan.
 
     Residencies can be moved down until they are at 0 or on top of another concurrent residency, so every useful address
-    is a sum of sizes, and a multiple of their greatest common divisor. The unit is 1 if bytes are shared or padded, or
-    if sizes are those of tiles.
+    is a sum of sizes, and a multiple of their greatest common divisor. The unit is 1 if bytes are shared or padded.
     """
     sizes = [tensor.size_bytes for tensor in problem.counted_tensors]
     alignment_bytes = problem.memories[0].alignment_bytes
     if problem.graph.shares_bytes or any(size % alignment_bytes for size in sizes):
         return 1
-    has_bands = any(operator.stated.splits for operator in problem.graph.operators)
-    return 1 if problem.durations is not None and has_bands else gcd(*sizes) or 1
+    return gcd(*sizes) or 1
 
 
 def _highest_address(problem: Problem, plan: Plan) -> int:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onchip.answer.operator_tiles import TilesOption
-from onchip.answer.options.choices import ALIGNMENT, COST, as_choices, described
+from onchip.answer.options.choices import ALIGNMENT, as_choices, described
 from onchip.answer.problem import Count, Order
 from onchip.arch.sharing import Share
 
@@ -19,15 +18,11 @@ class CapacityOptions:
     order
         Allowed operator orders.
     count
-        Planned tensors: by default activations; all for latency if the scratchpad holds weights.
+        Planned tensors: by default activations.
     share
         Outputs that may share bytes with inputs.
-    cost
-        Cycle model of operators without stated cycles: `mapping`, `macs` or the name of a plug-in.
     alignment_bytes
         Every offset is a multiple of it; by default as the accelerator says, else 1.
-    tiles
-        Whether tilings are searched (`auto`), in a scratchpad without an accelerator.
 
     """
 
@@ -38,7 +33,7 @@ class CapacityOptions:
         default=None,
         metadata=described(
             "Planned tensors: all, or all but parameters.",
-            default="activations; all for latency if the scratchpad holds weights",
+            default="activations",
         ),
     )
     share: Share = field(
@@ -47,12 +42,7 @@ class CapacityOptions:
             "Outputs that may share bytes with inputs: computed in place, parts of a whole (alias), or both."
         ),
     )
-    cost: str = field(default="mapping", metadata=COST)
     alignment_bytes: int | None = field(default=None, metadata=ALIGNMENT)
-    tiles: TilesOption = field(
-        default=TilesOption.NEVER,
-        metadata=described("Search tiles of operators and of fused groups (auto), or run operators whole."),
-    )
 
     def __post_init__(self) -> None:
-        as_choices(self, order=Order, count=Count, share=Share, tiles=TilesOption)
+        as_choices(self, order=Order, count=Count, share=Share)

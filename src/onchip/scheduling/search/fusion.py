@@ -483,18 +483,6 @@ def strategy_of(
     return FusionStrategy(groups, tile_mappings(costs), tuple(one.name for one in network.moved))
 
 
-def choices_of(network: FusableNetwork, strategy: FusionStrategy, spans: Sequence[LayerSpan]) -> Iterator[StackChoice]:
-    """Yield the groups of a strategy, which are `spans`, each with the maps resident during it."""
-    homes: dict[str, str] = {}
-    for span, stack in zip(spans, strategy.stacks, strict=True):
-        read = {read.source for layer in network.layers[span.start :] for read in layer.reads}
-        alive = {layer.output.name for layer in network.layers[: span.start]} & read
-        kept = tuple((name, memory) for name, memory in homes.items() if name in alive)
-        yield StackChoice(span, stack.tiling, kept, stack.output_home)
-        if stack.output_home != DRAM:
-            homes[network.layers[span.stop - 1].output.name] = stack.output_home
-
-
 def tile_mappings(costs: Sequence[StackCost]) -> tuple[TileMapping, ...]:
     """Return the mappings of the groups' layers in order of first use; equal layers of a group share one."""
     return tuple(one for number, cost in enumerate(costs) for one in _of_stack(number, cost))

@@ -124,12 +124,6 @@ class Run:
         return replace(self, deadline=self.deadline.within(seconds))
 
     @property
-    def limits_left(self) -> Limits:
-        """Return the limits with the time left, for another process."""
-        left = max(0.0, self.seconds_left) if self.deadline.is_set else None
-        return replace(self.limits, time_limit_seconds=left)
-
-    @property
     def stop(self) -> Stop | None:
         """Return the reason why the method has to stop now, or None."""
         if self.interrupt.is_set():
