@@ -37,10 +37,8 @@ def test_a_part_of_it_ends_no_later(seconds: float) -> None:
 def test_a_run_takes_its_time_limit_for_its_deadline_unless_it_is_given_one() -> None:
     assert Run(Limits(0.0)).stop is not None
     assert Run(Limits(0.0), deadline=Deadline()).stop is None
-    assert Run(Limits(None)).limits_left.time_limit_seconds is None
-    left = Run(Limits(50.0), deadline=Deadline.after(20.0)).limits_left.time_limit_seconds
-    assert left is not None
-    assert 10.0 < left <= 20.0
+    assert not Run(Limits(None)).deadline.is_set
+    assert 10.0 < Run(Limits(50.0), deadline=Deadline.after(20.0)).seconds_left <= 20.0
 
 
 def test_work_takes_longer_where_a_process_waits_for_its_processor() -> None:
