@@ -25,10 +25,9 @@ PLUGIN_GROUPS: Final = (
     "pictures",
     "readers",
 )
-METADATA_KEYS: Final = ("memories", "order", "outputs", "residencies", "steps")
 PLACEHOLDERS: Final = ("GROUP",)
 """A name from a docstring."""
-NO_MODULES: Final = frozenset(f"onchip.{name}" for name in (*PLUGIN_GROUPS, *METADATA_KEYS, *PLACEHOLDERS))
+NO_MODULES: Final = frozenset(f"onchip.{name}" for name in (*PLUGIN_GROUPS, *PLACEHOLDERS))
 
 
 def files() -> Iterator[Path]:
