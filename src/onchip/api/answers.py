@@ -302,7 +302,7 @@ def audit(
         source = _graph_of_answer(answer, network)
         found = audit_answer(AuditRequest(path, source, lower_bound, seconds=time_limit, workers=workers))
     view = View(found, lambda one: one.as_object, _text_of_audit)
-    return AuditReport(headline=found.words, view=view, rulings={one.subject: one.ruling for one in found.claims})
+    return AuditReport(headline=found.words, view=view, rulings={found.subject: found.ruling})
 
 
 def _text_of_audit(outcome: AuditOutcome) -> tuple[RenderableType, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -17,7 +16,7 @@ from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase
 from onchip.audits.finding import Finding, Ruling
 from onchip.errors import InputError, UsageError
-from onchip.reports.audit import AuditedClaim, AuditOutcome
+from onchip.reports.audit import AuditOutcome
 from onchip.search.budget.clock import Deadline
 from onchip.verify.rules import Rule
 from onchip.verify.verifier import verify
@@ -66,7 +65,7 @@ def audit(problem: Problem, lower_bound: int, *, seconds: float = SECONDS, worke
 
 @phase("auditing")
 def audit_answer(request: AuditRequest) -> AuditOutcome:
-    """Rule on each claim of an answer file; raises InputError if the answer is not legal."""
+    """Rule on the bound of an answer file; raises InputError if the answer is not legal."""
     name = request.answer.name.removesuffix(".gz")
     if name.endswith(".csv"):
         return _audit_packing(request)
@@ -115,8 +114,13 @@ def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
         finding = Finding(Ruling.REFUTED, bound, value, document.answer, 0.0, detail)
     else:
         finding = audit(problem, bound, seconds=deadline.seconds_left, workers=request.workers)
-    audited = _audited(finding, problem.graph.name, problem.objective, problem.objective.unit, value)
-    return _written(request, (audited,), lambda path: _write_plan(document, claim, finding, path))
+    objective, written = problem.objective, None
+    if request.output is not None and isinstance(finding.better, Plan) and finding.better_value is not None:
+        from onchip.formats.own.plan_json import write_plan
+
+        better, written = Claim(METHOD, Status.FEASIBLE, claim.objective, finding.better_value, 0), request.output
+        write_plan(replace(document, answer=finding.better, claim=better), written)
+    return AuditOutcome(request.answer, problem.graph.name, objective, objective.unit, value, finding, written)
 
 
 @phase("reading")
@@ -167,14 +171,6 @@ def _value_of_a_legal_plan(problem: Problem, document: PlanDocument, claim: Clai
     return verdict.figures.objective_value(problem.objective)
 
 
-def _write_plan(document: PlanDocument, claim: Claim, finding: Finding, path: Path) -> None:
-    if isinstance(finding.better, Plan) and finding.better_value is not None:
-        from onchip.formats.own.plan_json import write_plan
-
-        better = Claim(METHOD, Status.FEASIBLE, claim.objective, finding.better_value, 0)
-        write_plan(replace(document, answer=finding.better, claim=better), path)
-
-
 # Packings
 
 
@@ -196,8 +192,13 @@ def _audit_packing(request: AuditRequest) -> AuditOutcome:
     ruled = audit_overflow if request.overflow else audit_arena
     finding = ruled(problem, bound, request.seconds, request.workers)
     named = "bytes outside" if request.overflow else "arena"
-    audited = _audited(finding, str(file), named, "bytes", value)
-    return _written(request, (audited,), lambda path: _write_packing(table.ids, problem, finding, path))
+    written = None
+    if request.output is not None and isinstance(finding.better, Packing | Overflow):
+        from onchip.formats.minimalloc import write_packing
+
+        written = request.output
+        write_packing(table.ids, problem, finding.better, written)
+    return AuditOutcome(request.answer, str(file), named, "bytes", value, finding, written)
 
 
 @phase("verifying")
@@ -220,36 +221,3 @@ def _value_of_a_legal_packing(problem: PackingProblem, ids: tuple[str, ...], req
         what = f"the answer has {len(violations)} violations, the first: {violations[0]}"
         raise InputError(what, file=str(request.answer), expected="a legal packing of the buffers")
     return outside if request.overflow else max((at + buffer.size_bytes for buffer, at in kept), default=0)
-
-
-def _write_packing(ids: tuple[str, ...], problem: PackingProblem, finding: Finding, path: Path) -> None:
-    if isinstance(finding.better, Packing | Overflow):
-        from onchip.formats.minimalloc import write_packing
-
-        write_packing(ids, problem, finding.better, path)
-
-
-# Output
-
-
-def _audited(finding: Finding, subject: str, objective: str, unit: str, value: int | float) -> AuditedClaim:
-    return AuditedClaim(
-        subject,
-        objective,
-        unit,
-        value,
-        finding.claimed_bound,
-        finding.ruling,
-        finding.better_value,
-        finding.detail,
-        finding.seconds,
-    )
-
-
-def _written(request: AuditRequest, claims: Sequence[AuditedClaim], write: Callable[[Path], None]) -> AuditOutcome:
-    """Return the outcome, after writing the better answer if there is one and `output` is given."""
-    is_better = any(claim.better_value is not None for claim in claims)
-    if request.output is None or not is_better:
-        return AuditOutcome(request.answer, claims)
-    write(request.output)
-    return AuditOutcome(request.answer, claims, request.output)

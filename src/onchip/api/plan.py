@@ -276,8 +276,19 @@ def _whole_problem(request: Request, graph: Graph, accelerator: Accelerator) -> 
 
 
 def _runs_again(request: Request, accelerator: Accelerator, graph: Graph) -> Recomputation | None:
-    """Return the cost of recomputation, or None if it is not allowed."""
-    return RunsAgain(request.reading, request.objective, request.cost, request.recompute_price).on(accelerator, graph)
+    """Return the cost of recomputation, or None if it is not allowed; raises UsageError for conflicting options.
+
+    Operators without stated cycles take those of `onchip time`, unless another cycle model is named.
+    """
+    if request.reading.recompute is Recompute.ALLOWED:
+        cost = MACS if request.cost == MAPPING else request.cost
+        return recomputation_on(accelerator, graph, request.objective, cost, request.recompute_price)
+    if request.recompute_price is not None:
+        raise UsageError("operators do not run again", place="recompute_price", expected="`recompute='allowed'`")
+    if request.objective is Objective.RECOMPUTATION:
+        place = f"minimize {request.objective}"
+        raise UsageError("operators may not run again", place=place, expected="`recompute='allowed'`")
+    return None
 
 
 def _durations(
@@ -364,34 +375,6 @@ def _document(
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
     watch = Stopwatch()
     return work(), watch.seconds
-
-
-@dataclass(frozen=True, slots=True)
-class RunsAgain:
-    """The permission and price of recomputation.
-
-    `cost` is the cycle model for operators without stated cycles; the default is that of `onchip time`.
-    """
-
-    reading: Reading
-    objective: Objective
-    cost: str
-    price: float | None
-
-    def on(self, accelerator: Accelerator, graph: Graph) -> Recomputation | None:
-        """Return the cost of additional runs, or None if they are not allowed.
-
-        Raises UsageError for conflicting options.
-        """
-        if self.reading.recompute is Recompute.ALLOWED:
-            cost = MACS if self.cost == MAPPING else self.cost
-            return recomputation_on(accelerator, graph, self.objective, cost, self.price)
-        if self.price is not None:
-            raise UsageError("operators do not run again", place="recompute_price", expected="`recompute='allowed'`")
-        if self.objective is Objective.RECOMPUTATION:
-            place = f"minimize {self.objective}"
-            raise UsageError("operators may not run again", place=place, expected="`recompute='allowed'`")
-        return None
 
 
 def bound_of_all_tilings(problem: Problem, network: Network, accelerator: Accelerator, cost: str) -> int:

@@ -194,10 +194,6 @@ def _whole(least: int = 1, most: int = GREATEST_WHOLE) -> Callable[[object], Opt
     return parse
 
 
-def _bits_or_model(value: object) -> OptionValue:
-    return value if value == "model" else _whole(most=GREATEST_BITS)(value)
-
-
 def _seconds(value: object) -> OptionValue:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise UsageError(f"{value!r} is invalid", expected="a number of seconds above 0")
