@@ -56,7 +56,7 @@ def nothing_stays() -> Method:
 
 
 def some_mapping() -> MappingMethod:
-    return MappingMethod("", "the best of a few", solve_at_random, is_random=True)
+    return MappingMethod("", "the best of a few", solve_at_random)
 
 
 def toy_accelerator() -> Accelerator:

@@ -87,8 +87,6 @@ def fusion_request(
     """Return the request of fused groups; raises UsageError for an unknown objective."""
     from onchip.api.fuse import FusionRequest
 
-    if limits.workers > 1 and options.ahead == 1:
-        options = replace(options, ahead=2 * limits.workers)
     return FusionRequest(
         network,
         accelerator,

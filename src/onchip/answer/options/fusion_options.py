@@ -59,8 +59,6 @@ class FusionOptions:
         One tiling per group, or the same tiling for all groups.
     placements
         Placements of the feature maps between groups: on chip where that is best, or in DRAM.
-    ahead
-        Number of groups that are costed ahead by several workers.
     mapper
         Search that maps the layers of a tile: by default `exact`, and `uneven` if DeFiNES's accounting is used.
     partial_bits
@@ -82,7 +80,6 @@ class FusionOptions:
         default=Combination.BEST, metadata=described("Tile and mode: the best of each group, or a single one for all.")
     )
     placements: Placements = field(default=Placements.SEARCH, metadata=PLACEMENTS)
-    ahead: int = 1
     mapper: str | None = field(
         default=None,
         metadata=described(

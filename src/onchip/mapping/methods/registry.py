@@ -72,7 +72,6 @@ class MappingMethod:
     name: str
     summary: str
     solve: Solve
-    is_random: bool = False
     is_proof: bool = False
     keeps_feasible: bool = False
 
