@@ -19,7 +19,6 @@ from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, SearchMove,
 from onchip.memory.effort import STEP
 from onchip.memory.retention.addressed import prove_with_addresses
 from onchip.memory.retention.kept_gaps import ConflictLearning
-from onchip.memory.spill.placed_plans import PlacedPlans, PlanGraph
 from onchip.memory.spill.search import optimal_moves
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
@@ -32,12 +31,8 @@ from onchip.search.strategy.portfolio import Portfolio, Stepped, Strategy
 class AddressParams:
     """Constants of the search for addresses."""
 
-    listed_operators: int = 40
-    """Operators of a graph up to which all plans are listed by cost."""
-    passages: int = 200_000
-    """Transitions of the graph of plans: a second."""
-    beginnings: int = 10_000
-    """Beginnings of plans that are packed: seconds."""
+    modelled_operators: int = 40
+    """Operators of one order up to which the model with addresses follows a plan that does not pack."""
     optima: int = 40
     """Other optima in bytes that are packed."""
     slack_states: int = 200_000
@@ -79,9 +74,7 @@ class AddressSearch:
     def _strategies(self, run: Run) -> list[Strategy]:
         """Return the members that apply, the model last: without a time limit it waits for all others to end."""
         is_free, shares_bytes = self._indexed.problem.order is Order.FREE, self._indexed.problem.graph.shares_bytes
-        is_listed = self._indexed.operator_count <= PARAMS.listed_operators and not shares_bytes
         steps = {
-            "plans by cost": is_listed and self._cheapest_plans,
             "other optima": (is_free or shares_bytes) and self._other_optima,
             "slack": (is_free or shares_bytes) and self._slack,
             "conflicts": not shares_bytes and self._conflicts,
@@ -92,19 +85,6 @@ class AddressSearch:
             return run.deadline.is_set or all(one.ended_by is not None for one in others)
 
         return [*others, Stepped("model with addresses", self._incumbent, run, self._model, is_ready=is_ready)]
-
-    def _cheapest_plans(self, turn: Stepped) -> Iterator[None]:
-        """Go through all plans below the best one, the cheapest first, as far as they have addresses."""
-        incumbent, run = self._incumbent, turn.whole_run
-        if incumbent.value is None:
-            return
-        plans = PlacedPlans(self._indexed, PlanGraph(self._indexed, incumbent.value - 1, PARAMS.passages, run), run)
-        plans.solve(PARAMS.beginnings)
-        incumbent.raise_bound(plans.lower_bound)
-        if plans.plan is not None:
-            placed = plans.plan
-            incumbent.offer(placed.schedule, placed.offsets_bytes, placed.cost, "cheapest with addresses")
-        yield
 
     def _other_optima(self, turn: Stepped) -> Iterator[None]:
         """Break ties in another way: another optimum in bytes may pack, unless it is proven that none does."""

@@ -131,7 +131,7 @@ class TrafficPlanner:
         planner = OneOrderPlanner(self._incumbent, order, self._run, is_the_only_order=True)
         if found.moves is None:
             planner.solve(self._by_distance)
-        elif len(order) <= ADDRESS_PARAMS.listed_operators:
+        elif len(order) <= ADDRESS_PARAMS.modelled_operators:
             AddressSearch(self._incumbent, found.moves, is_optimal=True).solve()
         else:
             planner.solve_near(schedule_of_moves(self._indexed, found.moves))
