@@ -38,7 +38,7 @@ from onchip.verify.verifier import verify
 
 SIZES_KB = (32, 64, 128, 256, 512, 1024, 2048)
 INFINITE = 0
-METHODS = ("naive", "onsram", "colouring", "pinning", "exact")
+METHODS = ("naive", "onsram", "pinning", "exact")
 SCRATCHPADS = ("input_0", "input_1", "output")
 TIME_LIMIT_SECONDS = {"capped": 60.0, "tiled": 10.0}
 MEAN_SECONDS_ALLOWED, WORST_SECONDS_ALLOWED = 0.5, 10.0

@@ -28,7 +28,6 @@ ASKED = [
     ("belady", Order.GIVEN, Objective.TRAFFIC),
     ("greedy", Order.GIVEN, Objective.TRAFFIC),
     ("pinning", Order.GIVEN, Objective.TRAFFIC),
-    ("colouring", Order.GIVEN, Objective.TRAFFIC),
     ("onsram", Order.GIVEN, Objective.TRAFFIC),
 ]
 

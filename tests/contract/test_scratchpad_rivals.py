@@ -1,10 +1,10 @@
-"""`naive`, `onsram`, `colouring` and `pinning`: legal on any scratchpads, and never better than `exact`."""
+"""`naive`, `onsram` and `pinning`: legal on any scratchpads, and never better than `exact`."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -18,19 +18,18 @@ from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.memory.baselines.colouring import Colouring, LiveRange, Register, Registers, live_ranges, most_blocked
 from onchip.memory.baselines.pinned import WEIGHTS, Pins, by_rank, pin_where_it_fits_best
 from onchip.memory.methods import method_named
 from onchip.memory.spill.exact import solve_exactly
 from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit, places_of_operands
-from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem, mask_of
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import long_lived_graph, random_graph
 from support.series import in_one_test, series
 from support.strategies import graphs
 
-STATIC_RIVALS = ("naive", "onsram", "colouring")
+STATIC_RIVALS = ("naive", "onsram")
 RIVALS = (*STATIC_RIVALS, "pinning")
 EVERYTHING = tuple(Operand)
 HOLDS = (EVERYTHING, EVERYTHING, (Operand.INPUT, Operand.WEIGHT), (Operand.OUTPUT,), (Operand.INPUT, Operand.OUTPUT))
@@ -261,54 +260,3 @@ def has_places(indexed: IndexedProblem, operator: int, pinned_in: list[set[int]]
         ):
             return True
     return False
-
-
-@in_one_test("seed", range(30))
-def test_ranges_that_interfere_have_registers_apart(seed: int) -> None:
-    problem = seeded_problem(seed, operators=20)
-    pins = Pins(IndexedProblem.of(problem), range(len(problem.graph.operators)))
-    ranges = tuple(live_ranges(pins, set()))
-    colours = Colouring(pins.indexed, ranges, Run()).colours
-    assert colours
-    for node, colour in colours.items():
-        units = dict(ranges[node].units)[colour.memory]
-        room = pins.indexed.views[colour.memory].room
-        assert colour.stop - colour.start == units
-        assert colour.start % units == 0
-        assert room.holds(1 << ranges[node].tensor, colour.stop)
-    for one, other in combinations(colours, 2):
-        if ranges[one].start < ranges[other].stop and ranges[other].start < ranges[one].stop:
-            assert not colours[one].overlaps(colours[other])
-
-
-@pytest.mark.parametrize(("units", "other_units"), [*product(range(1, 7), range(1, 10))])
-def test_a_register_overlaps_as_many_of_another_size_as_it_can(units: int, other_units: int) -> None:
-    one = LiveRange(0, 0, 1, ((0, units),), None)
-    other = LiveRange(1, 0, 1, ((0, other_units),), None)
-    most = max(
-        len({unit // units for unit in range(start, start + other_units)})
-        for start in range(0, 200 * other_units, other_units)
-    )
-    assert most_blocked(one, other) == most
-
-
-def test_a_scratchpad_has_a_register_for_each_multiple_of_a_size_within_it() -> None:
-    graph = Graph("g", (Tensor("x", 3, Role.INPUT), Tensor("y", 2, Role.OUTPUT)), (Operator("f", "F", ("x",), ("y",)),))
-    indexed = IndexedProblem.of(Problem(graph, (Memory("a", 11), Memory("b", 2), Memory("c", 7)), order=Order.GIVEN))
-    taken: list[Register] = []
-    registers = Registers(indexed, LiveRange(0, 0, 1, ((0, 3), (1, 3), (2, 3)), None))
-    while (register := registers.first_free(taken)) is not None:
-        taken.append(register)
-    assert [(r.memory, r.start) for r in taken] == [(0, 0), (0, 3), (0, 6), (2, 0), (2, 3)]
-    assert registers.count == len(taken)
-
-
-def test_what_finds_no_register_is_streamed() -> None:
-    problem = Problem(chain_with_two_long_lives(), (Memory("sram", 11),), order=Order.GIVEN)
-    pins = Pins(IndexedProblem.of(problem), range(5))
-    spilled = Colouring(pins.indexed, tuple(live_ranges(pins, set())), Run()).spilled
-    assert spilled
-    assert spilled <= set(bits(0b111))
-    value = value_of(problem, "colouring")
-    assert value is not None
-    assert value > 0

@@ -11,7 +11,6 @@ from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult
 from onchip.errors import UsageError
 from onchip.memory.baselines.belady import solve_by_belady, solve_greedily
-from onchip.memory.baselines.colouring import solve_by_colouring
 from onchip.memory.baselines.divide import solve_by_dividing
 from onchip.memory.baselines.pinned import solve_as_onsram, solve_naively
 from onchip.memory.published.paper import solve_as_paper
@@ -172,15 +171,6 @@ METHODS: Mapping[str, Method] = {
             "onsram",
             "tensors pinned for their whole life, greedily, what saves most first; all others streamed",
             solve_as_onsram,
-            COSTS_OF_TRANSFERS,
-            (Order.GIVEN, Order.MIN_PEAK),
-            scratchpads=None,
-            placements=frozenset(Placement),
-        ),
-        Method(
-            "colouring",
-            "tensors pinned for their whole life in pseudo-registers of the scratchpads; all others streamed",
-            solve_by_colouring,
             COSTS_OF_TRANSFERS,
             (Order.GIVEN, Order.MIN_PEAK),
             scratchpads=None,

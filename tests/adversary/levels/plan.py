@@ -300,7 +300,7 @@ def _change_field(case: Case, instruction: Facts, chance: random.Random) -> None
         what["source"], what["target"] = what["target"], what["source"]
 
 
-HEURISTICS = ("belady", "greedy", "naive", "onsram", "colouring", "pinning")
+HEURISTICS = ("belady", "greedy", "naive", "onsram", "pinning")
 ASKS = ("plan",) * 12 + ("mutate",) * 4 + ("info", "budget", "twin", "roomier", "hasty", "hasty", "large")
 CROWDS = 0.25
 """The share of networks in which much is alike, and free order decides what leaves."""

@@ -34,7 +34,7 @@ def new_case(chance: random.Random) -> Facts:
         "count": count,
         "order": chance.choice(("free", "free", "given", "given", "min-peak")),
         "placement": chance.choice(("dynamic", "dynamic", "static")),
-        "method": chance.choice(("exact",) * 24 + ("pinning", "naive", "onsram", "colouring", "belady", "greedy")),
+        "method": chance.choice(("exact",) * 24 + ("pinning", "naive", "onsram", "belady", "greedy")),
         "also": chance.choice(("nothing", "nothing", "check", "limit", "rename", "roomier", *("mutate",) * 4)),
         "luck": chance.randint(0, 999),
     }
@@ -147,8 +147,8 @@ def _stacks(sizes: list[int], machine: Machine, pad: int) -> bool:
     return sum(aligned) - waste <= one.capacity
 
 
-BASELINES_OF_SEVERAL = ("pinning", "naive", "onsram", "colouring")
-OF_STATIC = ("exact", "naive", "onsram", "colouring")
+BASELINES_OF_SEVERAL = ("pinning", "naive", "onsram")
+OF_STATIC = ("exact", "naive", "onsram")
 
 
 @dataclass(frozen=True, slots=True)

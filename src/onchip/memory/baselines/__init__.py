@@ -1,1 +1,1 @@
-"""Published heuristics: Belady, greedy, OnSRAM, colouring, and divide and conquer."""
+"""Published heuristics: Belady, greedy, OnSRAM, and divide and conquer."""
