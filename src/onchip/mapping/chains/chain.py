@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from itertools import groupby
 from math import prod
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -17,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.arch.memory import Operand
-from onchip.bounds.layer.arrangements import blocks_of_parts
 from onchip.ir.layer import LOOPS
 from onchip.mapping.chains.dimension import PartsAlike
 from onchip.mapping.chains.lattice import Along, AxisRows, Lattice, Served
@@ -28,15 +26,14 @@ KINDS: Final = 4
 
 
 def blocks_alike(
-    way: UnrolledWays, rows: AxisRows, lattice: Lattice, served: Served, any_part: PartsAlike, *, is_block: bool
+    way: UnrolledWays, rows: AxisRows, lattice: Lattice, served: Served, any_part: PartsAlike
 ) -> list[PartsAlike]:
     """Return an axis' parts grouped by length where lengths are known, else `any_part`, by cells of its two loops.
 
-    Lengths are known if a cell is one coordinate and all parts are contiguous or reach at least as far. They are also
-    known if an instance holds one block, since no arrangement of the units has shorter blocks. Parts that meet nothing
-    stored are omitted.
+    Lengths are known if a cell is one coordinate and all parts are contiguous or reach at least as far. Parts that meet
+    nothing stored are omitted.
     """
-    known = _known_lengths(way, rows, lattice, served, is_block=is_block)
+    known = _known_lengths(way, rows, lattice, served)
     if not known:
         return [any_part]
     shape = _shape(rows, lattice)
@@ -53,7 +50,7 @@ def longest_blocks(way: UnrolledWays, rows: AxisRows, lattice: Lattice, served: 
     """Return a lower bound on the positions of an instance's longest part; zero if unknown."""
     shape = _shape(rows, lattice)
     found = np.zeros([shape[at] for at in _loops(rows)])
-    for cell, lengths in _known_lengths(way, rows, lattice, served, is_block=True).items():
+    for cell, lengths in _known_lengths(way, rows, lattice, served).items():
         found[cell] = lengths[0][0]
     return found.reshape(shape)
 
@@ -68,32 +65,18 @@ def _shape(rows: AxisRows, lattice: Lattice) -> list[int]:
 
 
 def _known_lengths(
-    way: UnrolledWays, rows: AxisRows, lattice: Lattice, served: Served, *, is_block: bool
+    way: UnrolledWays, rows: AxisRows, lattice: Lattice, served: Served
 ) -> dict[tuple[int, int], Sequence[tuple[int, int]]]:
     """Return by cells of outputs and taps the pairs of part length and count, longest first."""
     output, tap = _loops(rows)
     outputs, taps = (lattice.dimensions[at].known_turns for at in (output, tap))
     cells = list(zip(*np.nonzero(np.outer(outputs, taps)), strict=True)) if way.units[tap].most == 1 else []
-    by_arrangement = is_block and way.units[output].most > 1
-    found = {}
+    found = dict[tuple[int, int], Sequence[tuple[int, int]]]()
     for at, other in cells:
         inside = int(outputs[at]), int(taps[other])
-        lengths = _of_arrangements(way, rows, served, inside) if by_arrangement else None
-        if lengths is None and _are_no_shorter_than_neighbours(way, rows, served, inside[1]):
-            lengths = rows.blocks(inside[0] * way.units[output].most, inside[1])
-        if lengths is not None:
-            found[int(at), int(other)] = lengths
+        if _are_no_shorter_than_neighbours(way, rows, served, inside[1]):
+            found[int(at), int(other)] = rows.blocks(inside[0] * way.units[output].most, inside[1])
     return found
-
-
-def _of_arrangements(
-    way: UnrolledWays, rows: AxisRows, served: Served, inside: tuple[int, int]
-) -> Sequence[tuple[int, int]] | None:
-    output = _loops(rows)[0]
-    units, beside = way.units[output], way.beside(output, served)
-    turns = units.known_turns(rows.outputs)
-    lengths = blocks_of_parts(rows.axis, rows.outputs, rows.taps, turns, beside, inside, any_is_idle=units.any_is_idle)
-    return None if lengths is None else [(length, len(list(own))) for length, own in groupby(lengths)]
 
 
 def _are_no_shorter_than_neighbours(way: UnrolledWays, rows: AxisRows, served: Served, taps: int) -> bool:
@@ -194,29 +177,23 @@ class OperandChain:
             if below is not None and rows.axis.stride > 1:
                 own = np.maximum(own, rows.in_blocks(sides[1], *self._most_parts_of(output, tap, below)))
             if self.way.is_one:
-                own = np.maximum(own, sum(one.together for one in self._blocks(number, served, below)))
+                own = np.maximum(own, sum(one.together for one in self._blocks(number, served)))
             found = found * own
         return found
 
     @asked_once_of_any
-    def _blocks(self, number: int, served: Served, below: Served | None) -> list[PartsAlike]:
-        """Return the parts of the axis with this number, grouped by length.
-
-        Each part is a contiguous block if no units of the memory that holds the tiles, `below`, are apart.
-        """
+    def _blocks(self, number: int, served: Served) -> list[PartsAlike]:
+        """Return the parts of the axis with this number, grouped by length."""
         rows, sides, loops = list(self._sides(served))[number]
         own = self._most_parts_of(*loops, served)
         any_part = PartsAlike.of_side(own[0] * own[1], rows.block(*sides), rows.met(*sides, *own), np.ones(1))
-        is_block = self.lattice is not self.way.at_units and (
-            below is None or below.most[loops[0]] == served.most[loops[0]]
-        )
-        return blocks_alike(self.way, rows, self.lattice, served, any_part, is_block=is_block)
+        return blocks_alike(self.way, rows, self.lattice, served, any_part)
 
     def _most_parts_of(self, output: int, tap: int, served: Served) -> tuple[Along, Along]:
         return self.lattice.most_parts((output,), served), self.lattice.most_parts((tap,), served)
 
     @asked_once_of_any
-    def tiles_alike(self, served: Served, below: Served | None = None) -> list[PartsAlike]:
+    def tiles_alike(self, served: Served) -> list[PartsAlike]:
         """Return sets of equal tiles if each tile moves once: the maximum count and the minimum size of each set.
 
         No tile counts more than the longest. Valid for a single unrolling.
@@ -226,7 +203,7 @@ class OperandChain:
         if self.operand is not Operand.INPUT:
             return tiles
         for number in range(len(self.way.rows)):
-            tiles = [one.beside(other) for one in tiles for other in self._blocks(number, served, below)]
+            tiles = [one.beside(other) for one in tiles for other in self._blocks(number, served)]
         return tiles
 
     def has_as_many(self, tiles: Along, served: Served) -> NDArray[np.bool_]:

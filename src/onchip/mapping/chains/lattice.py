@@ -466,12 +466,6 @@ class AxisRows:
         """Return by tap the number of outputs that meet a stored position through it."""
         return [len(AxisRows(self._seen_through(tap), self.outputs, 1)._met) for tap in range(self.taps)]
 
-    @cached_property
-    def first_through_taps(self) -> list[int]:
-        """Return by tap the first output that meets no position before the stored ones."""
-        axis = self.axis
-        return [max(-((tap * axis.dilation - axis.padding) // axis.stride), 0) for tap in range(self.taps)]
-
     def _seen_through(self, tap: int) -> Axis:
         return replace(self.axis, padding=self.axis.padding - tap * self.axis.dilation)
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.bounds.layer.arrangements import Beside
 from onchip.ir.layer import LOOPS, RELEVANT, Axis
 from onchip.mapping.chains.dimension import Dimension, Range, Units, idle_turns, most_turns
 from onchip.mapping.chains.lattice import AxisRows, Lattice, Served
@@ -160,11 +159,6 @@ class UnrolledWays:
         units = array_of(self.problem.accelerator).sizes.values()
         each = zip(most, least, units, served.along, strict=True)
         return prod(min(int(high), size // int(low)) for high, low, size, is_served in each if is_served)
-
-    def beside(self, loop: int, served: Served) -> Beside:
-        """Return a loop's units along each dimension of the array, and True if an instance serves the dimension."""
-        each = zip(self.most[:, loop], served.along, strict=True)
-        return tuple((int(size), is_served) for size, is_served in each if size > 1)
 
     @cached_property
     def fewest_turns(self) -> list[int]:
