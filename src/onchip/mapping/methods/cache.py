@@ -1,6 +1,6 @@
 """Proven mappings kept in the cache folder, and mappings found within a limit of effort.
 
-The cache has a file for each layer, accelerator, objective, method and version. A mapping that is read is verified and
+The cache has a file for each layer, accelerator, objective, method and version. A mapping that is read is checked and
 costed again. Only a new search could check a cached bound or status: MODEL_VERSION is raised when older ones may be
 wrong. Faults of the folder or of a file cost time but change no answer: a CacheWarning names them.
 """
@@ -25,8 +25,8 @@ from onchip.errors import CacheWarning, InputError, InternalError
 from onchip.kept_folder import FOLDER_VARIABLE, cache_folder
 from onchip.mapping.methods.registry import MappingMethod, composing_method, method_named
 from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.limits import misfit
 from onchip.search.budget.limits import Run
-from onchip.verify.mapping import verify_mapping
 from onchip.whole_files import ensure_place, write_whole
 
 MODEL_VERSION: Final = 10
@@ -40,7 +40,7 @@ The tolerance covers the time to read files, which varies between runs of the sa
 """
 GREATEST_FILE_BYTES: Final = 2**20
 _DAMAGE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, InputError)
-"""Errors raised by reading, verifying or costing a damaged file."""
+"""Errors raised by reading, checking or costing a damaged file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ def _read(path: Path, problem: LayerProblem, objective: MappingObjective, method
         raise ValueError("not a file of this cache")
     document = json.loads(path.read_bytes())
     mapping, value, bound = _mapping(document), document["objective_value"], document["lower_bound"]
-    if verify_mapping(problem, mapping):
+    if misfit(problem, mapping) is not None:
         raise ValueError("the mapping is illegal")
     cost = layer_cost(problem, mapping)
     if not isclose(value, objective.of(cost.energy_pj, cost.cycles), rel_tol=ROUNDING, abs_tol=0.5):
@@ -306,8 +306,9 @@ def mappings_of_front_at(problem: LayerProblem, run: Run) -> tuple[LayerMapping,
 
     found = front_of_loma(problem, run)
     for mapping in found:
-        for violation in verify_mapping(problem, mapping):
-            raise InternalError(f"a mapping of its front is not legal: {violation}", place="method loma")
+        fault = misfit(problem, mapping)
+        if fault is not None:
+            raise InternalError(f"a mapping of its front is not legal: {fault}", place="method loma")
     return found
 
 

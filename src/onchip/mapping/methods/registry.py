@@ -12,9 +12,9 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.errors import InternalError, UsageError
+from onchip.model.layer.limits import misfit
 from onchip.plugins import PluginGroup, guarded
 from onchip.search.budget.limits import Run
-from onchip.verify.mapping import verify_mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ class MappingMethod:
     def __call__(self, problem: LayerProblem, objective: MappingObjective, run: Run) -> SearchResult[LayerMapping]:
         """Return the method's result for a problem; raises InternalError for an illegal mapping."""
         result = self.solve(problem, objective, run)
-        violations = verify_mapping(problem, result.answer) if result.answer is not None else ()
-        if violations:
-            raise InternalError(f"its mapping is not legal: {violations[0]}", place=f"method {self.name}")
+        fault = None if result.answer is None else misfit(problem, result.answer)
+        if fault is not None:
+            raise InternalError(f"its mapping is not legal: {fault}", place=f"method {self.name}")
         return result
 
 

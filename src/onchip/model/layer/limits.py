@@ -33,6 +33,36 @@ def checked_boundaries(problem: LayerProblem, mapping: LayerMapping, accounting:
     return crossed
 
 
+def misfit(
+    problem: LayerProblem, mapping: LayerMapping, *, may_pad: bool = False, counts_room: bool = True
+) -> MappingError | None:
+    """Return why a mapping is illegal, or None; without `counts_room`, capacities do not matter.
+
+    With `may_pad` the loops may iterate beyond the layer's bounds.
+    """
+    try:
+        _check_iterations(problem.layer, mapping, may_pad=may_pad)
+        if not counts_room:
+            check_memories(problem, mapping)
+            check_array(problem.accelerator, mapping)
+        else:
+            checked_boundaries(problem, mapping)
+    except MappingError as error:
+        return error
+    return None
+
+
+def _check_iterations(layer: Layer, mapping: LayerMapping, *, may_pad: bool) -> None:
+    """Raise MappingError for loops that do not cover a bound, or do so without their last iteration."""
+    for name, bound in layer.bounds.items():
+        sizes = [loop.size for loop in mapping.nest if loop.dimension == name and loop.size > 1]
+        iterations = prod(sizes)
+        without_last = iterations - prod(sizes[:-1]) if sizes else 0
+        is_too_long = without_last >= bound if name in mapping.ragged else iterations > bound and not may_pad
+        if iterations < bound or is_too_long:
+            raise MappingError(f"loop {name} has {iterations} iterations", place="mapping", expected=f"{bound}")
+
+
 def array_of(accelerator: Accelerator) -> ComputeArray:
     """Return the accelerator's array; raises AcceleratorError if there is none."""
     if accelerator.array is None:

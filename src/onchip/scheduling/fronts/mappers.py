@@ -25,11 +25,9 @@ from onchip.mapping.tile_search.uneven import (
 from onchip.model.accounting.accounting import DEFINES, AccountingName
 from onchip.model.group.mapper import Mapper
 from onchip.model.layer.cost import LayerCost, layer_cost
-from onchip.model.layer.limits import array_of
+from onchip.model.layer.limits import array_of, misfit
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Run
-from onchip.verify.mapping import verify_mapping
-from onchip.verify.rules import Rule
 
 EXACT, DIVE, LOMA, UNEVEN = "exact", "dive", "loma", "uneven"
 MAPPERS: Final[Mapping[AccountingName, tuple[str, ...]]] = {
@@ -133,9 +131,9 @@ class RuleMapper:
 
     def _ensure_legal(self, problem: LayerProblem, mapping: LayerMapping) -> None:
         """Raise InternalError for an illegal mapping; capacity is excluded: whole units need more than fractions."""
-        for violation in verify_mapping(problem, mapping, may_pad=True):
-            if violation.rule is not Rule.CAPACITY_EXCEEDED:
-                raise InternalError(f"its mapping is not legal: {violation}", place=f"method {self.method}")
+        fault = misfit(problem, mapping, may_pad=True, counts_room=False)
+        if fault is not None:
+            raise InternalError(f"its mapping is not legal: {fault}", place=f"method {self.method}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +165,7 @@ class MapperInTime:
 def _makeshift(problem: LayerProblem) -> LayerMapping | None:
     """Return the serial mapping, for a layer without a mapping or proof of infeasibility."""
     mapping = one_by_one(problem)
-    return None if verify_mapping(problem, mapping) else mapping
+    return mapping if misfit(problem, mapping) is None else None
 
 
 def _unmappable(error: InputError, method: str) -> UnmappableError:

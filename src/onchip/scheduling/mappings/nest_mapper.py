@@ -29,6 +29,7 @@ from onchip.mapping.methods.cache import (
     mappings_of_front_at,
 )
 from onchip.mapping.methods.registry import METHODS
+from onchip.model.layer.limits import misfit
 from onchip.model.layer.tables import LayerCosts
 from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
@@ -36,7 +37,6 @@ from onchip.scheduling.mappings.mapped import MappedNest, NestKey, Room, key_of
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Run
-from onchip.verify.mapping import verify_mapping
 
 PICOJOULES_OF_A_DRAM_BIT: Final = 1e7
 """Energy far above that of any on-chip path, and far below the largest that an accelerator may state."""
@@ -193,7 +193,7 @@ class BestMapper:
     def priced(self, nest: NestPlace, room: Room, mapping: LayerMapping) -> MappedNest | None:
         """Return a mapping of an earlier schedule with its cost here; None if it is illegal here."""
         problem = self._problem(nest, room)
-        if problem is None or verify_mapping(problem, mapping):
+        if problem is None or misfit(problem, mapping) is not None:
             return None
         return MappedNest(mapping, nest_cost(problem, mapping), is_quick=True)
 
@@ -321,7 +321,7 @@ def best_adapted(
     """
     executed: defaultdict[Layer, list[LayerMapping]] = defaultdict(list)
     for mapping in dict.fromkeys(adapted(other, problem) for other in similar):
-        if not verify_mapping(problem, mapping):
+        if misfit(problem, mapping) is None:
             executed[mapping.layer(problem.layer)].append(mapping)
     valued = [
         (objective.of(float(energy_pj), float(cycles)), mapping)
@@ -336,7 +336,7 @@ def best_adapted(
 def adapted(mapping: LayerMapping, problem: LayerProblem) -> LayerMapping:
     """Return the same loops with every memory of the problem in use; a new one keeps the tile of the memory below.
 
-    The tiles may exceed the capacity: the verifier decides on legality.
+    The tiles may exceed the capacity: `misfit` decides on legality.
     """
     return replace(
         mapping,
