@@ -19,8 +19,7 @@ from onchip.memory.baselines.belady import belady_moves, greedy_moves
 from onchip.memory.decisions import non_compulsory_cost, schedule_of_moves
 from onchip.memory.published.paper import METHOD, MOST_PAIR_STEPS, PaperModel, pair_steps
 from onchip.memory.spill.min_peak import with_order_settled
-from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.model.lifetimes.precedence import Windows
+from onchip.model.lifetimes.indexed import IndexedProblem, Windows
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.verifier import verify
 

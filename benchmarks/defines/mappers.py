@@ -24,8 +24,7 @@ from onchip.mapping.tile_search.uneven import (
     unrolling_groups,
 )
 from onchip.model.group.mapper import Mapper
-from onchip.model.layer.cost import LayerCost, layer_cost
-from onchip.model.layer.latency import Latency
+from onchip.model.layer.cost import Latency, LayerCost, layer_cost
 from onchip.ops.fusable import FusableNetwork
 from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import Precision

@@ -17,7 +17,7 @@ from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.transform.slices.channel_bands import ChannelBands
+from onchip.transform.slices.emission import ChannelBands
 from oracles.byte_clock import ByteClock
 from support.series import series
 from support.skipping_graphs import skipping_graph

@@ -21,8 +21,7 @@ from onchip.memory.spill.exact import METHOD, TrafficParams, TrafficPlanner
 from onchip.memory.spill.parts_bound import WHOLE, PartProblem, PartsBound, PartsParams, UseGroup
 from onchip.memory.spill.search import BestFirstSearch, LeastBytesParams
 from onchip.memory.spill.windows import MovablePlan, WindowMoves, WindowParams
-from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
-from onchip.model.lifetimes.precedence import Precedence, uses_of
+from onchip.model.lifetimes.indexed import IndexedProblem, Precedence, bits, mask_of, uses_of
 from onchip.search.budget.limits import Limits, Progress, Run
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
 from support.one_order import assert_true, tight, windowed

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from onchip.memory.decisions import non_compulsory_cost
-from onchip.memory.retention.gap_windows import GapWindows
-from onchip.memory.retention.kept_gaps import KeptGaps
+from onchip.memory.retention.kept_gaps import GapWindows, KeptGaps
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph

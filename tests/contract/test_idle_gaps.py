@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from onchip.memory.retention.gap_windows import IdleGap, what_leaves
+from onchip.memory.retention.kept_gaps import IdleGap, what_leaves
 from onchip.native import StayGap, StaySearch, StopToken
 from onchip.search.budget.limits import Limits, Run
 from oracles.stays import cost_of_leaving, least_cost_of_leaving

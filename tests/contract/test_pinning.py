@@ -19,8 +19,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.published.pinning import PinningModel, schedule_of, solve_as_thesis
 from onchip.memory.spill.exact import solve_exactly
-from onchip.model.capacity.bounds import greatest_need
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.capacity.bounds import greatest_need, operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem, bits
 from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.search.mip import solve_mip

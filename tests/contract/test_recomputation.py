@@ -16,8 +16,7 @@ from onchip.errors import UsageError
 from onchip.memory.decisions import OperatorSchedule, non_compulsory_cost, schedule_of_moves
 from onchip.memory.methods import METHODS
 from onchip.memory.remat.replay import FirstRuns, Guide, GuidedReplay
-from onchip.memory.remat.search import RecomputationSearch
-from onchip.memory.remat.stages import StageModel, moment_of_any_order, moments_of_order
+from onchip.memory.remat.search import RecomputationSearch, StageModel, moment_of_any_order, moments_of_order
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run

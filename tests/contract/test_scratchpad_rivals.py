@@ -21,7 +21,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.memory.baselines.pinned import WEIGHTS, Pins, by_rank, pin_where_it_fits_best
 from onchip.memory.methods import method_named
 from onchip.memory.spill.exact import solve_exactly
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit, places_of_operands
+from onchip.model.capacity.bounds import operators_that_do_not_fit, places_of_operands
 from onchip.model.lifetimes.indexed import IndexedProblem, mask_of
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.verifier import verify

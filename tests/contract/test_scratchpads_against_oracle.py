@@ -18,7 +18,7 @@ from onchip.bounds.retention.sure_gaps import pooled
 from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.memory.retention.linked import Copies, LinkedModel
 from onchip.memory.spill.exact import solve_exactly
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.verify.verifier import verify

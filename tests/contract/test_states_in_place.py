@@ -17,8 +17,13 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.methods import METHODS
 from onchip.model.capacity import bounds
-from onchip.model.capacity.bounds import greatest_need, greatest_needs, memories_of_state, operator_need
-from onchip.model.capacity.infeasible_operator import infeasible_operator
+from onchip.model.capacity.bounds import (
+    greatest_need,
+    greatest_needs,
+    infeasible_operator,
+    memories_of_state,
+    operator_need,
+)
 from onchip.search.budget.limits import Limits
 from oracles.packing import TooLargeError
 from oracles.shared_bytes import subsets

@@ -23,8 +23,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.retention.sure_gaps import SureGapsBound
 from onchip.memory.spill.search import BestFirstSearch
-from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
-from onchip.model.lifetimes.precedence import Precedence, uses_of
+from onchip.model.lifetimes.indexed import IndexedProblem, Precedence, bits, mask_of, uses_of
 from onchip.search.budget.limits import Run
 from oracles.one_scratchpad import least_traffic, long_lived_graph, orders, random_graph
 from support.one_order import tight

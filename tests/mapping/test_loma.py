@@ -25,9 +25,8 @@ from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Layer
 from onchip.mapping.baselines.loma import ORDER_OF_DEFINES, joined, solve_as_loma
 from onchip.mapping.tile_search.uneven import solve_uneven
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
-from onchip.model.layer.accesses import output_bits_in
 from onchip.model.layer.cost import layer_cost
-from onchip.model.layer.limits import needed_bits
+from onchip.model.layer.limits import needed_bits, output_bits_in
 from onchip.model.layer.ragged import boundaries
 from onchip.model.layer.tables import LayerCosts
 from onchip.model.unrolling.unrolling import prime_counts, unrolled_as_asked

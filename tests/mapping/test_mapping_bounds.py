@@ -18,8 +18,7 @@ from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.chains.criteria import ChainEnergy, ChainTime
 from onchip.mapping.chains.lattice import Lattice
 from onchip.mapping.prove import bounds
-from onchip.mapping.prove.bounds import WayBounds, bound_of_all
-from onchip.mapping.prove.together import Found
+from onchip.mapping.prove.bounds import Found, WayBounds, bound_of_all
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.mapping.prove.wide import solve_widely
 from onchip.model.layer.cost import layer_cost

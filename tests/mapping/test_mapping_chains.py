@@ -16,7 +16,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.mapping.chains.criteria import ChainEnergy, ChainTime
 from onchip.mapping.chains.dimension import Units, cells_of, dimension_of, single_cells, starts_of
 from onchip.mapping.chains.lattice import Lattice
-from onchip.mapping.prove.together import ChainsTogether
+from onchip.mapping.prove.bounds import ChainsTogether
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.model.layer.cost import layer_cost
 from oracles.chains import Row, Searched, Table, least_of_chains_together

@@ -13,7 +13,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.mapping.chains.criteria import ChainEnergy, ChainTime
 from onchip.mapping.chains.lattice import Lattice
-from onchip.mapping.prove.together import ChainsTogether
+from onchip.mapping.prove.bounds import ChainsTogether
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.model.layer.cost import layer_cost
 from oracles.chains import worth_of_chain

@@ -11,9 +11,8 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.mapping.chains.chain import OperandChain
 from onchip.mapping.chains.criteria import ChainEnergy, ChainTime, Place
-from onchip.mapping.prove.together import ChainsTogether
-from onchip.model.layer.accesses import layer_accesses
-from onchip.model.layer.limits import checked_boundaries
+from onchip.mapping.prove.bounds import ChainsTogether
+from onchip.model.layer.limits import checked_boundaries, layer_accesses
 from onchip.model.layer.ragged import PortMove, RaggedTime, TileFilling
 from oracles.chains import without_window
 from support.nests import random_case

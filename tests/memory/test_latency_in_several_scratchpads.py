@@ -17,7 +17,7 @@ from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.timed.homes import HomesOfOperands
 from onchip.memory.timed.solve import solve_for_latency
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
 from oracles.least_latency import TooManyProgramsError, ends_before

@@ -17,13 +17,19 @@ from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.memory.timed.homes import Homes, latency_bands
-from onchip.memory.timed.placing import PackingEffort, PlacedOrder, packed_as_timed, packed_then_placed
+from onchip.memory.timed.homes import (
+    Homes,
+    PackingEffort,
+    PlacedOrder,
+    latency_bands,
+    packed_as_timed,
+    packed_then_placed,
+)
 from onchip.memory.timed.solve import ProgramWriter, solve_for_latency
 from onchip.model.timeline.plan_timeline import latency_of_plan
 from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom
 from onchip.search.budget.limits import Limits, Run
-from onchip.transform.slices.channel_bands import ChannelBands
+from onchip.transform.slices.emission import ChannelBands
 from onchip.verify.verifier import verify
 from oracles.least_latency import TooManyProgramsError, ends_before
 from support.series import series

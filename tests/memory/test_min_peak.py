@@ -13,10 +13,15 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.spill import min_peak
-from onchip.memory.spill.min_peak import MinPeakParams, MovableOrder, PeakProgram, min_peak_bytes, peak_of_order
-from onchip.memory.spill.peak import flattened
-from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.model.lifetimes.precedence import sure_needs_bytes
+from onchip.memory.spill.min_peak import (
+    MinPeakParams,
+    MovableOrder,
+    PeakProgram,
+    flattened,
+    min_peak_bytes,
+    peak_of_order,
+)
+from onchip.model.lifetimes.indexed import IndexedProblem, sure_needs_bytes
 from onchip.native import PeakOperator, PeakOutcome, PeakSearch, StopToken
 from onchip.search.budget.limits import Limits, Run
 from oracles.one_scratchpad import random_graph

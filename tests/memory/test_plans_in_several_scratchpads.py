@@ -20,10 +20,9 @@ from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.memory.timed.homes import HomesOfOperands, latency_bands
-from onchip.memory.timed.placing import PackingEffort, PlacedOrder, packed_as_timed
+from onchip.memory.timed.homes import HomesOfOperands, PackingEffort, PlacedOrder, latency_bands, packed_as_timed
 from onchip.memory.timed.solve import solve_for_latency
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import LatencyPlacing, LatencyRoom
 from onchip.search.budget.limits import Limits, Run

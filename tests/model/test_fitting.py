@@ -8,7 +8,7 @@ import pytest
 
 from onchip.answer.problem import Count, Problem
 from onchip.arch.memory import Memory, Operand
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit, places_of_operands
+from onchip.model.capacity.bounds import operators_that_do_not_fit, places_of_operands
 from onchip.model.lifetimes.indexed import IndexedProblem
 from oracles.shared_bytes import random_sharing_graph
 from support.series import series

@@ -19,8 +19,7 @@ from onchip.errors import InputError
 from onchip.ir.window import Window
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.cost import StackCost, stack_cost
-from onchip.model.layer.cost import LayerCost
-from onchip.model.layer.latency import Latency
+from onchip.model.layer.cost import Latency, LayerCost
 from onchip.ops.fusable import AxisName, FeatureMap, Stack, back_calculation
 from oracles.network import homes_between, network_cost
 from support.fused import Noting, plain, small_machine

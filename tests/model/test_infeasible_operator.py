@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from onchip.answer.problem import Count, Problem
 from onchip.arch.memory import Memory, Operand
 from onchip.ir.graph import Graph
-from onchip.model.capacity.infeasible_operator import infeasible_operator, places_of_operands
+from onchip.model.capacity.bounds import infeasible_operator, places_of_operands
 from onchip.model.lifetimes.indexed import IndexedProblem
 from support.programs import graph, sram
 from support.strategies import graphs

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.capacity.inner_peak import inner_peak_bytes
+from onchip.model.capacity.bounds import inner_peak_bytes
 
 
 def plainly(graph: Graph) -> int:

@@ -15,8 +15,8 @@ from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, MemoryLeve
 from onchip.errors import AcceleratorError
 from onchip.ir.layer import INPUT, OUTPUT, Layer
 from onchip.model.accounting.accounting import INTERPRETER, ZIGZAG
-from onchip.model.layer.accesses import Accesses, layer_accesses
 from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.limits import Accesses, layer_accesses
 from onchip.model.layer.ragged import boundaries
 from onchip.model.layer.tiles import MACS
 from oracles.loop_nest import run_nest

@@ -17,8 +17,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.zigzag import read_zigzag_hardware
 from onchip.ir.layer import Layer
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting, settled
-from onchip.model.layer.cost import LayerCost, layer_cost
-from onchip.model.layer.latency import Visit, covered_cycles
+from onchip.model.layer.cost import LayerCost, Visit, covered_cycles, layer_cost
 from onchip.model.layer.limits import needed_bits
 from onchip.model.layer.ragged import boundaries
 

@@ -15,8 +15,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.ir.layer import Layer
-from onchip.model.layer.cost import layer_cost
-from onchip.model.layer.latency import Visit, covered_cycles
+from onchip.model.layer.cost import Visit, covered_cycles, layer_cost
 from support.nests import random_case
 from support.series import series
 

@@ -15,9 +15,8 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Port
 from onchip.ir.layer import OUTPUT, WEIGHT, Layer
 from onchip.model.accounting.accounting import ZIGZAG
-from onchip.model.layer.accesses import layer_accesses
 from onchip.model.layer.cost import layer_cost
-from onchip.model.layer.limits import needed_bits
+from onchip.model.layer.limits import layer_accesses, needed_bits
 from onchip.model.layer.ragged import boundaries
 from onchip.model.layer.tables import LayerCosts
 from onchip.verify.mapping import tile_bits

@@ -6,8 +6,7 @@ from itertools import combinations
 
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
-from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.model.lifetimes.precedence import Windows
+from onchip.model.lifetimes.indexed import IndexedProblem, Windows
 from oracles.one_scratchpad import orders, random_graph
 from support.series import in_one_test
 

@@ -8,7 +8,7 @@ from itertools import product
 
 from onchip.answer.problem import Problem
 from onchip.arch.memory import DRAM
-from onchip.transform.slices.channel_bands import ChannelBands
+from onchip.transform.slices.emission import ChannelBands
 from oracles.byte_clock import ByteClock
 from support.timed_problems import ProgramSoFar, begun
 

@@ -12,8 +12,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
 from onchip.ir.layer import LOOPS, Layer
 from onchip.model.accounting.accounting import Accounting, settled
-from onchip.model.layer.accesses import layer_accesses
 from onchip.model.layer.cost import access_of, energy_pj
+from onchip.model.layer.limits import layer_accesses
 from onchip.model.layer.ragged import boundaries
 from oracles.mapspace import levels_with_room
 

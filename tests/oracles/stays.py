@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 
-from onchip.memory.retention.gap_windows import IdleGap
+from onchip.memory.retention.kept_gaps import IdleGap
 
 
 def least_cost_of_leaving(gaps: Sequence[IdleGap], left_units: Callable[[int], int]) -> int:

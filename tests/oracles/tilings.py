@@ -10,7 +10,7 @@ from operator import or_
 from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import Problem
 from onchip.ir.graph import Graph
-from onchip.transform.slices.operators_in_tiles import counted_geometries, with_tiles
+from onchip.transform.slices.emission import counted_geometries, with_tiles
 
 
 def every_tiling(problem: Problem, *, is_model: bool = False) -> list[list[OperatorTiles | None]]:

@@ -31,7 +31,7 @@ from onchip.scheduling.tiles.group_tiles import FINEST, FusedGroup, FusedGroups
 from onchip.scheduling.tiles.search import groups_of_few_tiles, groups_of_least_peak, tile_sizes
 from onchip.scheduling.tiles.tilings import NetworkTiling, tiling_of, tilings
 from onchip.transform.rewrite.shared_bytes import SharedBytes
-from onchip.transform.slices.operators_in_tiles import counted_geometries, with_tiles
+from onchip.transform.slices.emission import counted_geometries, with_tiles
 from oracles.tilings import every_tiling, in_tiles, least_peak
 from support.series import series
 from support.tiled import Network, convolution, gemm, networks, pool, problem_of

@@ -21,7 +21,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.simulate.arithmetic import limbs, mixed, product_of_limbs
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
 from onchip.simulate.kernel_protocol import Bytes
-from onchip.transform.slices.operators_in_tiles import with_tiles
+from onchip.transform.slices.emission import with_tiles
 from support.series import HALVES, series
 from support.tiled import (
     Attributes,

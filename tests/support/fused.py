@@ -9,8 +9,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.model.layer.cost import LayerCost, layer_cost
-from onchip.model.layer.latency import Latency
+from onchip.model.layer.cost import Latency, LayerCost, layer_cost
 
 READ_AND_WRITE = (Port(Direction.READ, 64), Port(Direction.WRITE, 32))
 DRAM_PORT = (Port(Direction.READ_WRITE, 16),)

@@ -16,8 +16,8 @@ from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS, RELEVANT
 from onchip.mapping.chains.dimension import Dimension
 from onchip.mapping.chains.lattice import Lattice
-from onchip.mapping.prove import together
-from onchip.mapping.prove.together import ChainsTogether
+from onchip.mapping.prove import bounds
+from onchip.mapping.prove.bounds import ChainsTogether
 from onchip.mapping.prove.unrolled_ways import ADDING, Idleness, LoopKind, UnrolledWays
 from oracles.chains import Row, Searched, Table
 from support.ways import way_of
@@ -213,7 +213,7 @@ def asked_of(
         asked.append(Searched(shape, *(_of_each_point(shape, row) for row in rows[:16])))  # type: ignore[arg-type]
         return 0.0, True, 0, [], []
 
-    monkeypatch.setattr(together, "least_chain_below", note)
+    monkeypatch.setattr(bounds, "least_chain_below", note)
     chains.least(objective, ENOUGH)
     return asked[0] if asked else None
 

@@ -21,8 +21,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Range, Region
-from onchip.model.capacity.bounds import operator_need
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.capacity.bounds import operator_need, operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.ops.entries import geometry_of
 from onchip.ops.fusable import FusableNetwork, Stack
@@ -37,7 +36,7 @@ from onchip.transform.groups.stack_in_tiles import graph_in_tiles
 from onchip.transform.groups.stacks import stack_of
 from onchip.transform.rewrite.attention_apart import SplitsApart
 from onchip.transform.slices.bands import Bytes, bytes_of_region, place_of
-from onchip.transform.slices.operators_in_tiles import counted_geometries, with_tiles
+from onchip.transform.slices.emission import counted_geometries, with_tiles
 from support.stacks import legal_spans
 
 Shape = tuple[int, ...]

@@ -13,7 +13,7 @@ from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from support.programs import CHAIN, Case
 

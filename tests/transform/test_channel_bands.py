@@ -11,7 +11,7 @@ from onchip.errors import GraphError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.transform.slices.channel_bands import ChannelBands
+from onchip.transform.slices.emission import ChannelBands
 from support.series import in_one_test
 
 WAYS = ((2, 60), (4, 40), (8, 30))

@@ -14,7 +14,7 @@ from onchip.answer.problem import Durations, Objective, Problem, Rate, Transfers
 from onchip.answer.program import Allocate, Compute, Copy, Instruction, Plan
 from onchip.arch.memory import DRAM, Operand
 from onchip.model.timeline.plan_timeline import latency_of_plan
-from onchip.transform.slices.channel_bands import ChannelBands
+from onchip.transform.slices.emission import ChannelBands
 from onchip.verify.latency import latency_cycles
 from onchip.verify.verifier import verify
 from oracles.byte_clock import clocked

@@ -22,8 +22,7 @@ from onchip.transform.rewrite.capped_tensors import cap_tensors
 from onchip.transform.rewrite.channel_orders import as_images
 from onchip.transform.rewrite.quantisation import DEQUANTISE, QuantisationFold
 from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in, with_states, with_workspaces
-from onchip.transform.slices.channel_bands import ChannelBands
-from onchip.transform.slices.operators_in_tiles import with_tiles
+from onchip.transform.slices.emission import ChannelBands, with_tiles
 from onchip.without_collecting import without_collecting
 
 MODEL_SUFFIXES: Final = (".onnx", ".tflite")

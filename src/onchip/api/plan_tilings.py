@@ -15,14 +15,13 @@ from onchip.api.networks import Network, fitted_to_scratchpads, is_model, text_o
 from onchip.errors import UntiledError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.model.capacity.bounds import operator_need
-from onchip.model.capacity.infeasible_operator import InfeasibleOperator, infeasible_operator
+from onchip.model.capacity.bounds import InfeasibleOperator, infeasible_operator, operator_need
 from onchip.ops.entries import has_bounded_operand
 from onchip.scheduling.tiles.bounds import SmallestNeed, smallest_need
 from onchip.scheduling.tiles.single_operators import tiles_that_fit
 from onchip.scheduling.tiles.tilings import tilings
 from onchip.transform.rewrite.shared_bytes import SharedBytes
-from onchip.transform.slices.operators_in_tiles import counted_geometries
+from onchip.transform.slices.emission import counted_geometries
 
 WHOLE_OPERATORS: Final = "plans of whole operators"
 THIS_TILING: Final = "plans of this tiling"

@@ -146,7 +146,7 @@ def plan(
 def plan_result(outcome: Outcome, source: Graph | str, machine: Accelerator | str | None) -> PlanResult:
     """Return the result of a planned network."""
     from onchip.api.show_plan import page_of_plan
-    from onchip.model.capacity.infeasible_operator import infeasible_operator
+    from onchip.model.capacity.bounds import infeasible_operator
     from onchip.reports import pictures
     from onchip.reports.program.outcome import infeasible_words, outcome_object, outcome_tables
 

@@ -278,7 +278,7 @@ bool Descent::has_free_outer(Index place, Index inner, Index tile) const {
 
 // The stalls of ports due to a partial chain of tiles, and the durations of its first and last transfers.
 //
-// Equals `model/layer/latency.py` for complete chains. With open inner places it is a lower bound.
+// Equals `model/layer/cost.py` for complete chains. With open inner places it is a lower bound.
 
 using layer::read_for_below;
 

@@ -30,8 +30,12 @@ from onchip.arch.sharing import Share, SharedKinds
 from onchip.errors import UsageError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
-from onchip.model.capacity.bounds import compulsory_bytes_without_states, greatest_need
-from onchip.model.capacity.infeasible_operator import InfeasibleOperator, infeasible_operator
+from onchip.model.capacity.bounds import (
+    InfeasibleOperator,
+    compulsory_bytes_without_states,
+    greatest_need,
+    infeasible_operator,
+)
 from onchip.reports.program.outcome import least_need_words, oversize_words
 from onchip.reports.shared.facts import DataTable, facts, seconds_words
 from onchip.reports.shared.figures import Json, ticks, trace

@@ -167,7 +167,7 @@ def _price(options: Options) -> float | None:
 def _known(point: SweepPoint, problem: Problem) -> WarmStart | None:
     """Return the warm start that a plan's neighbours give for its problem."""
     from onchip.formats.own.plan_json import plan_from_json
-    from onchip.transform.slices.channel_bands import ChannelBands
+    from onchip.transform.slices.emission import ChannelBands
 
     said = point.neighbours
     if said is None:

@@ -39,7 +39,7 @@ FAULTS: Final = (
     ),
     Planted(
         name="a tensor pinned for life may have two residencies over links",
-        file="src/onchip/memory/retention/steps.py",
+        file="src/onchip/memory/retention/addressed.py",
         old="self._model.add(sum(residencies) <= 1).only_enforce_if",
         new="self._model.add(sum(residencies) <= 2).only_enforce_if",
         level=LEVEL,

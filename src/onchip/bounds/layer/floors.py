@@ -25,9 +25,8 @@ from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.nest_work import NestWork, work_of_all
 from onchip.bounds.layer.unit_shares import AnyUnrolling
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT, Layer
-from onchip.model.layer.accesses import port_for, ports_of
 from onchip.model.layer.cost import access_of
-from onchip.model.layer.limits import array_of
+from onchip.model.layer.limits import array_of, port_for, ports_of
 from onchip.model.unrolling.unrolling import Ways, all_ways
 
 ByWay: TypeAlias = NDArray[np.float64]

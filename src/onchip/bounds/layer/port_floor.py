@@ -18,7 +18,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.bounds.layer.nest_work import NestWork
 from onchip.ir.layer import Layer
-from onchip.model.layer.accesses import port_for, ports_of
+from onchip.model.layer.limits import port_for, ports_of
 from onchip.model.program.compute_cost import MemoryRates
 
 

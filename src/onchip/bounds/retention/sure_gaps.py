@@ -15,8 +15,7 @@ from typing import Final
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
-from onchip.model.lifetimes.precedence import Precedence, uses_of
+from onchip.model.lifetimes.indexed import IndexedProblem, Precedence, bits, mask_of, uses_of
 
 FEWEST_OPERATORS: Final = 6
 """Least number of additional operators during which a tensor surely waits, for two tensors to be counted as one."""

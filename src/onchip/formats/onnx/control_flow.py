@@ -29,7 +29,7 @@ from onchip.formats.onnx.graph import build_graph
 from onchip.formats.onnx.nodes import BITS, SUBGRAPHS, ScopedNode, check_nodes, names_read, static_shape
 from onchip.formats.onnx.shapes import NotUnrolledError, Runner, UnfoldedModel, Unfolding
 from onchip.ir.tensor import size_in_bytes
-from onchip.model.capacity.inner_peak import inner_peak_bytes
+from onchip.model.capacity.bounds import inner_peak_bytes
 
 
 def graph_of(node: onnx.NodeProto, attribute: str, name: str) -> onnx.GraphProto:

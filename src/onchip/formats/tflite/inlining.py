@@ -43,7 +43,7 @@ from onchip.formats.tflite.network import (
 )
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import size_in_bytes
-from onchip.model.capacity.inner_peak import inner_peak_bytes
+from onchip.model.capacity.bounds import inner_peak_bytes
 
 Known: TypeAlias = "Values | None"
 """A value if it follows from constants, else None."""

@@ -36,9 +36,8 @@ from onchip.mapping.chains.chain import OperandChain, asked_once, asked_once_of_
 from onchip.mapping.chains.dimension import LackingSide, PartsAlike
 from onchip.mapping.chains.lattice import Along, Boundaries, Lattice, Served, least_of
 from onchip.mapping.prove.unrolled_ways import ADDING, LEADING, UnrolledWays
-from onchip.model.layer.accesses import port_for, ports_of
 from onchip.model.layer.cost import access_of
-from onchip.model.layer.limits import array_of
+from onchip.model.layer.limits import array_of, port_for, ports_of
 
 MOST_AT_ONCE: Final = 256
 """Largest number of multiples in one transfer; above it, a partly used access is negligible."""

@@ -18,7 +18,7 @@ from onchip.memory.allocate.pack import order_by_size, place_by_size
 from onchip.memory.allocate.repair import place_or_cut
 from onchip.memory.allocate.residencies import packing_problem
 from onchip.memory.allocate.sections import has_too_many_pairs
-from onchip.memory.baselines.driver import baseline
+from onchip.memory.baselines.pinned import baseline
 from onchip.memory.decisions import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
 from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable
 from onchip.search.budget.limits import Run

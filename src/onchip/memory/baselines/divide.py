@@ -21,7 +21,7 @@ from onchip.memory.decisions import SearchMove
 from onchip.memory.spill.exact import solve_exactly
 from onchip.memory.spill.min_peak import with_given_order
 from onchip.memory.spill.search import BestFirstSearch
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.start import without_bound

@@ -2,7 +2,7 @@
 
 A streamed tensor is loaded for each operator that uses it. What obstructs an operator or has no addresses is unpinned
 again, the last in rank first. OnSRAM-Static (Pal et al., TECS 2022) pins greedily by a weighted sum of size, reuses and
-lifetime; `docs/rivals.md` lists what the paper leaves open.
+lifetime; `docs/rivals.md` lists what the paper leaves open. `baseline` drives all published heuristics.
 """
 
 from __future__ import annotations
@@ -10,17 +10,46 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Final
+from typing import Final, TypeAlias
 
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import SearchResult, Status, Stop
 from onchip.ir.tensor import Role
 from onchip.memory.allocate.exact import Attempt
 from onchip.memory.allocate.residencies import packing_problem
-from onchip.memory.baselines.driver import Solve, baseline
-from onchip.memory.decisions import OperatorSchedule, PlannedResidency
+from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, non_compulsory_cost
 from onchip.memory.effort import STEP
-from onchip.model.capacity.infeasible_operator import places_of_operands
+from onchip.memory.spill.min_peak import with_order_settled
+from onchip.model.capacity.bounds import operators_that_do_not_fit, places_of_operands
 from onchip.model.lifetimes.indexed import IndexedProblem, bits
 from onchip.search.budget.limits import Run
+
+Rule: TypeAlias = Callable[[IndexedProblem, Run], Iterable[tuple[OperatorSchedule, tuple[int, ...]]]]
+"""Yields schedules of the order of a problem, each with the offset in bytes of each of its residencies."""
+Solve: TypeAlias = Callable[[Problem, Run], SearchResult[Plan]]
+
+
+def baseline(method: str, rule: Rule) -> Solve:
+    """Return the planner that offers each plan of a rule; the best counts.
+
+    The order is the given one, or one of minimum peak. Bound 0: OPTIMAL only if nothing is moved at all. INFEASIBLE
+    if a single operator does not fit.
+    """
+
+    def solve(problem: Problem, run: Run) -> SearchResult[Plan]:
+        if operators_that_do_not_fit(IndexedProblem.of(problem)):
+            return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, method)
+        indexed = IndexedProblem.of(with_order_settled(problem, run))
+        incumbent = PlanIncumbent(indexed, run)
+        for schedule, offsets_bytes in rule(indexed, run):
+            incumbent.offer(schedule, offsets_bytes, non_compulsory_cost(indexed, schedule), method)
+            if run.stop is not None:
+                break
+        incumbent.stopped_by = run.stop or Stop.COMPLETED
+        return incumbent.result(method)
+
+    return solve
 
 
 def streamed_schedule(indexed: IndexedProblem, order: Sequence[int]) -> OperatorSchedule:

@@ -25,9 +25,8 @@ from onchip.memory.decisions import (
 )
 from onchip.memory.effort import STEP
 from onchip.memory.spill.min_peak import with_order_settled
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
-from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.model.lifetimes.precedence import Windows
+from onchip.model.capacity.bounds import operators_that_do_not_fit
+from onchip.model.lifetimes.indexed import IndexedProblem, Windows
 from onchip.search.budget.limits import Run
 from onchip.search.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.search.strategy.start import without_figures

@@ -16,7 +16,7 @@ from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, non_compulsory_cost
 from onchip.memory.retention.kept_gaps import PackingOfPart
 from onchip.memory.spill.min_peak import with_order_settled
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.search.mip import MipOutcome, UnfinishedModelError, solve_mip

@@ -25,11 +25,17 @@ from onchip.memory.allocate.pack import pack_schedule
 from onchip.memory.decisions import PlanIncumbent, SearchMove, schedule_of_moves
 from onchip.memory.effort import STEP
 from onchip.memory.remat.replay import NEVER, FirstRuns, Guide, GuidedReplay, Replayed
-from onchip.memory.remat.search import RecomputationSearch
-from onchip.memory.remat.stages import Moment, StageModel, StagesAnswer, moment_of_any_order, moments_of_order
+from onchip.memory.remat.search import (
+    Moment,
+    RecomputationSearch,
+    StageModel,
+    StagesAnswer,
+    moment_of_any_order,
+    moments_of_order,
+)
 from onchip.memory.spill.exact import solve_exactly
 from onchip.memory.spill.min_peak import with_order_settled
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach

@@ -12,7 +12,7 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.answer.result import SearchResult, Status
 from onchip.arch.memory import DRAM
 from onchip.memory.decisions import PlanIncumbent
-from onchip.memory.retention.steps import PARAMS, StepModel, StepPlace
+from onchip.memory.retention.addressed import PARAMS, StepModel, StepPlace
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from onchip.bounds.retention.sure_gaps import PossibleGap, SureGap
 from onchip.memory.effort import STEP
-from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
-from onchip.model.lifetimes.precedence import Precedence, flags_of, uses_of
+from onchip.model.lifetimes.indexed import IndexedProblem, Precedence, bits, flags_of, mask_of, uses_of
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.search.strategy.start import of_one_worker

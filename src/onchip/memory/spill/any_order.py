@@ -29,14 +29,12 @@ from onchip.memory.allocate.sections import has_too_many_pairs
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, non_compulsory_cost, schedule_of_moves
 from onchip.memory.effort import STEP
-from onchip.memory.retention.gap_windows import GapWindows
-from onchip.memory.retention.kept_gaps import ConflictLearning, KeptGaps
+from onchip.memory.retention.kept_gaps import ConflictLearning, GapWindows, KeptGaps
 from onchip.memory.retention.sure_gaps import SureGapsBound
 from onchip.memory.spill.parts_bound import PartsBound
 from onchip.memory.spill.windows import PARAMS as WINDOWS
 from onchip.memory.spill.windows import AddressedPlan, MovablePlan, WindowMoves, improve_in_placed_windows
-from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.model.lifetimes.precedence import Precedence
+from onchip.model.lifetimes.indexed import IndexedProblem, Precedence
 from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.interruptible import WATCH_EVERY_SECONDS, cp_sat_is_within_reach
 from onchip.search.strategy.portfolio import Portfolio, Stepped

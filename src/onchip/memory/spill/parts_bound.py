@@ -16,8 +16,7 @@ from onchip.bounds.retention.sure_gaps import SureGap, groups_of_uses
 from onchip.memory.decisions import SearchMove, schedule_of_moves
 from onchip.memory.effort import STEP
 from onchip.memory.spill.search import BestFirstSearch
-from onchip.model.lifetimes.indexed import IndexedProblem, bits, mask_of
-from onchip.model.lifetimes.precedence import Precedence, uses_of
+from onchip.model.lifetimes.indexed import IndexedProblem, Precedence, bits, mask_of, uses_of
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.start import of_one_worker, without_figures
 

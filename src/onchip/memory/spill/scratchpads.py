@@ -31,7 +31,7 @@ from onchip.memory.retention.kept_gaps import ConflictLearning, KeptGaps
 from onchip.memory.retention.linked import prove_with_links
 from onchip.memory.spill.min_peak import orders_to_start_from
 from onchip.memory.spill.search import LeastBytes, optimal_moves
-from onchip.model.capacity.infeasible_operator import places_of_operands
+from onchip.model.capacity.bounds import places_of_operands
 from onchip.model.lifetimes.indexed import IndexedProblem, bits
 from onchip.search.budget.limits import Budget
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach

@@ -18,8 +18,7 @@ from onchip.answer.result import Stop
 from onchip.memory.allocate.residencies import layout_tensors
 from onchip.memory.decisions import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
 from onchip.memory.spill.search import BestFirstSearch
-from onchip.model.lifetimes.indexed import IndexedProblem, mask_of
-from onchip.model.lifetimes.precedence import uses_of
+from onchip.model.lifetimes.indexed import IndexedProblem, mask_of, uses_of
 from onchip.native import LayoutOperator, LayoutStay, PlacedPlan, StopToken, WindowChoice
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched

@@ -18,9 +18,11 @@ from onchip.bounds.latency.latency_bounds import least_latency_bound
 from onchip.bounds.latency.ways_to_run import WHOLE, WaysToRun
 from onchip.errors import UsageError
 from onchip.memory.decisions import PlanIncumbent
-from onchip.memory.timed.homes import Homes, HomesOfOperands, latency_bands
-from onchip.memory.timed.placing import (
+from onchip.memory.timed.homes import (
+    Homes,
+    HomesOfOperands,
     PlacedOrder,
+    latency_bands,
     packed_then_placed,
     placed,
     placed_afterwards,
@@ -37,7 +39,7 @@ from onchip.native import LatencyBands, LatencyRoom, LatencyStay, LatencyTensor,
 from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.interruptible import run_watched
 from onchip.search.strategy.portfolio import Portfolio, Stepped
-from onchip.transform.slices.channel_bands import ChannelBands
+from onchip.transform.slices.emission import ChannelBands
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import stated
 from onchip.arch.memory import DRAM, Operand
 from onchip.model.group.layers import LayerRun, TileRun
-from onchip.model.layer.accesses import Accesses
 from onchip.model.layer.cost import LayerCost
+from onchip.model.layer.limits import Accesses
 from onchip.model.layer.tiles import MACS
 from onchip.model.program.group_copies import CopiesCost
 

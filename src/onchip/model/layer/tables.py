@@ -28,9 +28,8 @@ from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.errors import InputError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
 from onchip.model.accounting.accounting import INTERPRETER, Accounting
-from onchip.model.layer.accesses import port_for, ports_of
 from onchip.model.layer.cost import access_of, layer_cost
-from onchip.model.layer.limits import array_of, check_array, check_memories
+from onchip.model.layer.limits import array_of, check_array, check_memories, port_for, ports_of
 from onchip.model.layer.tiles import EPSILON, check_parts
 
 Integers = NDArray[np.int64]

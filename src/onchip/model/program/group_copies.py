@@ -11,8 +11,8 @@ from math import ceil
 from onchip.answer.layer_mapping import Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand, Port
-from onchip.model.layer.accesses import Accesses, port_for
 from onchip.model.layer.cost import energy_pj, stated_access
+from onchip.model.layer.limits import Accesses, port_for
 
 
 @dataclass(frozen=True, slots=True)

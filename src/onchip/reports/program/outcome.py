@@ -19,8 +19,7 @@ from onchip.arch.memory import Access, Memory, Operand
 from onchip.arch.sharing import Share
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.capacity.bounds import OperatorNeed
-from onchip.model.capacity.infeasible_operator import InfeasibleOperator, Oversize, infeasible_operator
+from onchip.model.capacity.bounds import InfeasibleOperator, OperatorNeed, Oversize, infeasible_operator
 from onchip.model.timeline.activity import LatencyParts
 from onchip.model.timeline.plan_timeline import Timeline, stated_timeline
 from onchip.reports.explain.history import History, ReloadCause, reload_causes

@@ -15,7 +15,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.memory.spill.exact import solve_exactly
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.ops.views import JoinedMaps, joined_maps, seeing_parts
 from onchip.search.budget.limits import Run

@@ -22,7 +22,7 @@ from onchip.model.capacity.bounds import operator_need, packed_bytes
 from onchip.ops.slicing import Geometry, OperandAccess, Span
 from onchip.scheduling.tiles.group_tiles import writes_rows
 from onchip.scheduling.tiles.search import never
-from onchip.transform.slices.operators_in_tiles import counted_geometries
+from onchip.transform.slices.emission import counted_geometries
 
 _LONGEST_AXIS: Final = 512
 """Longest axis whose states are followed through the network; the work grows with its square."""

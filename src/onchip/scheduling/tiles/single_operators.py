@@ -8,11 +8,10 @@ from dataclasses import replace
 from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import Problem
 from onchip.ir.graph import Graph
-from onchip.model.capacity.bounds import with_updates_in_place
-from onchip.model.capacity.infeasible_operator import operators_that_do_not_fit
+from onchip.model.capacity.bounds import operators_that_do_not_fit, with_updates_in_place
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.ops.slicing import Geometry
-from onchip.transform.slices.operators_in_tiles import counted_geometries
+from onchip.transform.slices.emission import counted_geometries
 
 
 def tiles_that_fit(

@@ -9,7 +9,7 @@ from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import Objective, Problem
 from onchip.scheduling.tiles.group_tiles import FusedGroup, FusedGroups
 from onchip.scheduling.tiles.search import groups_of_few_tiles, groups_of_least_peak, never
-from onchip.transform.slices.operators_in_tiles import counted_geometries
+from onchip.transform.slices.emission import counted_geometries
 
 
 @dataclass(frozen=True, slots=True)

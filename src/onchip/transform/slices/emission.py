@@ -1,20 +1,62 @@
-"""The construction of a graph of tiles and bands from the tiles of operators."""
+"""Operators in tiles along one axis, or in equal bands of channels, and the graph of these tiles and bands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import prod
 
+from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import Problem
+from onchip.arch.memory import Operand
+from onchip.errors import GraphError
 from onchip.ir.graph import Graph, State
-from onchip.ir.operator import Operator
+from onchip.ir.operator import Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Range
-from onchip.ops.slicing import Geometry, OperandAccess
+from onchip.ops.entries import geometry_of
+from onchip.ops.layers_of import Channels
+from onchip.ops.slicing import Geometry, OperandAccess, Span, TileAxis
 from onchip.transform.slices.bands import Bands, tile_of
-from onchip.transform.slices.tiles_along_axis import TilesAlongAxis, cut
+
+Cuts = Mapping[str, Sequence[set[int]]]
+"""Map from a tensor to the inner boundaries at which tiles cut each of its dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class TilesAlongAxis:
+    """An operator in tiles along one axis, which may differ in size: the `ends` of the tiles, in ascending order."""
+
+    geometry: Geometry
+    axis: int
+    ends: tuple[int, ...]
+
+    def tiles(self) -> tuple[tuple[Range, ...], ...]:
+        """Return the range of each tile along each axis, in execution order."""
+        axes = self.geometry.axes
+        whole = tuple((0, axis.size) for axis in axes)
+        return tuple((*whole[: self.axis], part, *whole[self.axis + 1 :]) for part in pairwise((0, *self.ends)))
+
+    def lines(self, span: Span) -> AbstractSet[int]:
+        """Return the boundaries at which the tiles cut a dimension of an operand.
+
+        Dimensions that follow another axis are cut where the operator reads only a part of them, such as a crop.
+        """
+        if span.axis is None:
+            return frozenset()
+        size = self.geometry.axes[span.axis].size
+        ends = self.ends if span.axis == self.axis else (size,)
+        return {end for part in pairwise((0, *ends)) for end in span.range(*part, size)} - {0, span.size}
+
+
+def cut(cuts: Cuts, tiles: TilesAlongAxis) -> None:
+    """Add the boundaries of an operator's tiles to `cuts`."""
+    for access in (*tiles.geometry.reads, *tiles.geometry.writes):
+        for span, made in zip(access.spans, cuts[access.tensor], strict=True):
+            made |= tiles.lines(span)
+
 
 BandEdges = Mapping[str, Sequence[AbstractSet[int]]]
 """Inner boundaries of the bands, by tensor and dimension."""
@@ -138,3 +180,116 @@ def _states(state: State, bands: Mapping[str, Bands], operators: Sequence[Operat
             in_place = state.in_place and read_by_writer[other.name] == {one.name}
             alias = "" if place is None else other.aliases[place]
             yield replace(state, old=one.name, new=other.name, in_place=in_place, alias=alias)
+
+
+def counted_geometries(problem: Problem, *, is_model: bool) -> dict[str, Geometry | None]:
+    """Return the geometry of each operator by name, with the operands that plans count; None if it cannot be cut."""
+    graph, counts = problem.graph, problem.counts
+    geometries = {each.name: geometry_of(each, graph, is_model=is_model) for each in graph.operators}
+    return {
+        name: geometry
+        and replace(geometry, reads=tuple(read for read in geometry.reads if counts(graph.tensor[read.tensor])))
+        for name, geometry in geometries.items()
+    }
+
+
+def with_tiles(problem: Problem, tiles: Mapping[str, OperatorTiles], *, is_model: bool) -> Graph:
+    """Return the graph with these operators, by name, in tiles; raises GraphError for tiles that they cannot have."""
+    graph = problem.graph
+    geometries = counted_geometries(problem, is_model=is_model)
+    for name, one in tiles.items():
+        place, expected = f"tiles of {name!r}", "those of a plan for this network"
+        if name not in graph.operator:
+            raise GraphError("there is no such operator", place=place, expected=expected)
+        geometry = geometries[name]
+        if geometry is None or not one.axis < len(geometry.axes) or geometry.axes[one.axis].is_reduction:
+            raise GraphError(f"the operator is not cut along axis {one.axis}", place=place, expected=expected)
+        if one.ends[-1] != geometry.axes[one.axis].size:
+            what = f"the last tile ends at {one.ends[-1]}"
+            raise GraphError(what, place=place, expected=f"{geometry.axes[one.axis].size}, the axis's size")
+    cut = {
+        name: TilesAlongAxis(geometry, tiles[name].axis, tiles[name].ends)
+        for name, geometry in geometries.items()
+        if geometry is not None and name in tiles
+    }
+    return emitted(problem, cut)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelBands:
+    """The transform that runs operators, by name, in `parts` equal parts that their `splits` allow.
+
+    Band k of operator OP is the operator `OP#k` with its cycles and its share of the energy. The bands of a tensor
+    partition it, cut at the boundaries of its writer and of every reader. Operators that are not cut keep their names.
+    The order is that of the operators, band by band.
+    """
+
+    parts: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    def __call__(self, graph: Graph) -> Graph:
+        """Return the graph in bands; raises GraphError for an unknown operator, or an unsupported number of parts."""
+        channels = Channels(graph)
+        for name, parts in self.parts.items():
+            if name not in graph.operator:
+                raise GraphError("there is no such operator", place=f"operator {name!r}", expected="one of the graph")
+            _ensure_it_may_run_in(channels, graph.operator[name], parts)
+        if not self.parts:
+            return graph
+        several = {name: parts for name, parts in self.parts.items() if parts > 1}
+        splits = {name: _channel_split(channels, graph.operator[name], parts) for name, parts in several.items()}
+        cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in graph.tensors}
+        for tiles in splits.values():
+            cut(cuts, tiles)
+        bands = {tensor.name: Bands.of(tensor, cuts[tensor.name]) for tensor in graph.tensors}
+        tensors = tuple(band for each in bands.values() for band in each.all)
+        emission = SliceEmission(graph, splits, bands)
+        operators = (self._with_cost(one, band) for one in graph.operators for band in emission.slices(one))
+        return Graph(graph.name, tensors, tuple(operators), graph.states_among(tensors))
+
+    def _with_cost(self, whole: Operator, band: Operator) -> Operator:
+        """Return the band with the cost that the operator's file states for it; bands share no bytes in place."""
+        if band is whole:
+            return band
+        parts, stated = self.parts.get(whole.name, 1), whole.stated
+        if parts > 1:
+            energy_pj = None if stated.energy_pj is None else stated.energy_pj / parts
+            stated = StatedCost(stated.splits.cycles_of(parts) if stated.splits else None, energy_pj)
+        return replace(band, stated=stated, in_place=())
+
+
+def _ensure_it_may_run_in(channels: Channels, operator: Operator, parts: int) -> None:
+    place, splits = f"operator {operator.name!r}", operator.stated.splits
+    if splits is None or splits.cycles_of(parts) is None:
+        ways = "none" if splits is None else ", ".join(str(parts) for parts, _ in splits.ways)
+        raise GraphError(f"its file states no cost of {parts} parts", place=place, expected=f"of these: {ways}")
+    cut_inputs = operator.inputs if splits.cuts_inputs else ()
+    for name in (*operator.outputs, *operator.parameters, *cut_inputs):
+        count = channels.count(channels.graph.tensor[name])
+        if count is None or count % parts:
+            what = f"{name!r} has {'no' if count is None else count} channels for {parts} equal bands"
+            raise GraphError(what, place=place, expected=f"a multiple of {parts}")
+
+
+def _channel_split(channels: Channels, operator: Operator, parts: int) -> TilesAlongAxis:
+    """Return the operator in equal bands of its channels, with one tile per band."""
+    cut_operands = _cut_operands(operator)
+
+    def access(name: str) -> OperandAccess:
+        tensor = channels.graph.tensor[name]
+        spans = [Span(size) for size in tensor.shape or ()]
+        if name in cut_operands:
+            axis = channels.axis(tensor)
+            size = spans[axis].size
+            spans[axis] = Span(size, 0, step=size // parts, extent=size // parts)
+        operand = Operand.OUTPUT if name in operator.outputs else Operand.INPUT
+        return OperandAccess(name, operand, (tensor.bits or 0) // 8, tuple(spans))
+
+    reads, writes = tuple(map(access, dict.fromkeys(operator.reads))), tuple(map(access, operator.outputs))
+    return TilesAlongAxis(Geometry((TileAxis(parts),), reads, writes), 0, tuple(range(1, parts + 1)))
+
+
+def _cut_operands(operator: Operator) -> frozenset[str]:
+    """Return the operands that each band has a part of: outputs, parameters, and inputs if the operator cuts them."""
+    splits = operator.stated.splits
+    inputs = operator.inputs if splits is not None and splits.cuts_inputs else ()
+    return frozenset((*operator.outputs, *operator.parameters, *inputs))
