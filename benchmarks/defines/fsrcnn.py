@@ -19,7 +19,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.cost import StackCost, stack_cost
-from onchip.model.group.mapper import Mapper
+from onchip.model.group.machine import Mapper
 from onchip.ops.fusable import Stack
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.search.fusion import best_strategy

@@ -23,7 +23,7 @@ from onchip.mapping.tile_search.uneven import (
     TemporalMethod,
     unrolling_groups,
 )
-from onchip.model.group.mapper import Mapper
+from onchip.model.group.machine import Mapper
 from onchip.model.layer.cost import Latency, LayerCost, layer_cost
 from onchip.ops.fusable import FusableNetwork
 from onchip.ops.fusable_reading import fusable_of

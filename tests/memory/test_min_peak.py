@@ -267,5 +267,5 @@ def test_of_very_many_operators_only_what_they_use_is_sure() -> None:
     indexed = indexed_of(many_in_one_step(3))
     needs = tuple(map(indexed.required_bytes, range(6)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("onchip.model.lifetimes.precedence.MOST_OPERATORS", 5)
+        patch.setattr("onchip.model.lifetimes.indexed.MOST_OPERATORS", 5)
         assert sure_needs_bytes(indexed) == needs

@@ -10,8 +10,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.model.accounting.conventions import OURS, Conventions
 from onchip.model.group.cost import StackCost, stack_cost
-from onchip.model.group.machine import FusedMachine
-from onchip.model.group.mapper import Mapper
+from onchip.model.group.machine import FusedMachine, Mapper
 from onchip.model.group.sums import FusedSums, total
 from onchip.ops.fusable import FeatureMap, Stack
 

@@ -102,7 +102,7 @@ def test_a_mapping_that_is_not_legal_is_a_defect(monkeypatch: pytest.MonkeyPatch
         return SearchResult(Status.OPTIMAL, LayerMapping((Loop("K", 64, "OX"),)), 1, 1, 0.0, "wrong")
 
     monkeypatch.setattr(FixedUnrolling, "result", wrong)
-    with pytest.raises(InternalError, match="its mapping is not legal: too-few-iterations"):
+    with pytest.raises(InternalError, match="its mapping is not legal: mapping: loop C has 1 iterations"):
         RuleMapper(TemporalMethod.LOMA, ENERGY, Run())(LayerProblem(LAYER, MACHINE))
 
 

@@ -20,11 +20,9 @@ from onchip.errors import InputError
 from onchip.ir.window import Window
 from onchip.model.accounting.accounting import INTERPRETER, AccountingName
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions, conventions_of
-from onchip.model.group.cost import StackCost
-from onchip.model.group.mapper import Mapper
-from onchip.model.group.peaks import peak_bytes_of
+from onchip.model.group.cost import StackCost, peak_bytes_of, tile_prices_by
+from onchip.model.group.machine import Mapper
 from onchip.model.group.sums import total
-from onchip.model.group.tile_price import tile_prices_by
 from onchip.model.layer.cost import LayerCost
 from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.fronts.costs import StackCosts, dram_bits_of

@@ -11,7 +11,7 @@ from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, Operand, Port
 from onchip.errors import AcceleratorError
-from onchip.model.group.moved import moved_sums
+from onchip.model.group.sums import moved_sums
 from onchip.verify.stack.chip import expense_of_moving
 
 

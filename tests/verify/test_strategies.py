@@ -24,9 +24,9 @@ from onchip.ir.layer import Layer
 from onchip.ir.window import Window
 from onchip.model.accounting.accounting import INTERPRETER
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
+from onchip.model.group.cost import tile_prices_by
 from onchip.model.group.levels import CacheLevels, TiledStack, placement
 from onchip.model.group.machine import FusedMachine
-from onchip.model.group.tile_price import tile_prices_by
 from onchip.model.group.tiles import StackTile
 from onchip.ops.fusable import AxisName, FusableLayer, FusableNetwork, Stack, TileClass, tiled_axis
 from onchip.transform.groups.stacks import spans_of

@@ -24,8 +24,8 @@ from onchip.formats.own.strategy_json import read_strategy
 from onchip.ir.graph import Graph
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.accounting.conventions import conventions_of
+from onchip.model.group.cost import tile_prices_by
 from onchip.model.group.machine import ensure_tiles_can_be_costed
-from onchip.model.group.tile_price import tile_prices_by
 from onchip.ops.fusable import FusableNetwork
 from onchip.ops.fusable_reading import partly_fusable_of
 from onchip.ops.layers_of import Precision

@@ -31,11 +31,9 @@ from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph
 from onchip.model.accounting.accounting import AccountingName
-from onchip.model.group.cost import StackCost
+from onchip.model.group.cost import StackCost, peak_bytes_of
 from onchip.model.group.machine import ensure_tiles_can_be_costed
-from onchip.model.group.moved import moved_sums
-from onchip.model.group.peaks import peak_bytes_of
-from onchip.model.group.sums import total
+from onchip.model.group.sums import moved_sums, total
 from onchip.model.layer.limits import array_of
 from onchip.model.timeline.mac_count import MacCount
 from onchip.ops.fusable import FusableLayer, FusableNetwork

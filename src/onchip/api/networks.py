@@ -16,9 +16,8 @@ from onchip.errors import GraphError, InputError, UsageError
 from onchip.formats.own.graph_json import bundled_networks, load_network, read_graph
 from onchip.ir.graph import Graph
 from onchip.plugins import PluginGroup
-from onchip.transform.rewrite.activations import fuse
+from onchip.transform.rewrite.activations import cap_tensors, fuse
 from onchip.transform.rewrite.attention_apart import AttentionApart, RecurrenceApart, SplitsApart
-from onchip.transform.rewrite.capped_tensors import cap_tensors
 from onchip.transform.rewrite.channel_orders import as_images
 from onchip.transform.rewrite.quantisation import DEQUANTISE, QuantisationFold
 from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in, with_states, with_workspaces

@@ -6,8 +6,9 @@ data there, map each layer of each tile type, add up. docs/fused.md lists the co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -15,13 +16,16 @@ from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.errors import AcceleratorError, InputError
+from onchip.model.accounting.accounting import Accounting
 from onchip.model.accounting.conventions import OURS, Conventions
 from onchip.model.group.layers import LayerLevels, StackHomes, TileRun, TileRunner
 from onchip.model.group.levels import CacheLevels, PlacedTile, TiledStack, placement
-from onchip.model.group.machine import FusedMachine, check_machine
-from onchip.model.group.mapper import Mapper
+from onchip.model.group.machine import FusedMachine, Mapper, check_machine
 from onchip.model.group.sums import FusedSums, Sums, times, total
 from onchip.model.group.tiles import column_cache_bits, row_cache_bits
+from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.limits import needed_bits
+from onchip.model.layer.ragged import boundaries
 from onchip.ops.fusable import AxisName, Stack, tiled_axis
 
 
@@ -164,3 +168,60 @@ def _taken_bits(
 def _most(found: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
     every = list(found)
     return {name: max(one[name] for one in every) for name in every[0]}
+
+
+def peak_bytes_of(costs: Iterable[StackCost]) -> Mapping[str, int]:
+    """Return the peak bytes of one instance of each memory over all layers, by name; see docs/fused.md, section 4."""
+    peaks: dict[str, int] = {}
+    seen: set[tuple[int, int]] = set()
+    for cost in costs:
+        for layer in (layer for tile in cost.placed for layer in tile.layers):
+            key = id(layer.problem), id(layer.mapping)
+            if key not in seen:
+                seen.add(key)
+                for memory, size in _bytes_of(layer.problem, layer.mapping).items():
+                    peaks[memory] = max(peaks.get(memory, 0), size)
+    return peaks
+
+
+def _bytes_of(problem: LayerProblem, mapping: LayerMapping) -> Mapping[str, int]:
+    """Return the bytes that other data and tiles take, by memory; tiles count in whole units in every accounting."""
+    needs = needed_bits(problem, boundaries(mapping.layer(problem.layer), problem, mapping))
+    found: dict[str, int] = {}
+    for level in problem.accelerator.levels:
+        name, capacity_bytes = level.memory.name, level.memory.capacity_bytes
+        bits = sum(need for (memory, _), need in needs.items() if memory == name) - problem.resident_bits(name)
+        found[name] = capacity_bytes - problem.room_bytes.get(name, capacity_bytes) - (-bits // 8)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class MappedTileCost:
+    """The cost of a mapped tile: energies in pJ by memory and operand and of the MACs, cycles, DRAM traffic in bits.
+
+    An energy is None if the accelerator does not state it.
+    """
+
+    memory_energy_pj: Mapping[tuple[str, str], float | None]
+    mac_energy_pj: float | None
+    cycles: float
+    dram_bits: int
+
+
+def tile_prices_by(
+    accounting: Accounting, conventions: Conventions = OURS
+) -> Callable[[LayerProblem, LayerMapping], MappedTileCost]:
+    """Return the cost model for an accounting; it raises MappingError for a mapping that does not fit.
+
+    Equal layers of different groups are costed once.
+    """
+
+    @cache
+    def price(problem: LayerProblem, mapping: LayerMapping) -> MappedTileCost:
+        cost = layer_cost(problem, mapping, accounting)
+        dram_bits = sum(one.elements * one.bits for one in cost.accesses if one.memory == DRAM)
+        cycles = cost.cycles - (cost.latency.offload if conventions.offloading_is_free else 0)
+        unknown = dict.fromkeys((one.memory, one.operand) for one in cost.accesses)
+        return MappedTileCost(unknown | cost.memory_energy_pj, cost.mac_energy_pj, cycles, dram_bits)
+
+    return price

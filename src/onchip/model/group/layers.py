@@ -14,8 +14,7 @@ from onchip.arch.memory import DRAM, Operand
 from onchip.errors import AcceleratorError
 from onchip.model.accounting.conventions import Conventions
 from onchip.model.group.levels import CacheLevels
-from onchip.model.group.machine import FusedMachine
-from onchip.model.group.mapper import Mapper
+from onchip.model.group.machine import FusedMachine, Mapper
 from onchip.model.group.tiles import LayerTile, Made, Seen, StackTile
 from onchip.model.layer.cost import LayerCost
 from onchip.model.program.group_copies import CopiesCost, MapCopy, copies_cost

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final
+from typing import Final, TypeAlias
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
@@ -14,6 +14,7 @@ from onchip.arch.energies import ensure_energies
 from onchip.arch.memory import DRAM, Operand
 from onchip.errors import AcceleratorError
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.limits import array_of
 
 LEAST_BYTES: Final = 1
@@ -106,3 +107,7 @@ def check_machine(accelerator: Accelerator) -> None:
         if not any(operand in level.memory.holds for level in accelerator.levels):
             place = f"accelerator {accelerator.name!r}"
             raise AcceleratorError(f"no memory on the chip holds {operand}", place=place, expected="at least one")
+
+
+Mapper: TypeAlias = Callable[[LayerProblem], LayerCost | None]
+"""Returns the cost of a layer's best mapping, or None if none fits."""

@@ -19,9 +19,8 @@ from onchip.model.accounting.accounting import AccountingName
 from onchip.model.accounting.conventions import OURS, Conventions, conventions_of
 from onchip.model.group.cost import StackCost, stack_cost, tiled_stack
 from onchip.model.group.levels import TiledStack
-from onchip.model.group.mapper import Mapper
-from onchip.model.group.moved import moved_sums
-from onchip.model.group.sums import FusedSums
+from onchip.model.group.machine import Mapper
+from onchip.model.group.sums import FusedSums, moved_sums
 from onchip.ops.fusable import FusableNetwork
 from onchip.scheduling.fronts.mappers import (
     DIVE,

@@ -23,7 +23,7 @@ from onchip.mapping.tile_search.uneven import (
     with_groups_unrolled,
 )
 from onchip.model.accounting.accounting import DEFINES, AccountingName
-from onchip.model.group.mapper import Mapper
+from onchip.model.group.machine import Mapper
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.model.layer.limits import array_of, misfit
 from onchip.search.budget.clock import Deadline

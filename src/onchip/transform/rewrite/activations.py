@@ -175,3 +175,16 @@ class _Fusion:
 
 def _base_kind(operator: Operator) -> str:
     return operator.kind.rpartition("::")[2]
+
+
+def cap_tensors(graph: Graph, capacity_bytes: int) -> Graph:
+    """Return the graph with larger tensors clamped to the scratchpad's size and without shapes."""
+    return replace(
+        graph,
+        tensors=tuple(
+            Tensor(tensor.name, capacity_bytes, tensor.role, aliases=tensor.aliases)
+            if tensor.size_bytes > capacity_bytes
+            else tensor
+            for tensor in graph.tensors
+        ),
+    )
