@@ -35,6 +35,7 @@ from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.commands.minimalloc import PROGRAM
 from onchip.formats.minimalloc import packing_to_csv, read_buffers
+from onchip.ir.graph import Graph
 from onchip.memory.allocate.exact import Attempt, least_arena_bytes, requests_of
 from onchip.memory.allocate.pack import least_capacity, order_by_size
 from onchip.memory.allocate.residencies import packing_problem
@@ -155,34 +156,47 @@ def _placed(problem: PackingProblem, load: int) -> Row:
 
 
 def peer_rows(asked: Namespace) -> Iterator[Row]:
-    """Run both programs on MiniMalloc's instances, on ExecuTorch's networks and on cut rectangles."""
+    """Run both programs on MiniMalloc's instances, networks, given files and cut rectangles."""
     with tempfile.TemporaryDirectory() as folder:
-        for path, flags in _files(Path(folder), asked.seconds):
+        for path, flags in _files(Path(folder), asked):
             count = 1 if "--minimize_capacity" in flags else asked.rounds
-            rounds = [[_ran(one, path, flags) for one in (PROGRAM, asked.minimalloc)] for _ in range(count)]
+            rounds = [[packed_by(one, path, flags) for one in (PROGRAM, asked.minimalloc)] for _ in range(count)]
             own, other = (statistics.median(one[at][0] for one in rounds) for at in (0, 1))
             arenas = {"arena": rounds[0][0][1], "their_arena": rounds[0][1][1]}
-            yield {"name": path.stem, "seconds": own, "their_seconds": other} | arenas | _greedy(path, asked.iree_opt)
+            load = least_arena_bytes(PackingProblem(read_buffers(path).buffers, 0))
+            row = {"name": path.stem, "seconds": own, "their_seconds": other, "load": load} | arenas
+            yield row | _greedy(path, asked.iree_opt)
 
 
-def _files(folder: Path, seconds: float) -> Iterator[tuple[Path, list[str]]]:
+def _files(folder: Path, asked: Namespace) -> Iterator[tuple[Path, list[str]]]:
     """Yield files, and the flags of their question."""
+    from scale.language import GPT2, training_of
+
     from support.perfect_packings import cut_rectangle
 
     for path in sorted((DATA / "minimalloc").glob(f"?.{CAPACITY_BYTES}.csv")):
         yield path, [f"--capacity={CAPACITY_BYTES}"]
-    least = ["--minimize_capacity", f"--capacity={1 << 50}", f"--timeout={seconds:g}s"]
-    for path in sorted((DATA / "executorch").glob("*.csv")):
-        yield path, least
-    for count in (50, 200, 1000):
-        buffers = cut_rectangle(count, 4 * count, 1 << 20, 1)
-        ids, path = tuple(map(str, range(count))), folder / f"cut {count}.csv"
-        text = packing_to_csv(ids, PackingProblem(buffers, 1), Packing((0,) * count))
-        path.write_text("\n".join(line.rpartition(",")[0] for line in text.splitlines()) + "\n")
-        yield path, least
+    made = {name: live_tensors(read_network(name, Reading(bits=8))) for name in NETWORKS}
+    made |= {"GPT-2 training": live_tensors(training_of(GPT2))}
+    made |= {f"cut {count}": cut_rectangle(count, 4 * count, 1 << 20, 1) for count in (50, 200, 1000)}
+    for name, buffers in made.items():
+        ids = tuple(map(str, range(len(buffers))))
+        text = packing_to_csv(ids, PackingProblem(buffers, 1), Packing((0,) * len(buffers)))
+        lines = (line.rpartition(",")[0] for line in text.splitlines())
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    own = (folder / f"{name}.csv" for name in made)
+    for path in (*sorted((DATA / "executorch").glob("*.csv")), *asked.files, *own):
+        yield path, ["--minimize_capacity", f"--capacity={1 << 50}", f"--timeout={asked.seconds:g}s"]
 
 
-def _ran(program: Path, path: Path, flags: Sequence[str]) -> tuple[float, int | None]:
+def live_tensors(graph: Graph) -> tuple[Buffer, ...]:
+    """Return a buffer for each tensor of a network, from its first use to its last in the given order."""
+    indexed = IndexedProblem.of(Problem(graph, (Memory("sram", 1 << 50),), order=Order.GIVEN))
+    uses = enumerate(indexed.uses(range(indexed.operator_count)))
+    return tuple(Buffer(steps[0], steps[-1] + 1, indexed.sizes_bytes[tensor]) for tensor, steps in uses if steps)
+
+
+def packed_by(program: Path, path: Path, flags: Sequence[str]) -> tuple[float, int | None]:
     """Return the CPU seconds of a program with MiniMalloc's command line, and its verified arena, if it has one."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.csv"
@@ -201,7 +215,8 @@ def _ran(program: Path, path: Path, flags: Sequence[str]) -> tuple[float, int | 
 def _greedy(path: Path, iree_opt: Path | None) -> Row:
     buffers = read_buffers(path).buffers
     load = least_arena_bytes(PackingProblem(buffers, 0))
-    arenas = {"ExecuTorch": executorch_greedy(buffers) / load, "TelaMalloc": telamalloc_heuristics(buffers) / load}
+    peers = {"ExecuTorch": executorch_greedy, "TelaMalloc": telamalloc_heuristics, "MLIR": mlir_best_fit}
+    arenas = {name: packer(buffers) / load for name, packer in peers.items()}
     if iree_opt is not None:
         arenas["IREE"] = iree_greedy(buffers, iree_opt) / load
     return _placed(PackingProblem(buffers, sum(one.size_bytes for one in buffers)), load) | arenas
@@ -245,6 +260,26 @@ def telamalloc_heuristics(buffers: Sequence[Buffer]) -> int:
             placed.append((offset, one))
         arenas.append(max(at + one.size_bytes for at, one in placed))
     return min(arenas)
+
+
+def mlir_best_fit(buffers: Sequence[Buffer]) -> int:
+    """Return the arena of MLIR's planner of static memory: by first step, each buffer in the smallest free range.
+
+    Above the buffers that are alive, the free range ends at the end of the arena so far, which grows only if no range
+    is large enough.
+    """
+    placed: list[tuple[int, int, Buffer]] = []
+    arena = 0
+    for one in sorted(buffers, key=lambda one: one.start):
+        lowest, ranges = 0, []
+        for low, high, _ in sorted((part for part in placed if part[2].stop > one.start), key=lambda part: part[:2]):
+            ranges.append((low - lowest, lowest))
+            lowest = max(lowest, high)
+        ranges.append((arena - lowest, lowest))
+        _, offset = min((part for part in ranges if part[0] >= one.size_bytes), default=(0, lowest))
+        placed.append((offset, offset + one.size_bytes, one))
+        arena = max(arena, offset + one.size_bytes)
+    return arena
 
 
 def iree_greedy(buffers: Sequence[Buffer], iree_opt: Path) -> int:
