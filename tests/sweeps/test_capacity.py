@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.document import Reading
+from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Count, Objective
 from onchip.answer.result import Status
 from onchip.api.budgets import roomy_problem
@@ -144,3 +146,15 @@ def machine(folder: Path, bits_per_cycle: int) -> str:
         f"dram: {{ports: [{{direction: read_write, bits_per_cycle: {bits_per_cycle}}}]}}\n"
     )
     return str(path)
+
+
+def test_in_tiles_the_curve_begins_below_the_largest_operator_and_falls() -> None:
+    request = CapacityRequest("lenet5", Reading(bits=8), limits=Limits(4.0))
+
+    whole, tiled = capacity_curve(request), capacity_curve(replace(request, tiles=TilesOption.AUTO))
+
+    assert tiled.steps[0].first < whole.steps[0].first
+    values = [step.value for step in tiled.steps if step.value is not None]
+    assert values == sorted(values, reverse=True)
+    assert all(step.value is None or step.value >= step.lower_bound for step in tiled.steps)
+    assert values[-1] == whole.steps[-1].value == 0

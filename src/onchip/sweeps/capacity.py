@@ -9,25 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import gcd
+from itertools import pairwise
+from math import gcd, isqrt
 from typing import TYPE_CHECKING, Final
 
 from onchip.answer.document import Reading
+from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.capacity_options import CapacityOptions
 from onchip.answer.options.choices import choice
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
-from onchip.answer.result import Status
+from onchip.answer.result import SearchResult, Status
 from onchip.answer.words import counted, printable
 from onchip.api.budgets import Budgets, budgets_of, roomy_problem
-from onchip.api.networks import Network, network_to_plan
+from onchip.api.networks import Network, is_model, network_to_plan
 from onchip.api.phases import phase
-from onchip.api.plan import plan_problem
+from onchip.api.plan import Request as PlanRequest
+from onchip.api.plan import plan_problem, plan_read_network
 from onchip.api.requests import MINIMIZE
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
-from onchip.errors import UsageError
+from onchip.errors import UntiledError, UsageError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import (
@@ -40,6 +43,8 @@ from onchip.reports.program.outcome import least_need_words, oversize_words
 from onchip.reports.shared.facts import DataTable, facts, seconds_words
 from onchip.reports.shared.figures import Json, ticks, trace
 from onchip.reports.shared.svg import svg
+from onchip.scheduling.tiles.bounds import smallest_need
+from onchip.scheduling.tiles.tilings import least_peak_found
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, WarmStart
 from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage
@@ -172,6 +177,7 @@ class CapacityOutcome:
     asked: int
     seconds: float
     unfit: InfeasibleOperator | None = None
+    is_tiled: bool = False
 
     @property
     def is_proven(self) -> bool:
@@ -236,6 +242,7 @@ def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
         "min_peak_bytes": outcome.budgets.min_peak_bytes,
         "compulsory_bytes": outcome.compulsory_bytes,
         "is_proven": outcome.is_proven,
+        **({"recomputed_macs": 0} if outcome.is_tiled else {}),
         "steps": [
             {
                 "from_bytes": step.first,
@@ -285,12 +292,13 @@ def capacity_tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
         return
     unproven = sum(not step.is_proven for step in outcome.steps)
     status = Status.OPTIMAL if outcome.is_proven else Status.FEASIBLE
-    proof = "every step is proven" if not unproven else f"{counted(unproven, 'step')} not proven: allow more time"
+    remedy = "tilings are proven only without spills" if outcome.is_tiled else "allow more time"
+    proof = "every step is proven" if not unproven else f"{counted(unproven, 'step')} not proven: {remedy}"
     rows += [
         ("status", f"{status}: {proof}"),
         ("M_R", least_need_words(budgets.required, budgets.required.operator.name)),
         ("M_P", budgets.min_peak_in_words.removeprefix("M_P is ")),
-        ("plans", f"{outcome.asked:,}"),
+        ("plans", f"{outcome.asked:,}" + (", 0 MACs recomputed" if outcome.is_tiled else "")),
         ("time", seconds_words({"solve": outcome.seconds})),
     ]
     yield facts(rows)
@@ -310,6 +318,8 @@ def _steps_grid(outcome: CapacityOutcome) -> DataTable:
 
 WITHOUT_A_MACHINE: Final = (Objective.TRAFFIC, Objective.PEAK)
 """Objectives whose cost does not depend on a machine."""
+FINEST: Final = 17 / 16
+"""Least ratio of capacities between which a plan in tiles is tried: more are drawn than seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +327,7 @@ class CapacityRequest:
     """A network with its reading, objective, order and alignment; the limits apply to the whole curve.
 
     The only scratchpad of `accelerator` takes all sizes. The default alignment is that of the scratchpad.
+    With `tiles`, each capacity has a tiling of its own.
     """
 
     network: Network
@@ -327,6 +338,7 @@ class CapacityRequest:
     share: Share = Share.NONE
     limits: Limits = field(default_factory=Limits)
     accelerator: str | Accelerator | None = None
+    tiles: TilesOption = TilesOption.NEVER
 
 
 def capacity_request(
@@ -344,7 +356,7 @@ def capacity_request(
         raise UsageError(what, place="minimize", expected="another objective, or `sweep` over sizes")
     counted = options.count or Target(accelerator=accelerator).counted(objective)
     how = objective, options.order, options.alignment_bytes, options.share, limits
-    return CapacityRequest(network, replace(reading, count=counted), *how, accelerator)
+    return CapacityRequest(network, replace(reading, count=counted), *how, accelerator, options.tiles)
 
 
 @phase("following the curve")
@@ -360,17 +372,21 @@ def capacity_curve(request: CapacityRequest, start: RunStarter = silent_run) -> 
         raise UsageError(
             "what is planned depends on the capacity", place="cap_tensors", expected="a curve of whole tensors"
         )
+    is_tiled = request.tiles is TilesOption.AUTO
+    if is_tiled and request.accelerator is not None:
+        raise UsageError("tilings are searched without an accelerator", place="target", expected="a memory")
     machine = _machine(request)
     reading = replace(request.reading, sharing=SharedKinds.of(request.share))
     roomy = _roomy(request, network_to_plan(request.network, reading), machine)
     budgets = budgets_of(roomy, request.limits, started_as_stage(start), deadline)
     if (unfit := infeasible_operator(roomy)) is not None:
         return CapacityOutcome(roomy, budgets, (), compulsory_bytes_without_states(roomy), 0, watch.seconds, unfit)
-    following = _Following(request, roomy, start, deadline)
+    following = (_FollowingTiles if is_tiled else _Following)(request, roomy, start, deadline)
     is_arena = request.objective is Objective.PEAK
     curve = following.of_least_arena() if is_arena else following.from_least_room(budgets)
     compulsory = compulsory_bytes_without_states(roomy)
-    return CapacityOutcome(roomy, budgets, tuple(curve.steps()), compulsory, following.asked, watch.seconds)
+    steps = tuple(curve.steps())
+    return CapacityOutcome(roomy, budgets, steps, compulsory, following.asked, watch.seconds, is_tiled=is_tiled)
 
 
 def _machine(request: CapacityRequest) -> Accelerator | None:
@@ -428,13 +444,24 @@ class _Following:
         """Return the curve from the smallest size in which every operator fits."""
         curve = self._empty()
         curve.add(curve.last, None, None, 0)
-        capacity = budgets.min_peak_bytes or curve.next_capacity()  # M_P usually ends the curve
-        while capacity is not None and not self.deadline.is_past and not self._ask(curve, capacity):
-            capacity = curve.next_capacity()
+        for capacity in self._capacities(curve, budgets.min_peak_bytes):
+            if self.deadline.is_past or self._ask(curve, capacity):
+                break
         return curve
 
     def _empty(self) -> Curve:
         return Curve(greatest_need(self.roomy).need_bytes, self.greatest_bytes, unit_of(self.roomy))
+
+    def _capacities(self, curve: Curve, min_peak_bytes: int | None) -> Iterator[int]:
+        """Yield M_P, which usually ends the curve, and then the open sizes."""
+        capacity = min_peak_bytes or curve.next_capacity()
+        while capacity is not None:
+            yield capacity
+            capacity = curve.next_capacity()
+
+    def _planned(self, problem: Problem, known: WarmStart | None) -> SearchResult[Plan]:
+        stage = started_as_stage(self.start)
+        return plan_problem(problem, "exact", self.request.limits, stage, self.deadline, known)
 
     def _ask(self, curve: Curve, capacity: int) -> bool:
         """Plan for a size and add the result to the curve; return True if the plan was interrupted.
@@ -443,8 +470,7 @@ class _Following:
         """
         self.asked += 1
         problem = replace(self.roomy, memories=(replace(self.roomy.memories[0], capacity_bytes=capacity),))
-        known, stage = WarmStart.of(problem, *curve.known_at(capacity)), started_as_stage(self.start)
-        result = plan_problem(problem, "exact", self.request.limits, stage, self.deadline, known)
+        result = self._planned(problem, WarmStart.of(problem, *curve.known_at(capacity)))
         if result.status is Status.INFEASIBLE:
             curve.first = capacity + curve.unit
             return False
@@ -453,6 +479,48 @@ class _Following:
         if result.objective_value != result.lower_bound:
             curve.give_up(capacity)
         return result.stopped_by == "interrupted"
+
+
+class _FollowingTiles(_Following):
+    """The plans in tiles. Their bound is seldom met, so intervals of close ends stay open."""
+
+    def _empty(self) -> Curve:
+        least = smallest_need(self.roomy, is_model=is_model(self.request.network)).need_bytes
+        return Curve(max(1, least), self.greatest_bytes, 1)
+
+    def _capacities(self, curve: Curve, min_peak_bytes: int | None) -> Iterator[int]:
+        """Yield the ends of the curve, the least peak, and then the middle of the widest interval that is not flat."""
+        most = min_peak_bytes or self.greatest_bytes
+        peak = least_peak_found(self.roomy, is_model(self.request.network), lambda: self.deadline.is_past)
+        asked = sorted({curve.first, min(peak, most), most})
+        yield from reversed(asked)
+        while True:
+            values = {capacity: curve.known_at(capacity)[1] for capacity in asked}
+            open_ones = [(b / a, a, b) for a, b in pairwise(asked) if b >= FINEST * a and values[a] != values[b]]
+            if not open_ones:
+                return
+            _, low, high = max(open_ones)
+            asked = sorted({*asked, isqrt(low * high)})
+            yield isqrt(low * high)
+
+    def _planned(self, problem: Problem, known: WarmStart | None) -> SearchResult[Plan]:
+        """Return the plan in the best tiling that an eighth of the time left finds; `known` has another tiling."""
+        memory, request = problem.memories[0], self.request
+        asked = PlanRequest(
+            request.network,
+            replace(request.reading, sharing=SharedKinds.of(request.share)),
+            Target(memory.capacity_bytes, alignment_bytes=memory.alignment_bytes),
+            request.objective,
+            request.order,
+            limits=request.limits,
+            tiles=TilesOption.AUTO,
+        )
+        until = self.deadline.within(self.deadline.seconds_left / 8) if self.deadline.is_set else self.deadline
+        try:
+            return plan_read_network(asked, problem.graph, until, started_as_stage(self.start)).result
+        except UntiledError as error:
+            status = Status.INFEASIBLE if error.is_proven else Status.UNKNOWN
+            return SearchResult(status, None, None, 0, 0.0, "exact")
 
 
 def unit_of(problem: Problem) -> int:

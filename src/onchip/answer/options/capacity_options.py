@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.choices import ALIGNMENT, as_choices, described
 from onchip.answer.problem import Count, Order
 from onchip.arch.sharing import Share
@@ -23,6 +24,8 @@ class CapacityOptions:
         Outputs that may share bytes with inputs.
     alignment_bytes
         Every offset is a multiple of it; by default as the accelerator says, else 1.
+    tiles
+        Whether tilings are searched (`auto`), in a scratchpad without an accelerator.
 
     """
 
@@ -43,6 +46,10 @@ class CapacityOptions:
         ),
     )
     alignment_bytes: int | None = field(default=None, metadata=ALIGNMENT)
+    tiles: TilesOption = field(
+        default=TilesOption.NEVER,
+        metadata=described("Search tiles of operators and of fused groups (auto), or run operators whole."),
+    )
 
     def __post_init__(self) -> None:
-        as_choices(self, order=Order, count=Count, share=Share)
+        as_choices(self, order=Order, count=Count, share=Share, tiles=TilesOption)
