@@ -503,8 +503,8 @@ class _FollowingTiles(_Following):
             asked = sorted({*asked, isqrt(low * high)})
             yield isqrt(low * high)
 
-    def _planned(self, problem: Problem, known: WarmStart | None) -> SearchResult[Plan]:
-        """Return the plan in the best tiling that an eighth of the time left finds; `known` has another tiling."""
+    def _planned(self, problem: Problem, _: WarmStart | None) -> SearchResult[Plan]:
+        """Return the plan in the best tiling that an eighth of the time left finds."""
         memory, request = problem.memories[0], self.request
         asked = PlanRequest(
             request.network,
