@@ -23,7 +23,7 @@ ASKED = [
     ("exact", Order.MIN_PEAK, Objective.TRAFFIC),
     ("exact", Order.FREE, Objective.PEAK),
     ("divide", Order.FREE, Objective.TRAFFIC),
-    ("paper", Order.FREE, Objective.PEAK),
+    ("paper", Order.FREE, Objective.TRAFFIC),
     ("paper", Order.GIVEN, Objective.TRAFFIC),
     ("belady", Order.GIVEN, Objective.TRAFFIC),
     ("greedy", Order.GIVEN, Objective.TRAFFIC),

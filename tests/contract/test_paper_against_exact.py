@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from onchip.answer.document import Granularity, Reading
-from onchip.answer.problem import Count, Objective, Order, Problem
+from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.api.networks import read_network
@@ -16,12 +16,11 @@ from onchip.errors import UsageError
 from onchip.formats.own.graph_json import load_network
 from onchip.memory.published.paper import solve_as_paper
 from onchip.memory.spill.exact import solve_exactly
-from onchip.memory.spill.min_peak import min_peak_bytes
 from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.transform.rewrite.activations import fuse
 from onchip.verify.verifier import verify
-from oracles.one_scratchpad import least_peak, least_traffic, random_graph
+from oracles.one_scratchpad import least_traffic, random_graph
 from support.series import with_slow
 
 SEEDS = range(40)
@@ -63,44 +62,10 @@ def test_every_solver_finds_the_same_optimum(seed: int, solver: MipSolver) -> No
     assert (result.status, result.objective_value) == (Status.OPTIMAL, least_traffic(problem))
 
 
-@pytest.mark.parametrize("order", [Order.FREE, Order.GIVEN])
-@pytest.mark.parametrize("seed", with_slow(SEEDS, {23}.__contains__))
-def test_the_least_peak_of_the_formulation_bounds_every_arena(seed: int, order: Order) -> None:
-    tight = tight_problem(seed, order)
-    memory = replace(tight.memories[0], capacity_bytes=EXHAUSTIVE_ROOM)
-    problem = replace(tight, memories=(memory,), objective=Objective.PEAK)
-    result, least = solve(problem), least_peak(problem)
-    assert least is not None
-    assert result.objective_value is not None
-    assert result.lower_bound <= least <= result.objective_value
-    assert result.status is (Status.OPTIMAL if result.lower_bound == result.objective_value else Status.FEASIBLE)
-    if memory.alignment_bytes == 1:  # else padding counts too, which Eq. 14 does not know
-        assert (
-            result.lower_bound == min_peak_bytes(replace(problem, objective=Objective.TRAFFIC), Run()).objective_value
-        )
-
-
-def test_an_order_of_least_peak_needs_no_spill_at_the_least_peak() -> None:
-    tight = tight_problem(7)
-    roomy = replace(tight, memories=(Memory("sram", EXHAUSTIVE_ROOM),), objective=Objective.PEAK)
-    least = solve(roomy).lower_bound
-    problem = replace(tight, memories=(Memory("sram", least),), order=Order.MIN_PEAK)
-    assert solve(problem).objective_value == 0
-
-
 def test_too_small_a_scratchpad_is_infeasible() -> None:
     tight = tight_problem(0)
     problem = replace(tight, memories=(Memory("sram", greatest_need(tight).need_bytes - 1),))
     assert solve_as_paper(problem, Run()).status is Status.INFEASIBLE
-
-
-def test_no_order_below_the_least_peak_is_infeasible() -> None:
-    tight = replace(tight_problem(7), objective=Objective.PEAK)
-    least = solve(replace(tight, memories=(Memory("sram", EXHAUSTIVE_ROOM),))).lower_bound
-    need = greatest_need(tight).need_bytes
-    assert least > need, "the example must have a peak above its greatest need"
-    cramped = replace(tight, memories=(Memory("sram", least - 1),))
-    assert solve_as_paper(cramped, Run()).status is Status.INFEASIBLE
 
 
 def test_a_solver_that_is_absent_is_named_in_one_line() -> None:

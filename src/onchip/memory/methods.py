@@ -127,7 +127,7 @@ METHODS: Mapping[str, Method] = {
             "paper",
             "the formulation of COSMA as one mixed-integer program, for small graphs; `solver` chooses the solver",
             solve_as_paper,
-            COSTS_OF_TRANSFERS | {Objective.PEAK},
+            COSTS_OF_TRANSFERS,
             tuple(Order),
         ),
         Method(

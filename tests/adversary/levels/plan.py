@@ -412,7 +412,7 @@ def _method(chance: random.Random, *, has_few_orders: bool) -> Facts:
     method = chance.choice(("exact",) * 8 + ("paper", "divide", chance.choice(HEURISTICS), chance.choice(HEURISTICS)))
     orders = {"exact": ("free", "free", "given", "min-peak"), "paper": ("free", "given"), "divide": ("free",)}
     order = chance.choice(orders.get(method, ("given", "min-peak")))
-    objective = "peak" if method in ("exact", "paper") and chance.random() < 0.3 else "traffic"
+    objective = "peak" if method == "exact" and chance.random() < 0.3 else "traffic"
     if not has_few_orders:
         method, order = (method, "given") if method != "divide" else ("exact", "given")
     solver = chance.choice(("cp-sat", "cp-sat", "highs", "scip")) if method == "paper" else "cp-sat"
@@ -476,9 +476,7 @@ def _fault_of_claims(facts: Facts, answer: Facts, truth: int) -> str | None:
         return f"impossible value: {value} with bound {bound} for {truth}"
     if status == "OPTIMAL" and value != truth:
         return f"false proof: {value} for {truth}"
-    # Least peak as in the paper decides the order; addresses come afterwards, and may not be there (docs/paper.md).
-    always_finds = ("exact", "divide") if facts["objective"] == "peak" else ("exact", "divide", "paper")
-    has_all_time = "seconds" not in facts and facts["method"] in always_finds
+    has_all_time = "seconds" not in facts and facts["method"] in ("exact", "divide", "paper")
     if has_all_time and (value is None or (facts["method"] == "exact" and status != "OPTIMAL")):
         return f"left open: {status} {value} for {truth}"
     return None

@@ -1,7 +1,7 @@
 """`--method paper`: COSMA's formulation (arXiv 2311.18246), constraint by constraint.
 
-Order, residencies and addresses are one mixed-integer program (Eqs. 1 to 12, with a given order 16 and 17). The least
-peak is Eqs. 13 to 15, with addresses afterwards. `docs/paper.md` lists the differences.
+Order, residencies and addresses are one mixed-integer program (Eqs. 1 to 12, with a given order 16 and 17).
+`docs/paper.md` lists the differences.
 """
 
 from __future__ import annotations
@@ -10,33 +10,26 @@ from collections.abc import Iterable
 from math import gcd
 from typing import TYPE_CHECKING, TypeAlias
 
-from onchip.answer.problem import Objective, Problem
+from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult, Status, Stop
-from onchip.memory.allocate.pack import least_capacity
-from onchip.memory.allocate.residencies import packing_problem
 from onchip.memory.decisions import (
     OperatorSchedule,
     PlanIncumbent,
     PlannedResidency,
-    SearchMove,
     non_compulsory_cost,
-    schedule_of_moves,
 )
-from onchip.memory.effort import STEP
 from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem, Windows
 from onchip.search.budget.limits import Run
 from onchip.search.mip import MipOutcome, UnfinishedModelError, solve_mip
-from onchip.search.strategy.start import without_figures
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt
 
     Variables: TypeAlias = dict[tuple[int, int], mathopt.Variable]
     PairVariables: TypeAlias = dict[tuple[int, int, int], mathopt.Variable]
-    from ortools.math_opt.python import mathopt
 
 
 class ActionVariables:
@@ -44,10 +37,9 @@ class ActionVariables:
 
     A tensor is created in a step of its producer; preserved, spilled or retrieved from the step after its earliest
     creation to its latest use. A tensor with a copy in DRAM (network inputs, parameters, written outputs) has no S.
-    Without `spilling` only a tensor without a producer has an R.
     """
 
-    def __init__(self, model: mathopt.Model, windows: Windows, run: Run, *, spilling: bool) -> None:
+    def __init__(self, model: mathopt.Model, windows: Windows, run: Run) -> None:
         self.created: Variables = {}
         self.preserved: Variables = {}
         self.spilled: Variables = {}
@@ -65,12 +57,11 @@ class ActionVariables:
             later = lifetime[1:]
             for step in later:
                 self.preserved[tensor, step] = model.add_binary_variable(name=f"P_{tensor}_{step}")
-            if spilling and not indexed.backed >> tensor & 1:
+            if not indexed.backed >> tensor & 1:
                 for step in later:
                     self.spilled[tensor, step] = model.add_binary_variable(name=f"S_{tensor}_{step}")
-            if spilling or producer < 0:
-                for step in lifetime if producer < 0 else later:
-                    self.retrieved[tensor, step] = model.add_binary_variable(name=f"R_{tensor}_{step}")
+            for step in lifetime if producer < 0 else later:
+                self.retrieved[tensor, step] = model.add_binary_variable(name=f"R_{tensor}_{step}")
 
     def resident(self, tensor: int, step: int) -> list[mathopt.Variable]:
         """Return the terms of res[a,t] = C[a,t] + P[a,t] + R[a,t]."""
@@ -134,20 +125,21 @@ def pair_steps(windows: Windows, most: int) -> int:
     return count
 
 
-class ActionModel:
-    """Eqs. 1 to 8 on C, P, S and R, and Eq. 16 for a given order, in which each window is one step.
+class PaperModel:
+    """Eqs. 1 to 8 on C, P, S and R, Eqs. 9 to 11 on L, V, u and d, and minimum non-compulsory traffic (Eq. 12).
 
-    Raises UnfinishedModelError if the run has to stop before the model is written down.
+    For a given order each window is one step (Eq. 16), and the traffic is that of Eq. 17. Raises UnfinishedModelError
+    if the run has to stop before the model is written down.
     """
 
-    def __init__(self, indexed: IndexedProblem, windows: Windows, run: Run, *, spilling: bool) -> None:
+    def __init__(self, indexed: IndexedProblem, windows: Windows, run: Run) -> None:
         from ortools.math_opt.python import mathopt
 
         self._run = run
         self.model = mathopt.Model(name="COSMA")
         self.indexed = indexed
         self.windows = windows
-        self.actions = ActionVariables(self.model, windows, run, spilling=spilling)
+        self.actions = ActionVariables(self.model, windows, run)
         self._steps = range(indexed.operator_count)
         self._tensors = range(len(indexed.tensors))
         self._a_tensor_has_one_action_in_a_step()
@@ -159,6 +151,12 @@ class ActionModel:
         self._a_tensor_is_created_once()
         self._a_tensor_is_spilled_at_most_once()
         self._one_operator_runs_in_each_step()
+        self.addresses = AddressVariables(self.model, windows, self.actions, run)
+        self._a_tensor_lies_within_the_budget()
+        self._two_residents_do_not_overlap()
+        self._a_preserved_tensor_keeps_its_address()
+        self.cost_unit = gcd(*indexed.load_costs, *indexed.store_costs) or 1
+        self._minimise_non_compulsory_traffic()
 
     def _add(self, constraint: mathopt.BoundedLinearExpression | bool) -> None:
         """Write down one constraint; raises UnfinishedModelError if the run has to stop."""
@@ -243,19 +241,6 @@ class ActionModel:
             terms = [self.actions.created[first, step] for first in firsts if (first, step) in self.actions.created]
             self._add(self.total(terms) == 1)
 
-
-class PaperModel(ActionModel):
-    """Adds L, V, u, d, Eqs. 9 to 11, and minimum non-compulsory traffic (Eq. 12, or 17 where the order is given)."""
-
-    def __init__(self, indexed: IndexedProblem, windows: Windows, run: Run) -> None:
-        super().__init__(indexed, windows, run, spilling=True)
-        self.addresses = AddressVariables(self.model, windows, self.actions, run)
-        self._a_tensor_lies_within_the_budget()
-        self._two_residents_do_not_overlap()
-        self._a_preserved_tensor_keeps_its_address()
-        self.cost_unit = gcd(*indexed.load_costs, *indexed.store_costs) or 1
-        self._minimise_non_compulsory_traffic()
-
     def _a_tensor_lies_within_the_budget(self) -> None:
         """L[a,t] + Size(a) <= M_B (Eq. 9)."""
         for (tensor, _), offset in self.addresses.offset.items():
@@ -303,38 +288,6 @@ class PaperModel(ActionModel):
         self.model.minimize(self.total(terms))
 
 
-class PeakModel(ActionModel):
-    """Adds Eqs. 13 to 15: no spills, and the minimum peak of resident bytes."""
-
-    def __init__(self, indexed: IndexedProblem, windows: Windows, run: Run) -> None:
-        super().__init__(indexed, windows, run, spilling=False)
-        self.size_unit = gcd(*indexed.sizes_bytes)
-        units = sum(indexed.sizes_bytes) // self.size_unit
-        self._peak = self.model.add_integer_variable(lb=0, ub=units, name="M_peak")
-        self._nothing_returns()
-        self._the_peak_is_at_least_what_is_resident()
-        self.model.minimize(self._peak)
-
-    def _nothing_returns(self) -> None:
-        """S[a,t] = 0 and R[a,t] = 0 (Eq. 13), but for the one load of what DRAM had from the start."""
-        by_tensor: dict[int, list[mathopt.Variable]] = {}
-        for (tensor, _), retrieved in self.actions.retrieved.items():
-            by_tensor.setdefault(tensor, []).append(retrieved)
-        for terms in by_tensor.values():
-            self._add(self.total(terms) <= 1)
-
-    def _the_peak_is_at_least_what_is_resident(self) -> None:
-        """The sum of (C[a,t] + P[a,t]) x Size(a) is at most M_peak (Eq. 14)."""
-        sizes = self.indexed.sizes_bytes
-        for step in self._steps:
-            terms = [
-                sizes[tensor] // self.size_unit * variable
-                for tensor in self._tensors
-                for variable in self.actions.resident(tensor, step)
-            ]
-            self._add(self.total(terms) <= self._peak)
-
-
 METHOD = "paper"
 MOST_PAIR_STEPS = 60_000
 MOST_ACTIONS = 100_000
@@ -343,7 +296,7 @@ MOST_ACTIONS = 100_000
 def solve_as_paper(problem: Problem, run: Run) -> SearchResult[Plan]:
     """Solve the formulation; UNKNOWN if it is too large to be written down, or an operator writes only kept states.
 
-    INFEASIBLE if a single operator does not fit, or (peak) if no order fits without spills.
+    INFEASIBLE if a single operator does not fit.
     """
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return SearchResult(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
@@ -355,13 +308,13 @@ def solve_as_paper(problem: Problem, run: Run) -> SearchResult[Plan]:
         return incumbent.result(METHOD)
     windows = Windows.of(incumbent.indexed)
     try:
-        (_solve_peak if problem.objective is Objective.PEAK else _solve_traffic)(incumbent, windows)
+        _solve(incumbent, windows)
     except UnfinishedModelError:
         incumbent.stopped_by = run.stop or Stop.TIME_LIMIT
     return incumbent.result(METHOD)
 
 
-def _solve_traffic(incumbent: PlanIncumbent, windows: Windows) -> None:
+def _solve(incumbent: PlanIncumbent, windows: Windows) -> None:
     indexed, run = incumbent.indexed, incumbent.run
     if _action_count(windows) > MOST_ACTIONS or pair_steps(windows, MOST_PAIR_STEPS) > MOST_PAIR_STEPS:
         incumbent.stopped_by = Stop.MEMORY_LIMIT
@@ -414,7 +367,7 @@ def _extract(paper: PaperModel, outcome: MipOutcome) -> tuple[OperatorSchedule, 
     return OperatorSchedule(order, tuple(residency for residency, _ in placed)), tuple(offset for _, offset in placed)
 
 
-def _order(model: ActionModel, outcome: MipOutcome) -> tuple[int, ...]:
+def _order(model: PaperModel, outcome: MipOutcome) -> tuple[int, ...]:
     first_outputs = [written[0] for written in model.indexed.write_lists]
     step_of = {
         model.indexed.producer[tensor]: step
@@ -422,27 +375,3 @@ def _order(model: ActionModel, outcome: MipOutcome) -> tuple[int, ...]:
         if tensor == first_outputs[model.indexed.producer[tensor]] and outcome.is_one(created)
     }
     return tuple(sorted(step_of, key=lambda operator: step_of[operator]))
-
-
-def _solve_peak(incumbent: PlanIncumbent, windows: Windows) -> None:
-    indexed, run = incumbent.indexed, incumbent.run
-    if _action_count(windows) > MOST_ACTIONS:
-        incumbent.stopped_by = Stop.MEMORY_LIMIT
-        return
-    peak = PeakModel(indexed, windows, run)
-    outcome = solve_mip(peak.model, run)
-    incumbent.stopped_by = outcome.stopped_by
-    incumbent.raise_bound(outcome.lower_bound * peak.size_unit)
-    if incumbent.lower_bound > indexed.memory.capacity_bytes:
-        incumbent.is_infeasible = True
-    elif outcome.values is not None:
-        order = _order(peak, outcome)
-        _pack(incumbent, schedule_of_moves(indexed, (SearchMove(operator) for operator in order)))
-
-
-def _pack(incumbent: PlanIncumbent, schedule: OperatorSchedule) -> None:
-    """Addresses are no part of III-E1: pack as low as the packer finds."""
-    problem = packing_problem(incumbent.indexed, schedule)
-    packed = least_capacity(problem, without_figures(incumbent.run), STEP.proof_nodes)
-    if packed.answer is not None and packed.objective_value is not None:
-        incumbent.offer(schedule, packed.answer.offsets_bytes, packed.objective_value, "packed")
