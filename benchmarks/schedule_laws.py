@@ -30,9 +30,8 @@ from typing import Final
 from shared.runner import count_processor_seconds, lines_of
 
 from onchip.answer.document import Reading
-from onchip.answer.options.fusion_options import LAYERS
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import LAYERS, ScheduleOptions
 from onchip.answer.problem import Count, Objective, Order
 from onchip.answer.result import Status
 from onchip.api.fuse import FusionRequest, fuse_network

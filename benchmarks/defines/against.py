@@ -19,7 +19,7 @@ from typing import Final
 
 from shared.runner import Row, asked_of, options_of, report, run
 
-from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.stacks import OverlapMode
 from onchip.answer.strategy import StrategyFigures
 from onchip.api.fuse import FusionRequest, fuse_network

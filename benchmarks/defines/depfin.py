@@ -11,8 +11,8 @@ from defines.mappers import PARTIAL_BITS, Answers, TileMapper, machine, network
 from shared.runner import Row
 
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator

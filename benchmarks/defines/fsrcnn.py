@@ -11,8 +11,7 @@ from defines.mappers import Answers, TileMapper, asked_by, machine, network
 from shared.runner import Row
 
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions
-from onchip.answer.options.tile_sizes import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS
+from onchip.answer.options.verb_options import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, FusionOptions
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator

@@ -17,8 +17,7 @@ from defines.mappers import Answers, TileMapper, machine, network
 from shared.runner import Row
 
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions
-from onchip.answer.options.tile_sizes import TileSizes
+from onchip.answer.options.verb_options import FusionOptions, TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError

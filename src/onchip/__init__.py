@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from onchip.answer.operator_tiles import TilesOption
-    from onchip.answer.options.capacity_options import CapacityOptions
-    from onchip.answer.options.fusion_options import FusionOptions, Placements
-    from onchip.answer.options.map_options import MapOptions
-    from onchip.answer.options.pack_options import PackOptions
-    from onchip.answer.options.plan_options import PlanOptions
-    from onchip.answer.options.schedule_options import ScheduleOptions
+    from onchip.answer.options.verb_options import (
+        CapacityOptions,
+        FusionOptions,
+        MapOptions,
+        PackOptions,
+        Placements,
+        PlanOptions,
+        ScheduleOptions,
+    )
     from onchip.answer.packing import Buffer
     from onchip.answer.problem import Count, Order, Placement, Recompute
     from onchip.answer.program import Plan
@@ -102,12 +105,9 @@ __all__ = [
 
 _NAMES_OF_MODULES = {
     "answer.operator_tiles": "TilesOption",
-    "answer.options.capacity_options": "CapacityOptions",
-    "answer.options.fusion_options": "FusionOptions Placements",
-    "answer.options.map_options": "MapOptions",
-    "answer.options.pack_options": "PackOptions",
-    "answer.options.plan_options": "PlanOptions",
-    "answer.options.schedule_options": "ScheduleOptions",
+    "answer.options.verb_options": (
+        "CapacityOptions FusionOptions MapOptions PackOptions Placements PlanOptions ScheduleOptions"
+    ),
     "answer.packing": "Buffer",
     "answer.problem": "Count Order Placement Recompute",
     "answer.program": "Plan",

@@ -7,9 +7,8 @@ from random import Random
 
 import pytest
 
-from onchip.answer.options.fusion_options import LAYERS
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import LAYERS, ScheduleOptions
 from onchip.answer.program import Allocate
 from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule

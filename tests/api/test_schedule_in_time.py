@@ -11,7 +11,7 @@ import onchip
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.result import Status, Stop
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.schedule import CHECKING_TO_READING, SECONDS_TO_CHECK, SECONDS_TO_CHECK_AN_OPERATOR, seconds_to_check

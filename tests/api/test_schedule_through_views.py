@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.stacks import OverlapMode
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.formats.own.graph_json import graph_to_json

@@ -13,8 +13,8 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import SearchResult, Status
 from onchip.errors import InternalError

@@ -13,7 +13,7 @@ import pytest
 
 from onchip.answer.document import CostModel, Reading
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions, Placements
+from onchip.answer.options.verb_options import FusionOptions, Placements
 from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.api.networks import read_network
 from onchip.formats.own.accelerator_yaml import load_accelerator

@@ -16,8 +16,8 @@ from adversary.fusing import ODD_KINDS, graph_file, random_machine, random_netwo
 from onchip.answer.document import Reading
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions, Placements
 from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.verb_options import FusionOptions, Placements
 from onchip.answer.problem import Objective, Order
 from onchip.answer.result import SearchResult, Status
 from onchip.api.fuse import NONE_OF_THESE, FusionRequest, for_all_strategies, fuse_network

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions, Placements
-from onchip.answer.options.tile_sizes import TileSizes
+from onchip.answer.options.verb_options import FusionOptions, Placements, TileSizes
 from onchip.answer.result import Status
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.window import Window

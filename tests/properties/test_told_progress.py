@@ -16,10 +16,9 @@ import pytest
 
 from onchip.answer.document import Reading
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import FusionOptions, ScheduleOptions
 from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.api.budgets import CapacityBudget
 from onchip.api.fuse import FusionRequest, fuse_network

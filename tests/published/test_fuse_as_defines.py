@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.stacks import OverlapMode
 from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.arch.energies import stated

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from onchip.answer.options.fusion_options import FusionOptions
-from onchip.answer.options.tile_sizes import TileSizes
+from onchip.answer.options.verb_options import FusionOptions, TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.reports.stack.html import (

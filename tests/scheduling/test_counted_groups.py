@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onchip.answer.document import Reading
-from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.networks import read_network

@@ -15,7 +15,7 @@ from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import Tiling

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.answer.options.fusion_objective import FusionObjective, sum_of, value_of
-from onchip.answer.options.fusion_options import LAYERS, Combination, FusionOptions, Placements
-from onchip.answer.options.tile_sizes import TileSizes
+from onchip.answer.options.verb_options import LAYERS, Combination, FusionOptions, Placements, TileSizes
 from onchip.answer.result import Status, Stop
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator

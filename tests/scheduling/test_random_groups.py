@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.check_schedule import check_schedule_document

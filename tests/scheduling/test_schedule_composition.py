@@ -9,9 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from onchip.answer.options.fusion_options import LAYERS, Placements
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import LAYERS, Placements, ScheduleOptions
 from onchip.answer.program import Compute
 from onchip.answer.result import Status
 from onchip.answer.schedule import WORKSPACE, ScheduledStack

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode
 from onchip.api.schedule import ScheduleRequest, schedule_network

@@ -7,8 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onchip.answer.options.fusion_options import FusionOptions
-from onchip.answer.options.tile_sizes import TileSizes
+from onchip.answer.options.verb_options import FusionOptions, TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ops.fusable import FeatureMap
 from onchip.scheduling.candidates.tile_sizes import TilingList

@@ -6,8 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from onchip.answer.document import Claim, Document, Reading, Source
-from onchip.answer.options.fusion_options import Placements
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import Placements, ScheduleOptions
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import Schedule, ScheduledStack

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from onchip.answer.options.fusion_options import FusionOptions
-from onchip.answer.options.tile_sizes import TileSizes
+from onchip.answer.options.verb_options import FusionOptions, TileSizes
 from onchip.answer.stacks import Tiling
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window

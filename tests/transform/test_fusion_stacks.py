@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onchip.answer.options.tile_sizes import TileSizes
+from onchip.answer.options.verb_options import TileSizes
 from onchip.answer.stacks import OverlapMode
 from onchip.errors import InputError, UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator

@@ -10,7 +10,7 @@ from typing import Final
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Claim, Granularity, Reading, Source, StrategyDocument
 from onchip.answer.options.fusion_objective import Criteria, FusionObjective, sum_of, value_of
-from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.strategy import FusionStrategy, StrategyFigures

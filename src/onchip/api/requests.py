@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 from onchip.answer.document import Reading
 from onchip.answer.options.choices import choice
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions
-from onchip.answer.options.map_options import MapOptions
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.options.plan_options import PlanOptions
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import FusionOptions, MapOptions, PlanOptions, ScheduleOptions
 from onchip.answer.problem import Objective
 from onchip.model.accounting.accounting import AccountingName
 from onchip.search.budget.limits import Limits

@@ -16,9 +16,8 @@ from onchip.answer.document import (
     Source,
     schedule_claim_figures,
 )
-from onchip.answer.options.fusion_options import LAYERS
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import LAYERS, ScheduleOptions
 from onchip.answer.problem import Count
 from onchip.answer.result import SearchResult, Stop
 from onchip.answer.schedule import Schedule, ScheduledStack

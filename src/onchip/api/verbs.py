@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from onchip.answer.document import Reading
-from onchip.answer.options.fusion_options import FusionOptions
-from onchip.answer.options.map_options import MapOptions
-from onchip.answer.options.pack_options import PackOptions
-from onchip.answer.options.plan_options import PlanOptions
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import FusionOptions, MapOptions, PackOptions, PlanOptions, ScheduleOptions
 from onchip.answer.packing import Buffer, Overflow, Packing
 from onchip.answer.result import SearchResult, Status
 from onchip.api.inputs import GivenNetwork, NetworkLike, TargetLike, machine_of, target_of

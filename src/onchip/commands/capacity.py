@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.options.capacity_options import CapacityOptions
+from onchip.answer.options.verb_options import CapacityOptions
 from onchip.answer.problem import Objective
 from onchip.commands.arguments import LimitOptions, Network, ReadingOptions, accelerator_names
 from onchip.commands.exit_code import ExitCode

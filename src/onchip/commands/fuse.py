@@ -11,7 +11,7 @@ import typer
 
 from onchip.answer.document import Reading, StrategyDocument
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.verb_options import FusionOptions
 from onchip.api.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (

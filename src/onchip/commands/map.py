@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.options.map_options import MapOptions
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.verb_options import MapOptions
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import LimitOptions, ReadingOptions, accelerator_names
 from onchip.commands.exit_code import ExitCode, code_of_result

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.options.plan_options import PlanOptions
+from onchip.answer.options.verb_options import PlanOptions
 from onchip.answer.problem import Objective
 from onchip.api.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line

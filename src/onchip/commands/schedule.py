@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.result import Stop
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (

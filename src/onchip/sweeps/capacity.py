@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from onchip.answer.document import Reading
 from onchip.answer.operator_tiles import TilesOption
-from onchip.answer.options.capacity_options import CapacityOptions
 from onchip.answer.options.choices import choice
+from onchip.answer.options.verb_options import CapacityOptions
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import SearchResult, Status

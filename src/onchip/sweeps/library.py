@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from onchip.answer.document import Reading
-from onchip.answer.options.capacity_options import CapacityOptions
+from onchip.answer.options.verb_options import CapacityOptions
 from onchip.answer.result import Status
 from onchip.api.answers import Answer, answer_file, page_of_answer
 from onchip.api.inputs import GivenNetwork, NetworkLike, TargetLike, machine_of

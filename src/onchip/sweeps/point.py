@@ -14,12 +14,9 @@ from onchip.answer.document import Granularity
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.choices import GREATEST_ALIGNMENT, GREATEST_BITS, Described, described_options
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.answer.options.fusion_options import FusionOptions
-from onchip.answer.options.map_options import MapOptions
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.options.plan_options import PlanOptions
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import FusionOptions, MapOptions, PlanOptions, ScheduleOptions
 from onchip.answer.problem import Count, Objective
 from onchip.answer.result import Status
 from onchip.arch.sizes import parse_size

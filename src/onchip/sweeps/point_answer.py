@@ -15,10 +15,7 @@ from typing import Any, Final, TypeVar
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.operator_tiles import TilesOption
-from onchip.answer.options.fusion_options import FusionOptions
-from onchip.answer.options.map_options import MapOptions
-from onchip.answer.options.plan_options import PlanOptions
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import FusionOptions, MapOptions, PlanOptions, ScheduleOptions
 from onchip.answer.problem import Count, Problem, Recompute
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.stacks import tile_of_text

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from onchip.answer.options.fusion_options import LAYERS, OPTIMAL, FusionOptions
+from onchip.answer.options.verb_options import LAYERS, OPTIMAL, FusionOptions
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator

@@ -16,8 +16,8 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
 from onchip.arch.memory import DRAM, Operand

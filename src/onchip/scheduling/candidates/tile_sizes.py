@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ops.fusable import FeatureMap
 

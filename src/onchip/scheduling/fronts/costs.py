@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from onchip.answer.options.fusion_objective import Criteria, FusionObjective, sum_of, value_of
-from onchip.answer.options.fusion_options import FusionOptions, Placements
+from onchip.answer.options.verb_options import FusionOptions, Placements
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM

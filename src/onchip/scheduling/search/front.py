@@ -12,9 +12,8 @@ from enum import StrEnum
 from math import dist, log
 from typing import Final, TypeAlias
 
-from onchip.answer.options.fusion_options import Placements
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import Placements, ScheduleOptions
 from onchip.answer.result import Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.bounds.network.relaxation import Relaxation

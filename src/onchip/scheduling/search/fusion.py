@@ -15,8 +15,8 @@ from functools import partial
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.fusion_objective import FusionObjective, sum_of, value_of
-from onchip.answer.options.fusion_options import OPTIMAL, Combination, FusionOptions
 from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.verb_options import OPTIMAL, Combination, FusionOptions
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import StackStrategy, Tiling

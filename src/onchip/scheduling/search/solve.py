@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
-from onchip.answer.options.fusion_options import OPTIMAL
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.options.verb_options import OPTIMAL, ScheduleOptions
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
