@@ -29,8 +29,7 @@ from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Objective
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult
-from onchip.api.answer_check import AnswerCheck
-from onchip.api.check import CheckRequest, check_file
+from onchip.api.check import AnswerCheck, CheckRequest, check_file
 from onchip.api.networks import read_network
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from onchip.api.answer_check import AnswerCheck
-from onchip.api.check import CheckRequest, check_file
+from onchip.api.check import AnswerCheck, CheckRequest, check_file
 from onchip.api.target import Target
 from onchip.errors import InputError
 from onchip.verify.rules import Rule

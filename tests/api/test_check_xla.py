@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from onchip.api.answer_check import AnswerCheck
-from onchip.api.check import CheckRequest, check_file
+from onchip.api.check import AnswerCheck, CheckRequest, check_file
 from onchip.api.target import Target
 from onchip.errors import InputError
 from onchip.verify.rules import Rule

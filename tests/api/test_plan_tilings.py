@@ -16,7 +16,7 @@ from onchip.api.check_plan import check_plan
 from onchip.api.kernels import RunValues
 from onchip.api.plan import Request, plan_network
 from onchip.api.plan_tilings import THIS_TILING, WHOLE_OPERATORS
-from onchip.api.run_plan import run_plan
+from onchip.api.run import run_plan
 from onchip.api.target import Target
 from onchip.errors import UntiledError
 from onchip.formats.own.graph_json import write_graph

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onchip.api.answer_check import AnswerCheck
-from onchip.api.check import CheckRequest, check_file
+from onchip.api.check import AnswerCheck, CheckRequest, check_file
 from onchip.api.target import Target
 from onchip.errors import InputError
 from onchip.formats.tflite.arena import METADATA, read_arena_plan

@@ -63,7 +63,7 @@ def test_values_that_differ_end_with_1(onchip: Program, diamond: Path, planned: 
         reference = run_in_given_order(*arguments)  # type: ignore[arg-type]
         return Reference({**reference.fingerprints, "r": b""}, reference.outputs)
 
-    with patch("onchip.api.run_plan.run_in_given_order", wrong):
+    with patch("onchip.api.run.run_in_given_order", wrong):
         ended = onchip("run", planned, diamond)
         assert ended.code == 1
         assert "'r', written by an operator 'right', differs from the unplanned run" in " ".join(ended.out.split())
@@ -79,7 +79,7 @@ def test_bytes_that_differ_from_the_plan_end_with_1(onchip: Program, diamond: Pa
 
     honest = machine.run_plan_on_machine
     with patch(
-        "onchip.api.run_plan.run_plan_on_machine",
+        "onchip.api.run.run_plan_on_machine",
         lambda *arguments: replace(honest(*arguments), loads=91),
     ):
         ended = onchip("run", planned, diamond)

@@ -16,7 +16,7 @@ from onchip.answer.result import Status
 from onchip.api.check_plan import check_plan
 from onchip.api.kernels import RunValues
 from onchip.api.plan import Request, plan_network, plan_problem
-from onchip.api.run_plan import run_plan
+from onchip.api.run import run_plan
 from onchip.api.target import Target
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError

@@ -20,8 +20,7 @@ from onchip.ir.tile import Region
 from onchip.model.capacity.bounds import greatest_need
 from onchip.ops.entries import geometry_of
 from onchip.ops.pointwise import PLACED
-from onchip.simulate.kernels.onnx_kernels import OnnxKernels
-from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels, OnnxTileKernels
 from onchip.simulate.machine import run_in_given_order
 from onchip.transform.slices.bands import Bytes, bytes_of_region
 from support.onnx_networks import integers, make_node, model, value

@@ -14,7 +14,7 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.check_schedule import check_schedule_document
 from onchip.api.kernels import RunValues
-from onchip.api.run_schedule import execution_of
+from onchip.api.run import execution_of
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator

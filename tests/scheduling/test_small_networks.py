@@ -16,7 +16,7 @@ from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.api.check_schedule import check_schedule_document
 from onchip.api.kernels import RunValues
-from onchip.api.run_schedule import execution_of
+from onchip.api.run import execution_of
 from onchip.api.schedule import ScheduleRequest, read_schedule_question, schedule_network
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray

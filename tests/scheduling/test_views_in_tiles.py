@@ -17,8 +17,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import VIEWS
 from onchip.ir.tensor import Role
 from onchip.model.capacity.bounds import greatest_need
-from onchip.simulate.kernels.onnx_kernels import OnnxKernels
-from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels, OnnxTileKernels
 from onchip.simulate.machine import run_in_given_order
 from support.onnx_networks import integers, make_node, model, value
 from support.tiled import tiled_to_fit, whole_tensor_differences

@@ -16,8 +16,7 @@ from onchip.answer.problem import Count, Problem
 from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.ir.tensor import Role
-from onchip.simulate.kernels.onnx_kernels import OnnxKernels
-from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels, OnnxTileKernels
 from onchip.simulate.machine import run_in_given_order
 from support.onnx_networks import model, value
 from support.tiled import tiled_to_fit

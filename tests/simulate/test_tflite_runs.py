@@ -13,7 +13,7 @@ from onchip.answer.problem import Count
 from onchip.api.budgets import CapacityBudget
 from onchip.api.kernels import RunValues
 from onchip.api.plan import Request, plan_network
-from onchip.api.run_plan import run_plan
+from onchip.api.run import run_plan
 from onchip.api.target import Target
 from onchip.errors import GraphError, InputError
 from onchip.formats.networks import read_tflite

@@ -11,8 +11,7 @@ import pytest
 
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Objective
-from onchip.api.answer_check import AnswerCheck
-from onchip.api.check import CheckRequest, check_file
+from onchip.api.check import AnswerCheck, CheckRequest, check_file
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
 from onchip.backends.tflm.export_arena import ArenaExport, export_arena

@@ -29,8 +29,7 @@ from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.slicing import Geometry, OperandAccess
 from onchip.scheduling.tiles.single_operators import tilings_of
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
-from onchip.simulate.kernels.onnx_kernels import OnnxKernels
-from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels, OnnxTileKernels
 from onchip.simulate.machine import run_in_given_order
 from onchip.transform.groups.stack_in_tiles import graph_in_tiles
 from onchip.transform.groups.stacks import stack_of

@@ -236,7 +236,7 @@ def check(
 
 def check_view(checked: Checked) -> View[Any]:
     """Return the verifier's result for an answer of any kind, with its JSON object and its tables."""
-    from onchip.api.answer_check import answer_check_lines, answer_check_object
+    from onchip.api.check import answer_check_lines, answer_check_object
     from onchip.reports.program.outcome import Check, check_object, check_report
     from onchip.reports.schedule.outcome import ScheduleCheck, schedule_check_object, schedule_check_tables
 
@@ -248,7 +248,7 @@ def check_view(checked: Checked) -> View[Any]:
 
 
 def _check_report(checked: Checked) -> CheckReport:
-    from onchip.api.answer_check import AnswerCheck
+    from onchip.api.check import AnswerCheck
     from onchip.reports.program.outcome import Check
     from onchip.verify.rules import Rule, Violation
 
@@ -352,8 +352,7 @@ def run(
     """
     from onchip.api.check_schedule import ScheduleFile
     from onchip.api.kernels import RunValues
-    from onchip.api.run_plan import run_plan
-    from onchip.api.run_schedule import run_schedule
+    from onchip.api.run import run_plan, run_schedule
     from onchip.reports.execution import Execution, ScheduleExecution, execution_object, execution_tables
 
     values, source = RunValues(seed, random_weights), _graph_of_answer(answer, network)
@@ -397,7 +396,7 @@ def time(
 
     """
     from onchip.api.check_schedule import ScheduleFile
-    from onchip.api.run_schedule import time_schedule_file
+    from onchip.api.run import time_schedule_file
     from onchip.api.time_plan import time_network
     from onchip.reports.execution import ScheduleTiming, Timing, milliseconds_of, timing_object, timing_tables
 

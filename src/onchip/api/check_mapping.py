@@ -9,7 +9,7 @@ from pathlib import Path
 from onchip.answer.document import Claim, MappingDocument, NamedMapping, Reading
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.api.answer_check import AnswerCheck
+from onchip.api.check import AnswerCheck
 from onchip.api.map import MappingRequest, layers_asked_for
 from onchip.api.networks import Network
 from onchip.api.phases import phase

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from onchip.answer.problem import Count, Objective, Problem, Recompute
 from onchip.answer.program import Compute, Plan
-from onchip.api.insisted import ensure_reading_is
-from onchip.api.networks import Network, fitted_to_scratchpads, network_to_plan
+from onchip.api.networks import Network, ensure_reading_is, fitted_to_scratchpads, network_to_plan
 from onchip.api.phases import phase
 from onchip.api.target import Target, TargetFinder
 from onchip.errors import InputError

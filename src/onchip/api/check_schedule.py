@@ -1,16 +1,16 @@
-"""The check of a schedule file: read it and its network -> lower -> verify, without any search."""
+"""The check of a schedule file, and the cost of a legal one by its own mappings, without any search."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from onchip.answer.document import ScheduleDocument
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.schedule import ScheduleError
-from onchip.api.insisted import ensure_reading_is
-from onchip.api.networks import Network, network_to_schedule
+from onchip.answer.schedule import Homes, ScheduledMapping, ScheduleError
+from onchip.api.networks import Network, ensure_reading_is, network_to_schedule
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
@@ -19,9 +19,20 @@ from onchip.formats.own.accelerator_yaml import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.ir.graph import Graph
-from onchip.model.program.compute_cost import nest_cost
+from onchip.ir.layer import Layer
+from onchip.model.program.compute_cost import (
+    ComputeCost,
+    NestCost,
+    OperandAtHome,
+    cost_of_nests,
+    cost_without_nest,
+    nest_cost,
+    with_declared,
+)
+from onchip.model.program.figures import ScheduleFigures, homes_of_computes, schedule_figures
 from onchip.ops.layers_of import Precision
 from onchip.reports.schedule.outcome import ScheduleCheck
+from onchip.scheduling.program.runs import NestPlace, Step, step_of
 from onchip.scheduling.program.usable import ensure_usable
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph_of_schedule
@@ -102,3 +113,59 @@ def _verdict(document: ScheduleDocument, network: Graph, tiles: TileGraph, preci
     if verdict.is_legal and (found := outside_violations(setting, document.answer)):
         return replace(verdict, violations=found, figures=None)
     return verdict
+
+
+@dataclass(frozen=True, slots=True)
+class PricedSchedule:
+    """The cost of each Compute of a legal schedule, by tile operator, and all figures."""
+
+    costs: Mapping[str, ComputeCost]
+    figures: ScheduleFigures
+
+
+@phase("pricing")
+def priced_schedule(document: ScheduleDocument, tiles: TileGraph) -> PricedSchedule:
+    """Price a verified schedule by its own mappings, without any search."""
+    schedule, accelerator = document.answer, document.accelerator
+    steps = {operator.name: step_of(tiles, operator) for operator in tiles.graph.operators}
+    prices = _Prices(accelerator, schedule.mappings)
+    operands = {name: step.operands for name, step in steps.items()}
+    homes = homes_of_computes(accelerator.addressed, schedule.program, operands)
+    costs = {name: prices.of(steps[name], at) for name, at in homes}
+    return PricedSchedule(costs, schedule_figures(tiles.graph, accelerator, schedule.program, costs))
+
+
+@dataclass(slots=True)
+class _Prices:
+    """A price table of Computes; each nest is priced once, by its mapping."""
+
+    accelerator: Accelerator
+    mappings: Sequence[ScheduledMapping]
+    _nests: dict[NestPlace, NestCost] = field(default_factory=dict)
+    _mapping_of: dict[tuple[int, Layer, Homes], ScheduledMapping] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._mapping_of = {(one.stack, one.layer, one.homes): one for one in self.mappings}
+
+    def of(self, step: Step, homes: Sequence[str | None]) -> ComputeCost:
+        """Return the cost of a Compute whose operands have these homes."""
+        found = self._alone(step, homes)
+        return with_declared(found, self.accelerator, step.declared_bytes)
+
+    def _alone(self, step: Step, homes: Sequence[str | None]) -> ComputeCost:
+        """Return the cost without the workspace that the operator declares."""
+        if step.nests or step.filled_bits:
+            costs = [self._nest(nest) for nest in step.nest_places(homes)]
+            return cost_of_nests(costs, step.filled(homes, self.accelerator))
+        operands = [
+            OperandAtHome(one.operand, one.bits, one.row_bits, home)
+            for one, home in zip(step.operands, homes, strict=True)
+        ]
+        return cost_without_nest(operands, self.accelerator, step.declared_bytes)
+
+    def _nest(self, nest: NestPlace) -> NestCost:
+        if nest not in self._nests:
+            one = self._mapping_of[nest.stack, nest.layer, nest.homes]
+            problem = LayerProblem(one.layer, self.accelerator, one.homes, weight_is_an_input=nest.weight_is_an_input)
+            self._nests[nest] = nest_cost(problem, one.mapping)
+        return self._nests[nest]

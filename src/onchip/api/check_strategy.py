@@ -1,4 +1,4 @@
-"""The check of a strategy file: read it, its network and its accelerator -> verify -> replay, without any search."""
+"""The check of a strategy file by verification and replay, without any search; and its network in tiles."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from onchip.answer.document import Claim, CostModel, Reading, StrategyDocument
-from onchip.answer.strategy import StrategyFigures, nested_figures
-from onchip.api.answer_check import AnswerCheck
+from onchip.answer.document import Claim, CostModel, Granularity, Reading, StrategyDocument
+from onchip.answer.strategy import FusionStrategy, StrategyFigures, nested_figures
+from onchip.api.check import AnswerCheck
 from onchip.api.check_mapping import accelerator_named
-from onchip.api.insisted import ensure_reading_is
-from onchip.api.networks import Network, read_network
+from onchip.api.networks import Network, ensure_reading_is, read_network
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_energies, unknown_energy
-from onchip.errors import InputError
+from onchip.errors import InputError, UsageError
 from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
@@ -29,6 +28,8 @@ from onchip.model.group.machine import ensure_tiles_can_be_costed
 from onchip.ops.fusable import FusableNetwork
 from onchip.ops.fusable_reading import partly_fusable_of
 from onchip.ops.layers_of import Precision
+from onchip.transform.groups.stack_in_tiles import graph_in_tiles
+from onchip.transform.groups.stacks import spans_of, stack_of
 from onchip.transform.groups.tile_graph import layers_in_network, network_to_replay
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.stack.verifier import ObjectiveRange, StrategySetting, replay_strategy
@@ -151,3 +152,31 @@ def strategy_claim_object(claim: Claim) -> dict[str, object]:
         **({} if claim.bound_among is None else {"bound_among": claim.bound_among}),
         **nested_figures(claim.figures),
     }
+
+
+WIDTHS_THAT_RUN = (8, 16, 32, 64)
+"""Element widths in bits of a tile graph: elements can be split at any boundary, and their values can be computed."""
+
+
+@phase("reading")
+def network_to_tile(source: str, reading: Reading) -> Graph:
+    """Return the network for tiling; raises UsageError if no tile graph of it could be planned and run."""
+    if reading.bits not in WIDTHS_THAT_RUN:
+        expected = f"some of {', '.join(map(str, WIDTHS_THAT_RUN))} to emit a graph"
+        raise UsageError(f"elements of {reading.bits} bits are not cut into bands", place="bits", expected=expected)
+    if reading.granularity is not Granularity.FUSED:
+        what = "a reader of the graph of tiles would fuse the nodes"
+        raise UsageError(what, place="granularity", expected=f"{Granularity.FUSED} to emit a graph")
+    return read_network(source, reading)
+
+
+@phase("cutting into tiles")
+def tiled_graph(strategy: FusionStrategy, graph: Graph) -> Graph:
+    """Return a network in the tiles of a legal strategy, an operator for each layer of each tile.
+
+    Raises GraphError for an operator that cannot be split.
+    """
+    network = partly_fusable_of(graph).network
+    spans = spans_of(network, [stack.layers for stack in strategy.stacks])
+    tilings = [(stack_of(network, span), one.tiling) for span, one in zip(spans, strategy.stacks, strict=True)]
+    return graph_in_tiles(graph, network, tilings)

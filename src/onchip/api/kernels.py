@@ -99,8 +99,7 @@ def _runtime_kernels(
             raise UsageError(what, file=text_of(network), place="random_weights", expected="`seed`")
         own = TfliteKernels(whole, path, reading.bindings.shapes, seed=seed)
         return own if graph == whole else TfliteTileKernels(graph, whole, own)
-    from onchip.simulate.kernels.onnx_kernels import OnnxKernels
-    from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
+    from onchip.simulate.kernels.onnx_kernels import OnnxKernels, OnnxTileKernels
 
     kernels = OnnxKernels(whole, path, reading.bindings, seed=seed, random_weights=values.random_weights)
     return kernels if graph == whole else OnnxTileKernels(graph, whole, kernels)

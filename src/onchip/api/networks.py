@@ -212,3 +212,11 @@ def _read_raw(network: Network, bindings: Bindings) -> Graph:
         what = "the file lists layers at most, which `onchip map` accepts" if layer_file(source) else "no such network"
         raise InputError(what, file=source, expected=expected)
     return load_network(source)
+
+
+def ensure_reading_is(reading: Reading, insisted: Mapping[str, object], file: str) -> None:
+    """Raise UsageError if a field of `reading`, which comes from the file, differs from the insisted value."""
+    for name, value in insisted.items():
+        if value != (said := getattr(reading, name)):
+            expected = "none: the model's own" if said is None else f"{said}"
+            raise UsageError(f"{value} differs from the reading in the file", file=file, place=name, expected=expected)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from onchip.api.check_schedule import priced_schedule
 from onchip.api.phases import phase
-from onchip.api.schedule_figures import priced_schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.operator import Operator
 from onchip.model.timeline.mac_count import cycles_of_plan

@@ -21,14 +21,13 @@ from onchip.answer.options.verb_options import LAYERS, ScheduleOptions
 from onchip.answer.problem import Count
 from onchip.answer.result import SearchResult, Stop
 from onchip.answer.schedule import Schedule, ScheduledStack
+from onchip.api.check_schedule import PricedSchedule, ScheduleFile, check_schedule_file, priced_schedule
 from onchip.api.networks import Network, network_to_schedule, text_of
 from onchip.api.phases import phase
-from onchip.api.schedule_figures import PricedSchedule, priced_schedule
-from onchip.api.schedule_start import start_from_file
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_energies, with_assumed_energies, with_free_accesses
 from onchip.bounds.network.relaxation import Relaxation, relaxation
-from onchip.errors import AcceleratorError, InternalError, errors_in_file
+from onchip.errors import AcceleratorError, InputError, InternalError, errors_in_file
 from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
@@ -239,3 +238,24 @@ def _claim(outcome: ScheduleOutcome, figures: ScheduleFigures) -> Claim:
         schedule_claim_figures(figures.stated_energy_fj, figures.latency_cycles, figures.traffic_bytes),
         outcome.space,
     )
+
+
+SAME: Final = "a schedule of this network, read with the same options"
+
+
+@phase("reading the start")
+def start_from_file(path: Path, source: Network, network: Graph) -> Schedule:
+    """Return the schedule in a file, verified on the accelerator in the file.
+
+    `network` is `source` as the search reads it. Raises InputError for an unreadable file, a schedule of another
+    network or of the same network read with other options, and an illegal schedule.
+    """
+    check = check_schedule_file(ScheduleFile(path, source))
+    if check.sha256 != graph_sha256(network):
+        what = f"the schedule is for {check.network.name!r} read otherwise"
+        raise InputError(what, file=str(path), place="graph", expected=SAME)
+    if not check.is_legal:
+        violations = check.verdict.violations
+        what = f"the schedule has {len(violations)} violations, the first: {violations[0]}"
+        raise InputError(what, file=str(path), expected=SAME)
+    return check.document.answer

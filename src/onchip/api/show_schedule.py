@@ -11,10 +11,9 @@ from onchip.answer.document import Claim
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import Schedule, ScheduledStack
-from onchip.api.check_schedule import ScheduleFile, check_schedule_file, precision_of
+from onchip.api.check_schedule import PricedSchedule, ScheduleFile, check_schedule_file, precision_of, priced_schedule
 from onchip.api.networks import text_of
 from onchip.api.phases import phase
-from onchip.api.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.energies import states_energies, with_free_accesses
 from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.formats.own.schedule_json import DECISIONS

@@ -20,7 +20,7 @@ from onchip.ir.layer import Layer
 from onchip.reports.exports import Export, ExportFormat, files_of
 
 if TYPE_CHECKING:
-    from onchip.api.answer_check import AnswerCheck
+    from onchip.api.check import AnswerCheck
     from onchip.arch.accelerator import Accelerator
     from onchip.reports.exports import TracedWaits, TraceSpan
     from onchip.reports.program.outcome import Check

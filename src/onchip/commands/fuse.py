@@ -131,7 +131,7 @@ class EmittedGraph:
 
         Raises InputError if no strategy's tile graph could be written there and read again.
         """
-        from onchip.api.tiles import network_to_tile
+        from onchip.api.check_strategy import network_to_tile
         from onchip.formats.files import ensure_writable
 
         if path is None:
@@ -146,7 +146,7 @@ class EmittedGraph:
 
     def write(self, document: StrategyDocument) -> None:
         """Write the network in the tiles of a legal strategy; raises GraphError if it cannot be tiled so."""
-        from onchip.api.tiles import tiled_graph
+        from onchip.api.check_strategy import tiled_graph
         from onchip.formats.own.graph_json import write_graph
 
         try:

@@ -59,13 +59,13 @@ def run_command(options: RunOptions) -> int:
 
     if format_accepted_by("run", options.file) is AnswerFormat.SCHEDULE:
         from onchip.api.check_schedule import ScheduleFile
-        from onchip.api.run_schedule import run_schedule
+        from onchip.api.run import run_schedule
 
         if options.steps > 1:
             raise UsageError("more than one inference works for plans only", place="--steps", expected="1, or a plan")
         found: Execution | ScheduleExecution = run_schedule(ScheduleFile(options.file, options.network), values)
     else:
-        from onchip.api.run_plan import run_plan
+        from onchip.api.run import run_plan
 
         found = run_plan(options.file, options.network, values, options.steps)
     show_tables(found, execution_object, execution_tables, as_json=options.as_json)
@@ -100,7 +100,7 @@ def time_command(options: TimeOptions) -> int:
 
     if format_accepted_by("time", options.file) is AnswerFormat.SCHEDULE:
         from onchip.api.check_schedule import ScheduleFile
-        from onchip.api.run_schedule import time_schedule_file
+        from onchip.api.run import time_schedule_file
 
         file = ScheduleFile(options.file, options.network, options.accelerator)
         found: Timing | ScheduleTiming = time_schedule_file(file)

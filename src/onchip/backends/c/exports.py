@@ -13,11 +13,10 @@ from onchip.answer.program import Allocate, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE
 from onchip.answer.words import picked, printable
 from onchip.api.check_plan import check_plan, ensure_whole_model
-from onchip.api.check_schedule import ScheduleFile, check_schedule_file
+from onchip.api.check_schedule import ScheduleFile, check_schedule_file, priced_schedule
 from onchip.api.kernels import RunValues
 from onchip.api.networks import network_to_plan, text_of
 from onchip.api.phases import phase
-from onchip.api.schedule_figures import priced_schedule
 from onchip.api.target import Target
 from onchip.backends.c.project import CProject, StoredTensors, StoredValues, c_project
 from onchip.backends.c.tables import workspace_name, write_schedule_in_c

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.document import NamedMapping
-from onchip.api.answer_check import AnswerCheck
+from onchip.api.check import AnswerCheck
 from onchip.api.check_mapping import accelerator_named, mapping_violations
 from onchip.api.packing import Violation
 from onchip.api.phases import phase

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from onchip.answer.words import counted
-from onchip.api.answer_check import AnswerCheck
 from onchip.api.budgets import CapacityBudget
+from onchip.api.check import AnswerCheck
 from onchip.api.packing import PlacedBuffers, Rule, Violation
 from onchip.api.phases import phase
 from onchip.api.target import Target

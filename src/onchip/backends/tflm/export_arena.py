@@ -21,8 +21,7 @@ from onchip.api.phases import phase
 from onchip.api.plan import plan_problem
 from onchip.api.target import Target
 from onchip.arch.memory import Memory
-from onchip.backends.tflm.shared_tiles import SharedTiles
-from onchip.backends.tflm.tiled_model import TiledModel
+from onchip.backends.tflm.tiled_model import SharedTiles, TiledModel
 from onchip.errors import InputError, InternalError
 from onchip.formats.files import write_file
 from onchip.formats.networks import network_of_file, read_tflite_network

@@ -27,8 +27,7 @@ from onchip.formats.tflite.storage import Presentation
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.simulate.kernels.onnx_kernels import relative_difference
-from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
+from onchip.simulate.kernels.onnx_kernels import OnnxTileKernels, relative_difference
 
 if TYPE_CHECKING:
     from onchip.simulate.kernels.onnx_kernels import OnnxKernels
