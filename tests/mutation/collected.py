@@ -5,6 +5,7 @@ The separate process of a mutant leaves no trace of it, and no module is importe
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import resource
@@ -101,20 +102,23 @@ class CollectedTests:
         return True
 
     def trace_here(self, file: Path, probed: ProbedModules, report: Callable[[str], None]) -> None:
-        """Run all tests that the file does not hold; append to it name, lines (None if it fails) and seconds of each.
+        """Run all tests that the file does not hold; append to it the trace of each.
 
-        `report` hears of the progress.
+        A trace is the name, the digest of the test's file, the lines (None if the test fails) and the seconds. `report`
+        hears of the progress.
         """
-        known = {name for name, *_ in _read_lines(file)}
+        known = {(name, digest) for name, digest, *_ in _read_lines(file)}
+        digests = {path: digest_of([path]) for path in {item.path for item in self._items.values()}}
         with file.open("a", encoding="utf-8", buffering=1) as written:
             for at, (name, item) in enumerate(self._items.items()):
                 if at % TOLD_EVERY == 0:
                     report(f"tracing: {at} of {len(self._items)} tests")
-                if name not in known:
+                if (name, digests[item.path]) not in known:
                     probed.forget()
                     begin = time.process_time()
                     lines = probed.lines() if _passes(item) else None
-                    written.write(json.dumps([name, lines, time.process_time() - begin]) + "\n")
+                    trace = name, digests[item.path], lines, time.process_time() - begin
+                    written.write(json.dumps(trace) + "\n")
 
     def first_failure(
         self, prepare: Callable[[], None], tests: Sequence[str], traces: Mapping[str, Trace]
@@ -166,14 +170,14 @@ def first_failure_at_import(prepare: Callable[[], None], tests: Sequence[str]) -
 def traces_of_all(file: Path, modules: Iterable[str]) -> dict[str, Trace]:
     """Return the trace of each test, run in sequence in a separate process; raises RuntimeError if a test fails.
 
-    The file keeps traces, so that an interrupted run continues.
+    The file keeps traces, so that an interrupted run continues, and tests in unchanged files are not traced again.
     """
     with os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1) as loud:
 
         def report(line: str) -> None:
             print(line, file=loud, flush=True)
 
-        def run() -> bool:
+        def run() -> Sequence[str]:
             found: list[CollectedTests] = []
             probed = ProbedModules(modules)
 
@@ -182,14 +186,22 @@ def traces_of_all(file: Path, modules: Iterable[str]) -> dict[str, Trace]:
                 found.append(collected)
 
             CollectedTests(trace).collect()
-            return bool(found)
+            return [name for one in found for name in one.names]
 
-        is_traced = _in_a_process(run)
-    traced = _read_lines(file)
-    failing = [name for name, lines, _ in traced if lines is None]
-    if failing or not is_traced:
+        names: Sequence[str] = _in_a_process(run) or ()
+    traced = {name: (lines, seconds) for name, _, lines, seconds in _read_lines(file)}
+    failing = [name for name in names if traced[name][0] is None]
+    if failing or not names:
         raise RuntimeError(f"fails without a mutant: {failing or 'collecting the tests'}")
-    return {name: Trace(lines, seconds) for name, lines, seconds in traced}
+    return {name: Trace(*traced[name]) for name in names}
+
+
+def digest_of(files: Iterable[Path]) -> str:
+    """Return the digest of the contents of the files."""
+    found = hashlib.sha256()
+    for file in sorted(files):
+        found.update(file.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def _read_lines(file: Path) -> list[Any]:

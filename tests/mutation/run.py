@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import hashlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -12,7 +11,15 @@ from importlib import import_module
 from pathlib import Path
 
 import onchip.verify
-from mutation.collected import TESTS, TOLD_EVERY, CollectedTests, Trace, first_failure_at_import, traces_of_all
+from mutation.collected import (
+    TESTS,
+    TOLD_EVERY,
+    CollectedTests,
+    Trace,
+    digest_of,
+    first_failure_at_import,
+    traces_of_all,
+)
 from mutation.equivalent import EQUIVALENT, explanation
 from mutation.outcomes import Outcome, Outcomes, Tally, table
 from mutation.put_in_place import ImportedFunctions, import_instead
@@ -49,7 +56,7 @@ class MutationRun:
 
     def __init__(self, asked: argparse.Namespace) -> None:
         self._asked = asked
-        self._digest = digest_of_sources()
+        self._digest = digest_of([*_sources(), *_tests()])
         RESULTS.mkdir(exist_ok=True)
         self._outcomes = Outcomes(RESULTS / "outcomes.jsonl")
         self._trees = {module: source_tree(module) for module in asked.modules or MODULES}
@@ -133,8 +140,8 @@ class MutationRun:
         print(f"{BEGIN_LINE if sys.stdout.isatty() else ''}{what}", flush=True)
 
     def _traces(self) -> dict[str, Trace]:
-        """Return the traces, made once for the same sources and tests."""
-        file = RESULTS / f"lines-{self._digest}.jsonl"
+        """Return the traces, made once for the same verifier, support code and test file."""
+        file = RESULTS / f"lines-{digest_of(_sources())}.jsonl"
         for old in set(RESULTS.glob("lines-*")) - {file}:
             old.unlink()
         return traces_of_all(file, MODULES)
@@ -144,11 +151,9 @@ def _seconds(traces: Mapping[str, Trace]) -> Callable[[str], float]:
     return lambda name: traces[name].seconds
 
 
-def digest_of_sources() -> str:
-    """Return the digest of all files that decide an outcome: the verifier, its tests and their support code."""
-    files = [*Path(onchip.verify.__path__[0]).rglob("*.py"), *Path("tests/support").rglob("*.py")]
-    files += [file for test in TESTS for file in ([Path(test)] if test.endswith(".py") else Path(test).rglob("*.py"))]
-    found = hashlib.sha256()
-    for file in sorted(files):
-        found.update(file.read_bytes())
-    return found.hexdigest()[:16]
+def _sources() -> list[Path]:
+    return [*Path(onchip.verify.__path__[0]).rglob("*.py"), *Path("tests/support").rglob("*.py")]
+
+
+def _tests() -> list[Path]:
+    return [file for test in TESTS for file in ([Path(test)] if test.endswith(".py") else Path(test).rglob("*.py"))]

@@ -71,6 +71,8 @@ def test_maps_of_one_dimension_are_seen_in_parts(kind: str, sizes: tuple[int, in
         (operator("Pad", pads=[0, 0, 0, 1]), None, (3, 4), (3, 6)),
         (operator("Pad"), None, (3, 4), (3, 6)),
         (operator("Slice", starts=[2], steps=[0]), None, (7,), (6,)),
+        (operator("Slice", starts=[1], seen_shapes=[[7]]), None, (7,), (6,)),
+        (operator("Upsample", seen_shapes=[[3, 4]]), None, (3, 4), (3, 8)),
         (operator("Squeeze"), None, (2, 3), (3, 2)),
         (operator("Concat"), None, (2, 3), (2, 3)),
         (operator("Concat", axis=2), None, (2, 3), (2, 3)),

@@ -192,6 +192,9 @@ def test_padding_may_be_what_keeps_sizes(rule: str, expected: tuple[int, int]) -
         (operator("Pad", {"pads": [0, -1, 0, 0]}), [(2, 4)], (2, 3), ((0, 1), (0, 2)), (((0, 1), (1, 3)),)),
         (operator("Flatten"), [(2, 1, 4, 1)], (2, 4), ((1, 2), (1, 3)), (((1, 2), (0, 1), (1, 3), (0, 1)),)),
         (operator("Softmax"), [(2, 4)], (2, 4), ((0, 2), (0, 4)), (((0, 2), (0, 4)),)),
+        (operator("Softmax"), [(2, 4)], (2, 4), ((1, 2), (0, 4)), (((1, 2), (0, 4)),)),
+        (operator("Softmax", {"axis": -1}), [(2, 4)], (2, 4), ((1, 2), (0, 4)), (((1, 2), (0, 4)),)),
+        (operator("Softmax", {"axis": 1}), [(2, 4)], (2, 4), ((1, 2), (0, 4)), (((1, 2), (0, 4)),)),
         (operator("Reshape"), [(2, 6)], (3, 4), ((0, 3), (0, 4)), (((0, 2), (0, 6)),)),
         (operator("Mul"), [(1, 6, 1), (6, 1)], (1, 6), ((0, 1), (0, 6)), (((0, 1), (0, 6), (0, 1)), ((0, 6), (0, 1)))),
     ],
@@ -206,6 +209,8 @@ def test_what_other_kinds_see(
     ("made", "source", "output", "region"),
     [
         (operator("Softmax"), (2, 4), (2, 4), ((0, 2), (0, 3))),
+        (operator("Softmax", {"axis": -2}), (2, 4), (2, 4), ((0, 1), (0, 4))),
+        (operator("Softmax", {"axis": 0}), (2, 4), (2, 4), ((0, 1), (0, 4))),
         (operator("Pad", {"pads": [0, 1, 0, 2], "mode": "reflect"}), (2, 4), (2, 7), ((0, 1), (0, 7))),
         (operator("Pad", {"pads": [0, 1, 0, 1]}), (2, 4), (2, 7), ((0, 1), (0, 7))),
         (operator("Slice", {"starts": [6], "ends": [0], "steps": [-1]}), (7,), (6,), ((0, 2),)),
@@ -224,6 +229,7 @@ def test_what_other_kinds_see(
         (operator("Resize", {"mode": "nearest"}), (2, 0), (2, 6), ((0, 2), (0, 3))),
         (operator("Resize", {"mode": "nearest", "seen_shapes": [[2, 4]]}), (4, 2), (4, 4), ((0, 2), (0, 3))),
         (operator("Resize", {"mode": "nearest"}), (8,), (2, 8), ((0, 1), (0, 8))),
+        (operator("Resize", {"mode": "nearest"}), (2,), (2, 8), ((0, 1), (0, 8))),
         (operator("Upsample", {"mode": "linear"}), (2, 4), (2, 8), ((0, 2), (0, 4))),
         (operator("Reshape"), (2, 6), (3, 4), ((0, 1), (0, 4))),
         (operator("Relu"), (1, 6, 1), (1, 6), ((0, 1), (0, 4))),
@@ -236,3 +242,10 @@ def test_of_what_is_not_known_in_parts_nothing_is_said(
 ) -> None:
     with pytest.raises(LookupError):
         seen(made, [source], None, output, region)
+
+
+def test_of_what_is_joined_all_have_the_rank_of_the_whole() -> None:
+    join = operator("Concat", {"axis": 0})
+    assert seen(join, [(2, 3), (2, 3)], None, (4, 3), ((1, 3), (0, 3))) == (((1, 2), (0, 3)), ((0, 1), (0, 3)))
+    with pytest.raises(LookupError):
+        seen(join, [(2, 3), (2,)], None, (4, 3), ((1, 3), (0, 3)))

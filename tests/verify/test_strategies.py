@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from onchip.answer.document import Claim
-from onchip.answer.fused_network import FusedNetwork, MapInNetwork, NestInNetwork, ReadInNetwork
+from onchip.answer.fused_network import FusedNetwork, MapInNetwork, NestInNetwork, ReadInNetwork, StreamedOperator
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.fusion_objective import FusionObjective
@@ -33,7 +33,7 @@ from onchip.transform.groups.stacks import spans_of
 from onchip.transform.groups.tile_graph import network_to_replay
 from onchip.verify.rules import Rule
 from onchip.verify.stack.caches import CachePlaces, RunningStack, TiledStackOnChip, most_alive_bits, running_stacks
-from onchip.verify.stack.chip import ChipInUse, TilePrice, with_groups_along_all
+from onchip.verify.stack.chip import ChipInUse, TilePrice, expense_of_moving, with_groups_along_all
 from onchip.verify.stack.strips import (
     Axis1D,
     ComputedPart,
@@ -284,6 +284,41 @@ def test_groups_are_those_of_the_tile() -> None:
         )
         (part,) = stack_part((layer,), (source,), down, across).layers
         assert part.nest == replace(in_tile, has_weight=False)
+
+
+def test_a_layer_that_runs_alone_keeps_the_nest_of_its_whole_output() -> None:
+    source, target = MapInNetwork("x", 2, 2, 3, 8), MapInNetwork("y", 2, 2, 3, 8)
+    nest = Layer(n=6, k=2, c=2)
+    layer = NestInNetwork("a", nest, (ReadInNetwork("x", ONE, ONE),), target, 32, runs_alone=True)
+    down, across = (
+        tiled_length(Axis1D((layer,), (source,), is_rows), size, is_cached=False).strips[0]
+        for is_rows, size in ((True, 2), (False, 3))
+    )
+    (part,) = stack_part((layer,), (source,), down, across).layers
+    assert part.nest == nest
+
+
+@pytest.mark.parametrize("is_stated", [True, False])
+def test_the_energy_of_a_strategy_includes_that_of_operators_outside_of_its_stacks(is_stated: bool) -> None:
+    case, prices = small_case(ONE), tile_prices_by(INTERPRETER)
+    network, chip = network_to_replay(case.network), case.chip
+    assert chip.dram is not None
+    chip = chip if is_stated else replace(chip, dram=replace(chip.dram, access=None))
+    moved = StreamedOperator("s", ((Operand.INPUT, 80), (Operand.OUTPUT, 80)))
+    found = [
+        replay_strategy(StrategySetting(one, chip, "latency", as_defines=False), case.strategy, prices).figures
+        for one in (network, replace(network, moved=(moved,)))
+    ]
+    alone, together = (one for one in found if one is not None)
+    expense = expense_of_moving(moved, chip)
+    assert together.latency_cycles == alone.latency_cycles + expense.cycles
+    assert together.dram_bits == alone.dram_bits + 160
+    if not is_stated:
+        assert together.energy_pj is None
+    else:
+        assert alone.energy_pj is not None
+        assert expense.energies_pj is not None
+        assert together.energy_pj == pytest.approx(alone.energy_pj + sum(expense.energies_pj.values()))
 
 
 def test_a_part_of_a_map_from_outside_comes_nearer_as_an_input() -> None:

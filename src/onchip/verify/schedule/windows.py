@@ -321,7 +321,7 @@ def as_stored(region: Region, shape: Shape, stored: Shape) -> Region:
         seen, run = [ours] if ours < len(shape) else [], [theirs]
         while prod(shape[at] for at in seen) != prod(stored[at] for at in run):
             if prod(shape[at] for at in seen) < prod(stored[at] for at in run):
-                seen.append(seen[-1] + 1 if seen else ours)
+                seen.append(seen[-1] + 1)
             else:
                 run.append(run[-1] + 1)
         ours, theirs = (seen[-1] + 1 if seen else ours), run[-1] + 1
