@@ -64,6 +64,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         ): "no tensor is called None",
     },
     "schedule/nests": {
+        "element_by_element: if not others: -> if False:": "without another operand there is no nest in any case",
         "_place_of_matrix: is_model=True -> is_model=False": "another layout fits as well",
         "matrix_product: shapes[0] -> shapes[1]": "both orders fit square matrices alone, with one nest",
         "matrix_product: transposes[0] -> transposes[1] (2)": "the turned product has the same nest",

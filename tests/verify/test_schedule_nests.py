@@ -12,7 +12,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import SEEN_SHAPES, VIEWS, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Region
-from onchip.verify.schedule.nests import NestDerivation, Nests, multiplies_rows, rows_multiplied
+from onchip.verify.schedule.nests import NestDerivation, Nests, multiplies_matrices, multiplies_rows, rows_multiplied
 from support.derived_nests import LoneOperator, conv, pool, reads
 from support.toy_plugins import mix_channels
 
@@ -147,6 +147,9 @@ NONE = {
     "of a view of too few elements": conv((1, 31), (6, 2, 3, 2), (1, 6, 2, 3)),
     "of a view that pads itself": conv((1, 32), (6, 2, 3, 2), (1, 6, 2, 3), auto_pad="VALID"),
     "that only sees zeros": pool((1, 1, 1, 1), (1, 1, 1, 3), kernel_shape=[1, 1], pads=[0, 9, 0, 1], strides=[1, 4]),
+    "that only sees zeros along the first of three dimensions": pool(
+        (1, 1, 1, 2, 2), (1, 1, 3, 1, 1), kernel_shape=[1, 2, 2], pads=[9, 0, 0, 0, 0, 0], strides=[4, 1, 1]
+    ),
     "transposed and dilated": replace(TRANSPOSED, attributes={"dilations": [2]}),
     "transposed, of a view": LoneOperator("ConvTranspose", [(1, 12)], (1, 6, 7), [(4, 6, 3)], {"strides": [2]}),
     "transposed, that pads itself": replace(TRANSPOSED, attributes={"strides": [2], "auto_pad": "SAME_UPPER"}),
@@ -420,6 +423,21 @@ def test_rows_of_an_operand_that_is_no_whole_tensor_in_its_order_are_no_product(
     graph = LoneOperator("MatMul", [(3, 5)], (3, 7), [(5, 7)], seen).graph()
     shapes = {tensor.name: tensor.shape or () for tensor in graph.tensors}
     assert multiplies_rows(graph.operators[0], shapes) is (view is None)
+
+
+@pytest.mark.parametrize("view", [None, *sorted(VIEWS)])
+def test_only_two_inputs_that_are_read_as_they_are_stored_are_multiplied_head_by_head(view: str | None) -> None:
+    seen: dict[str, AttributeValue] = {} if view is None else {view: [[2, 3, 3], [2, 3, 3]]}
+    (product,) = LoneOperator("MatMul", [(2, 3, 3)] * 2, (2, 3, 3), (), seen).graph().operators
+    shapes = dict.fromkeys(("x0", "x1", "y"), (2, 3, 3))
+    assert multiplies_matrices(product, shapes) is (view is None)
+    assert not multiplies_matrices(replace(product, inputs=("x0", "x0")), shapes)
+
+
+def test_of_elements_that_spread_over_each_other_no_part_has_a_nest() -> None:
+    both, _, _ = ELEMENTS["of two that spread over each other"]
+    assert both.nests(((0, 4), (0, 2), (0, 5))) is not None
+    assert both.nests(((0, 2), (0, 2), (0, 5))) is None
 
 
 @pytest.mark.parametrize(

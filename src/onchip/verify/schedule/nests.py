@@ -95,18 +95,17 @@ def units(shapes: Sequence[Shape]) -> Derived:
 def matrix_product(shapes: Sequence[Shape], transposes: tuple[bool, bool] = (False, False)) -> Derived:
     """Return the nest of a MatMul: matrices that a batch shares are the weight, a batch of both is groups.
 
-    `transposes` says which factor is transposed. Parameters stand behind inputs, so the factors are exchanged if only
-    then they make the output. Raises NoNest.
+    `transposes` says which factor is transposed. Parameters stand behind inputs, so the factors are exchanged if they
+    then make the output; square matrices have the same nest in both orders. Raises NoNest.
     """
     first = shapes[1]
     second = next((at for at in range(2, len(shapes)) if len(shapes[at]) > 1 or shapes[at] == first[-1:]), None)
     if second is None or not first:
         raise NoNest("matrices")
     left, right = _turned(first, transposes[0]), _turned(shapes[second], transposes[1])
-    if not _multiply(left, right, shapes[0]):
-        other_left, other_right = _turned(shapes[second], transposes[0]), _turned(first, transposes[1])
-        if _multiply(other_left, other_right, shapes[0]):
-            return _left_weight(other_left, other_right, second)
+    other_left, other_right = _turned(shapes[second], transposes[0]), _turned(first, transposes[1])
+    if _multiply(other_left, other_right, shapes[0]):
+        return _left_weight(other_left, other_right, second)
     left = (1, *left)
     right = (*right, 1) if len(right) == 1 else right
     if left[-1] != right[-2]:
@@ -130,7 +129,7 @@ def _turned(shape: Shape, turns: bool) -> Shape:
 
 def _multiply(left: Shape, right: Shape, output: Shape) -> bool:
     """Return True if the factors have the same number of features, and their product has the output's elements."""
-    left = (1, *left) if len(left) == 1 else left
+    left = (1, *left)
     right = (*right, 1) if len(right) == 1 else right
     if left[-1] != right[-2]:
         return False
