@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from onchip.formats.own.study_yaml import StudyFields
 from onchip.sweeps.point import VERBS, SweptVerb
-from onchip.sweeps.study import read_study
+from onchip.sweeps.study import StudyFields, read_study
 from onchip.sweeps.sweep import PointResolver
 from support.diamond import Program
 

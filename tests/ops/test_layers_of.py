@@ -6,7 +6,7 @@ from math import prod
 import pytest
 
 from onchip.answer.document import Reading
-from onchip.api.layers import layers_named
+from onchip.api.networks import layers_named
 from onchip.errors import InputError, UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import bundled_networks, layer_table, layer_tables

@@ -22,8 +22,8 @@ from onchip.formats.own.mapping_yaml import MAPPING_FORMAT, MappingFileFields
 from onchip.formats.own.plan_json import PLAN_FORMAT, PlanFields
 from onchip.formats.own.schedule_json import SCHEDULE_FORMAT, ScheduleFields
 from onchip.formats.own.strategy_json import STRATEGY_FORMAT, StrategyFields
-from onchip.formats.own.study_yaml import STUDY_FORMAT, StudyFields
 from onchip.formats.validation import Format
+from onchip.sweeps.study import STUDY_FORMAT, StudyFields
 
 SCHEMA_FOLDER: Final = Path(own.__file__).parent / "schemas"
 _FORMATS: Final = (

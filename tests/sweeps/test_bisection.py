@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onchip.sweeps.engine import Bisection, answer_between
 from onchip.sweeps.point import PointAnswer, PointStatus
+from onchip.sweeps.sweep import Bisection, answer_between
 
 PROVEN = st.lists(st.integers(0, 4), min_size=1, max_size=40).map(lambda values: sorted(values, reverse=True))
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onchip.sweeps.engine import Bisection, Sweep, SweepProgress
 from onchip.sweeps.point import NeighbourAnswers, PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.store import Store
+from onchip.sweeps.sweep import Bisection, Sweep, SweepProgress
 from support.swept_points import point_of
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.errors import UsageError
-from onchip.sweeps.engine import Bisection, SoughtFront, front_of, names_of_front
 from onchip.sweeps.expression import Value
 from onchip.sweeps.point import PointAnswer, PointStatus
+from onchip.sweeps.sweep import Bisection, SoughtFront, front_of, names_of_front
 from support.swept_points import point_of
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=20)

@@ -12,9 +12,8 @@ from onchip.answer.problem import Count
 from onchip.api.budgets import budgets_of, roomy_problem
 from onchip.api.networks import network_to_plan
 from onchip.errors import UsageError
-from onchip.formats.own.study_yaml import study_of_value
 from onchip.search.budget.limits import Limits
-from onchip.sweeps.study import Study, study_of
+from onchip.sweeps.study import Study, study_of, study_of_value
 from onchip.sweeps.sweep import PointResolver
 
 NETWORKS = ("densenet121", "lenet5")

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from onchip.formats.own.study_yaml import study_of_value
 from onchip.sweeps.point import SweptMachine, SweptVerb
-from onchip.sweeps.study import study_of
+from onchip.sweeps.study import study_of, study_of_value
 from onchip.sweeps.sweep import PointResolver, chains_of, follows_of_capacity
 from support.swept_points import point_of
 from support.toy_chip import CHIP

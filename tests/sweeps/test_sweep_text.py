@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onchip.sweeps.engine import SweepProgress
 from onchip.sweeps.stored_row import progress_text
+from onchip.sweeps.sweep import SweepProgress
 
 
 def test_the_line_counts_what_is_done_failed_saved_and_in_flight() -> None:

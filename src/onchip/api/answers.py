@@ -512,8 +512,8 @@ def _legal_schedule(path: Path, source: Network) -> ScheduleOutcome:
 def page_of_answer(answer: Answer, network: NetworkLike | None, target: TargetLike | None, asked: str) -> str:
     """Return the HTML page of an answer; raises UsageError for an illegal answer or one without a page."""
     from onchip.api.check_plan import check_plan
-    from onchip.api.show_plan import findings_of
     from onchip.api.target import Target
+    from onchip.api.time_plan import findings_of
     from onchip.formats.foreign_files import load_any_accelerator
     from onchip.reports.program.html import report_html
     from onchip.reports.schedule.html import schedule_html

@@ -1,22 +1,29 @@
-"""A plan file against a network: read -> verify."""
+"""The check of a plan file, and of what the runtime of a model asks of a plan."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Count, Objective, Problem, Recompute
-from onchip.answer.program import Compute, Plan
+from onchip.answer.program import Allocate, Compute, Free, Plan
 from onchip.api.networks import Network, ensure_reading_is, fitted_to_scratchpads, network_to_plan
 from onchip.api.phases import phase
 from onchip.api.target import Target, TargetFinder
 from onchip.errors import InputError
+from onchip.formats.networks import read_tflite_network
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
+from onchip.ir.operator import InPlace, Operator
 from onchip.model.timeline.mac_count import durations_on
 from onchip.reports.program.outcome import Check
+from onchip.transform.rewrite.shared_bytes import ALIASES
 from onchip.verify.verifier import verify
+
+if TYPE_CHECKING:
+    from onchip.formats.tflite.storage import Presentation
 
 __all__ = ["Check", "check_plan", "ensure_whole_model"]
 
@@ -101,3 +108,44 @@ def _every_name_is_known(plan: Plan, graph: Graph, file: str) -> None:
                 place=f"instruction {index}",
                 expected=f"a plan for {graph.name!r}",
             )
+
+
+def ensure_joined_as_stored(plan: Path, network: str, check: Check) -> None:
+    """Raise InputError if the plan joins tensors along axes in an order other than that of the model's kernels.
+
+    A plan orders a map as batch, channels, rows, columns; the TFLite kernels store the channels last. Maps joined along
+    the channels are contiguous only in the former order.
+    """
+    presented = read_tflite_network(Path(network), dict(check.document.reading.shapes)).presented
+    tensors = check.problem.graph.tensor
+    for operator, pair in _shared(check):
+        names = {tensors[name].part_of or name for name in (pair.input, pair.output)}
+        if operator.kind in ALIASES and any(name in presented and _is_turned(presented[name]) for name in names):
+            what = f"{pair.output!r} lies on {pair.input!r} channels first, and the model's kernels store channels last"
+            place = f"operator {operator.name!r}"
+            raise InputError(what, file=str(plan), place=place, expected="a plan of `share='in-place'` or none")
+
+
+def _shared(check: Check) -> Iterator[tuple[Operator, InPlace]]:
+    """Yield the pairs of an input and an output that share bytes while their operator runs."""
+    places: dict[tuple[str, str], int] = {}
+    for line in check.document.answer.instructions:
+        match line:
+            case Allocate(tensor, memory, offset_bytes):
+                places[tensor, memory] = offset_bytes
+            case Free(tensor, memory):
+                places.pop((tensor, memory), None)
+            case Compute(name):
+                operator = check.problem.graph.operator[name]
+                for pair in operator.in_place:
+                    if any(
+                        tensor == pair.input and places.get((pair.output, memory)) == offset + pair.shift_bytes
+                        for (tensor, memory), offset in places.items()
+                    ):
+                        yield operator, pair
+
+
+def _is_turned(presented: Presentation) -> bool:
+    """Return True if axes of several elements are presented in another order than the file's."""
+    axes = [axis for axis, size in zip(presented.order, presented.shape, strict=False) if size > 1]
+    return axes != sorted(axes)

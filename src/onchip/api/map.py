@@ -11,8 +11,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import SearchResult
 from onchip.api.layer_searches import COSA, EVEN, EXACT, LayerProgress, LayerSearch, LayerSearches, SearchedLayer
-from onchip.api.layers import TABLE, TEXTS, layers_named
-from onchip.api.networks import Network, text_of
+from onchip.api.networks import TABLE, TEXTS, Network, layers_named, text_of
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import ensure_energies, with_assumed_energies

@@ -1,4 +1,4 @@
-"""The timeline of a plan's operators and transfers: read -> verify -> time."""
+"""The timeline of a plan's operators and transfers, and the content of a plan's report."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from onchip.api.networks import Network
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
+from onchip.errors import AcceleratorError
+from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.operator import Operator
+from onchip.model.capacity.bounds import greatest_need
 from onchip.reports.execution import Timing
+from onchip.reports.program.outcome import BaselinePlan, Check, Findings, Outcome, outcome_rows
 
 if TYPE_CHECKING:
     from onchip.model.timeline.plan_timeline import Timeline
@@ -57,3 +61,48 @@ def own_timeline(problem: Problem, plan: Plan) -> Timeline | None:
 def _no_macs(_: Operator) -> int:
     """Return 0, for an accelerator without an array and operators with stated cycles."""
     return 0
+
+
+def findings_of(
+    check: Check, typed: str, chip: Accelerator | None = None, baselines: tuple[BaselinePlan, ...] = ()
+) -> Findings:
+    """Return the report content of a legal plan, timed on `chip`, otherwise by its own cycles if it states them.
+
+    `typed` is the command that requested the report.
+    """
+    problem, document = check.problem, check.document
+    plan = document.answer
+    timed = own_timeline(problem, plan) if chip is None else timeline_of(problem, plan, chip)
+    need = greatest_need(problem)
+    return Findings(problem, document, check.verdict.figures, need, typed, baselines=baselines, timeline=timed)
+
+
+def page_of_plan(outcome: Outcome, accelerator: str | Accelerator | None, typed: str) -> str:
+    """Return the HTML page of a plan just found; raises ValueError if there is none."""
+    from onchip.reports.program.html import report_html
+
+    return report_html(findings_of_outcome(outcome, accelerator, typed))
+
+
+def findings_of_outcome(outcome: Outcome, accelerator: str | Accelerator | None, typed: str) -> Findings:
+    """Return the report content of a plan just found; raises ValueError if there is none."""
+    if outcome.document is None or outcome.figures is None:
+        raise ValueError("there is no plan to report on")
+    plan = outcome.document.answer
+    timed = own_timeline(outcome.problem, plan)
+    why = "the scratchpad was given alone, with neither array nor DRAM (`onchip report --accelerator`)"
+    if timed is None and accelerator is not None:
+        try:
+            timed = timeline_of(outcome.problem, plan, load_any_accelerator(accelerator))
+        except AcceleratorError as error:
+            why = str(error)
+    return Findings(
+        outcome.problem,
+        outcome.document,
+        outcome.figures,
+        outcome.required,
+        typed,
+        outcome_rows(outcome),
+        timeline=timed,
+        no_timeline=why,
+    )

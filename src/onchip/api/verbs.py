@@ -141,7 +141,7 @@ def plan(
 
 def plan_result(outcome: Outcome, source: Graph | str, machine: Accelerator | str | None) -> PlanResult:
     """Return the result of a planned network."""
-    from onchip.api.show_plan import page_of_plan
+    from onchip.api.time_plan import page_of_plan
     from onchip.model.capacity.bounds import infeasible_operator
     from onchip.reports import pictures
     from onchip.reports.program.outcome import infeasible_words, outcome_object, outcome_tables
@@ -578,7 +578,7 @@ def pareto(
         An input is unreadable or unusable, or an axis is unknown.
 
     """
-    from onchip.api.schedule_front import FrontRequest, axes_of, front_of_schedules
+    from onchip.api.schedule import FrontRequest, axes_of, front_of_schedules
     from onchip.reports import pictures
     from onchip.reports.schedule.outcome import front_html, front_object, front_tables
 

@@ -152,7 +152,7 @@ def _plan(request: ExportRequest, network: Network, files: tuple[Path, ...]) -> 
         return Exported(check, ())
     source = text_of(network)
     if request.to == ExportFormat.C and source.endswith(".tflite"):
-        from onchip.api.joined_bytes import ensure_joined_as_stored
+        from onchip.api.check_plan import ensure_joined_as_stored
 
         ensure_joined_as_stored(request.file, source, check)
     with phase("writing"):

@@ -89,7 +89,7 @@ def plan_command(options: PlanArguments) -> int:
     plan so far.
     """
     from onchip.api.plan import plan_network
-    from onchip.api.show_plan import page_of_plan
+    from onchip.api.time_plan import page_of_plan
     from onchip.formats.own.plan_json import write_plan
     from onchip.reports.program.outcome import outcome_object, outcome_tables
 

@@ -73,7 +73,7 @@ def report_command(options: ReportOptions) -> int:
     files.ensure_they_can_be_written()
     if form is AnswerFormat.SCHEDULE:
         return _report_schedule(options, network, files)
-    from onchip.api.show_plan import findings_of
+    from onchip.api.time_plan import findings_of
     from onchip.formats.foreign_files import load_any_accelerator
     from onchip.reports.program.html import report_html
 

@@ -113,7 +113,7 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
 
 
 def _front_command(options: ScheduleVerbOptions, axes: str) -> int:
-    from onchip.api.schedule_front import FrontRequest, axes_of, front_of_schedules
+    from onchip.api.schedule import FrontRequest, axes_of, front_of_schedules
     from onchip.reports.schedule.outcome import front_html, front_object, front_tables
 
     if options.was_said("objective"):

@@ -20,11 +20,9 @@ from onchip.sweeps.point import SweptVerb
 from onchip.sweeps.stored_row import RowFormat, ensure_exportable
 
 if TYPE_CHECKING:
-    from onchip.formats.own.study_yaml import ParameterFields, StudyFields
-    from onchip.sweeps.engine import SweepProgress
     from onchip.sweeps.stored_row import StoredRow
-    from onchip.sweeps.study import Study
-    from onchip.sweeps.sweep import SweepOutcome
+    from onchip.sweeps.study import ParameterFields, Study, StudyFields
+    from onchip.sweeps.sweep import SweepOutcome, SweepProgress
 
 
 STUDY_SUFFIXES = (".yaml", ".yml")
@@ -129,9 +127,9 @@ def sweep_command(options: SweepOptions) -> int:
     --option. Points in the store are never computed again; a sweep that was stopped or killed continues. Points that
     others settle (more capacity never costs more) are not computed. Ctrl-C leaves a store that can be continued.
     """
-    from onchip.sweeps.engine import ensure_columns, front_of, names_of_front
     from onchip.sweeps.store import export_rows, query_of, rows_of_store
     from onchip.sweeps.stored_row import columns_of, sweep_object, sweep_tables
+    from onchip.sweeps.sweep import ensure_columns, front_of, names_of_front
 
     options.ensure_output_can_be_written()
     if options.answer is not None and options.output is not None:
@@ -174,8 +172,7 @@ def _answer_written(key: str, store: Path, output: Path, *, as_json: bool) -> in
 
 
 def _swept(options: SweepOptions, study: Study, front: Sequence[str]) -> SweepOutcome:
-    from onchip.sweeps.engine import VALUE
-    from onchip.sweeps.sweep import SweepRequest, run_sweep
+    from onchip.sweeps.sweep import VALUE, SweepRequest, run_sweep
 
     costs = [name for name in front if name != VALUE]
     cost = costs[0] if VALUE in front and len(costs) == 1 and costs[0] in study.costs else None

@@ -260,10 +260,9 @@ def sweep(
         An input is unreadable, or another process writes the store.
 
     """
-    from onchip.formats.own.study_yaml import study_of_value
     from onchip.sweeps.store import rows_of_store
     from onchip.sweeps.stored_row import SweepRows
-    from onchip.sweeps.study import read_study, study_of
+    from onchip.sweeps.study import read_study, study_of, study_of_value
     from onchip.sweeps.sweep import SweepRequest, run_sweep
 
     objectives = [minimize] if isinstance(minimize, str) else list(minimize)

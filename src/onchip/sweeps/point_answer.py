@@ -19,8 +19,7 @@ from onchip.answer.options.verb_options import FusionOptions, MapOptions, PlanOp
 from onchip.answer.problem import Count, Problem, Recompute
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.stacks import tile_of_text
-from onchip.api.layers import layers_named
-from onchip.api.networks import network_to_plan, read_network
+from onchip.api.networks import layers_named, network_to_plan, read_network
 from onchip.api.requests import fusion_request, map_request, plan_request, schedule_request
 from onchip.api.target import Target
 from onchip.arch.energies import stated

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.console import RenderableType
 
-    from onchip.sweeps.engine import SweepProgress
+    from onchip.sweeps.sweep import SweepProgress
 
 ASKED: Final = ("study", "number", "verb", "network", "accelerator", "objective")
 FOUND: Final = (

@@ -13,7 +13,7 @@ from typing import Final, Protocol, Self, TypeAlias
 from onchip.answer.packing import Buffer, StaticMemory, StaticPacking, StaticPackingProblem
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.words import counted, exact_bytes
-from onchip.api.packing import Limits, static_packing
+from onchip.api.pack import Limits, static_packing
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError, InputError, UsageError
 

@@ -10,7 +10,7 @@ from typing import Final
 from onchip.answer.document import NamedMapping
 from onchip.api.check import AnswerCheck
 from onchip.api.check_mapping import accelerator_named, mapping_violations
-from onchip.api.packing import Violation
+from onchip.api.pack import Violation
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.backends.c.text import unique_identifiers

@@ -7,7 +7,7 @@ from pathlib import Path
 from onchip.answer.words import counted
 from onchip.api.budgets import CapacityBudget
 from onchip.api.check import AnswerCheck
-from onchip.api.packing import PlacedBuffers, Rule, Violation
+from onchip.api.pack import PlacedBuffers, Rule, Violation
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import UsageError

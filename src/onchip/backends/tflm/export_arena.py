@@ -16,7 +16,7 @@ from onchip.answer.schedule import WORKSPACE
 from onchip.answer.words import counted, picked, printable
 from onchip.api.check_plan import Check, check_plan, ensure_whole_model
 from onchip.api.networks import network_to_plan
-from onchip.api.packing import Limits, Rule, smallest_arena, verify_packing
+from onchip.api.pack import Limits, Rule, smallest_arena, verify_packing
 from onchip.api.phases import phase
 from onchip.api.plan import plan_problem
 from onchip.api.target import Target

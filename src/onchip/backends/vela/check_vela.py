@@ -10,7 +10,7 @@ from typing import Final
 
 from onchip.answer.packing import Buffer
 from onchip.api.check import AnswerCheck
-from onchip.api.packing import PlacedBuffers, Rule, Violation
+from onchip.api.pack import PlacedBuffers, Rule, Violation
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import InputError, UsageError, errors_in_file
