@@ -9,7 +9,7 @@ import pytest
 
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.schedule import ScheduledStack
+from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.graph import Graph
@@ -19,7 +19,7 @@ from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.moves.restacking import Restacker
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
-from onchip.scheduling.program.composition import ScheduleQuestion
+from onchip.scheduling.program.composition import NoMappingError, ScheduleQuestion
 from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.schedule.machine import ScheduleSetting
@@ -150,3 +150,23 @@ def test_places_of_stacks_that_are_gone_are_gone() -> None:
     moved = places.renumbered({2: 5, 1: 4})
 
     assert moved == Places({(5, "y"): "far"}, {(4, "y"): "far"}, {(5, "y"): None})
+
+
+def test_more_tiles_than_can_be_composed_and_verified_in_time_are_refused() -> None:
+    making = maker(skip_chip(40, 400), Run(Limits(1.0)))
+    making.pace.seconds = 0.1
+    assert making.has_time_for(3)
+    assert not making.has_time_for(4)  # composing takes 0.4 seconds, verifying twice as long
+    making.made(ALONE, Places())  # whole operators are an answer in any time
+    with pytest.raises(ScheduleError, match="no time"):
+        making.made(fused(WORST), Places())
+
+
+def test_all_operators_of_a_group_without_a_mapping_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    making = maker(skip_chip(1, 1))
+    (group, soft) = fused(Tiling(2, 2, OverlapMode.RECOMPUTE))
+    composer, _ = making.composer((group, soft))
+    monkeypatch.setattr(KnownMappings, "best", lambda *_: None)
+    with pytest.raises(NoMappingError) as error:
+        composer.composed(Places())
+    assert error.value.operators_of(skip_network()) == ("first", "second", "add")

@@ -18,7 +18,8 @@ from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.search.solve import ScheduleParams, ScheduleSearch, solve_schedule
+from onchip.scheduling.params import ScheduleParams
+from onchip.scheduling.search.solve import ScheduleSearch, solve_schedule
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
@@ -201,7 +202,7 @@ def test_an_earlier_answer_is_never_made_worse(objective: ScheduleObjective) -> 
 
         def _start_layer_by_layer(self) -> None: ...
         def _start_from_plan(self) -> None: ...
-        def _start_from_blocks(self) -> None: ...
+        def _start_from_blocks(self, *, knows_surroundings: bool = False) -> None: ...
         def _improve_in_rounds(self) -> None: ...
 
     again = OnlyTheStart(question, options, Run()).solved()

@@ -47,6 +47,7 @@ from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
+from onchip.without_collecting import without_collecting
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,7 @@ def with_verified_schedule(
 
 
 @phase("verifying")
+@without_collecting()
 def _verified(asked: ReadScheduleQuestion, document: ScheduleDocument, found: FoundSchedule) -> tuple[str, ...]:
     """Return the facts that the verifier assumed; raises InternalError for a schedule or claim that it rejects."""
     setting = ScheduleSetting(asked.network, asked.accelerator, found.tiles.graph, asked.precision.sum_bits)

@@ -51,6 +51,7 @@ from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice
 from onchip.transform.groups.tile_graph import part_of_network
+from onchip.without_collecting import without_collecting
 
 SHARE_OF_COUNTING: Final = 0.7
 """Share of the time for counted groups; the rest composes those that are chosen."""
@@ -103,11 +104,14 @@ class Grouper:
         levels = [one for one in self.maker.question.accelerator.addressed if _holds_maps(one.memory.holds)]
         self._memory = max(levels, key=lambda one: one.memory.capacity_bytes).memory.name if levels else None
 
-    def chosen(self, run: Run) -> tuple[Sequence[ScheduledStack], Places] | None:
-        """Return the groups of the cheapest cuts found in time and their placements, or None if no group is chosen."""
+    def chosen(self, run: Run) -> Iterator[tuple[Sequence[ScheduledStack], Places]]:
+        """Yield the groups of the cheapest cuts and their placements: coarse ones at once, then better ones in time.
+
+        Yields nothing if no group is chosen.
+        """
         alone = self.alone
         if self._memory is None or alone is None:
-            return None
+            return
         counting = run.within(SHARE_OF_COUNTING * run.seconds_left) if run.deadline.is_set else run
         far, written = self._far(alone), self._written
 
@@ -123,10 +127,14 @@ class Grouper:
             growth.fronts[stack.operators] = StackFront((StackOption(stack, own, figures),))
         blocks, begun = list(self._blocks(alone)), run.seconds
         growth.grow(blocks, partial(front_of, is_coarse=True))
+        coarse = cheapest_cuts(alone.stacks, growth.fronts, self._prices)
+        if run.deadline.is_set and any(len(one.stack.operators) > 1 for one in coarse):
+            yield _together(coarse)
         if not run.deadline.is_set or counting.seconds_left > TIMES_AS_LONG * (run.seconds - begun):
             growth.grow(blocks, partial(front_of, is_coarse=False))
         stacks = self._cheapest_that_fit(alone.stacks, growth.fronts, run)
-        return None if all(len(one.stack.operators) == 1 for one in stacks) else _together(stacks)
+        if any(len(one.stack.operators) > 1 for one in stacks):
+            yield _together(stacks)
 
     def given(self, run: Run) -> GivenGroups | None:
         """Return the groups that the options name, in the best tilings found in time; None if none fits.
@@ -156,7 +164,7 @@ class Grouper:
     def _cheapest_that_fit(
         self, alone: Sequence[ScheduledStack], fronts: dict[Operators, StackFront], run: Run
     ) -> Sequence[StackOption]:
-        """Return the groups of the cheapest cuts; each has mappings and offsets when its tiles are composed.
+        """Return the groups of the cheapest cuts; each has mappings and offsets when its tiles are composed, in time.
 
         Counted tiles have the capacity of a memory in bytes. A group that does not fit with offsets is left out, and
         cut again.
@@ -165,25 +173,28 @@ class Grouper:
         while True:
             stacks = cheapest_cuts(alone, fronts, self._prices)
             new = [one for one in stacks if len(one.stack.operators) > 1 and one.stack.operators not in composed]
+            if not new or run.stop is not None:
+                return stacks
             for at, one in enumerate(new):
                 refining = (
                     run.within(SHARE_OF_REFINING * run.seconds_left / (len(new) - at)) if run.deadline.is_set else run
                 )
                 fronts[one.stack.operators] = self._that_fit(one, refining, run)
                 composed.add(one.stack.operators)
-            if not new:
-                return stacks
 
     def _that_fit(self, counted: StackOption, refining: Run, run: Run) -> StackFront:
         """Return the first option of a counted group that fits.
 
         Its tiling is refined before, within `refining`. If the placements do not fit, groups counted with less capacity
-        follow, then those with all maps in the largest memory.
+        follow, then those with all maps in the largest memory. A group that there is no time to compose twice, alone
+        and with the others, is not tried.
         """
         operators = counted.stack.operators
         fine = (one for share in (0.0, *RESERVED) for one in self.counted(operators, refining, share).options)
         plain = (replace(counted, places=places) for places in self._inside(counted.stack))
         for one in chain(fine, (counted,), plain):
+            if not self.maker.has_time_for(self.maker.tile_operators_of(one.stack), times=2):
+                return StackFront((one,))
             if (found := self.composed(one.stack, one.places, run)) is not None:
                 # The group was composed alone, with its inputs and its output in DRAM.
                 is_alone = self._around(operators) == Surroundings()
@@ -291,7 +302,8 @@ class Grouper:
                 )
             except (InputError, CostingStoppedError):
                 return None
-            return prices.of(demand_of(counted[tiling]))
+            is_quick = self.maker.has_time_for(counted[tiling].tiles * len(group.layers))
+            return prices.of(demand_of(counted[tiling])) if is_quick else None
 
         most = max(1, int(self._largest_share(operators) * output.rows * output.columns))
         tiling = TilingList.of(output, self.options).descend(most, price_of, is_coarse=is_coarse)
@@ -360,15 +372,15 @@ class Grouper:
         every = (self.maker.question.network.operator[name] for name in operators)
         return list(dict.fromkeys(name for one in every for name in (*one.inputs, *one.parameters, *one.outputs)))
 
+    @without_collecting()
     def composed(self, stack: ScheduledStack, places: Places, run: Run) -> StackOption | None:
         """Return the group composed as a separate network; None if it is illegal, or has no mappings or offsets.
 
         Where the loop nest of an operator fits in no free bytes, its maps move to the next larger memory.
         """
         maker, network = self.maker, self.maker.question.network
-        part = replace(maker.question, network=part_of_network(network, stack.operators), lower_bound=0)
         try:
-            composer, _ = AttemptMaker(part, maker.mappings, maker.mapper, run).composer((stack,))
+            composer, _ = maker.of_part(part_of_network(network, stack.operators), run).composer((stack,))
         except ScheduleError:
             return None
         found, at = None, places
@@ -376,11 +388,11 @@ class Grouper:
             try:
                 found = composer.composed(at)
             except NoMappingError as error:
-                name = error.operator if error.operator in network.operator else error.operator.rpartition("#")[0]
-                farther = at.farther(0, network.operator[name], maker.question.accelerator)
-                if farther is None:
-                    return None
-                at = farther
+                for name in error.operators_of(network):
+                    farther = at.farther(0, network.operator[name], maker.question.accelerator)
+                    if farther is None:
+                        return None
+                    at = farther
         if found is None:
             return None
         try:

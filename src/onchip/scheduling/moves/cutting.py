@@ -40,8 +40,6 @@ MOST_TILINGS: Final = 4
 """Tilings evaluated per stack, those with the smallest lower bounds."""
 COMPOSITIONS: Final = 2.0
 """Number of compositions for which time is reserved after the evaluation of options."""
-SECONDS_TO_COMPOSE_AN_OPERATOR: Final = 6e-4
-"""Seconds to compose and time one operator of a tile graph. A stack that needs more time than is left is skipped."""
 TIMES_AS_MANY_PIXELS: Final = (16, 4)
 """Factors by which the tiles of a strip grow, in pixels, relative to the tiles of the given run."""
 PARTS_OF_A_ROW: Final = (2, 1, 4)
@@ -214,13 +212,11 @@ class Cutter:
         maker, heard = self.maker, list[FoundSchedule]()
         if maker.question.views.issuperset(stack.operators):
             return StackDemand({}, 0, 0, 0)
-        if stack.tiling is not None:
-            count = len(stack.operators) * _tiles(stack.tiling, *self._pixels_of(stack))
-            if count * SECONDS_TO_COMPOSE_AN_OPERATOR > run.seconds_left:
-                return None
-        part = replace(maker.question, network=part_of_network(maker.question.network, stack.operators), lower_bound=0)
+        if maker.seconds_to_compose(maker.tile_operators_of(stack)) > run.seconds_left:
+            return None
+        part = part_of_network(maker.question.network, stack.operators)
         try:
-            AttemptMaker(part, maker.mappings, maker.mapper, run, heard.append).made((stack,), places)
+            maker.of_part(part, run, heard.append).made((stack,), places)
         except (NoMappingError, ScheduleError):
             return None
         return StackDemand.of(heard[0].figures)

@@ -88,6 +88,8 @@ class Improver:
     best: Placed
     views: frozenset[str] = frozenset()
     """Concatenations that are not made."""
+    seconds: float = 0.0
+    """Time of the first composition, without mappings: no trial begins with less time left."""
     _residencies: Sequence[ResidencyMove] = field(init=False)
     _next: int = field(default=0, init=False)
     _in_vain: int = field(default=0, init=False)
@@ -120,7 +122,7 @@ class Improver:
 
     def improve(self, run: Run) -> None:
         """Try residencies until none is better or the run has to stop; begin none that may take longer than is left."""
-        self._longest = 0.0
+        self._longest = self.seconds
         while not self.is_over and run.stop is None and run.seconds_left >= self._longest:
             one = self._residencies[self._next]
             self._next = (self._next + 1) % len(self._residencies)
@@ -134,7 +136,7 @@ class Improver:
 
         It ends after `SHAKES_IN_VAIN` perturbations without a better schedule, or when the run has to stop.
         """
-        in_vain, self._longest = 0, 0.0
+        in_vain, self._longest = 0, self.seconds
         enough = max(SHAKES_IN_VAIN, len(self._residencies))
         while self._residencies and in_vain < enough and run.stop is None and run.seconds_left >= self._longest:
             found = self._shaken(run)

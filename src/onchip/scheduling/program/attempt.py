@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.ir.graph import Graph
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
+from onchip.ops.fusable import pixels_in_tiles
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.moves.improvement import Improver, Key, Placed
+from onchip.scheduling.params import ScheduleParams
 from onchip.scheduling.program.composition import Composer, Composition, FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.runs import TiledNetwork
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
+from onchip.without_collecting import without_collecting
 
-OPERATORS_TO_TIME: Final = 1_000
-"""Operators that take about as long to compose as what every composition takes: fewer tell no pace."""
 Listener: TypeAlias = Callable[[FoundSchedule], None]
 """Hears of every schedule that is composed, the better and the worse."""
 
@@ -95,6 +97,13 @@ class ScheduleEvaluator:
 
 
 @dataclass(slots=True)
+class Pace:
+    """The processor seconds to compose a tile operator as last measured; 0 before the first measurement."""
+
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
 class AttemptMaker:
     """Composes initial schedules, which share all known mappings."""
 
@@ -103,31 +112,67 @@ class AttemptMaker:
     mapper: BestMapper
     run: Run
     listener: Listener | None = None
-    _seconds_an_operator: float = field(default=0.0, init=False)
+    params: ScheduleParams = field(default_factory=ScheduleParams)
+    pace: Pace = field(default_factory=Pace)
+    whole: Run | None = None
+    """The run in which the answer has to be verified, too, if that is not `run`."""
 
+    def of_part(self, network: Graph, run: Run, listener: Listener | None = None) -> AttemptMaker:
+        """Return a maker of schedules of a part of the network, with the same mappings and the same pace."""
+        question = replace(self.question, network=network, lower_bound=0)
+        return replace(self, question=question, run=run, listener=listener)
+
+    def tile_operators_of(self, stack: ScheduledStack) -> int:
+        """Return about how many operators a group runs."""
+        if stack.tiling is None:
+            return len(stack.operators)
+        rows, columns = pixels_in_tiles(self.question.network, stack.operators)
+        return len(stack.operators) * -(-rows // stack.tiling.rows) * -(-columns // stack.tiling.columns)
+
+    def seconds_to_compose(self, operators: int) -> float:
+        """Return the expected time to compose so many tile operators."""
+        return operators * self.run.deadline.seconds_for(self.pace.seconds or self.params.seconds_to_compose)
+
+    def seconds_to_finish(self, operators: int) -> float:
+        """Return the expected time to price and verify a schedule of so many tile operators."""
+        return self.params.times_to_finish * self.seconds_to_compose(operators)
+
+    @without_collecting()
     def made(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
         """Return the schedule of these stacks and places.
 
         Raises NoMappingError if an operator does not fit. Raises ScheduleError for stacks outside the space, and for
-        more tiles than can be composed in the time left, at the pace of an earlier attempt.
+        more tiles than can be composed and verified in the time left.
         """
         question, begun, mapping = self.question, self.run.seconds, self.mapper.seconds
         composer, tiles = self.composer(stacks)
-        composition = composer.addressed(composer.composed(places))
+        bare = composer.composed(places)
+        self._learn(len(tiles.graph.operators), self.run.seconds - begun - (self.mapper.seconds - mapping))
+        composition = composer.addressed(bare)
         evaluator = ScheduleEvaluator(question, tiles, self.listener)
         best = Placed(places, composition, evaluator.of(composition))
         views = question.views & question.network.operator.keys()
         improver = Improver(question.network, composer, evaluator, question.lower_bound, best, views)
-        seconds = self.run.seconds - begun - (self.mapper.seconds - mapping)
-        self._seconds_an_operator = seconds / max(len(tiles.graph.operators), OPERATORS_TO_TIME)
+        seconds = improver.seconds = self.run.seconds - begun - (self.mapper.seconds - mapping)
         return ScheduleAttempt(question, tiles, improver, seconds)
+
+    def _learn(self, operators: int, seconds: float) -> None:
+        """Measure the pace by the time that a schedule took without offsets, whose search may take any time."""
+        if operators >= self.params.operators_to_time:
+            load = self.run.deadline.seconds_for(1.0)
+            self.pace.seconds = self.params.times_with_offsets * seconds / (operators * load)
+
+    def has_time_for(self, operators: int, times: int = 1) -> bool:
+        """Return True if there is time to compose so many tile operators so many times, and to finish the schedule."""
+        seconds = times * self.seconds_to_compose(operators) + self.seconds_to_finish(operators)
+        return seconds <= (self.whole or self.run).seconds_left
 
     def composer(self, stacks: Sequence[ScheduledStack]) -> tuple[Composer, TileGraph]:
         """Return the composer of these stacks and their tile graph. Raises ScheduleError as `made` does."""
         question = self.question
         tiles = tile_graph(question.network, stacks, question.precision, question.views)
         count = len(tiles.graph.operators)
-        if self._seconds_an_operator and count * self._seconds_an_operator > self.run.seconds_left:
+        if count > len(question.network.operators) and not self.has_time_for(count):
             raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
         network, is_timed = TiledNetwork.of(tiles), question.objective.is_timed
         composer = Composer(tuple(stacks), network, question.accelerator, self.mappings, self.run, is_timed)

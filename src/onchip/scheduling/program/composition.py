@@ -118,11 +118,20 @@ class Composition:
 
 
 class NoMappingError(Exception):
-    """Raised if no mapping of a step fits in the free bytes; `what` names the part of the step and the free bytes."""
+    """Raised if no mapping of a step fits in the free bytes; `what` names the part of the step and the free bytes.
 
-    def __init__(self, operator: str, what: str) -> None:
+    `others` are further steps of the group without a mapping.
+    """
+
+    def __init__(self, operator: str, what: str, others: Sequence[str] = ()) -> None:
         super().__init__(f"operator {operator!r}: {what}")
         self.operator = operator
+        self._steps = operator, *others
+
+    def operators_of(self, network: Graph) -> Sequence[str]:
+        """Return the operators of the network whose steps have no mapping."""
+        names = (one if one in network.operator else one.rpartition("#")[0] for one in self._steps)
+        return tuple(dict.fromkeys(names))
 
 
 @dataclass(slots=True)
@@ -277,7 +286,7 @@ class Composer:
 
         Raises NoMappingError if a mapping or workspace does not fit in a step.
         """
-        mapped = {nest: self._mapped(nest, one) for nest, one in rooms.items()}
+        mapped = self._mapped(rooms)
         _ensure_one_mapping_a_layer(mapped, rooms)
         costs = dict[str, ComputeCost]()
         for step, homes, free in zip(steps, moved.homes, free_bytes, strict=True):
@@ -366,13 +375,17 @@ class Composer:
             return known.size_bytes
         return costs[tensor.removesuffix(WORKSPACE)].workspace_bytes[memory]
 
-    def _mapped(self, nest: NestPlace, one: NestRoom) -> MappedNest:
-        mapped = self.mappings.best(nest, one.room)
-        if mapped is None:
-            room = ", ".join(f"{size} bytes of {memory!r}" for memory, size in one.room.items())
+    def _mapped(self, rooms: Mapping[NestPlace, NestRoom]) -> Mapping[NestPlace, MappedNest]:
+        """Return the mapping of each loop nest. Raises NoMappingError that names all loop nests without one."""
+        found = {nest: self.mappings.best(nest, one.room) for nest, one in rooms.items()}
+        lacking = [nest for nest, mapped in found.items() if mapped is None]
+        if lacking:
+            nest, others = lacking[0], [rooms[other].operator for other in lacking[1:]]
+            room = ", ".join(f"{size} bytes of {memory!r}" for memory, size in rooms[nest].room.items())
             loops = " ".join(f"{loop}={bound}" for loop, bound in nest.layer.bounds.items() if bound > 1)
-            raise NoMappingError(one.operator, f"no mapping of its loop nest ({loops or 'one step'}) fits in {room}")
-        return mapped
+            what = f"no mapping of its loop nest ({loops or 'one step'}) fits in {room}"
+            raise NoMappingError(rooms[nest].operator, what, others)
+        return {nest: mapped for nest, mapped in found.items() if mapped is not None}
 
     def _cost(self, step: Step, homes: Sequence[str | None], mapped: Mapping[NestPlace, MappedNest]) -> ComputeCost:
         if step.nests or step.filled_bits:

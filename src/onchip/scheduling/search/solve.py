@@ -27,6 +27,7 @@ from onchip.scheduling.mappings.weighing import LongerLook, Weigher
 from onchip.scheduling.moves.cutting import Cutter, TiledRun
 from onchip.scheduling.moves.residency_path import ResidencyPath
 from onchip.scheduling.moves.restacking import Merger, Reorderer, Restacker, places_of_lone
+from onchip.scheduling.params import ScheduleParams
 from onchip.scheduling.program.attempt import AttemptMaker, Listener, ScheduleAttempt
 from onchip.scheduling.program.composition import FoundSchedule, NoMappingError, ScheduleQuestion
 from onchip.scheduling.program.from_schedule import decisions_of_schedule
@@ -47,57 +48,6 @@ OTHERS: Final = {
 """The objectives whose answers are starts for an objective."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleParams:
-    """Effort of the joint search. Shares are of the time that is left when the part begins.
-
-    Attributes
-    ----------
-    share_of_residencies
-        Share for the residencies of a start. Small networks end far below it; in large ones groups matter more.
-    share_of_best_residencies
-        The same for the fused groups if they are the best start: nothing else gains as much in the first seconds.
-    share_of_plan
-        Share for the plan from which a start is made.
-    share_of_blocks
-        Share for fused groups that grow by merging blocks of the network.
-    share_of_blocks_between
-        The same between maps that stay on chip.
-    share_of_groups
-        Share for the search of fused groups.
-    share_of_others
-        Share for the searches for the other objectives, whose answers are starts, too.
-    share_of_move
-        Share of each kind of move in a round, so that every kind has a turn.
-    labels
-        Sets of residents kept between two groups when all residencies are chosen at once; twice as many after each
-        round in vain.
-    rounds_in_vain
-        Rounds without a better schedule after which the search ends. Perturbations differ from round to round.
-    rounds_without_limit
-        The same for a search without a time limit.
-    most_stacks_to_reorder
-        Stacks up to which all orders near the best one are tried: a trial composes the whole schedule again.
-    most_tiles_to_merge
-        Tiles of a group that comes from merging two stacks; each tile is composed.
-
-    """
-
-    share_of_residencies: float = 0.3
-    share_of_best_residencies: float = 0.6
-    share_of_plan: float = 0.1
-    share_of_blocks: float = 0.6
-    share_of_blocks_between: float = 0.4
-    share_of_groups: float = 0.6
-    share_of_others: float = 0.2
-    share_of_move: float = 0.3
-    labels: int = 8
-    rounds_in_vain: int = 4
-    rounds_without_limit: int = 2
-    most_stacks_to_reorder: int = 24
-    most_tiles_to_merge: int = 32
-
-
 @dataclass(slots=True)
 class ScheduleSearch:
     """Answers one question within one run.
@@ -109,11 +59,13 @@ class ScheduleSearch:
     options: ScheduleOptions
     run: Run
     listener: Listener | None = None
-    params: ScheduleParams = ScheduleParams()
+    params: ScheduleParams = field(default_factory=ScheduleParams)
     asks_others: bool = True
     """True if the answers for other objectives are starts. A search for such a start maps loop nests by energy."""
     attempts: list[ScheduleAttempt] = field(default_factory=list, init=False)
     mappings: KnownMappings = field(init=False)
+    _whole: Run = field(init=False)
+    """The run as given; `run` ends earlier by the time that the best schedule takes to be priced and verified."""
     _mapper: BestMapper = field(init=False)
     _maker: AttemptMaker = field(init=False)
     _alone: ScheduleAttempt | None = field(default=None, init=False)
@@ -133,7 +85,8 @@ class ScheduleSearch:
         prices = dram_first(question.accelerator) if is_traffic else None
         self._mapper = BestMapper(question.accelerator, question.objective.of_layers, run, cache, False, prices)
         self.mappings = KnownMappings(self._mapper)
-        self._maker = AttemptMaker(question, self.mappings, self._mapper, run, self.listener)
+        self._whole = run
+        self._maker = AttemptMaker(question, self.mappings, self._mapper, run, self.listener, self.params, whole=run)
         self._chance = Random(run.limits.seed)
         self._merger = Merger(self._maker, self.params.most_tiles_to_merge, self._is_limited)
 
@@ -142,6 +95,10 @@ class ScheduleSearch:
         why_alone = self._start()
         if self.best is None:
             return self._result(None, self._why_not)
+        if self.options.leaves_stacks_open and not self._is_over:
+            self._combine_groups(self.best)
+            if self.asks_others and not self._is_over:
+                self._ask_others()
         if self._is_weighing:
             self._mapper.shows_others = True
             self.mappings.weigh(OptionPrices(MemoryRates(self.question.accelerator), self.question.objective))
@@ -252,22 +209,28 @@ class ScheduleSearch:
         if self._alone is None or attempt.improver.best.key < self._alone.improver.best.key:
             self._alone = attempt
 
-    def _start_from_blocks(self) -> None:
-        """Take fused groups that are chosen by the schedule's own cost."""
-        if self._alone is None or self._is_over or not self.options.maps_stay:
+    def _start_from_blocks(self, *, knows_surroundings: bool = False) -> None:
+        """Take fused groups that are chosen by the schedule's own cost, with the maps around them in DRAM or on chip.
+
+        Later groups are combined with those before by the moves.
+        """
+        alone, params = self._alone, self.params
+        if alone is None or self._is_over or not self.options.maps_stay:
             return
-        shares = (False, self.params.share_of_blocks), (True, self.params.share_of_blocks_between)
-        for knows_surroundings, share in shares:
-            if self._is_over or (knows_surroundings and not self._alone.places.written):
-                return
-            run = self._share(share)
-            self._search_within(run)
-            with self._mapper.quick(is_quick=self._is_limited, is_hurried=True):
-                grouper = Grouper(self._maker, self._alone, self.options.of_fusion, knows_surroundings)
-                found = grouper.chosen(run)
-            self._search_within(self.run)
-            if found is not None and self.run.stop is None:
-                self._add_repaired(*found)
+        if knows_surroundings and not alone.places.written:
+            return
+        run = self._share(params.share_of_blocks_between if knows_surroundings else params.share_of_blocks)
+        attempt: ScheduleAttempt | None = None
+        self._search_within(run)
+        with self._mapper.quick(is_quick=self._is_limited, is_hurried=True):
+            grouper = Grouper(self._maker, alone, self.options.of_fusion, knows_surroundings)
+            for stacks, places in grouper.chosen(run):
+                self._search_within(self.run)
+                attempt = self._repaired(stacks, places) or attempt
+                self._search_within(run)
+        self._search_within(self.run)
+        if attempt is not None:
+            self._descend(attempt)
 
     def _start_from_groups(self) -> None:
         """Take the groups, tiles or modes that the options give."""
@@ -311,32 +274,36 @@ class ScheduleSearch:
                     found = replace(mapped, is_quick=True, is_proven=False, is_wide=False)
                     self.mappings.replace(nest, room.room, found)
 
-    def _add_repaired(self, stacks: Sequence[ScheduledStack], places: Places) -> None:
-        """Keep the schedule of these groups.
+    def _repaired(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt | None:
+        """Keep the schedule of these groups, and return it; None if there is none.
 
         Where a loop nest fits in no free bytes, maps of its operator move to larger memories. If there are none, the
-        operators of its group run alone.
+        operators of its group run alone, and so do those of the group of most tiles if there is no time for all tiles.
         """
-        operators = self.question.network.operator
+        network = self.question.network
         for _ in range(REPAIRS):
             if self.run.stop is not None:
-                return
+                break
             try:
-                self._descend(self._add(stacks, places))
+                return self._add(stacks, places)
             except NoMappingError as error:
-                name = error.operator if error.operator in operators else error.operator.rpartition("#")[0]
-                at = next(number for number, stack in enumerate(stacks) if name in stack.operators)
-                farther = places.farther(at, operators[name], self.question.accelerator)
-                if farther is not None:
-                    places = farther
-                elif len(stacks[at].operators) > 1 and self._alone is not None:
-                    stacks, places = _with_operators_alone(stacks, places, at, self._alone)
-                else:
-                    return
+                for name in error.operators_of(network):
+                    at = next(number for number, stack in enumerate(stacks) if name in stack.operators)
+                    farther = places.farther(at, network.operator[name], self.question.accelerator)
+                    if farther is not None:
+                        places = farther
+                    elif len(stacks[at].operators) > 1 and self._alone is not None:
+                        stacks, places = _with_operators_alone(stacks, places, at, self._alone)
+                    else:
+                        return None
             except ScheduleError:
-                return
-            else:
-                return
+                at = max(range(len(stacks)), key=lambda number: self._maker.tile_operators_of(stacks[number]))
+                if stacks[at].tiling is None or self._alone is None:
+                    return None
+                stacks, places = _with_operators_alone(stacks, places, at, self._alone)
+                if all(one.tiling is None for one in stacks):
+                    return None
+        return None
 
     def _add_if_possible(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt | None:
         try:
@@ -356,7 +323,16 @@ class ScheduleSearch:
     def _keep(self, attempt: ScheduleAttempt) -> None:
         if not any(one is attempt for one in self.attempts):
             self.attempts.append(attempt)
+            self._keep_time_to_finish()
+            attempt.improver.composer.run = self.run
             self.run.report(attempt.value, self.question.lower_bound, f"{len(attempt.stacks)} groups")
+
+    def _keep_time_to_finish(self) -> None:
+        """End the run so early that the best schedule can be priced and verified."""
+        if self._is_limited and self.best is not None:
+            seconds = self._maker.seconds_to_finish(len(self.best.tiles.graph.operators))
+            self.run = self._whole.within(self._whole.seconds_left - seconds)
+            self._search_within(self.run)
 
     def _descend(self, attempt: ScheduleAttempt) -> None:
         """Improve the residencies of a schedule with mappings that are found at once."""
@@ -370,6 +346,8 @@ class ScheduleSearch:
 
     def _place(self, attempt: ScheduleAttempt, run: Run, labels: int, *, is_narrow: bool = False) -> None:
         """Take the residencies of all tensors that label setting finds, if they are better."""
+        if run.seconds_left < attempt.seconds:
+            return
         composition, composer = attempt.improver.best.composition, attempt.improver.composer
         prices = StackPrices(self.question.objective, composition.energy_fj, composition.cycles)
         places = ResidencyPath(composer, prices, labels, is_narrow).found(attempt.places, run)
@@ -380,16 +358,16 @@ class ScheduleSearch:
 
     def _improve_in_rounds(self) -> None:
         most = self.params.rounds_in_vain if self._is_limited else self.params.rounds_without_limit
+        may_regroup = self.options.groups == OPTIMAL
         while self._in_vain < most and not self._is_over:
             in_order = sorted(self.attempts, key=lambda one: one.improver.best.key)
             before = in_order[0].improver.best.key
             self._improve(in_order[min(self._in_vain, len(in_order) - 1)])
             is_better = min(one.improver.best.key for one in self.attempts) < before
-            if not is_better and self.asks_others and self.options.leaves_stacks_open and not self._is_over:
-                self.asks_others = False
-                self._ask_others()
-                is_better = min(one.improver.best.key for one in self.attempts) < before
             self._in_vain = 0 if is_better else self._in_vain + 1
+            if not is_better and may_regroup:
+                may_regroup, self._in_vain = False, 0
+                self._start_from_blocks(knows_surroundings=True)
 
     @property
     def _is_over(self) -> bool:
@@ -411,8 +389,7 @@ class ScheduleSearch:
         share, is_open = self.params.share_of_move, self.options.leaves_stacks_open
         is_small = len(attempt.stacks) <= self.params.most_stacks_to_reorder
         if is_open:
-            attempt = self._cut(attempt)
-            self._descend(attempt)
+            attempt = self._combine_groups(attempt)
             yield attempt
         self._look_longer(attempt)
         self._look_longer(attempt, is_wide=True)
@@ -463,6 +440,14 @@ class ScheduleSearch:
         """Return the schedule with other tiles or single operators in place of its groups, if that is better."""
         with self._mapper.quick(is_quick=self._is_limited):
             return Restacker(self._maker, self._alone).improved(attempt, self._share(self.params.share_of_move))
+
+    def _combine_groups(self, attempt: ScheduleAttempt) -> ScheduleAttempt:
+        """Return the schedule with the best groups and tiles of all schedules, after a descent."""
+        found = self._cut(attempt)
+        if found is not attempt:
+            self._keep(found)
+            self._descend(found)
+        return found
 
     def _cut(self, attempt: ScheduleAttempt) -> ScheduleAttempt:
         """Return the schedule with other groups and tiles, chosen together from the fronts of its groups."""

@@ -1,0 +1,68 @@
+"""Parameters of the schedule search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleParams:
+    """Effort of the joint search. Shares are of the time that is left when the part begins.
+
+    Attributes
+    ----------
+    share_of_residencies
+        Share for the residencies of a start. Small networks end far below it; in large ones groups matter more.
+    share_of_best_residencies
+        The same for the fused groups if they are the best start: nothing else gains as much in the first seconds.
+    share_of_plan
+        Share for the plan from which a start is made.
+    share_of_blocks
+        Share for fused groups that grow by merging blocks of the network.
+    share_of_blocks_between
+        The same between maps that stay on chip.
+    share_of_groups
+        Share for the search of fused groups.
+    share_of_others
+        Share for the searches for the other objectives, whose answers are starts, too.
+    share_of_move
+        Share of each kind of move in a round, so that every kind has a turn.
+    labels
+        Sets of residents kept between two groups when all residencies are chosen at once; twice as many after each
+        round in vain.
+    rounds_in_vain
+        Rounds without a better schedule after which the search ends. Perturbations differ from round to round.
+    rounds_without_limit
+        The same for a search without a time limit.
+    most_stacks_to_reorder
+        Stacks up to which all orders near the best one are tried: a trial composes the whole schedule again.
+    most_tiles_to_merge
+        Tiles of a group that comes from merging two stacks; each tile is composed.
+    seconds_to_compose
+        Processor seconds to compose a tile operator, until that is measured on the machine.
+    times_with_offsets
+        Ratio of the time to compose a schedule with offsets and figures to that without.
+    times_to_finish
+        Ratio of the time to price, verify and write a schedule to that for composing it once, about the same for all.
+    operators_to_time
+        Tile operators of a schedule from which its time tells the pace: a first composition does much else.
+
+    """
+
+    share_of_residencies: float = 0.3
+    share_of_best_residencies: float = 0.6
+    share_of_plan: float = 0.1
+    share_of_blocks: float = 0.6
+    share_of_blocks_between: float = 0.4
+    share_of_groups: float = 0.6
+    share_of_others: float = 0.2
+    share_of_move: float = 0.3
+    labels: int = 8
+    rounds_in_vain: int = 4
+    rounds_without_limit: int = 2
+    most_stacks_to_reorder: int = 24
+    most_tiles_to_merge: int = 32
+    seconds_to_compose: float = 0.00014
+    times_with_offsets: float = 1.3
+    times_to_finish: float = 2.0
+    operators_to_time: int = 4_000
