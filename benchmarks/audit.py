@@ -31,8 +31,8 @@ from onchip.answer.document import Granularity
 from onchip.answer.packing import PackingProblem
 from onchip.answer.problem import Count, Objective, Order, Problem
 from onchip.api.audit import audit
-from onchip.api.budgets import CapacityBudget, roomy_problem
 from onchip.api.plan import plan_problem
+from onchip.api.target import CapacityBudget, roomy_problem
 from onchip.audits.finding import Finding
 from onchip.audits.packing import audit_arena, audit_overflow
 from onchip.formats.minimalloc import read_buffers

@@ -30,8 +30,8 @@ from shared.runner import ROOT, Row, asked_of, options_of, report, run
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.problem import Order, Problem
-from onchip.api.budgets import CapacityBudget, budgets_of, roomy_problem
 from onchip.api.networks import read_network
+from onchip.api.target import CapacityBudget, budgets_of, roomy_problem
 from onchip.arch.memory import Memory
 from onchip.commands.minimalloc import PROGRAM
 from onchip.formats.minimalloc import packing_to_csv, read_buffers

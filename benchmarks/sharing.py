@@ -23,9 +23,9 @@ from light_model import light_models
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Count
-from onchip.api.budgets import roomy_problem
 from onchip.api.networks import read_network
 from onchip.api.plan import plan_problem
+from onchip.api.target import roomy_problem
 from onchip.arch.memory import Memory
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.ir.graph import Graph

@@ -22,7 +22,7 @@ from shared.runner import Row, asked_of, options_of, report
 
 from onchip.answer.document import Granularity
 from onchip.answer.problem import Count, Order
-from onchip.api.budgets import CapacityBudget
+from onchip.api.target import CapacityBudget
 from onchip.search.budget.limits import Limits, MipSolver
 
 GENERATED_NETWORKS, HARD_GRAPHS = 50, 20

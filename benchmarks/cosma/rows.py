@@ -10,9 +10,9 @@ from shared.runner import Row
 
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count, Order, Problem
-from onchip.api.budgets import Budgets, CapacityBudget, budgets_of, roomy_problem
 from onchip.api.networks import read_network
 from onchip.api.plan import plan_problem
+from onchip.api.target import Budgets, CapacityBudget, budgets_of, roomy_problem
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.memory.baselines.belady import belady_moves, greedy_moves

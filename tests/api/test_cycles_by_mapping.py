@@ -6,7 +6,7 @@ from math import ceil
 
 import pytest
 
-from onchip.api.durations import cycles_by_mapping
+from onchip.api.plan import cycles_by_mapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port

@@ -14,8 +14,7 @@ from onchip.answer.problem import Count, Objective, Order
 from onchip.answer.result import Status
 from onchip.api.check_plan import check_plan
 from onchip.api.kernels import RunValues
-from onchip.api.plan import Request, plan_network
-from onchip.api.plan_tilings import THIS_TILING, WHOLE_OPERATORS
+from onchip.api.plan import THIS_TILING, WHOLE_OPERATORS, Request, plan_network
 from onchip.api.run import run_plan
 from onchip.api.target import Target
 from onchip.errors import UntiledError

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import Memory
-from onchip.backends.c.tables import c_program, header_of, source_of
-from onchip.backends.c.text import number, string, unique_identifiers
+from onchip.backends.c.calls import number, string, unique_identifiers
+from onchip.backends.c.exports import c_program, header_of, source_of
 from onchip.errors import PlanError
 from onchip.ir.operator import Operator
 from support.exported import BY_HAND, figures_of, planned

@@ -13,9 +13,8 @@ from onnx.helper import make_node
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Count, Objective
-from onchip.api.budgets import CapacityBudget
 from onchip.api.plan import Request
-from onchip.api.target import Target
+from onchip.api.target import CapacityBudget, Target
 from onchip.arch.sharing import Share
 from support.arena_exports import allocations, edited
 from support.c_projects import (

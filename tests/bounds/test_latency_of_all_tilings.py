@@ -9,8 +9,7 @@ from random import Random
 import pytest
 
 from onchip.answer.problem import Count, Objective, Problem
-from onchip.api.durations import MAPPING, durations_of
-from onchip.api.plan import bound_of_all_tilings, plan_problem
+from onchip.api.plan import MAPPING, bound_of_all_tilings, durations_of, plan_problem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator, StatedCost

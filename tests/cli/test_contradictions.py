@@ -165,7 +165,7 @@ def test_a_mapping_that_costs_something_else_is_a_contradiction(
         result = random.solve(problem, objective, run)
         return replace(result, objective_value=(result.objective_value or 0) + 1, status=Status.FEASIBLE)
 
-    monkeypatch.setattr("onchip.api.layer_searches.method_named", lambda name: replace(random, solve=dearer))
+    monkeypatch.setattr("onchip.api.map.method_named", lambda name: replace(random, solve=dearer))
     output = tmp_path / "mapping.yaml"
 
     ended = onchip(

@@ -10,10 +10,9 @@ import pytest
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
-from onchip.api.budgets import CapacityBudget
 from onchip.api.networks import read_network
 from onchip.api.plan import Request, plan_network, plan_problem
-from onchip.api.target import Target
+from onchip.api.target import CapacityBudget, Target
 from onchip.arch.memory import Memory
 from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits

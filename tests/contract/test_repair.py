@@ -5,7 +5,7 @@ from __future__ import annotations
 from onchip.answer.packing import Packing
 from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
-from onchip.api.budgets import roomy_problem
+from onchip.api.target import roomy_problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import load_network
 from onchip.memory.allocate.pack import pack, pack_schedule

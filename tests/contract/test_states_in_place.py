@@ -9,8 +9,8 @@ import pytest
 
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.result import Status
-from onchip.api.budgets import budgets_of
 from onchip.api.plan import plan_problem
+from onchip.api.target import budgets_of
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph, State
 from onchip.ir.operator import Operator

@@ -21,8 +21,7 @@ from onchip.answer.options.verb_options import FusionOptions, Placements
 from onchip.answer.problem import Objective, Order
 from onchip.answer.result import SearchResult, Status
 from onchip.api.fuse import NONE_OF_THESE, FusionRequest, for_all_strategies, fuse_network
-from onchip.api.plan import Request, plan_network
-from onchip.api.plan_tilings import NO_PLAN, THIS_TILING
+from onchip.api.plan import NO_PLAN, THIS_TILING, Request, plan_network
 from onchip.api.schedule import ScheduleRequest, read_schedule_question, schedule_network
 from onchip.api.target import Target
 from onchip.arch.energies import stated

@@ -20,14 +20,13 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import FusionOptions, ScheduleOptions
 from onchip.answer.problem import Objective, Order, Placement, Problem
-from onchip.api.budgets import CapacityBudget
 from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.api.info import describe_network
 from onchip.api.map import MappingRequest, map_layers
 from onchip.api.pack import overflow_file, pack_file
 from onchip.api.plan import Request, plan_network
 from onchip.api.schedule import ScheduleRequest, schedule_network
-from onchip.api.target import Target
+from onchip.api.target import CapacityBudget, Target
 from onchip.arch.memory import Memory
 from onchip.memory.methods import METHODS
 from onchip.model.capacity.bounds import greatest_need

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
 from onchip.api.networks import read_network
-from onchip.api.plan_tilings import tiled_one_by_one
+from onchip.api.plan import tiled_one_by_one
 from onchip.arch.memory import Memory
 from onchip.errors import UntiledError
 from onchip.ir.graph import Graph

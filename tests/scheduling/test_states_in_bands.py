@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
-from onchip.api.plan_tilings import tiled_one_by_one
+from onchip.api.plan import tiled_one_by_one
 from onchip.arch.memory import Memory
 from onchip.cli import app
 from onchip.errors import UsageError

@@ -9,8 +9,8 @@ import pytest
 
 from onchip.answer.problem import Count, Objective, Problem
 from onchip.answer.result import Status
-from onchip.api.budgets import roomy_problem
 from onchip.api.plan import plan_problem
+from onchip.api.target import roomy_problem
 from onchip.search.budget.limits import WarmStart
 from oracles.one_scratchpad import least_traffic, random_graph
 from support.series import in_one_test, with_slow

@@ -10,11 +10,10 @@ import pytest
 
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count
-from onchip.api.budgets import CapacityBudget
 from onchip.api.kernels import RunValues
 from onchip.api.plan import Request, plan_network
 from onchip.api.run import run_plan
-from onchip.api.target import Target
+from onchip.api.target import CapacityBudget, Target
 from onchip.errors import GraphError, InputError
 from onchip.formats.networks import read_tflite
 from onchip.formats.own.plan_json import write_plan

@@ -13,8 +13,8 @@ from onchip.answer.document import Reading
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Count, Objective
 from onchip.answer.result import Status
-from onchip.api.budgets import roomy_problem
 from onchip.api.plan import plan_problem
+from onchip.api.target import roomy_problem
 from onchip.arch.memory import Memory
 from onchip.arch.sharing import Share
 from onchip.errors import UsageError

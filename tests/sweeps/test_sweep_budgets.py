@@ -9,8 +9,8 @@ import pytest
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Count
-from onchip.api.budgets import budgets_of, roomy_problem
 from onchip.api.networks import network_to_plan
+from onchip.api.target import budgets_of, roomy_problem
 from onchip.errors import UsageError
 from onchip.search.budget.limits import Limits
 from onchip.sweeps.study import Study, study_of, study_of_value

@@ -457,7 +457,7 @@ def explain(
 
     """
     from onchip.api.check_plan import check_plan
-    from onchip.api.retiming import time_of_plan, time_of_schedule
+    from onchip.api.show_schedule import time_of_plan, time_of_schedule
     from onchip.api.target import Target
     from onchip.formats.foreign_files import load_any_accelerator
     from onchip.reports.explain.history import History

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
-from onchip.api.budgets import budgets_of, roomy_problem
 from onchip.api.networks import Network, is_model, network_to_plan
 from onchip.api.phases import phase
-from onchip.api.plan_tilings import can_be_tiled
+from onchip.api.plan import can_be_tiled
+from onchip.api.target import budgets_of, roomy_problem
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import compulsory_bytes

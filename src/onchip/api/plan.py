@@ -1,56 +1,315 @@
-"""The `plan` use case: read -> solve -> verify -> document."""
+"""The `plan` use case: the tilings to choose from, the durations of operators, the search, the check, the document."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from math import inf
+from fractions import Fraction
+from math import ceil, inf, prod
 from typing import Final, TypeVar
 
 from onchip.answer.document import Claim, PlanDocument, Reading, Source
-from onchip.answer.operator_tiles import TilesOption
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.operator_tiles import OperatorTiles, TilesOption
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.problem import Durations, Objective, Order, Placement, Problem, Recomputation, Recompute
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult, Status
-from onchip.api.durations import MAPPING, durations_of
-from onchip.api.networks import Network, fitted_to_scratchpads, is_model, network_to_plan
+from onchip.answer.schedule import Homes
+from onchip.api.networks import Network, fitted_to_scratchpads, is_model, network_to_plan, text_of
 from onchip.api.phases import phase
-from onchip.api.plan_tilings import (
-    WHOLE_OPERATORS,
-    TiledProblem,
-    can_be_tiled,
-    for_all_tilings,
-    searches_tilings,
-    tilings_to_plan,
-)
 from onchip.api.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import with_assumed_energies
+from onchip.arch.memory import Operand
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.bounds.latency.latency_bounds import LatencyBounds, merged_problem
 from onchip.bounds.latency.ways_to_run import WaysToRun
-from onchip.errors import InternalError, UntiledError, UsageError
+from onchip.errors import AcceleratorError, InternalError, UntiledError, UsageError
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
+from onchip.ir.tile import size_of
+from onchip.mapping.methods.cache import best_mapping_at
 from onchip.memory.methods import method_named
 from onchip.memory.spill.min_peak import PARAMS as ORDERS
-from onchip.model.capacity.bounds import greatest_need
+from onchip.model.capacity.bounds import InfeasibleOperator, greatest_need, infeasible_operator, operator_need
+from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest, nest_cost
 from onchip.model.program.recomputation import recomputation_on
-from onchip.model.timeline.mac_count import MACS, MacCount
-from onchip.ops.entries import geometry_of
+from onchip.model.timeline.mac_count import MACS, MacCount, cycles_by_model, durations_on
+from onchip.ops.entries import geometry_of, has_bounded_operand
 from onchip.ops.layers_of import Precision
-from onchip.ops.nests import nests_of_operator
+from onchip.ops.nests import nests_of_operator, operands_of
 from onchip.reports.program.outcome import Outcome, Seconds
-from onchip.scheduling.tiles.bounds import least_peak_of_tilings, smallest_need
+from onchip.scheduling.tiles.bounds import SmallestNeed, least_peak_of_tilings, smallest_need
+from onchip.scheduling.tiles.single_operators import tiles_that_fit
+from onchip.scheduling.tiles.tilings import tilings
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, Run, WarmStart
 from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage, with_bound, without_bound
+from onchip.transform.rewrite.shared_bytes import SharedBytes
+from onchip.transform.slices.emission import counted_geometries
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
 from onchip.without_collecting import without_collecting
+
+MAPPING: Final = "mapping"
+"""Name of the cost model by mappings."""
+SHARE_OF_TIME: Final = 0.3
+"""Share of a limited run's time for the mappings of all layers."""
+ROOM_FOR_SUMS: Final = 64
+"""Maximum width in bits of a partial sum of one-bit elements."""
+
+
+@phase("counting cycles")
+def durations_of(graph: Graph, accelerator: Accelerator, cost: str, run: Run) -> Durations:
+    """Return the durations of operators without stated cycles, by the named cost model, and of transfers.
+
+    Raises AcceleratorError if the accelerator, and UsageError or PluginError if `cost`, lacks information.
+    """
+    unstated = [operator for operator in graph.operators if operator.stated.cycles is None]
+    if not unstated:
+        return durations_on(accelerator, {})
+    if cost == MAPPING:
+        cycles = cycles_by_mapping(graph, accelerator, run)
+    else:
+        cycles_of = cycles_by_model(cost, graph, accelerator)
+        cycles = {operator.name: cycles_of(operator) for operator in unstated}
+    return durations_on(accelerator, {operator.name: cycles[operator.name] for operator in unstated})
+
+
+def cycles_by_mapping(graph: Graph, accelerator: Accelerator, run: Run) -> Mapping[str, int]:
+    """Return by operator the latency of the best mappings found for its loop nests, with all operands in scratchpads.
+
+    The scratchpads are enlarged to hold all operands. A tile takes its share of the whole operator's cycles; an
+    operator without a loop nest moves its operands once over the slowest port. Raises AcceleratorError if the
+    accelerator has no array, lacks information, or cannot run a layer.
+    """
+    if accelerator.array is None:
+        raise AcceleratorError(
+            "the accelerator has no array, so the cycles of operators are unknown",
+            place=f"accelerator {accelerator.name!r}",
+            expected="`array` in its file, or a network whose file states cycles",
+        )
+    precision = Precision(None).on(accelerator)
+    nests = {one.name: tuple(nests_of_operator(graph, one, precision)) for one in graph.operators}
+    distinct = {layer: name for name, own in reversed(nests.items()) for layer, _ in own}
+    chip = with_assumed_energies(_with_room_for(graph, accelerator))
+    cycles: dict[Layer, int] = {}
+    for number, (layer, name) in enumerate(distinct.items()):
+        seconds = run.seconds_left * SHARE_OF_TIME / (len(distinct) - number)
+        cycles[layer] = _cycles_of_layer(layer, name, chip, run.within(seconds))
+    return {
+        operator.name: _share(graph, operator, sum(cycles[layer] * times for layer, times in nests[operator.name]))
+        if nests[operator.name]
+        else _cycles_of_moves(graph, operator, accelerator)
+        for operator in graph.operators
+    }
+
+
+def _share(graph: Graph, operator: Operator, cycles: int) -> int:
+    """Return the cycles of a tile: the whole operator's, times its share of the outputs and of the reduction."""
+    tile = operator.tile
+    if tile is None:
+        return cycles
+    part = Fraction(
+        sum(size_of(region) for region in tile.regions),
+        sum(prod(tile.shape[name]) for name in tile.outputs),
+    )
+    count = MacCount(graph)
+    own, whole = count.loops(operator), count.loops_of_whole(operator)
+    if tile.reduction is not None and own and whole:
+        part *= Fraction(own["C"], whole["C"])
+    return ceil(cycles * part)
+
+
+def _with_room_for(graph: Graph, accelerator: Accelerator) -> Accelerator:
+    """Return the accelerator with scratchpads that hold all operands of an operator, partial sums included."""
+    room = ROOM_FOR_SUMS * sum(tensor.size_bytes for tensor in graph.tensors)
+    levels = tuple(
+        replace(level, memory=replace(level.memory, capacity_bytes=max(level.memory.capacity_bytes, room)))
+        if level.is_scratchpad
+        else level
+        for level in accelerator.levels
+    )
+    return replace(
+        accelerator, levels=levels, scratchpads=tuple(level.memory for level in levels if level.is_scratchpad)
+    )
+
+
+def _home(accelerator: Accelerator, operand: Operand) -> str | None:
+    """Return the scratchpad nearest the MACs that holds the operand."""
+    return next((memory.name for memory in accelerator.scratchpads if operand in memory.holds), None)
+
+
+def _cycles_of_layer(layer: Layer, name: str, accelerator: Accelerator, run: Run) -> int:
+    homes = Homes(**{str(operand): _home(accelerator, operand) for operand in Operand if operand in layer.operands})
+    problem = LayerProblem(layer, accelerator, homes)
+    mapping = best_mapping_at(problem, MappingObjective.LATENCY, run).answer
+    if mapping is None:
+        place = f"accelerator {accelerator.name!r}"
+        raise AcceleratorError(
+            f"unmappable operator: no mapping of {name!r} was found", place=place, expected="`cost='macs'`"
+        )
+    return max(1, nest_cost(problem, mapping).cycles)
+
+
+def _cycles_of_moves(graph: Graph, operator: Operator, accelerator: Accelerator) -> int:
+    operands = operands_of(graph, operator)
+    at_home = (OperandAtHome(one.operand, one.bits, 0, _home(accelerator, one.operand)) for one in operands)
+    return max(1, cost_without_nest(at_home, accelerator).cycles)
+
+
+WHOLE_OPERATORS: Final = "plans of whole operators"
+THIS_TILING: Final = "plans of this tiling"
+NO_PLAN: Final = "the tilings tried have no plan that fits; others may"
+
+
+@dataclass(frozen=True, slots=True)
+class TiledProblem:
+    """A problem whose operators are tiles, the reading that reproduces it, and an order of the tiles to start from."""
+
+    reading: Reading
+    problem: Problem
+    order: tuple[str, ...] = ()
+
+    @property
+    def ordered(self) -> Problem:
+        """Return the problem with its operators in the order to start from; its plans are plans of the problem."""
+        if not self.order:
+            return self.problem
+        graph = self.problem.graph
+        return replace(self.problem, graph=replace(graph, operators=tuple(map(graph.operator.__getitem__, self.order))))
+
+    def of_this(self, result: SearchResult[Plan]) -> SearchResult[Plan]:
+        """Return a result for the ordered problem as one for the problem."""
+        answer = result.answer
+        if answer is None or not self.order:
+            return result
+        own = self.problem
+        if answer.problem is not None:
+            own = replace(answer.problem, graph=self.problem.graph, order=self.problem.order)
+        return replace(result, answer=replace(answer, problem=own))
+
+
+def can_be_tiled(problem: Problem, *, is_model: bool, operator: Operator | None = None) -> bool:
+    """Return True if the operator, or some operator, can run in tiles, whether or not it fits whole."""
+    geometries = counted_geometries(problem, is_model=is_model)
+    asked = geometries.values() if operator is None else (geometries[operator.name],)
+    return any(axis.size > 1 and not axis.is_reduction for one in asked if one is not None for axis in one.axes)
+
+
+def searches_tilings(tiles: TilesOption | None, whole: Problem, network: Network, reading: Reading) -> bool:
+    """Return True if tilings are searched: if asked, or by default if an operator does not fit the only scratchpad."""
+    if reading.cap_tensors:
+        return False
+    if not can_be_tiled(whole, is_model=is_model(network)):
+        return tiles is TilesOption.AUTO and infeasible_operator(whole) is not None
+    if tiles is None:
+        has_one_scratchpad = len(whole.memories) == 1
+        return has_one_scratchpad and whole.order is Order.FREE and infeasible_operator(whole) is not None
+    return tiles is TilesOption.AUTO
+
+
+def tilings_to_plan(
+    whole: Problem, network: Network, reading: Reading, is_late: Callable[[], bool]
+) -> Iterator[TiledProblem]:
+    """Yield fused groups in tiles; then whole operators or, if they do not fit, operators tiled one by one.
+
+    Raises UntiledError if no tiles are found in which all operators fit, proven if some tile of an operator exceeds the
+    only scratchpad in every tiling.
+    """
+    misfit = infeasible_operator(whole)
+    if misfit is not None:
+        _ensure_some_tile_fits(whole, network, misfit)
+    yield from _in_fused_groups(whole, network, reading, is_late)
+    if misfit is None:
+        yield TiledProblem(reading, whole)
+    else:
+        yield tiled_one_by_one(whole, network, reading)
+
+
+def tiled_one_by_one(whole: Problem, network: Network, reading: Reading) -> TiledProblem:
+    """Return the problem with single operators in few tiles, so that all fit.
+
+    Raises UntiledError if no tiles are found, proven if some tile of an operator exceeds the only scratchpad.
+    """
+    misfit = infeasible_operator(whole)
+    if misfit is None:
+        return TiledProblem(reading, whole)
+    _ensure_some_tile_fits(whole, network, misfit)
+
+    def emitted(tiles: Mapping[str, OperatorTiles]) -> Graph:
+        return fitted_to_scratchpads(whole, network, replace(reading, tiles=tiles)).graph
+
+    alone = tiles_that_fit(whole, emitted, is_model=is_model(network))
+    if alone is None:
+        least = SmallestNeed(misfit.operator, misfit.need_bytes)
+        raise _untiled(whole, network, least, "no tiling is found in which all operators fit", is_proven=False)
+    own = replace(reading, tiles=alone)
+    return TiledProblem(own, fitted_to_scratchpads(whole, network, own))
+
+
+def _ensure_some_tile_fits(whole: Problem, network: Network, misfit: InfeasibleOperator) -> None:
+    """Raise UntiledError if an operator does not fit the only scratchpad in any tiling."""
+    if len(whole.memories) > 1:
+        return
+    least = smallest_need(whole, is_model=is_model(network))
+    if least.need_bytes == 0 and not can_be_tiled(whole, is_model=is_model(network), operator=misfit.operator):
+        least = SmallestNeed(misfit.operator, misfit.need_bytes)
+    if least.need_bytes > whole.memories[0].capacity_bytes:
+        raise _untiled(whole, network, least, "no tiling of it fits", is_proven=True)
+
+
+def _untiled(whole: Problem, network: Network, least: SmallestNeed, why: str, *, is_proven: bool) -> UntiledError:
+    need = operator_need(whole, least.operator).need_bytes
+    part = "" if least.need_bytes == need else f", its smallest tile {least.need_bytes}"
+    if has_bounded_operand(least.operator, whole.graph):
+        part += ", and it is cut along no axis, as shapes are known only when it runs"
+    listed = ", ".join(f"{memory.capacity_bytes} of {memory.name!r}" for memory in whole.memories)
+    return UntiledError(
+        f"{why}: its operands take {need} bytes ({least.operator.kind}){part}",
+        operator=least.operator.name,
+        need_bytes=need,
+        smallest_part_bytes=least.need_bytes,
+        capacity_bytes=sum(memory.capacity_bytes for memory in whole.memories),
+        is_proven=is_proven,
+        expected=f"operands that fit, each in one scratchpad: bytes {listed}",
+    ).in_file(text_of(network))
+
+
+def _in_fused_groups(
+    whole: Problem, network: Network, reading: Reading, is_late: Callable[[], bool]
+) -> Iterator[TiledProblem]:
+    """Yield the tilings of fused groups: in one scratchpad, in any order, where no file states the cost of tiles."""
+    states_tiles = any(operator.stated.splits or operator.tile for operator in whole.graph.operators)
+    if len(whole.memories) > 1 or whole.order is not Order.FREE or states_tiles or reading.bands:
+        return
+    apart = replace(whole, graph=SharedBytes()(whole.graph))
+    for tiling in tilings(apart, is_model=is_model(network), is_late=is_late):
+        if tiling.tiles:
+            tiled = replace(reading, tiles=tiling.tiles)
+            yield TiledProblem(tiled, fitted_to_scratchpads(whole, network, tiled), tiling.order)
+
+
+def for_all_tilings(result: SearchResult[Plan], least: int) -> SearchResult[Plan]:
+    """Convert a result for one tiling to a status and a bound that hold for all tilings.
+
+    `least` is a lower bound for all tilings. `optimal_among` keeps the proof for this tiling.
+    """
+    if result.status is Status.INFEASIBLE:
+        return replace(result, status=Status.UNKNOWN, lower_bound=least, why_not=NO_PLAN)
+    if result.objective_value is None:
+        return replace(result, lower_bound=least)
+    if result.objective_value <= least:
+        return replace(result, status=Status.OPTIMAL, lower_bound=result.objective_value)
+    among = THIS_TILING if result.status is Status.OPTIMAL else result.optimal_among
+    return replace(result, status=Status.FEASIBLE, lower_bound=least, optimal_among=among)
+
 
 T = TypeVar("T")
 PROCESSOR_SECONDS_TO_FINISH: Final = 1.6e-4

@@ -157,7 +157,7 @@ def _plan(request: ExportRequest, network: Network, files: tuple[Path, ...]) -> 
         ensure_joined_as_stored(request.file, source, check)
     with phase("writing"):
         if request.to == ExportFormat.C:
-            from onchip.backends.c.tables import write_plan_in_c
+            from onchip.backends.c.exports import write_plan_in_c
 
             write_plan_in_c(files, check.problem, check.document.answer)
         else:

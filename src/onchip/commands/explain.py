@@ -59,7 +59,7 @@ def explain_command(options: ExplainOptions) -> int:
     if format_accepted_by("explain", options.file) is AnswerFormat.SCHEDULE:
         return _explain_schedule(options)
     from onchip.api.results import View
-    from onchip.api.retiming import time_of_plan
+    from onchip.api.show_schedule import time_of_plan
     from onchip.formats.foreign_files import load_any_accelerator
 
     if options.tensor is not None:
@@ -81,7 +81,7 @@ def explain_command(options: ExplainOptions) -> int:
 
 def _explain_schedule(options: ExplainOptions) -> int:
     from onchip.api.results import View
-    from onchip.api.retiming import time_of_schedule
+    from onchip.api.show_schedule import time_of_schedule
     from onchip.reports.schedule.explanation import (
         ScheduleExplanation,
         schedule_explanation_object,
@@ -111,7 +111,7 @@ def _show(view: View[Any], time: TimeExplanation | None, *, as_json: bool) -> No
 
 def _least_peak(history: History, seconds: float | None) -> SearchResult[tuple[int, ...]] | None:
     """Return M_P; None if the plan's own order needs no spill, so that M_P is irrelevant."""
-    from onchip.api.budgets import STATES_TO_ADVISE, budgets_of, roomy_problem
+    from onchip.api.target import STATES_TO_ADVISE, budgets_of, roomy_problem
     from onchip.search.budget.limits import Limits
 
     problem = history.problem

@@ -205,8 +205,7 @@ def read_torch(path: Path, bindings: Bindings = Bindings()) -> Graph:  # noqa: B
     """
     # torch takes 2 s to import: only those who read its files pay for it.
     with _torch_needed("PyTorch is not installed, which reads it", str(path)):
-        from onchip.formats.torch.archive import load_program, refused_if_damaged
-        from onchip.formats.torch.program import graph_of_program
+        from onchip.formats.torch.program import graph_of_program, load_program, refused_if_damaged
         from onchip.formats.torch.replay import ReplayOptions
     with errors_in_file(str(path)):
         program = load_program(path)

@@ -21,13 +21,12 @@ from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.words import counted, printable
-from onchip.api.budgets import Budgets, budgets_of, roomy_problem
 from onchip.api.networks import Network, is_model, network_to_plan
 from onchip.api.phases import phase
 from onchip.api.plan import Request as PlanRequest
 from onchip.api.plan import plan_problem, plan_read_network
 from onchip.api.requests import MINIMIZE
-from onchip.api.target import Target
+from onchip.api.target import Budgets, Target, budgets_of, roomy_problem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.errors import UntiledError, UsageError

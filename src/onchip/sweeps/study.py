@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, cast
 
 from typing_extensions import TypedDict
 
-from onchip.api.budgets import CapacityBudget
+from onchip.api.target import CapacityBudget
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sizes import parse_size
 from onchip.errors import InputError, UsageError

@@ -17,11 +17,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Objective, Order
-from onchip.api.budgets import CapacityBudget
 from onchip.api.networks import network_to_plan
 from onchip.api.phases import phase
 from onchip.api.plan import Request
-from onchip.api.target import Target, TargetFinder, one_scratchpad
+from onchip.api.target import CapacityBudget, Target, TargetFinder, one_scratchpad
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share
 from onchip.errors import InputError, UsageError

@@ -25,10 +25,17 @@ from onchip.backends.c.calls import (
     Symbol,
     Table,
     TensorOperand,
+    comment,
     dense_steps,
+    identifier,
+    integer,
+    real,
+    rows,
     table,
+    template,
+    unique_identifiers,
+    unused_name,
 )
-from onchip.backends.c.text import comment, identifier, integer, real, rows, template, unique_identifiers, unused_name
 from onchip.backends.c.tiles import TensorParts, banded_call, calls_of_region, ensure_aligned
 from onchip.errors import PlanError
 from onchip.ir.graph import Graph

@@ -13,7 +13,7 @@ from string import Template
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
-from onchip.backends.c.text import comment
+from onchip.backends.c.calls import comment
 from onchip.backends.nests.c_loops import (
     CNest,
     CText,

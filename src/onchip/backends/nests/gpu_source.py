@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel, Operand
-from onchip.backends.c.text import comment
+from onchip.backends.c.calls import comment
 from onchip.backends.nests import MappingFormat
 from onchip.backends.nests.c_loops import NestLoop, element_bits, numbered, times
 from onchip.errors import InputError

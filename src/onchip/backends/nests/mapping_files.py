@@ -13,7 +13,7 @@ from onchip.api.check_mapping import accelerator_named, mapping_violations
 from onchip.api.pack import Violation
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.backends.c.text import unique_identifiers
+from onchip.backends.c.calls import unique_identifiers
 from onchip.backends.nests import MappingFormat
 from onchip.backends.nests.c_source import nest_source
 from onchip.backends.nests.gpu_source import DIALECTS, gpu_kernel

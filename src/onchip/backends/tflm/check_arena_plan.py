@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from onchip.answer.words import counted
-from onchip.api.budgets import CapacityBudget
 from onchip.api.check import AnswerCheck
 from onchip.api.pack import PlacedBuffers, Rule, Violation
 from onchip.api.phases import phase
-from onchip.api.target import Target
+from onchip.api.target import CapacityBudget, Target
 from onchip.errors import UsageError
 from onchip.formats.tflite.arena import read_arena_plan
 

@@ -1,4 +1,7 @@
-"""Build a raw Graph from an exported program: symbols bound, states as inputs and outputs, unused operators dropped.
+"""Read a `.pt2` file without running its code, and build a raw Graph: symbols bound, unused operators dropped.
+
+`torch.export.load` unpickles sample inputs, and evaluates names and expressions of the file. Here only the tables of
+the archive are read, and expressions that torch would evaluate are checked before.
 
 Every operator of `torch.export` is a node, in execution order:
 
@@ -15,15 +18,24 @@ Every operator of `torch.export` is a node, in execution order:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from logging import ERROR, NOTSET, disable
+from pathlib import Path
+from re import compile as pattern
+from typing import Any, Final, TypeAlias
+from warnings import catch_warnings, simplefilter
 
 import torch
 from torch.utils._pytree import tree_map
 
 from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError, OpenDimensionsError
+from onchip.formats.files import GREATEST_FILE_BYTES, read_file, too_large
 from onchip.formats.networks import NEXT
 from onchip.formats.torch.recording import Recording
 from onchip.formats.torch.replay import STATES, ExportReplay, OpenShapes, ReplayOptions, Sizes, first_line
@@ -31,6 +43,177 @@ from onchip.ir.graph import Graph, State
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.transform.rewrite.shared_bytes import state_written_by
+
+Table: TypeAlias = Any
+"""JSON of an archive, or torch's objects for it; neither has types."""
+_Storages: TypeAlias = Callable[[str, str, int], torch.UntypedStorage]
+"""Returns the storage of a number of bytes for an entry of a folder of the archive."""
+GREATEST_TABLE_DEPTH: Final = 64
+_EXPECTED: Final = "a whole .pt2 file, as torch.export.save writes it"
+_MODEL: Final = pattern(r"models/([^/]+)\.json")
+_NAME: Final = pattern(r"\w*")
+_TARGET: Final = pattern(
+    r"torch\.ops(?:\.(?!__)\w+){2,3}|torch\.ops\.aten\.__i?(?:and|or|xor|lshift|rshift)__\.[A-Za-z]+"
+    r"|_operator\.[a-z]+_?|math\.[a-z]+|torch\.sym_[a-z]+"
+)
+_WORD: Final = pattern(r"[A-Za-z_]\w*|'[^']*'|\d+|[^\s\w']")
+_SYMBOL: Final = pattern(r"'?[a-z]{1,2}\d{1,9}'?")
+_OF_SIZES: Final = (
+    "Symbol Integer Rational Half One NegativeOne Zero Mul Add Pow Max Min Mod PythonMod FloorDiv CleanDiv CeilDiv "
+    "ModularIndexing IntTrueDiv FloatTrueDiv CeilToInt FloorToInt TruncToInt TruncToFloat RoundToInt ToFloat Identity "
+    "Equality Unequality GreaterThan StrictGreaterThan LessThan StrictLessThan Not And Or Eq Ne "
+    "positive nonnegative integer real True False true false ( ) , = + - * / < >"
+)
+"""Words that the expression of a size may contain, besides symbols and numbers."""
+_OF_PT2E: Final = "torch.ops.quantized_decomposed."
+_LONGEST_SIZE: Final = 2000
+_GREATEST_POWER: Final = 4
+
+
+def load_program(path: Path, *, with_weights: bool = False) -> torch.export.ExportedProgram:
+    """Load the program of a file, with its weights or on the meta device; raises InputError."""
+    with refused_if_damaged():
+        model, weights, constants = _tables_of(path)
+        _nothing_else_is_evaluated(model)
+        return _program_of(model, weights, constants, partial(_storage_of, path if with_weights else None))
+
+
+@contextmanager
+def refused_if_damaged() -> Iterator[None]:
+    """Raise the errors of reading a damaged file as an InputError of one line, and silence torch."""
+    try:
+        with catch_warnings():
+            simplefilter("ignore")
+            disable(ERROR)
+            yield
+    except InputError:
+        raise
+    except Exception as error:  # torch raises many unrelated types
+        reason = next(iter(str(error).splitlines()), "")[:120] or type(error).__name__
+        what = f"it is damaged, or of another torch than {torch.__version__} ({reason})"
+        raise InputError(what, expected=_EXPECTED) from None
+    finally:
+        disable(NOTSET)
+
+
+def _tables_of(path: Path) -> tuple[Table, Table, Table]:
+    """Return the tables of the model, the weights and the constants; raises InputError for other archives."""
+    if not path.is_file():
+        read_file(path)
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        if "serialized_exported_program.json" in names:
+            raise InputError("it was saved by a torch before 2.8", expected="one that a newer torch saved")
+        root = names[0].partition("/")[0] if names else ""
+        inside = [name.removeprefix(f"{root}/") for name in names]
+        models = [match[1] for name in inside if (match := _MODEL.fullmatch(name)) is not None]
+        if len(models) != 1:
+            raise InputError(f"it holds {len(models)} exported programs", expected="one")
+        wanted = (
+            f"models/{models[0]}.json",
+            *(f"data/{of}/{models[0]}_{of}_config.json" for of in ("weights", "constants")),
+        )
+        model, weights, constants = (_table(archive, f"{root}/{name}") for name in wanted)
+        return model, weights, constants
+
+
+def _table(archive: zipfile.ZipFile, name: str) -> Table:
+    with archive.open(name) as file:
+        content = file.read(GREATEST_FILE_BYTES + 1)
+    if len(content) > GREATEST_FILE_BYTES:
+        raise too_large(GREATEST_FILE_BYTES)
+    return json.loads(content)
+
+
+def _nothing_else_is_evaluated(model: Table) -> None:
+    """Raise InputError for targets that are not operators, and for malformed names and sizes."""
+    for place, table in _objects(model):
+        target, name, size = table.get("target"), table.get("name"), table.get("expr_str")
+        if place == "nodes" and not (isinstance(target, str) and _TARGET.fullmatch(target)):
+            raise InputError(f"a node of it runs {str(target)[:80]!r}", expected="an operator of torch.ops")
+        if isinstance(name, str) and not _NAME.fullmatch(name):
+            raise InputError(f"a name in it is {name[:80]!r}", expected="letters, digits and underscores")
+        if isinstance(size, str) and not _is_size(size):
+            raise InputError(f"a size in it is {size[:80]!r}", expected="one of numbers and symbols")
+
+
+def _objects(table: Table) -> Iterator[tuple[str, Mapping[str, Table]]]:
+    """Yield all objects of a table, with the name of their field; raises InputError if they nest too deeply."""
+    waiting: list[tuple[str, Table, int]] = [("", table, 0)]
+    while waiting:
+        field, value, depth = waiting.pop()
+        if depth > GREATEST_TABLE_DEPTH:
+            raise InputError("its tables stand too deep inside each other", expected=f"at most {GREATEST_TABLE_DEPTH}")
+        if isinstance(value, dict):
+            yield field, value
+            waiting.extend((name, each, depth + 1) for name, each in value.items())
+        elif isinstance(value, list):
+            waiting.extend((field, each, depth + 1) for each in value)
+
+
+def _is_size(text: str) -> bool:
+    words = _WORD.findall(text) if len(text) <= _LONGEST_SIZE else [""]
+    powers = [at for at, word in enumerate(words) if word == "Pow" or words[at : at + 2] == ["*", "*"]]
+    numbers = [word for word in words if word.isdecimal()]
+    is_small = not powers or all(int(word) <= _GREATEST_POWER for word in numbers)
+    allowed = frozenset(_OF_SIZES.split())
+    known = all(word in allowed or word.isdecimal() or _SYMBOL.fullmatch(word) is not None for word in words)
+    return known and is_small and all(len(word) < 20 for word in numbers) and len(powers) <= _GREATEST_POWER
+
+
+def _storage_of(path: Path | None, folder: str, entry: str, size: int) -> torch.UntypedStorage:
+    """Return a storage with the bytes of an entry, or without bytes on the meta device if no file is given.
+
+    Raises InputError if the entry is absent or shorter than its tensors.
+    """
+    if path is None:
+        return torch.UntypedStorage(size, device="meta")
+    with zipfile.ZipFile(path) as archive:
+        root = archive.namelist()[0].partition("/")[0]
+        name = f"{root}/data/{folder}/{entry}"
+        known = archive.NameToInfo.get(name)
+        if known is None or known.file_size < size:
+            found = "not there" if known is None else f"{known.file_size} bytes long"
+            raise InputError(f"{name} is {found}", expected=f"the {size} bytes of its tensors")
+        content = bytearray(archive.read(name)[:size])
+    return torch.frombuffer(content, dtype=torch.uint8).untyped_storage() if size else torch.UntypedStorage(0)
+
+
+def _program_of(model: Table, weights: Table, constants: Table, storages: _Storages) -> torch.export.ExportedProgram:
+    from torch._export.serde import schema
+    from torch._export.serde.serialize import ExportedProgramDeserializer, _dict_to_dataclass
+
+    if any(node["target"].startswith(_OF_PT2E) for node in model["graph_module"]["graph"]["nodes"]):
+        import torch.ao.quantization.fx._decomposed  # noqa: F401 (torch knows them only then)
+
+    stated = _dict_to_dataclass(schema.ExportedProgram, model)
+    stated_tensors = [_dict_to_dataclass(schema.PayloadConfig, one).config for one in (weights, constants)]
+    folders = zip(stated_tensors, ("weights", "constants"), strict=True)
+    held = [_tensors(each, folder, storages) for each, folder in folders]
+    program: torch.export.ExportedProgram = ExportedProgramDeserializer().deserialize(stated, *held)
+    return program
+
+
+def _tensors(stated: Mapping[str, Table], folder: str, held: _Storages) -> dict[str, torch.Tensor]:
+    """Return tensors by name; tensors of one entry of the archive share its storage."""
+    from torch._export.serde.serialize import _SERIALIZE_TO_TORCH_DTYPE
+
+    views: dict[str, tuple[str, torch.dtype, int, list[int], list[int]]] = {}
+    entries: dict[str, int] = {}
+    for name, payload in stated.items():
+        if (meta := payload.tensor_meta) is None:
+            raise InputError(f"{name!r} is an object of a class of its own", expected="tensors")
+        dtype, start = _SERIALIZE_TO_TORCH_DTYPE[meta.dtype], meta.storage_offset.as_int
+        sizes, strides = [each.as_int for each in meta.sizes], [each.as_int for each in meta.strides]
+        views[name] = payload.path_name, dtype, start, sizes, strides
+        stop = start + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
+        entries[payload.path_name] = max(entries.get(payload.path_name, 0), stop * dtype.itemsize)
+    storages = {entry: held(folder, entry, size) for entry, size in entries.items()}
+    found = {}
+    for name, (entry, dtype, *extent) in views.items():
+        tensor = torch.empty(0, dtype=dtype, device=storages[entry].device).set_(storages[entry], *extent)
+        found[name] = torch.nn.Parameter(tensor, requires_grad=False) if stated[name].is_param else tensor
+    return found
 
 
 def exported(

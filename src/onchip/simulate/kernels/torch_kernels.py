@@ -19,8 +19,7 @@ from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError, errors_in_file
 from onchip.formats.networks import NEXT
 from onchip.formats.onnx.program import random_array
-from onchip.formats.torch.archive import load_program, refused_if_damaged
-from onchip.formats.torch.program import ReplayedProgram, replayed_program
+from onchip.formats.torch.program import ReplayedProgram, load_program, refused_if_damaged, replayed_program
 from onchip.formats.torch.recording import RealBytes, RecordedView, Recording, bytes_in_order
 from onchip.formats.torch.replay import RESULTS, STATES, ReplayOptions, first_line
 from onchip.ir.graph import Graph
