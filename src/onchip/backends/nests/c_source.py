@@ -351,7 +351,7 @@ def _types(nest: CNest) -> Iterator[str]:
         if element_bytes == 1:
             yield f"typedef element few __attribute__((vector_size({width}), aligned(1), may_alias));"
             yield f"typedef int16_t halfway __attribute__((vector_size({2 * width})));"
-    yield "#define ALWAYS __attribute__((always_inline))"
+    yield "#define ALWAYS __attribute__((always_inline, unused))"
     if nest.packed:
         yield "#define ALIGNED __attribute__((aligned(64)))"
     yield "#ifdef __clang__"
