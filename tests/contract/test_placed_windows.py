@@ -187,6 +187,30 @@ def test_what_may_run_first_runs_where_that_costs_less() -> None:
     assert (beam.cost, beam.order.index(2) < beam.order.index(1) or beam.order.index(1) == 0) == (0, True)
 
 
+@pytest.mark.parametrize(("released", "leaves"), [(0, 0), (1, 1)])
+def test_a_released_tensor_leaves_for_a_third_one_and_only_then_costs_its_transfers(released: int, leaves: int) -> None:
+    """Both tensors of five bytes are read again, at equal cost, and one has to leave for the third."""
+    tensors = [LayoutTensor(size_bytes=5, load_cost=1, store_cost=1) for _ in range(3)]
+    lists = [([], [0, 1], [released]), ([], [2], []), ([0], [], []), ([1], [], [])]
+    for used, cost in (((0, 1, 2, 3), 2), ((0, 2, 3), 0)):
+        operators = [
+            LayoutOperator(reads=reads, writes=writes, predecessors=range(max(0, at - 1), at), released=without)
+            for at, (reads, writes, without) in enumerate(lists[step] for step in used)
+        ]
+        beam = OrderBeam(tensors, [-1] * 3, operators, capacity_bytes=10, alignment_bytes=1)
+        assert beam.run(1, upper_bound=UNLIMITED, ahead=1, soon=0, seed=0, stop=StopToken())
+        assert beam.cost == cost
+        stays = [sum(stay.tensor == tensor for stay in beam.stays) for tensor in (0, 1)]
+        assert stays == [1 + (cost > 0 and tensor == leaves) for tensor in (0, 1)]
+
+
+def test_only_operands_are_released() -> None:
+    tensors = [LayoutTensor(size_bytes=5, load_cost=1, store_cost=1) for _ in range(2)]
+    operator = LayoutOperator(reads=[], writes=[0], predecessors=[], released=[1])
+    with pytest.raises(ValueError, match="releases a tensor that it does not use"):
+        OrderBeam(tensors, [-1, -1], [operator], capacity_bytes=10, alignment_bytes=1)
+
+
 @pytest.mark.parametrize(
     ("sizes", "pins", "operators", "what"),
     [

@@ -250,7 +250,7 @@ def layout_beam(seed: int) -> Answered:
     beam, question = _beam_of_order(Random(seed), network, capacity, alignment)
     found = list[object]()
     for width in (1, 6):
-        beam.run(width, seed, native.StopToken())
+        _run_in_order(beam, width, seed)
         found += [beam.cost, _plain_stays(beam.stays)]
     return Answered((network, capacity, alignment, question), beam.cost, found)
 
@@ -280,7 +280,7 @@ def placed_plan(seed: int) -> Answered:
     """Ask to plan windows of a plan from the beam search again, one after the other."""
     network, capacity, alignment = _network_with_room(seed, operators=30)
     beam, question = _beam_of_order(Random(seed), network, capacity, alignment)
-    beam.run(4, seed, native.StopToken())
+    _run_in_order(beam, 4, seed)
     operators, random = _layout_operators(network), Random(seed)
     plan = native.PlacedPlan(
         _layout_tensors(network),
@@ -309,34 +309,31 @@ def _network_with_room(seed: int, operators: int = 0) -> tuple[DrawnNetwork, int
 
 def _beam_of_order(
     random: Random, network: DrawnNetwork, capacity: int, alignment: int
-) -> tuple[native.LayoutBeam, object]:
-    """Draw the operands that should stay until their next use; the operators run in numeric order."""
-    last = {
-        tensor: step
-        for step, own in enumerate(zip(network.reads, network.writes, strict=True))
-        for tensor in (*own[0], *own[1])
-    }
-    steps = []
-    for step, (reads, writes) in enumerate(zip(network.reads, network.writes, strict=True)):
-        operands = [(tensor, tensor in writes, last[tensor] == step) for tensor in (*reads, *writes)]
-        steps.append(
-            [
-                {
-                    "tensor": tensor,
-                    "is_written": is_written,
-                    "is_wanted": not is_last and random.random() < 0.8,
-                    "is_last": is_last,
-                }
-                for tensor, is_written, is_last in operands
-            ]
+) -> tuple[native.OrderBeam, object]:
+    """Draw the operands that need not stay until their next use; the operators run in numeric order."""
+    operands = [(*reads, *writes) for reads, writes in zip(network.reads, network.writes, strict=True)]
+    released = [[tensor for tensor in own if random.random() < 0.2] for own in operands]
+    operators = [
+        native.LayoutOperator(
+            reads=network.reads[step],
+            writes=network.writes[step],
+            predecessors=range(max(0, step - 1), step),
+            released=released[step],
         )
-    beam = native.LayoutBeam(
+        for step in range(len(operands))
+    ]
+    beam = native.OrderBeam(
         _layout_tensors(network),
-        [[native.LayoutUse(**use) for use in uses] for uses in steps],  # type: ignore[arg-type]
+        [-1] * len(network.sizes),
+        operators,
         capacity_bytes=capacity,
         alignment_bytes=alignment,
     )
-    return beam, steps
+    return beam, released
+
+
+def _run_in_order(beam: native.OrderBeam, width: int, seed: int) -> None:
+    assert beam.run(width, upper_bound=UNLIMITED, ahead=1, soon=0, seed=seed, stop=native.StopToken())
 
 
 def _layout_tensors(network: DrawnNetwork) -> list[native.LayoutTensor]:

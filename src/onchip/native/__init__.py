@@ -33,11 +33,9 @@ LayerAxis = _core.LayerAxis
 LayerCosts = _core.LayerCosts
 LayerMachine = _core.LayerMachine
 LayerShape = _core.LayerShape
-LayoutBeam = _core.LayoutBeam
 LayoutOperator = _core.LayoutOperator
 LayoutStay = _core.LayoutStay
 LayoutTensor = _core.LayoutTensor
-LayoutUse = _core.LayoutUse
 LomaOrders = _core.LomaOrders
 MachineLevel = _core.MachineLevel
 NetworkEndpoint = _core.NetworkEndpoint
@@ -97,11 +95,9 @@ __all__ = [
     "LayerCosts",
     "LayerMachine",
     "LayerShape",
-    "LayoutBeam",
     "LayoutOperator",
     "LayoutStay",
     "LayoutTensor",
-    "LayoutUse",
     "LomaOrders",
     "MachineLevel",
     "NetworkEndpoint",

@@ -2,23 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "layout_orders.hpp"
-#include "layouts_room.hpp"
 #include "words.hpp"
 
 namespace onchip::layouts {
 
 Cost OrderBeam::leaving(const Resident& one) const {
-    if (one.is_new) return 0;
+    if (one.is_new || one.is_idle) return 0;
     const Tensor& tensor = problem_.tensors[one.tensor];
     return tensor.load + (one.is_copied ? 0 : tensor.store);
 }
 
-Resident OrderBeam::placed(Index runs, Index tensor, Bytes start) const {
+Resident OrderBeam::placed(Index runs, Index use, Bytes start) const {
+    const Index tensor = operands_[runs][use];
     const auto& writes = problem_.operators[runs].writes;
     const bool is_written = std::ranges::find(writes, tensor) != writes.end();
-    return {tensor, start, start + problem_.tensors[tensor].size, !is_written, false, true, true};
+    return {tensor, start, start + problem_.tensors[tensor].size, until_[runs][use], !is_written, false, true, true};
 }
 
 // Returns the first operand that is not resident, or none.
@@ -68,9 +69,10 @@ void OrderBeam::add_place(Index number, Index use, Index first, Index stop, Cost
     const Layout& layout = begun_.list[number];
     if (layout.cost + cost > dearest_) return;
     const Index tensor = operands_[layout.runs][use];
-    const auto last = [&](Index other) { return readers_[other].empty() ? steps_ : readers_[other].back(); };
+    const auto operator_or_now = [&](Index until) { return until == none ? steps_ : until; };
+    const Index until = operator_or_now(until_[layout.runs][use]);
     const auto operators_between = [&](const Resident& other) {
-        return std::fabs(static_cast<double>(last(other.tensor) - last(tensor)));
+        return std::fabs(static_cast<double>((other.is_idle ? steps_ : operator_or_now(other.until)) - until));
     };
     const Room room(begun_.of(layout), problem_.capacity, problem_.alignment);
     const double mismatch = room.mismatch(first, stop, start, problem_.tensors[tensor].size, operators_between);
@@ -83,16 +85,17 @@ void OrderBeam::add_place(Index number, Index use, Index first, Index stop, Cost
 
 // Puts the operand with the most padding on top.
 std::vector<Resident> OrderBeam::stacked_operands(Index runs) const {
-    std::vector<Index> operands = operands_[runs];
-    const auto padding = [&](Index tensor) {
-        const Bytes size = problem_.tensors[tensor].size;
+    std::vector<Index> uses(operands_[runs].size());
+    std::iota(uses.begin(), uses.end(), 0);
+    const auto padding = [&](Index use) {
+        const Bytes size = problem_.tensors[operands_[runs][use]].size;
         return aligned(size, problem_.alignment) - size;
     };
-    std::ranges::stable_sort(operands, [&](Index one, Index other) { return padding(one) < padding(other); });
+    std::ranges::stable_sort(uses, [&](Index one, Index other) { return padding(one) < padding(other); });
     std::vector<Resident> stacked;
-    for (Index tensor : operands) {
+    for (Index use : uses) {
         const Bytes end = stacked.empty() ? 0 : stacked.back().end;
-        stacked.push_back(placed(runs, tensor, aligned(end, problem_.alignment)));
+        stacked.push_back(placed(runs, use, aligned(end, problem_.alignment)));
     }
     return stacked;
 }

@@ -8,8 +8,6 @@
 #include <numeric>
 #include <utility>
 
-#include "layouts_replay.hpp"
-#include "layouts_room.hpp"
 #include "words.hpp"
 
 namespace onchip::layouts {
@@ -18,6 +16,10 @@ namespace {
 
 constexpr Index share_of_one_choice = 8;  // of the beam, for layouts with equal executed operators and residents
 constexpr Index stacked = -2;             // as tensor in the trail: all operands; `none` marks the start of an operator
+
+bool contains(const std::vector<Index>& list, Index one) {
+    return std::ranges::find(list, one) != list.end();
+}
 
 }  // namespace
 
@@ -43,6 +45,10 @@ void OrderProblem::check() const {
             }
         }
         require(total - most_padding <= capacity, "an operator's operands do not fit", at);
+        for (Index tensor : operators[at].released) {
+            const bool is_operand = contains(operators[at].reads, tensor) || contains(operators[at].writes, tensor);
+            require(is_operand, "an operator releases a tensor that it does not use", at);
+        }
         for (Index before : operators[at].predecessors) {
             require(0 <= before && before < static_cast<Index>(at), "an operator runs before what it waits for", at);
         }
@@ -63,6 +69,51 @@ OrderBeam::OrderBeam(OrderProblem problem) : problem_(std::move(problem)), reade
         });
     }
     has_pins_ = std::ranges::any_of(problem_.pins, [](Bytes pin) { return pin != anywhere; });
+    write_until();
+}
+
+void OrderBeam::write_until() {
+    until_.resize(problem_.operators.size());
+    std::vector<Index> until(problem_.tensors.size(), none);
+    for (Index number = static_cast<Index>(problem_.operators.size()); number-- > 0;) {
+        const Operator& one = problem_.operators[number];
+        has_one_order_ = has_one_order_ && (number == 0 || contains(one.predecessors, number - 1));
+        for (Index tensor : operands_[number]) {
+            if (until[tensor] == none || contains(one.released, tensor)) until[tensor] = number;
+            until_[number].push_back(readers_[tensor].empty() ? none : until[tensor]);
+        }
+    }
+}
+
+Index Trail::add(Index parent, Index step, Index tensor, Bytes start) {
+    share(parent);
+    const Node node{parent, step, tensor, 1, start};
+    if (unused_.empty()) {
+        nodes_.push_back(node);
+        return static_cast<Index>(nodes_.size()) - 1;
+    }
+    const Index place = unused_.back();
+    unused_.pop_back();
+    nodes_[place] = node;
+    return place;
+}
+
+void Trail::share(Index node) {
+    if (node != none) ++nodes_[node].users;
+}
+
+void Trail::release(Index node) {
+    while (node != none && --nodes_[node].users == 0) {
+        unused_.push_back(node);
+        node = nodes_[node].parent;
+    }
+}
+
+std::vector<Trail::Node> Trail::path_to(Index node) const {
+    std::vector<Node> path;
+    for (; node != none; node = nodes_[node].parent) path.push_back(nodes_[node]);
+    std::reverse(path.begin(), path.end());
+    return path;
 }
 
 bool OrderBeam::run(const OrderOptions& options, const StopToken& stop) {
@@ -129,14 +180,26 @@ void OrderBeam::begin_each() {
         const Index stop = std::min(layout.first + options_.ahead, static_cast<Index>(problem_.operators.size()));
         for (Index runs = layout.first; runs < stop; ++runs) {
             if (!may_run(layout, runs)) continue;
-            Layout& begun = begun_.add(layout, layouts_.of(layout));
-            begun.runs = runs;
-            begun.placed = 0;
-            begun.tie = 0.0;
-            begun.node = trail_.add(layout.node, runs, none, 0);
-            for (Resident& one : begun_.of(begun)) {
-                one.is_operand = std::ranges::find(operands_[runs], one.tensor) != operands_[runs].end();
-            }
+            begin(begun_.add(layout, layouts_.of(layout)), runs);
+        }
+    }
+}
+
+// Resident operands keep their addresses.
+void OrderBeam::begin(Layout& begun, Index runs) {
+    begun.runs = runs;
+    begun.placed = 0;
+    begun.tie = 0.0;
+    begun.node = trail_.add(begun.node, runs, none, 0);
+    const std::vector<Index>& operands = operands_[runs];
+    for (Resident& one : begun_.of(begun)) {
+        const auto use = std::ranges::find(operands, one.tensor);
+        one.is_operand = use != operands.end();
+        if (!one.is_operand) continue;
+        one.until = until_[runs][use - operands.begin()];
+        if (one.is_idle) {
+            one.is_idle = false;
+            begun.cost -= leaving(one);
         }
     }
 }
@@ -185,18 +248,25 @@ void OrderBeam::follow(const Child& child) {
     found.node = trail_.add(from.node, from.runs, tensor, child.start);
     const auto residents = before_.of(from);
     Layout& added = begun_.add(found, residents.first(child.first));
-    begun_.residents.push_back(placed(from.runs, tensor, child.start));
+    begun_.residents.push_back(placed(from.runs, child.use, child.start));
     begun_.residents.insert(begun_.residents.end(), residents.begin() + child.stop, residents.end());
     added.count = static_cast<Index>(begun_.residents.size()) - added.begin;
 }
 
-// Removes tensors without a later use.
+// Removes tensors without a later use, and charges the eviction of released ones.
 void OrderBeam::end_operator(Layouts& layouts, Layout& layout) const {
     const auto residents = layouts.of(layout);
     const auto gone = std::ranges::remove_if(
         residents, [&](const Resident& one) { return one.is_operand && next_reader(layout, one.tensor) == none; });
     layout.count -= static_cast<Index>(gone.size());
-    for (Resident& one : layouts.of(layout)) one.is_operand = one.is_new = false;
+    const std::vector<Index>& released = problem_.operators[layout.runs].released;
+    for (Resident& one : layouts.of(layout)) {
+        const bool is_released = one.is_operand && !released.empty() && contains(released, one.tensor);
+        one.is_operand = one.is_new = false;
+        if (!is_released) continue;
+        layout.cost += leaving(one);
+        one.is_idle = true;
+    }
     layout.ran |= std::uint64_t{1} << (layout.runs - layout.first);
     const int more = std::countr_one(layout.ran);
     layout.first += more;
@@ -209,14 +279,16 @@ void OrderBeam::weigh(Layout& layout, std::span<const Resident> residents) const
     layout.weight = layout.cost;
     layout.key = mixed(layout.ran * 0x9e3779b97f4a7c15ULL + static_cast<std::uint64_t>(layout.first) + 1);
     for (const Resident& one : residents) {
-        const Index until = std::clamp<Index>(next_reader(layout, one.tensor) - steps_, 0, options_.soon);
-        if (options_.soon > 0) layout.weight += leaving(one) * until / options_.soon;
-        layout.key +=
-            mixed((static_cast<std::uint64_t>(one.tensor) * 2 + (one.is_copied ? 1 : 0) + 1) * 0x9e3779b97f4a7c15ULL);
+        if (options_.soon > 0) {
+            const Index until = std::clamp<Index>(next_reader(layout, one.tensor) - steps_, 0, options_.soon);
+            layout.weight += leaving(one) * until / options_.soon;
+        }
+        const auto flags = static_cast<std::uint64_t>((one.is_copied ? 1 : 0) + (one.is_idle ? 2 : 0));
+        layout.key += mixed((static_cast<std::uint64_t>(one.tensor) * 4 + flags + 1) * 0x9e3779b97f4a7c15ULL);
     }
 }
 
-// Keeps one of equal layouts, and a few of those that differ only in addresses.
+// Keeps one of equal layouts, and a few of those that differ only in addresses; in one order, all of these.
 void OrderBeam::keep_best() {
     std::vector<Index> by_weight(ended_.list.size());
     std::iota(by_weight.begin(), by_weight.end(), 0);
@@ -226,7 +298,7 @@ void OrderBeam::keep_best() {
         return one.tie != other.tie ? one.tie > other.tie : first > second;
     };
     std::ranges::make_heap(by_weight, is_worse);
-    const Index most_alike = std::max<Index>(1, options_.width / share_of_one_choice);
+    const Index most_alike = has_one_order_ ? options_.width : std::max<Index>(1, options_.width / share_of_one_choice);
     alike_.clear(by_weight.size());
     seen_.clear(by_weight.size());
     layouts_.clear();
@@ -288,7 +360,8 @@ void OrderBeam::write_plan(Index node) {
             replay.clear(step);
             for (const Resident& resident : stacked_operands(after.runs)) replay.place(resident, step);
         } else {
-            replay.place(placed(after.runs, one.tensor, one.start), step);
+            const auto use = std::ranges::find(operands_[after.runs], one.tensor) - operands_[after.runs].begin();
+            replay.place(placed(after.runs, static_cast<Index>(use), one.start), step);
         }
     }
     end();

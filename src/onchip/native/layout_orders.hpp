@@ -1,9 +1,16 @@
 // A beam search over orders and layouts: the next operator, and the addresses of its operands.
 //
-// `layouts.hpp` places one order. Here each layout has executed its own set of operators, all of equal number, and may
-// run any ready one. No schedule prescribes residencies. An eviction is charged at once: its reload, and a store if
-// DRAM has no copy. A resident tensor is weighted with a probability of eviction that grows with the distance to its
-// next use, by operator number. Tensors without a later use are removed at no cost.
+// Missing operands are placed one by one, the largest first: at either end of a gap that is large enough, or in place
+// of a minimal run of evicted neighbours. If an operand finds no place, all residents are evicted and the operands are
+// stacked. Any width gives a legal plan; none proves a bound.
+//
+// Each layout has executed its own set of operators, all of equal number, and may run any ready one. An eviction is
+// charged at once: its reload, and a store if DRAM has no copy. A resident tensor is weighted with a probability of
+// eviction that grows with the distance to its next use, by operator number. Tensors without a later use are removed at
+// no cost.
+//
+// Operators may prescribe residencies. A tensor that need not stay after an operator is idle in memory until its bytes
+// are needed: its eviction is charged after that operator, and refunded if it is still resident at the next use.
 
 #pragma once
 
@@ -24,6 +31,7 @@ struct Operator {
     std::vector<Index> reads;
     std::vector<Index> writes;
     std::vector<Index> predecessors;
+    std::vector<Index> released;  // operands that need not stay until the next use
 };
 
 // The operands of each operator fit together, each at a multiple of the alignment. A pin is the only address of its
@@ -120,6 +128,8 @@ private:
     // layout_orders.cpp
     bool run_one_more(const StopToken& stop);
     void begin_each();
+    void begin(Layout& begun, Index runs);
+    void write_until();
     bool place_operands(const StopToken& stop);
     void end_operator(Layouts& layouts, Layout& layout) const;
     void keep_best();
@@ -138,12 +148,14 @@ private:
     void add_place(Index number, Index use, Index first, Index stop, Cost cost, Bytes start);
     std::vector<Resident> stacked_operands(Index runs) const;
     Cost leaving(const Resident& one) const;
-    Resident placed(Index runs, Index tensor, Bytes start) const;
+    Resident placed(Index runs, Index use, Bytes start) const;
 
     OrderProblem problem_;
     std::vector<std::vector<Index>> readers_;   // by tensor, ascending
     std::vector<std::vector<Index>> operands_;  // by operator: pinned ones first, then by decreasing size
+    std::vector<std::vector<Index>> until_;     // by operator and operand: `Resident::until`
     bool has_pins_ = false;
+    bool has_one_order_ = true;
     OrderOptions options_;
     Layouts layouts_;  // with equal numbers of executed operators
     Layouts begun_;    // with one more operator in progress

@@ -1,16 +1,13 @@
-// A beam search over layouts: addresses for one order, close to the desired residencies.
+// Tensors, residencies, and layouts with their free places, for beam searches.
 //
-// A layout is the set of residents and their addresses between two operators. Missing operands are placed one by one,
-// the largest first: at either end of a gap that is large enough, or in place of a minimal run of evicted neighbours.
-// The beam keeps the cheapest layouts. If an operand finds no place, all residents are evicted and the operands are
-// stacked. Any width gives a legal plan; none proves a bound.
-//
-// Terms. A tensor that should stay until its next use `is_wanted`. Otherwise it is idle in memory until its bytes are
-// needed, at no cost: its eviction is charged after its last use, and refunded if it is still resident at the next.
+// A layout is the set of residents and their addresses between two operators.
 
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "stop.hpp"
@@ -30,26 +27,6 @@ struct Tensor {
     Cost store = 0;
 };
 
-// An operand of an operator.
-struct Use {
-    Index tensor = none;
-    bool is_written = false;
-    bool is_wanted = false;  // should stay until its next use
-    bool is_last = false;
-    Index until = none;  // last step up to which it is wanted without a gap; this one at least
-};
-
-// The operands of each step's operator fit together, each at a multiple of the alignment.
-struct Problem {
-    std::vector<Tensor> tensors;
-    std::vector<std::vector<Use>> steps;
-    Bytes capacity = 0;
-    Bytes alignment = 1;
-
-    // Sets `until` and sorts each step's uses. Throws std::invalid_argument, with the entry, if the problem is invalid.
-    void prepare();
-};
-
 // A residency at one address over the steps [start, stop).
 struct Stay {
     Index tensor = none;
@@ -62,6 +39,7 @@ struct Resident {
     Index tensor = none;
     Bytes start = 0;
     Bytes end = 0;
+    Index until = none;  // last use up to which it should stay, by operator number; none without readers
     bool is_copied = false;  // DRAM has a copy
     bool is_idle = false;    // its eviction is charged
     bool is_operand = false;
@@ -74,7 +52,7 @@ public:
     struct Node {
         Index parent = none;
         Index step = 0;
-        Index tensor = none;  // none: all operands were stacked
+        Index tensor = none;
         Index users = 1;
         Bytes start = 0;
     };
@@ -89,75 +67,129 @@ private:
     std::vector<Index> unused_;
 };
 
-class Beam {
+// Writes residencies from a sequence of placements.
+class Replay {
 public:
-    // Throws std::invalid_argument if the problem is invalid.
-    explicit Beam(Problem problem);
+    explicit Replay(std::vector<Stay>& stays) : stays_(stays) {}
 
-    // Restarts with at most `width` layouts; `seed` breaks ties. Returns false if it was stopped.
-    bool run(Index width, std::uint64_t seed, const StopToken& stop);
+    void use(Index tensor, Index step) {
+        for (Open& one : open_) {
+            if (one.resident.tensor == tensor) one.used = step;
+        }
+    }
 
-    // The last complete run: non-compulsory cost and residencies.
-    Cost cost() const { return cost_; }
-    const std::vector<Stay>& stays() const { return stays_; }
+    // Overlapping residents leave.
+    void place(const Resident& placed, Index step) {
+        close_if([&](const Open& one) { return one.resident.start < placed.end && placed.start < one.resident.end; });
+        open_.push_back({placed, step, step});
+    }
+
+    // All residents leave; those placed in this step are dropped.
+    void clear(Index step) {
+        std::erase_if(open_, [&](const Open& one) { return one.since == step; });
+        close_if([](const Open&) { return true; });
+    }
+
+    void end(Index tensor) {
+        close_if([&](const Open& one) { return one.resident.tensor == tensor; });
+    }
 
 private:
-    struct Layout {
-        std::vector<Resident> residents;  // sorted by address
-        Cost cost = 0;
-        std::uint64_t key = 0;
-        Index node = none;
+    // A resident, its first step here, and its last use.
+    struct Open {
+        Resident resident;
+        Index since = 0;
+        Index used = 0;
     };
 
-    enum class Move { nothing, place, stack };
+    template <typename Test>
+    void close_if(const Test& test) {
+        for (const Open& one : open_) {
+            if (test(one)) stays_.push_back({one.resident.tensor, one.since, one.used + 1, one.resident.start});
+        }
+        std::erase_if(open_, test);
+    }
 
-    // A successor layout: residents `first` to `stop` are evicted.
-    struct Child {
-        Cost cost = 0;
-        double tie = 0.0;
-        std::uint64_t key = 0;
-        Bytes start = 0;
-        Index layout = 0;
-        Index use = none;
-        Index first = 0;
-        Index stop = 0;
-        Move move = Move::nothing;
-
-        bool operator<(const Child& other) const;
-    };
-
-    // layouts_beam.cpp
-    void begin_step(Layout& layout) const;
-    bool place_operands(const StopToken& stop);
-    void end_step(Layout& layout) const;
-    void keep_cheapest();
-    Layout follow(const Child& child);
-    void stack_operands(Layout& layout) const;
-    void write_stays(Index node);
-
-    // layouts_places.cpp
-    bool list_children(Index number);
-    bool list_places(Index number, Index use);
-    void add_place(Index number, Index use, Index first, Index stop, Cost cost, Bytes start);
-    void add_stack(Index number);
-
-    Index missing_use(const Layout& layout) const;
-    const Use* use_of(Index tensor) const;
-    Cost leaving(const Resident& one) const;
-    Resident placed(const Use& use, Bytes start) const;
-    static std::uint64_t key_of(const Resident& one);
-
-    Problem problem_;
-    std::vector<Index> until_;  // by tensor: `until` of its latest use
-    std::vector<Layout> layouts_;
-    std::vector<Child> children_;
-    Cost dearest_ = 0;  // of the children kept
-    Trail trail_;
-    Index step_ = 0;
-    Index width_ = 1;
-    std::uint64_t seed_ = 0;
-    Cost cost_ = 0;
-    std::vector<Stay> stays_;
+    std::vector<Stay>& stays_;
+    std::vector<Open> open_;
 };
+
+inline constexpr double distance_to_the_edge = 5.0;
+inline constexpr std::size_t children_kept_per_layout = 4;
+
+inline Bytes aligned(Bytes address, Bytes alignment) {
+    return (address + alignment - 1) / alignment * alignment;
+}
+
+// The free ranges between residents sorted by address.
+class Room {
+public:
+    Room(std::span<const Resident> residents, Bytes capacity, Bytes alignment)
+        : residents_(residents), capacity_(capacity), alignment_(alignment) {}
+
+    // The lowest address above `count` residents, and the start of the resident with a number.
+    Bytes start_behind(Index count) const { return aligned(count ? residents_[count - 1].end : 0, alignment_); }
+    Bytes end_before(Index number) const { return number < count() ? residents_[number].start : capacity_; }
+
+    // Calls `place(first, stop, cost, start)` for each minimal run of neighbours, often empty, whose eviction makes
+    // room: at the lower and the upper end. Operands stay. Returns false if no run makes room.
+    template <typename Leaving, typename Place>
+    bool list_places(Bytes size, const Leaving& leaving, const Place& place) const {
+        Index stop = 0;
+        Cost cost = 0;
+        bool has_any = false;
+        for (Index first = 0; first <= count(); ++first) {
+            if (stop < first) {
+                stop = first;
+                cost = 0;
+            }
+            const Bytes low = start_behind(first);
+            while (stop < count() && end_before(stop) - low < size && !residents_[stop].is_operand) {
+                cost += leaving(residents_[stop++]);
+            }
+            if (end_before(stop) - low >= size) {
+                has_any = true;
+                if (stop == first || end_before(stop) - start_behind(first + 1) < size) {
+                    const Bytes high = (end_before(stop) - size) / alignment_ * alignment_;
+                    place(first, stop, cost, low);
+                    if (high > low) place(first, stop, cost, high);
+                }
+            }
+            if (first < stop) cost -= leaving(residents_[first]);
+        }
+        return has_any;
+    }
+
+    // Returns the least distance `between` the placed tensor and its direct neighbours, without those from `first` to
+    // `stop`. Tensors that leave together leave one gap.
+    template <typename Between>
+    double mismatch(Index first, Index stop, Bytes start, Bytes size, const Between& between) const {
+        double least = HUGE_VAL;
+        if (start == start_behind(first)) least = first ? between(residents_[first - 1]) : distance_to_the_edge;
+        if (start + size + alignment_ > end_before(stop)) {
+            least = std::fmin(least, stop == count() ? distance_to_the_edge : between(residents_[stop]));
+        }
+        return least;
+    }
+
+private:
+    Index count() const { return static_cast<Index>(residents_.size()); }
+
+    std::span<const Resident> residents_;
+    Bytes capacity_;
+    Bytes alignment_;
+};
+
+// Keeps the cheapest children for a beam of this width if there are more than `most`; sets the cost above which
+// children need not be listed.
+template <typename Child>
+void shrink(std::vector<Child>& children, Index width, std::size_t most, Cost& dearest) {
+    const std::size_t fewest = children_kept_per_layout * static_cast<std::size_t>(width);
+    if (children.size() <= most) return;
+    const auto last = children.begin() + static_cast<std::ptrdiff_t>(fewest) - 1;
+    std::nth_element(children.begin(), last, children.end());
+    dearest = last->cost;
+    children.resize(fewest);
+}
 
 }  // namespace onchip::layouts

@@ -1,4 +1,4 @@
-// Python bindings of `LayoutBeam`, `OrderBeam` and `PlacedPlan`.
+// Python bindings of `OrderBeam` and `PlacedPlan`.
 
 #include <nanobind/stl/vector.h>
 
@@ -20,17 +20,6 @@ void add_layouts(nb::module_& module) {
         .def(
             "__init__", [](Tensor* place, Bytes size, Cost load, Cost store) { new (place) Tensor{size, load, store}; },
             nb::kw_only(), "size_bytes"_a, "load_cost"_a, "store_cost"_a);
-    nb::class_<Use>(module, "LayoutUse",
-                    "An operand of one operator.\n"
-                    "\n"
-                    "`is_wanted` is True if the tensor should stay until its next use, `is_last` if there is no next\n"
-                    "use.")
-        .def(
-            "__init__",
-            [](Use* place, Index tensor, bool is_written, bool is_wanted, bool is_last) {
-                new (place) Use{tensor, is_written, is_wanted, is_last, none};
-            },
-            nb::kw_only(), "tensor"_a, "is_written"_a, "is_wanted"_a, "is_last"_a);
     nb::class_<Stay>(module, "LayoutStay", "Residency of a tensor at one offset over the steps `start` to `stop - 1`.")
         .def(
             "__init__",
@@ -42,33 +31,18 @@ void add_layouts(nb::module_& module) {
         .def_ro("start", &Stay::start)
         .def_ro("stop", &Stay::stop)
         .def_ro("offset_bytes", &Stay::offset);
-    nb::class_<Beam>(
-        module, "LayoutBeam",
-        "Beam search for addresses in one order; `steps` lists the operands of each step.\n"
-        "\n"
-        "Raises ValueError, with the entry, if a size, a cost or a tensor is invalid, or if the operands of\n"
-        "an operator do not fit.")
-        .def(
-            "__init__",
-            [](Beam* place, std::vector<Tensor> tensors, std::vector<std::vector<Use>> steps, Bytes capacity,
-               Bytes alignment) {
-                new (place) Beam(Problem{std::move(tensors), std::move(steps), capacity, alignment});
-            },
-            "tensors"_a, "steps"_a, nb::kw_only(), "capacity_bytes"_a, "alignment_bytes"_a)
-        .def("run", &Beam::run, "width"_a, "seed"_a, "stop"_a, nb::call_guard<nb::gil_scoped_release>(),
-             "Restart with at most `width` layouts; `seed` breaks ties.\n"
-             "\n"
-             "Returns False if it was stopped.")
-        .def_prop_ro("cost", &Beam::cost, "Non-compulsory transfer cost of the last complete run.")
-        .def_prop_ro("stays", &Beam::stays, "Residencies with offsets of the last complete run.");
     nb::class_<Operator>(module, "LayoutOperator",
-                         "An operator with the numbers of its tensors and of earlier operators, without repetition.")
+                         "An operator with the numbers of its tensors and of earlier operators, without repetition.\n"
+                         "\n"
+                         "`released` are the operands that need not stay until their next use.")
         .def(
             "__init__",
-            [](Operator* place, std::vector<Index> reads, std::vector<Index> writes, std::vector<Index> predecessors) {
-                new (place) Operator{std::move(reads), std::move(writes), std::move(predecessors)};
+            [](Operator* place, std::vector<Index> reads, std::vector<Index> writes, std::vector<Index> predecessors,
+               std::vector<Index> released) {
+                new (place)
+                    Operator{std::move(reads), std::move(writes), std::move(predecessors), std::move(released)};
             },
-            nb::kw_only(), "reads"_a, "writes"_a, "predecessors"_a);
+            nb::kw_only(), "reads"_a, "writes"_a, "predecessors"_a, "released"_a = std::vector<Index>());
     nb::class_<OrderBeam>(
         module, "OrderBeam",
         "Beam search for an order, its residencies and their addresses at once.\n"

@@ -1,6 +1,6 @@
 """Offsets for the residencies of a schedule: as a packing of chains, by CP-SAT with ties, or by a beam over layouts.
 
-The beam is `native/layouts.hpp`. It keeps what the schedule keeps, and evicts more often what finds no offset.
+The beam is `native/layout_orders.hpp`. It keeps what the schedule keeps, and evicts more often what finds no offset.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from onchip.answer.packing import Buffer, PackingProblem
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.decisions import OperatorSchedule, PlannedResidency
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.native import LayoutBeam, LayoutTensor, LayoutUse, StopToken
+from onchip.native import LayoutOperator, LayoutTensor, OrderBeam, StopToken
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach, run_watched, solve_for_result
 
@@ -260,6 +260,7 @@ def _between(residency: PlannedResidency, steps: list[int]) -> list[tuple[int, i
 
 
 LARGEST_SUM: Final = 1 << 60
+ANYWHERE: Final = -1
 
 
 def has_countable_layouts(indexed: IndexedProblem) -> bool:
@@ -280,8 +281,9 @@ class LayoutPlacer:
     def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule) -> None:
         self._order = schedule.order
         memory = indexed.memory
-        self._beam = LayoutBeam(
+        self._beam = OrderBeam(
             layout_tensors(indexed),
+            [ANYWHERE] * len(indexed.sizes_bytes),
             _steps(indexed, schedule),
             capacity_bytes=memory.capacity_bytes,
             alignment_bytes=memory.alignment_bytes,
@@ -295,7 +297,8 @@ class LayoutPlacer:
     def place(self, width: int, run: Run) -> tuple[OperatorSchedule, tuple[int, ...]] | None:
         """Return a schedule with its offsets in bytes from a beam of `width` layouts; None if the run has to stop."""
         token = StopToken()
-        if not run_watched(lambda: self._beam.run(width, run.limits.seed, token), token.ask, run):
+        options = {"upper_bound": 4 * LARGEST_SUM, "ahead": 1, "soon": 0, "seed": run.limits.seed}
+        if not run_watched(lambda: self._beam.run(width, **options, stop=token), token.ask, run):
             return None
         stays = sorted(self._beam.stays, key=lambda stay: (stay.start, stay.tensor))
         residencies = tuple(PlannedResidency(stay.tensor, stay.start, stay.stop) for stay in stays)
@@ -315,19 +318,15 @@ def layout_tensors(indexed: IndexedProblem) -> list[LayoutTensor]:
     ]
 
 
-def _steps(indexed: IndexedProblem, schedule: OperatorSchedule) -> list[list[LayoutUse]]:
-    """Return the uses of each step; a tensor is wanted until its next use where one residency has both."""
-    uses = indexed.uses(schedule.order)
+def _steps(indexed: IndexedProblem, schedule: OperatorSchedule) -> list[LayoutOperator]:
+    """Return the operators in order, each after the one before; each releases the tensors whose residency it ends."""
     ends = {(one.tensor, one.stop - 1) for one in schedule.residencies}
     return [
-        [
-            LayoutUse(
-                tensor=tensor,
-                is_written=indexed.producer[tensor] == operator,
-                is_wanted=(tensor, step) not in ends,
-                is_last=uses[tensor][-1] == step,
-            )
-            for tensor in indexed.operand_lists[operator]
-        ]
+        LayoutOperator(
+            reads=indexed.read_lists[operator],
+            writes=indexed.write_lists[operator],
+            predecessors=range(max(0, step - 1), step),
+            released=[tensor for tensor in indexed.operand_lists[operator] if (tensor, step) in ends],
+        )
         for step, operator in enumerate(schedule.order)
     ]
