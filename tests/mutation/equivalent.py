@@ -28,6 +28,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
             " -> if True:"
         ): _LONGER,
         "_any_overlap: alive_highs[at - 1] > low -> alive_highs[at - 1] >= low": _LONGER,
+        "_any_overlap: alive_lows[at] < high -> alive_lows[at] <= high": _LONGER,
         "_any_overlap: at < len(alive_lows) and alive_lows[at] < high -> at < len(alive_lows)": _LONGER,
     },
     "schedule/tiles": {
@@ -64,7 +65,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         ): "no tensor is called None",
     },
     "schedule/nests": {
-        "element_by_element: if not others: -> if False:": "without another operand there is no nest in any case",
         "_place_of_matrix: is_model=True -> is_model=False": "another layout fits as well",
         "matrix_product: shapes[0] -> shapes[1]": "both orders fit square matrices alone, with one nest",
         "matrix_product: transposes[0] -> transposes[1] (2)": "the turned product has the same nest",

@@ -56,6 +56,12 @@ def test_the_objective_peak_is_the_arena_not_the_live_bytes() -> None:
     assert (figures.objective_value(Objective.PEAK), figures.peak_bytes) == (12, 8)
 
 
+@pytest.mark.parametrize("cycles", [0, 7])
+def test_the_objective_latency_is_the_latency(cycles: int) -> None:
+    figures = replace(verify(CHAIN.problem, CHAIN.plan).figures, latency_cycles=cycles)
+    assert figures.objective_value(Objective.LATENCY) == cycles
+
+
 def test_the_arena_of_several_scratchpads_is_their_sum() -> None:
     figures = verify(TWO_SCRATCHPADS.problem, TWO_SCRATCHPADS.plan).figures
     assert figures.arenas == (("left", 9), ("right", 8))

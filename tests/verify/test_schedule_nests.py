@@ -245,6 +245,17 @@ PRODUCTS = {
         ("x1", "w0"),
         replace(X_W, n=3, c=5, k=7, g=2),
     ),
+    "of batches that spread over each other, beside an addend": (
+        LoneOperator(
+            "Gemm",
+            [(1, 2, 3, 7), (2, 1, 3, 5)],
+            (2, 2, 3, 7),
+            [(1, 2, 5, 7)],
+            {"input_shapes": [[2, 1, 3, 5], [1, 2, 5, 7]]},
+        ),
+        ("x1", "w0"),
+        replace(X_W, n=6, c=5, k=14),
+    ),
     "of a parameter behind an addend": (
         LoneOperator("Gemm", [(3, 5), (3, 7)], (3, 7), [(5, 7)]),
         ("x0", "w0"),
@@ -377,6 +388,7 @@ WITHOUT_NEST = {
     "three matrices": LoneOperator("Einsum", [(2, 3)] * 3, (2, 3), (), {"equation": "ij,ij,ij->ij"}),
     "a transposition": LoneOperator("Einsum", [(2, 3)], (3, 2), (), {"equation": "ij->ji"}),
     "a view of another shape": LoneOperator("Einsum", [(6,), (3, 4)], (2, 4), (), {"equation": "ij,jk->ik"}),
+    "a window of the channels of a vector": LoneOperator("LRN", [(5,)], (5,), (), {"size": 3}),
     "a window of channels without a size": LoneOperator("LRN", [(1, 4, 5)], (1, 4, 5)),
     "elements of another number": LoneOperator("Relu", [(4,)], (5,)),
     "elements of three maps": LoneOperator("Sum", [(4,), (4,), (4,)], (4,)),

@@ -167,8 +167,6 @@ def element_by_element(kind: str, shapes: Sequence[Shape], region: Region) -> De
         raise NoNest("operands")
     smaller = prod(shapes[others[0]]) if others else 0
     if prod(shapes[largest]) != prod(output):
-        if not others:
-            raise NoNest("operands")
         whole = _spread(shapes[largest], shapes[others[0]])
         if prod(whole) != prod(output) or extents != output:
             raise NoNest("operands")
@@ -474,7 +472,7 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Der
             return element_by_element(kind, shapes, region)
         case "Einsum":
             return einsum(operator.attributes.get("equation"), shapes)
-        case "LRN" if shapes[0] == shapes[1] and len(shapes[1]) > 1:
+        case "LRN" if shapes[0] == shapes[1]:
             return (_window_of_channels(shapes[1], integer(operator, "size", 0)),), 1, None
     if (outside := nests_of_plugin(operator, tuple(shapes))) is not None:
         return outside.layers, outside.input, outside.weight

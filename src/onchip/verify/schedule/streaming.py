@@ -28,7 +28,7 @@ LOOKED_UP: Final = frozenset({"EMBEDDING_LOOKUP", "GATHER", "Gather", "GatherEle
 class TileOperand:
     """Bands of one tensor of the network (`base`); its home is a memory that holds operands such as `held_as`.
 
-    `most_read` are the elements that the operator reads of it at most, if it does not read all.
+    `most_read` are the elements of it that the operator reads or writes at most, if it does not read all.
     """
 
     base: str
@@ -57,10 +57,7 @@ def tile_operands(tiles: Graph, run: TileOfNetwork) -> tuple[TileOperand, ...]:
     if run.operator.kind in LOOKED_UP:
         shapes = [tiles.tensor[name].shape for name in run.operator.outputs]
         looked_up = sum(prod(shape or ()) for shape in shapes) if all(shape is not None for shape in shapes) else None
-    return tuple(
-        TileOperand(base, held_as, tuple(bands), None if held_as is Operand.OUTPUT else looked_up)
-        for (base, held_as), bands in found.items()
-    )
+    return tuple(TileOperand(base, held_as, tuple(bands), looked_up) for (base, held_as), bands in found.items())
 
 
 def homes_of_nests(nests: Nests, output: str, homes: Mapping[str, str | None]) -> Homes:
