@@ -21,6 +21,7 @@ from onchip.search.budget.clock import Deadline
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, long_lived_graph, random_graph
 from oracles.scratchpads import least_cost_of_instructions
+from support.programs import graph, sram
 from support.series import series
 
 SECONDS = 30.0
@@ -108,6 +109,23 @@ def test_what_crosses_operators_is_a_relaxation(orders: bool) -> None:
             continue
         model = CrossingsModel(ProblemFacts(problem), truth + 1, NEVER, orders=orders).model
         assert searched(model, SECONDS, 1)[0] is Answered.SOLUTION, seed
+
+
+@pytest.mark.parametrize("orders", [False, True])
+def test_a_network_output_that_has_left_costs_its_load_alone(orders: bool) -> None:
+    """The map a is written in any case. While b is on the chip it has no room, and comes back for h."""
+    network = graph(
+        "x:input:1 a:output:4 b:activation:8 c:activation:1 y:output:1",
+        f="x -> a",
+        g="x -> b",
+        k="b -> c",
+        h="a c -> y",
+    )
+    problem = Problem(network, sram(9), order=Order.GIVEN)
+    assert rules_as_the_oracle_does(problem)
+    assert least_traffic(problem) == 4
+    model = CrossingsModel(ProblemFacts(problem), 5, NEVER, orders=orders).model
+    assert searched(model, SECONDS, 1)[0] is Answered.SOLUTION
 
 
 def test_residencies_without_room_between_steps_are_a_relaxation() -> None:

@@ -8,9 +8,24 @@ import pytest
 
 import onchip.verify.schedule.tiles
 from onchip.answer.result import Status
+from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
 from onchip.verify.rules import Rule
 from support.mutants import reported_anywhere, reported_by
-from support.schedule_cases import HALF, RESIDENT, STREAMED, TILED, ScheduleCase, price_without_energy
+from support.schedule_cases import (
+    HALF,
+    RESIDENT,
+    STREAMED,
+    STREAMED_HOMES,
+    TILED,
+    ScheduleCase,
+    mapped,
+    price_without_energy,
+    tensor,
+    whole_stacks,
+)
 from support.schedule_refusals import (
     ADDED_AT_HOME,
     BANDED,
@@ -140,3 +155,19 @@ def test_what_is_wrong_with_a_workspace_stands_at_its_instruction() -> None:
     assert [(one.instruction, one.step) for one in copied.verdict().violations] == [(7, 1)]
     misplaced = RESIDENT.edited(5, "allocate conv1@workspace near 48", "allocate conv1@workspace far 100")
     assert [(one.instruction, one.step) for one in misplaced.verdict().violations] == [(6, 0)]
+
+
+@pytest.mark.parametrize(("bits", "traffic_bytes"), [(8, 6 + 7), (16, 6 + 9)])
+def test_outputs_that_no_nest_computes_are_written_with_their_own_bits(bits: int, traffic_bytes: int) -> None:
+    """Two nests of three outputs each read 24 bits and write 20; two more outputs are zeros."""
+    tensors = (
+        tensor("x", (1, 1, 1, 3), Role.INPUT),
+        tensor("w", (1, 1, 1, 2), Role.PARAMETER),
+        Tensor.of_shape("y", (1, 1, 1, 8), bits, Role.OUTPUT),
+    )
+    spread = Operator("f", "ConvTranspose", ("x",), ("y",), ("w",), {"strides": [1, 3]})
+    network, mapping = Graph("spread", tensors, (spread,)), mapped(0, Layer(q=3, output_bits=bits), STREAMED_HOMES)
+    verdict = ScheduleCase(whole_stacks("f"), (mapping,), "compute f", network, tiles=network).verdict()
+    assert verdict.violations == ()
+    assert verdict.figures is not None
+    assert verdict.figures.traffic_bytes == traffic_bytes

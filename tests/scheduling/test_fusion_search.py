@@ -82,6 +82,17 @@ def test_given_groups_run_in_the_best_of_all_tilings(
         assert (found.result.status, found.result.objective_value) == (Status.OPTIMAL, min(values))
 
 
+@pytest.mark.parametrize(
+    ("placements", "status"), [(Placements.DRAM, Status.OPTIMAL), (Placements.SEARCH, Status.FEASIBLE)]
+)
+def test_given_groups_are_not_proven_where_maps_between_them_may_stay_on_chip(
+    network: FusableNetwork, machine: Accelerator, placements: Placements, status: Status
+) -> None:
+    """The homes of these maps are chosen one at a time."""
+    options = replace(HALVES, groups="layers", placements=placements)
+    assert solve_fusion(costing_of(network, machine), options, Run()).result.status is status
+
+
 def test_with_a_single_tiling_all_groups_share_it_cut_to_their_maps(
     network: FusableNetwork, machine: Accelerator
 ) -> None:

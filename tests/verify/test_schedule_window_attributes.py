@@ -6,7 +6,7 @@ import pytest
 
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tile import Range, Region
-from onchip.verify.schedule.windows import Shape, as_stored, seen
+from onchip.verify.schedule.windows import Shape, as_stored, seen, turned
 
 
 def operator(kind: str, **attributes: AttributeValue) -> Operator:
@@ -142,6 +142,8 @@ def test_a_transpose_of_the_channels_of_an_image_is_known_for_some_pixels_of_all
     shuffle, sizes = operator("Transpose", perm=[0, 2, 1, 3, 4], seen_shapes=[[1, 2, 2, 3, 5]]), (1, 4, 3, 5)
     pixels = ((0, 1), (0, 4), (1, 2), (0, 3))
     assert seen(shuffle, [sizes], None, sizes, pixels) == (pixels,)
+    plain = operator("Transpose", perm=[0, 1, 2, 3], seen_shapes=[""])
+    assert seen(plain, [sizes], None, sizes, pixels) == (pixels,)
     with pytest.raises(LookupError):
         seen(shuffle, [sizes], None, sizes, (pixels[0], (0, 2), *pixels[2:]))
     with pytest.raises(LookupError):
@@ -152,3 +154,10 @@ def test_a_transpose_of_the_channels_of_an_image_is_known_for_some_pixels_of_all
 def test_shapes_of_different_sizes_or_without_elements_are_no_views_of_each_other(shape: Shape, stored: Shape) -> None:
     with pytest.raises(LookupError, match="shape"):
         as_stored(tuple((0, size) for size in shape), shape, stored)
+
+
+def test_a_turned_matrix_has_the_dimensions_of_its_input_in_the_order_that_it_states() -> None:
+    assert turned(operator("Transpose", perm=[1, 0]), (3, 5), (5, 3), ((1, 3), (0, 2))) == ((0, 2), (1, 3))
+    for order, output in (([1, 0], (3, 5)), ([0, 0], (3, 3)), ([0, 0], (5, 3))):
+        with pytest.raises(LookupError, match="perm"):
+            turned(operator("Transpose", perm=[*order]), (3, 5), output, tuple((0, size) for size in output))
