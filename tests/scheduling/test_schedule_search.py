@@ -15,10 +15,10 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.model.program.compute_cost import nest_cost
+from onchip.scheduling.params import ScheduleParams
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.params import ScheduleParams
 from onchip.scheduling.search.solve import ScheduleSearch, solve_schedule
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.verify.schedule.machine import ScheduleSetting
