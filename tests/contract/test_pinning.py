@@ -22,7 +22,7 @@ from onchip.memory.spill.exact import solve_exactly
 from onchip.model.capacity.bounds import greatest_need, operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem, bits
 from onchip.search.budget.limits import Limits, MipSolver, Run
-from onchip.search.mip import solve_mip
+from onchip.search.strategy.interruptible import solve_mip
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import long_lived_graph, packs, random_graph
 from support.series import series

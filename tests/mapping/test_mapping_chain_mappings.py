@@ -15,7 +15,7 @@ from onchip.arch.memory import Operand
 from onchip.bounds.layer.floors import SAFE
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.local_search.greedy import greedy_mapping
+from onchip.mapping.baselines.loma import greedy_mapping
 from onchip.mapping.prove import wide
 from onchip.mapping.prove.bounds import LeastChain, WayBounds
 from onchip.mapping.prove.wide import solve_widely

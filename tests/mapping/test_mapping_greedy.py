@@ -14,7 +14,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
-from onchip.mapping.local_search.greedy import greedy_mapping, one_by_one
+from onchip.mapping.baselines.loma import greedy_mapping, one_by_one
 from onchip.mapping.methods.cache import map_layer_at
 from onchip.model.layer.limits import array_of
 from onchip.model.program.compute_cost import nest_cost

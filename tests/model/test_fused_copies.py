@@ -3,7 +3,7 @@ from __future__ import annotations
 from random import Random
 
 from onchip.arch.memory import DRAM, Direction, Operand, Port
-from onchip.model.program.group_copies import MapCopy, copies_cost
+from onchip.model.group.layers import MapCopy, copies_cost
 from support.fused import level, machine, small_machine, split_machine
 from support.series import in_one_test
 

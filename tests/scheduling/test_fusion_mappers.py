@@ -16,7 +16,7 @@ from onchip.arch.memory import Operand
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
-from onchip.mapping.local_search.greedy import one_by_one
+from onchip.mapping.baselines.loma import one_by_one
 from onchip.mapping.methods.registry import METHODS, MappingMethod
 from onchip.mapping.tile_search.uneven import (
     FixedUnrolling,

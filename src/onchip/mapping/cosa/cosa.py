@@ -39,7 +39,7 @@ from onchip.mapping.cosa.program import (
 from onchip.model.layer.tables import LayerCosts
 from onchip.model.unrolling.unrolling import padded_bound
 from onchip.search.budget.limits import Run
-from onchip.search.mip import MipOutcome, solve_mip
+from onchip.search.strategy.interruptible import MipOutcome, solve_mip
 
 Counts: TypeAlias = NDArray[np.int64]
 Reals: TypeAlias = NDArray[np.float64]

@@ -22,7 +22,7 @@ from onchip.arch.memory import MemoryLevel, Operand
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
 from onchip.model.unrolling.unrolling import prime_counts
-from onchip.search.mip import MipOutcome
+from onchip.search.strategy.interruptible import MipOutcome
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt

@@ -19,8 +19,7 @@ from onchip.bounds.layer.floors import floor_of_any, turns_of
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import LOOPS, RELEVANT, Layer
 from onchip.mapping.baselines.best import BestRow
-from onchip.mapping.baselines.loma import filled_orders, last_apart, solve_as_loma
-from onchip.mapping.local_search.greedy import greedy_mapping
+from onchip.mapping.baselines.loma import filled_orders, greedy_mapping, last_apart, solve_as_loma
 from onchip.mapping.methods.registry import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.mapping.prove.bounds import WayBounds
 from onchip.mapping.tile_search.exact import METHOD, OBJECTIVES, ExactMapper, mapping_of

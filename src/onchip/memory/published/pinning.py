@@ -19,7 +19,7 @@ from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.search.mip import MipOutcome, UnfinishedModelError, solve_mip
+from onchip.search.strategy.interruptible import MipOutcome, UnfinishedModelError, solve_mip
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt

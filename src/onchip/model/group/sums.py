@@ -12,12 +12,11 @@ from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import stated
 from onchip.arch.memory import DRAM, Operand
-from onchip.model.group.layers import LayerRun, TileRun
+from onchip.model.group.layers import CopiesCost, LayerRun, TileRun
 from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.limits import Accesses
 from onchip.model.layer.tiles import MACS
 from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
-from onchip.model.program.group_copies import CopiesCost
 
 MAC_ENTRY: Final = (MACS, EnergyCause.MAC)
 

@@ -13,7 +13,7 @@ from onchip.answer.result import SearchResult, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
 from onchip.ir.layer import LOOPS, OTHER_NAMES
-from onchip.mapping.local_search.greedy import one_by_one
+from onchip.mapping.baselines.loma import one_by_one
 from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.registry import MappingMethod
 from onchip.mapping.tile_search.uneven import (

@@ -18,7 +18,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Operand
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
-from onchip.mapping.local_search.greedy import greedy_mapping, one_by_one
+from onchip.mapping.baselines.loma import greedy_mapping, one_by_one
 from onchip.mapping.methods.cache import (
     SECONDS_OF_LOMA,
     MappingCache,

@@ -1,1 +1,0 @@
-"""Greedy start and moves of factors."""
