@@ -30,8 +30,8 @@ from onchip.scheduling.program.addresses import (
     largest_gaps,
     offsets_of,
     packed,
-    placed_for_early_loads,
     placed_in_order,
+    placed_where_free_longest,
 )
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
 from onchip.scheduling.program.places import Places, StackPlaces, planned_start, start_of_plan
@@ -241,7 +241,7 @@ def some_residencies(chance: random.Random, count: int, largest: int) -> list[By
     """Return residencies that begin one after the other, as Allocates do."""
     begins = sorted(chance.sample(range(3 * count), count))
     lives = [(at, at + chance.randint(1, 2 * count), f"t{at}", chance.randint(1, largest)) for at in begins]
-    return [BytesInMemory(*life, is_loaded=chance.random() < 0.5) for life in lives]
+    return [BytesInMemory(*life) for life in lives]
 
 
 def is_packed(memory: Memory, residencies: Sequence[BytesInMemory], offsets: Mapping[int, int]) -> bool:
@@ -277,7 +277,7 @@ def test_residencies_get_offsets_if_there_are_any(seed: int) -> None:
     memory = Memory("sram", chance.choice((5, 8, 12)), chance.choice((1, 1, 2)))
     residencies = some_residencies(chance, chance.randint(1, 6), 5)
 
-    ways = (placed_in_order, placed_for_early_loads, packed)
+    ways = (placed_in_order, placed_where_free_longest, packed)
     for offsets in (way(memory, residencies) for way in ways):
         assert offsets is None or is_packed(memory, residencies, offsets)
     for is_timed in (False, True):
@@ -287,16 +287,16 @@ def test_residencies_get_offsets_if_there_are_any(seed: int) -> None:
         assert found is None or is_packed(memory, residencies, found)
 
 
-def test_a_load_gets_the_bytes_that_were_free_first() -> None:
+def test_bytes_that_were_free_first_are_taken_first() -> None:
     memory = Memory("sram", 4)
     residencies = [
         BytesInMemory(0, 2, "a", 2),
         BytesInMemory(1, 3, "b", 2),
-        BytesInMemory(4, 9, "c", 2, is_loaded=True),
-        BytesInMemory(5, 9, "d", 2, is_loaded=True),
+        BytesInMemory(4, 9, "c", 2),
+        BytesInMemory(5, 9, "d", 2),
     ]
 
-    offsets = placed_for_early_loads(memory, residencies)
+    offsets = placed_where_free_longest(memory, residencies)
 
     assert offsets is not None
     assert (offsets[4], offsets[5]) == (offsets[0], offsets[1])

@@ -13,6 +13,7 @@ from threading import Event
 import pytest
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.api.check_schedule import check_schedule_document
 from onchip.api.kernels import RunValues
@@ -27,7 +28,8 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import nest_cost
 from onchip.ops.layers_of import Precision
 from onchip.ops.views import views_that_join
-from onchip.scheduling.search.solve import ScheduleSearch
+from onchip.scheduling.program.composition import ScheduleQuestion
+from onchip.scheduling.search.solve import ScheduleSearch, solve_schedule
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.transform.groups.tiled import tile_graph_of_schedule
@@ -37,7 +39,7 @@ from oracles.schedule import LeastSchedule, Work
 from oracles.schedule_costs import Toy
 from oracles.schedule_programs import recounted, schedule_of
 from scheduling.test_every_schedule import machine
-from support.random_schedules import Case, joining_case
+from support.random_schedules import Case, joining_case, tiny_case
 from support.series import series, with_slow
 
 FOLDER = Path(__file__).parent.parent / "data" / "schedules"
@@ -266,3 +268,11 @@ def test_no_schedule_that_copies_what_it_joins_costs_less(
     assert views_that_join(network) == {"join"}
     copied = least(network, machine(capacity), objective, makes_joins=True)
     assert least(network, machine(capacity), objective, makes_joins=False) <= copied
+
+
+def test_loads_pass_several_operators_and_results_wait_for_no_store() -> None:
+    """The optimum of 32 cycles needs both; results in bytes that a store still reads take 34, late weights 36."""
+    case = tiny_case(203)
+    precision = Precision(8, None).on(case.machine)
+    question = ScheduleQuestion(case.network, case.machine, precision, ScheduleObjective.LATENCY, 32, uses_cache=False)
+    assert solve_schedule(question, ScheduleOptions(), Run(Limits(SECONDS))).objective_value == 32

@@ -94,16 +94,12 @@ REPAIRS_TO_PACK: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class BytesInMemory:
-    """Bytes of one memory from one instruction to another (exclusive); `at` is the number of its Allocate.
-
-    What `is_loaded` is filled by a Copy, which begins as soon as the bytes are free.
-    """
+    """Bytes of one memory from one instruction to another (exclusive); `at` is the number of its Allocate."""
 
     at: int
     until: int
     name: str
     size_bytes: int
-    is_loaded: bool = False
 
 
 Offsets: TypeAlias = Mapping[int, int]
@@ -126,9 +122,7 @@ def residencies_of(
     for at, one in enumerate(instructions):
         if isinstance(one, Allocate):
             end, size_bytes = until.get(at, len(instructions)), size_of(one.tensor, one.memory)
-            after = instructions[at + 1] if at + 1 < len(instructions) else None
-            is_loaded = isinstance(after, Copy) and after.tensor == one.tensor
-            found[one.memory].append(BytesInMemory(at, end, one.tensor, size_bytes, is_loaded))
+            found[one.memory].append(BytesInMemory(at, end, one.tensor, size_bytes))
     return found
 
 
@@ -143,12 +137,12 @@ def offsets_of(
 ) -> Offsets | None:
     """Return offsets of all residencies; None if none were found.
 
-    With `is_timed` loads get bytes that have been free for long, if that leaves room for all: they begin earlier.
+    With `is_timed` all get bytes that have been free for long, if that leaves room for all: nothing waits for them.
     """
     found: dict[int, int] = {}
     for memory in memories:
         own = residencies[memory.name]
-        offsets = placed_for_early_loads(memory, own) if is_timed else None
+        offsets = placed_where_free_longest(memory, own) if is_timed else None
         if offsets is None:
             offsets = placed_in_order(memory, own)
         if offsets is None:
@@ -200,10 +194,10 @@ def placed_in_order(memory: Memory, residencies: Sequence[BytesInMemory]) -> Off
     return offsets
 
 
-def placed_for_early_loads(memory: Memory, residencies: Sequence[BytesInMemory]) -> Offsets | None:
-    """Place each residency when it begins: a load in the bytes that were free first, others in the tightest gap.
+def placed_where_free_longest(memory: Memory, residencies: Sequence[BytesInMemory]) -> Offsets | None:
+    """Place each residency when it begins, in the bytes that have been free for longest; None if one finds no gap.
 
-    Return None if one finds no gap.
+    A load can then begin early, and a Compute does not wait for the store of a tensor that had the bytes before.
     """
     free = [_FreeBytes(0, memory.capacity_bytes, -1)]
     offsets = dict[int, int]()
@@ -216,7 +210,7 @@ def placed_for_early_loads(memory: Memory, residencies: Sequence[BytesInMemory])
             insort(free, _FreeBytes(begin, begin + last.size_bytes, last.until))
             ended += 1
         places = _places(free, one.size_bytes, memory.alignment_bytes)
-        offset = min(places, key=lambda place: place.rank(is_load=one.is_loaded), default=None)
+        offset = min(places, key=lambda place: place.rank, default=None)
         if offset is None:
             return None
         offsets[one.at] = offset.begin
@@ -241,9 +235,10 @@ class _Place:
     since: int
     gap_bytes: int
 
-    def rank(self, *, is_load: bool) -> tuple[int, int, int]:
+    @property
+    def rank(self) -> tuple[int, int, int]:
         """Return the sort key of the place; the best place has the smallest key."""
-        return (self.since, self.gap_bytes, -self.begin) if is_load else (self.gap_bytes, -self.since, -self.begin)
+        return (self.since, self.gap_bytes, -self.begin)
 
 
 def _places(free: Sequence[_FreeBytes], size_bytes: int, alignment_bytes: int) -> Iterator[_Place]:

@@ -309,12 +309,12 @@ class Composer:
         found = self._placed(composition, instructions, size_of)
         if found is None:
             return self._in_gaps(composition)
-        if self.is_timed:
-            graph = self.network.graph
-            early = with_early_loads(instructions, composition.memories, size_of, graph)
+        while self.is_timed:
+            early = with_early_loads(instructions, composition.memories, size_of, self.network.graph)
             other = None if early == instructions else self._placed(composition, early, size_of)
-            if other is not None and self._latency_cycles(other) < self._latency_cycles(found):
-                return other
+            if other is None or self._latency_cycles(other) >= self._latency_cycles(found):
+                break
+            instructions, found = early, other
         return found
 
     def _placed(
