@@ -92,6 +92,10 @@ def random_case(chance: random.Random) -> Case:
             return max(seen(reader, name) for reader in operators if name in reader.inputs)
         return pixels[name] * len(set(one.reaches[name][0].touched(one.pixels[0]).ravel().tolist()) - {-1})
 
+    def read_whole(one: CutOperator) -> frozenset[str] | None:
+        """Return the inputs of a convolution, of an operator by channels, or of one without slices."""
+        return chance.choice((None, frozenset(), frozenset(one.inputs), frozenset(one.inputs)))
+
     operators = [
         replace(
             one,
@@ -99,6 +103,7 @@ def random_case(chance: random.Random) -> Case:
             is_whole=one.is_whole or one.is_lone,
             is_lone=one.is_whole or one.is_lone,
             leaves=bool(set(one.outputs) & left),
+            whole_inputs=read_whole(one),
         )
         for one in operators
     ]
@@ -169,6 +174,7 @@ def _weights_of(case: Case, sequence: list[int], passing: Mapping[str, int]) -> 
         )
         inside = list(members(group))
         options = [_in_tiles(case, inside, size, done, after, waits, passing) for size in _sizes(case, inside)]
+        options += [_in_slices(case, inside, shares, done, after, passing) for shares in SHARES]
         if len(inside) == 1:
             options.append(_whole(case, inside[0], done, after, passing))
         found = [one for one in options if one is not None]
@@ -196,6 +202,60 @@ def _whole(case: Case, at: int, done: int, after: int, passing: Mapping[str, int
     resident = [bits for name, bits in own.items() if passing[name] < bits]
     fits = sum(resident) + waits <= case.room_bits and max(resident, default=0) <= case.largest_bits
     return Fraction(0) if fits else None
+
+
+SHARES = tuple(
+    tuple(Fraction(one, sum(each)) for one in each) for each in ((1, 1), (1, 3), (3, 1), (1, 1, 1), (1, 1, 1, 1))
+)
+"""Shares of the output channels in each slice."""
+
+
+def _in_slices(
+    case: Case, inside: list[int], shares: Sequence[Fraction], done: int, after: int, passing: Mapping[str, int]
+) -> Fraction | None:
+    """Return the cost in slices of channels with these shares, or None; each weight is read once."""
+    network, operators, last = case.network, case.network.operators, inside[-1]
+    inner, written = {f"m{at + 1}" for at in inside[:-1]}, f"m{last + 1}"
+    whole = {at: operators[at].whole_inputs for at in inside}
+    if any(passing.get(name, 0) for name in inner) or any(operators[at].is_lone for at in inside):
+        return None
+    if any(names is None or names & inner for names in whole.values()):
+        return None
+
+    def left(name: str) -> int:
+        return max(min(operators[at].map_bits[name] for at in network.readers[name]) - passing[name], 0)
+
+    through = {name: left(name) for name in passing if _goes_through(network, name, done, after)}
+    rest, waiting = Fraction(left(written) if written in passing else 0), list[Fraction]()
+    for share in reversed(shares):  # the last slices wait, the first ones pass
+        waiting.insert(0, min(rest, share * operators[last].map_bits.get(written, 0)))
+        rest -= waiting[0]
+    paid = Fraction(0)
+    for at in inside:
+        own, count = f"m{at + 1}", len(shares)
+        inputs = {name: operators[at].map_bits[name] for name in (whole[at] or frozenset()) & passing.keys()}
+        has_to_stay = any(passing[name] < bits for name, bits in inputs.items())
+        again = sum((case.pricing.reads[name] * bits for name, bits in inputs.items()), Fraction(0))
+        costs = [] if has_to_stay else [(again * (count - 1), range(0))]
+        for first, behind in combinations(range(count + 1), 2):  # the slices in which the inputs are on the chip
+            if not has_to_stay or (first, behind) == (0, count):
+                loads = 1 if first else 0  # before the first slice they may be there from their writer
+                costs.append((again * max(count - (behind - first) + loads - 1, 0), range(first, behind)))
+        options = []
+        for cost, slices in costs:
+            for number, share in enumerate(shares):
+                resident = inputs if number in slices else {}
+                there = sum((through | resident).values()) + sum(waiting[: number + (at == last)], Fraction(0))
+                if there > case.room_bits or max(resident.values(), default=0) > case.largest_bits:
+                    break
+                if at != last and there + share * operators[at].map_bits[own] > case.room_bits:
+                    cost += case.pricing.maps[own] * share * operators[at].map_bits[own]
+            else:
+                options.append(cost)
+        if not options:
+            return None
+        paid += min(options)
+    return paid
 
 
 def _sizes(case: Case, inside: list[int]) -> range:

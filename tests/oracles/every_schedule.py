@@ -1,7 +1,8 @@
 """The best schedule of a tiny network: every grouping of operators and tiling, then all choices of `schedule`.
 
 Operators run alone, whole or in tiles, and in groups of at most `MOST_IN_A_GROUP` in tiles of their last map, in each
-overlap mode. Groups in one tile are omitted: running their operators alone, one after the other, is at least as free.
+overlap mode, or in slices of its channels. Groups in one tile are omitted: running their operators alone, one after the
+other, is at least as free.
 """
 
 from __future__ import annotations
@@ -134,6 +135,8 @@ class EverySchedule:
             sizes = [one for one in product(range(1, columns + 1), range(1, rows + 1)) if one != (columns, rows)]
             modes = OverlapMode if len(group) > 1 else (OverlapMode.RECOMPUTE,)
             tilings = dict.fromkeys(Tiling(*size, mode).within(columns, rows) for size in sizes for mode in modes)
+            channels = range(1, shape[1]) if len(shape) == 4 and not self._are_matrices(group) else ()
+            tilings |= dict.fromkeys(Tiling(columns, rows, OverlapMode.RECOMPUTE, one) for one in channels)
             found += [ScheduledStack(order, tiling) for tiling in tilings]
         return found
 

@@ -10,15 +10,23 @@ from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.networks import read_network
+from onchip.arch.memory import DRAM
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.graph import Graph
+from onchip.model.group.slices import cost_in_slices
 from onchip.ops.fusable import pixels_in_tiles
+from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import Precision
-from onchip.scheduling.candidates.grouping import Grouper
+from onchip.scheduling.candidates.grouping import Grouper, demand_of
+from onchip.scheduling.fronts.mappers import MapperInTime
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.attempt import AttemptMaker
 from onchip.scheduling.program.composition import ScheduleQuestion
+from onchip.scheduling.program.from_strategy import places_of_strategy
 from onchip.search.budget.limits import Run
+from onchip.transform.groups.stacks import LayerSpan, StackChoice
+from support.tiled import Network, conv
 
 
 @pytest.mark.parametrize("mode", OverlapMode)
@@ -44,3 +52,49 @@ def test_tiles_counted_by_type_cost_what_they_cost_one_by_one(
     assert composed is not None
     assert composed.figures.energy_fj == pytest.approx(counted.figures.energy_fj, rel=0.05)
     assert composed.figures.traffic_bytes == pytest.approx(counted.figures.traffic_bytes, rel=0.05)
+
+
+def wide_block(pixels: int, channels: int) -> Graph:
+    """Return a convolution to many channels, and an addition to its output."""
+    network = Network(8)
+    source, beside = network.input(1, 64, pixels, pixels), network.input(1, channels, pixels, pixels)
+    widened = conv(network, source, channels, 1)
+    network.add("Add", [widened, beside], network.shape(widened))
+    return network.graph()
+
+
+@pytest.mark.parametrize("machine", ["simba", "meta-prototype-df"])
+@pytest.mark.parametrize("channels", [32, 48, 128])
+def test_slices_counted_by_type_cost_what_they_cost_one_by_one(machine: str, channels: int) -> None:
+    """128 channels are also cut into 48, 48 and a first slice of 32."""
+    accelerator, run, network = load_accelerator(machine), Run(), wide_block(14, 128)
+    question = ScheduleQuestion(network, accelerator, Precision(8).on(accelerator), ScheduleObjective.ENERGY)
+    mapper = BestMapper(accelerator, question.objective.of_layers, run)
+    maker = AttemptMaker(question, KnownMappings(mapper), mapper, run)
+    names, layers = tuple(network.operator), fusable_of(network, question.precision)
+    stack = ScheduledStack(names, Tiling(14, 14, OverlapMode.RECOMPUTE, channels))
+    assert stack.tiling is not None
+    grouper = Grouper(maker, None, FusionOptions())
+    with mapper.quick(is_quick=True, is_hurried=True):
+        nests = MapperInTime(grouper._layer_cost, run, {})
+        cost = cost_in_slices(network, layers, accelerator, stack.tiling, nests, {}, DRAM, {})
+        choice = StackChoice(LayerSpan(0, len(layers.layers)), stack.tiling)
+        places = places_of_strategy(network, (stack,), layers, ((choice, cost),))
+        composed = grouper.composed(stack, places, run)
+    assert composed is not None
+    counted = demand_of(cost)
+    assert composed.figures.energy_fj == pytest.approx(counted.energy_fj, rel=0.05)
+    assert composed.figures.traffic_bytes == pytest.approx(counted.traffic_bytes, rel=0.05)
+
+
+def test_a_convolution_whose_weights_do_not_fit_and_an_addition_run_in_slices_of_channels() -> None:
+    """Rows of the block would read 64 KB of weights again; slices read each weight and each input once."""
+    accelerator, run, network = load_accelerator("simba"), Run(), wide_block(14, 1024)
+    question = ScheduleQuestion(network, accelerator, Precision(8).on(accelerator), ScheduleObjective.TRAFFIC)
+    mapper = BestMapper(accelerator, question.objective.of_layers, run)
+    maker = AttemptMaker(question, KnownMappings(mapper), mapper, run)
+    with mapper.quick(is_quick=True, is_hurried=True):
+        (counted,) = Grouper(maker, None, FusionOptions()).counted(tuple(network.operator), run).options
+    assert counted.stack.tiling is not None
+    assert counted.stack.tiling.channels is not None
+    assert counted.figures.traffic_bytes == 14 * 14 * (64 + 2 * 1024) + 64 * 1024

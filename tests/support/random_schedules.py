@@ -3,7 +3,8 @@
 `tiny_case`: 2 to 5 operators over a few elements, and a scratchpad of 8 to 32 bytes. `small_case`: 2 to 8 operators
 over some hundred elements, and a scratchpad near the need of the largest operator, so that addresses, orders and
 evictions matter. `joining_case`: the same with many concatenations. `shuffled_case`: tiny networks that reorder
-channels and join maps. `matrix_case`: tiny products of matrices. `heads_case`: parts of attention with heads.
+channels and join maps. `channel_case`: tiny networks of several channels. `matrix_case`: tiny products of matrices.
+`heads_case`: parts of attention with heads.
 
 No operator is folded into another when the network is read.
 """
@@ -77,6 +78,16 @@ def tiny_case(seed: int) -> Case:
     one, capacity = chance.choice(registers), chance.choice((8, 12, 16, 20, 24, 32))
     array = {chance.choice("KC"): 2}
     return _case(f"tiny{seed}", made, _machine(chance, array, [one] if one else [], capacity, (1, 2, 3), (20, 50)))
+
+
+def channel_case(seed: int) -> Case:
+    """Return 2 operators on maps of a few channels and one or two pixels, for slices of channels."""
+    chance = Random(f"channels {seed}")
+    made = _Made(chance, (1, chance.choice((1, 2, 2, 3)), 1, chance.choice((1, 1, 2))))
+    while len(made.operators) < 2:
+        made.add(chance.choice(("Conv", "Conv", "Depthwise", "Exp", "Add")), (2, 2, 3), (1, 1, 2))
+    capacity = chance.choice((3, 4, 5, 6, 8))
+    return _case(f"channels{seed}", made, _machine(chance, {chance.choice("KC"): 2}, [], capacity, (1, 2, 3), (20, 50)))
 
 
 def small_case(seed: int) -> Case:
@@ -445,3 +456,22 @@ def tiny(seed: int, kinds: tuple[str, ...] = KINDS) -> tuple[dict[str, object], 
             return facts, fusable_of(graph_from_json(json.dumps(graph_file(facts)).encode(), "tiny.json"))
         except InputError:
             continue
+
+
+def random_slices(network: Graph, chance: Random) -> tuple[ScheduledStack, ...]:
+    """Return runs of up to four operators in their order, most of them in slices of channels."""
+    names, stacks = [one.name for one in network.operators], list[ScheduledStack]()
+    while names:
+        count = min(chance.choice((1, 1, 2, 2, 3, 4)), len(names))
+        group, names = names[:count], names[count:]
+        rows, columns = pixels_in_tiles(network, group)
+        shape = network.tensor[network.operator[group[-1]].outputs[0]].shape or ()
+        if count == 1 and chance.random() < 0.3:
+            stacks.append(ScheduledStack(tuple(group)))
+        elif len(shape) > 1 and chance.random() < 0.8:
+            channels = chance.randint(1, max(1, shape[1] - 1))
+            stacks.append(ScheduledStack(tuple(group), Tiling(columns, rows, OverlapMode.RECOMPUTE, channels)))
+        else:
+            tiling = Tiling(chance.randint(1, columns), chance.randint(1, rows), chance.choice(list(OverlapMode)))
+            stacks.append(ScheduledStack(tuple(group), tiling.within(columns, rows)))
+    return tuple(stacks)

@@ -93,6 +93,11 @@ def _tiled(columns: int, rows: int) -> ScheduleCase:
     return replace(TILED, stacks=(stack,))
 
 
+def _slices(columns: int, rows: int, channels: int) -> ScheduleCase:
+    tiling = Tiling(columns, rows, OverlapMode.RECOMPUTE, channels)
+    return replace(STREAMED, stacks=(ScheduledStack(("conv1",), tiling), *STREAMED.stacks[1:]))
+
+
 ONE_TILE = replace(
     _tiled(4, 4),
     mappings=(mapped(0, CONV1, STREAMED_HOMES), mapped(0, CONV2, STREAMED_HOMES)),
@@ -146,6 +151,19 @@ _STACKS = (
     ),
     refusal(Rule.TILE_EXCEEDS_MAP, "tiles as wide as the map", (ONE_TILE, _tiled(5, 4)), "stack 0"),
     refusal(Rule.TILE_EXCEEDS_MAP, "tiles as high as the map", (ONE_TILE, _tiled(4, 5)), "stack 0"),
+    refusal(Rule.TILE_EXCEEDS_MAP, "tiles of all channels of the map", (_slices(4, 4, 2), _slices(4, 4, 3)), "stack 0"),
+    refusal(
+        Rule.CHANNELS_OF_SOME_PIXELS,
+        "tiles of channels with all rows",
+        (_slices(4, 4, 2), _slices(4, 3, 2)),
+        "stack 0",
+    ),
+    refusal(
+        Rule.CHANNELS_OF_SOME_PIXELS,
+        "tiles of channels with all columns",
+        (_slices(4, 4, 2), _slices(3, 4, 2)),
+        "stack 0",
+    ),
 )
 
 _LAST = TILED.tile_graph.operator["conv2#1"]

@@ -38,19 +38,27 @@ class OverlapMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Tiles of `columns` x `rows` pixels of a stack's last feature map; tiles at its edge may be smaller."""
+    """Tiles of `columns` x `rows` pixels of a stack's last feature map; tiles at its edge may be smaller.
+
+    With `channels`, tiles are slices of so many channels of that map, with all its pixels; no overlap is cached.
+    """
 
     columns: int
     rows: int
     mode: OverlapMode
+    channels: int | None = None
 
     def __post_init__(self) -> None:
-        for name, pixels in (("columns", self.columns), ("rows", self.rows)):
-            if pixels < 1:
-                raise StrategyError(f"a tile has {pixels} {name}", place="tile", expected="at least 1")
+        for name, size in (("columns", self.columns), ("rows", self.rows), ("channels", self.channels)):
+            if size is not None and size < 1:
+                raise StrategyError(f"a tile has {size} {name}", place="tile", expected="at least 1")
+        if self.channels is not None and self.mode is not OverlapMode.RECOMPUTE:
+            what, expected = f"slices of channels are {self.mode}", f"{OverlapMode.RECOMPUTE}: they do not overlap"
+            raise StrategyError(what, place="tile", expected=expected)
 
     def __str__(self) -> str:
-        return f"{self.columns}x{self.rows} {self.mode}"
+        channels = "" if self.channels is None else f"x{self.channels}"
+        return f"{self.columns}x{self.rows}{channels} {self.mode}"
 
     def within(self, columns: int, rows: int) -> Tiling:
         """Return the equivalent tiling of a map of that size: the tile clipped to the map, in the simplest mode.
@@ -62,7 +70,7 @@ class Tiling:
             mode = OverlapMode.H_CACHED
         if mode is OverlapMode.H_CACHED and self.columns >= columns:
             mode = OverlapMode.RECOMPUTE
-        return Tiling(min(self.columns, columns), min(self.rows, rows), mode)
+        return Tiling(min(self.columns, columns), min(self.rows, rows), mode, self.channels)
 
 
 def tile_of_text(text: str) -> tuple[int, int]:

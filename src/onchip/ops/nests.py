@@ -17,6 +17,7 @@ from onchip.ir.layer import Axis, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Range, Region, whole_region
+from onchip.ops.channel_slices import layer_of_channels
 from onchip.ops.contractions import ATTENTION, ELEMENT_BY_ELEMENT, MATRIX_KINDS, PACKED_PRODUCT
 from onchip.ops.fusable import MATRIX_RANKS, Layout, pixels_of
 from onchip.ops.layers_of import (
@@ -136,6 +137,10 @@ class NestsOfNetwork:
             sizes = shape[2], shape[3]
             self._tiles[key] = (layer_of_tile(layer, sizes, *key[1:], pixels_are_groups=are_groups),)
         return self._tiles[key]
+
+    def of_channels(self, operator: Operator, channels: Range) -> tuple[Layer, ...]:
+        """Return the operator's nests over all pixels of some channels of its output. Raises InputError."""
+        return tuple(layer_of_channels(self.graph, operator, layer, channels) for layer in self.whole(operator))
 
     def _of_part(self, operator: Operator, region: Region) -> tuple[Layer, ...]:
         """Return the nest over some rows of some heads of a matrix.

@@ -91,6 +91,7 @@ class Rule(StrEnum):
     LAYER_MISSING = "layer-missing"  # a layer has no stack or mapping, or an operator outside is not listed
     OVER_A_BRANCH = "over-a-branch"  # an inner output of a stack is read outside of it
     OUTPUT_LOST = "output-lost"  # an output of the network is written inside a stack, not by its last operator
+    CHANNELS_OF_SOME_PIXELS = "channels-of-some-pixels"  # a tile of channels lacks pixels of the last feature map
     TILE_EXCEEDS_MAP = "tile-exceeds-map"  # a tile is larger than the stack's last feature map
     NO_SUCH_HOME = "no-such-home"  # the home of a map between stacks does not exist
     HOME_EXCEEDED = "home-exceeded"  # the maps that are in a memory at once exceed its capacity

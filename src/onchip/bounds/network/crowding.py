@@ -36,6 +36,7 @@ from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import MemoryRates
+from onchip.ops.channel_slices import whole_inputs
 from onchip.ops.fusable import MATRIX_RANKS, pixels_of
 from onchip.ops.layers_of import multiplies_rows
 from onchip.ops.nests import LOOKUPS
@@ -125,13 +126,14 @@ class CrowdedNetwork:
 
     def _pricing(self, measure: Measure, energies: MapEnergies) -> RoomPricing:
         maps = {name for one in self._operators for name in self._map_bits(one)}
+        inputs = {tensor.name for tensor in self.graph.with_role(Role.INPUT)}
         if measure is Measure.ENERGY:
-            passing_pj, read_pj = ({name: of(name) for name in maps} for of in (energies.passing_pj, energies.read_pj))
-            return RoomPricing(energies.again_pj, passing_pj, read_pj)
+            passing_pj = {name: energies.passing_pj(name) for name in maps}
+            return RoomPricing(energies.again_pj, passing_pj, {name: energies.read_pj(name) for name in maps | inputs})
         read, written = Fraction(1), Fraction(1)
         if measure is Measure.CYCLES:
             read, written = (self._cycles_of_a_bit(way) for way in (Direction.READ, Direction.WRITE))
-        return RoomPricing(read, dict.fromkeys(maps, read + written), dict.fromkeys(maps, read))
+        return RoomPricing(read, dict.fromkeys(maps, read + written), dict.fromkeys(maps | inputs, read))
 
     def _all_stay(self) -> bool:
         """Return True if all maps fit when every operator runs whole, in the network's order."""
@@ -177,6 +179,8 @@ class CrowdedNetwork:
                     ends_tiles=not is_view(self.graph, operator) or moves_channels(self.graph, operator),
                     leaves=any(one.role is Role.OUTPUT for one in outputs),
                     computes=self._computes(operator),
+                    whole_inputs=self._whole_inputs(operator),
+                    outside_bits=self._outside_bits(operator),
                 )
             )
         return CutNetwork(operators, kept, self._pixel_bits())
@@ -197,6 +201,29 @@ class CrowdedNetwork:
                 found[tensor.name] = elements_of(tensor) // (rows * columns) * tensor.bits
         return found
 
+    def _whole_inputs(self, operator: Operator) -> frozenset[str] | None:
+        """Return the maps of the input of which each slice of output channels reads all channels.
+
+        None if there are no slices. Of several such inputs the first one counts.
+        """
+        found = whole_inputs(self.graph, operator)
+        return None if found is None else frozenset(parts_of(self.joined, tuple(sorted(found)[:1])))
+
+    def _outside_bits(self, operator: Operator) -> dict[str, int]:
+        """Map the network's inputs that each slice of output channels reads whole to the bits that are needed."""
+        names = [name for name in self._whole_inputs(operator) or () if self.graph.tensor[name].role is Role.INPUT]
+        tensors = {name: self.graph.tensor[name] for name in names}
+        return {
+            name: int(elements_of(one) * one.bits * self._share(operator, name))
+            for name, one in tensors.items()
+            if one.shape is not None and one.bits is not None
+        }
+
+    def _maps_of_a_compute(self, operator: Operator) -> dict[str, int]:
+        """Map each tensor to the bits for which the Computes of an operator need room, in slices of channels or not."""
+        maps, whole = self._map_bits(operator), self._whole_inputs(operator)
+        return maps if whole is None else {name: bits for name, bits in maps.items() if name in whole}
+
     def _computes(self, operator: Operator) -> int:
         """Return the maximum number of Computes of an operator in one tile: a view has one per layer that sees it."""
         if not is_view(self.graph, operator) and operator.kind not in JOINS:
@@ -208,7 +235,7 @@ class CrowdedNetwork:
         """Yield the operators without tiles whose maps do not fit on the chip together."""
         for operator in self._operators:
             if runs_whole(self.graph, operator, self.nests.get(operator.name, ())):
-                maps = self._map_bits(operator)
+                maps = self._maps_of_a_compute(operator)
                 moved = frozenset(name for name, bits in maps.items() if bits > self._largest_bits())
                 if moved or sum(maps.values()) > self._room_bits():
                     yield CrowdedOperator(None, maps, moved)
@@ -221,7 +248,7 @@ class CrowdedNetwork:
             nests = self.nests.get(operator.name, ())
             if not runs_whole(self.graph, operator, nests) and self._reads_its_weight_in_each_tile(operator):
                 own = nests[0].elements(WEIGHT) * nests[0].weight_bits
-                maps = self._map_bits(operator)
+                maps = self._maps_of_a_compute(operator)
                 if sum(maps.values()) > self._room_bits():
                     yield CrowdedOperator(Fraction(min(weight_bits[operator.parameters[0]], own)), maps)
 

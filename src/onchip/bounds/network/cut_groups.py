@@ -78,6 +78,10 @@ class CutOperator:
         True if an output leaves the network.
     computes
         Maximum number of Computes in one tile.
+    whole_inputs
+        Maps of the input that each slice of output channels reads whole; None if the operator has no slices.
+    outside_bits
+        Bits of the network's inputs among these maps, by name.
 
     """
 
@@ -93,6 +97,8 @@ class CutOperator:
     ends_tiles: bool = True
     leaves: bool = False
     computes: int = 1
+    whole_inputs: frozenset[str] | None = None
+    outside_bits: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -183,6 +189,27 @@ class CutNetwork:
             for pixels in dict.fromkeys((last.pixels, last.heads or last.pixels)):
                 if pixels != (1, 1):
                     yield from self._groups_over(at, pixels, most_bits)
+
+    def groups_in_slices(self, at: int) -> Iterator[Prefix]:
+        """Yield the groups that end with operator `at` and may run in slices of output channels.
+
+        A map inside such a group is cut into slices, so that no reader may need all channels of it.
+        """
+        waiting = [1 << at] if self._has_slices(at) else []
+        seen = set(waiting)
+        while waiting:
+            group = waiting.pop()
+            yield group
+            for more in self._may_join(group):
+                outputs = self.operators[more].outputs
+                readers = {self.operators[reader].whole_inputs for name in outputs for reader in self.readers[name]}
+                is_cut = all(each is None or each.isdisjoint(outputs) for each in readers)
+                if is_cut and self._has_slices(more) and (grown := group | 1 << more) not in seen:
+                    seen.add(grown)
+                    waiting.append(grown)
+
+    def _has_slices(self, at: int) -> bool:
+        return self.operators[at].whole_inputs is not None and not self.operators[at].is_lone
 
     def _groups_over(
         self, at: int, pixels: tuple[int, int], most_bits: Callable[[Prefix], int]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import product
+from itertools import islice, product
 from math import inf
 from typing import Final
 
@@ -160,6 +160,16 @@ class CutPaths:
             found.append(own)
         return found
 
+    def _groups_in_slices(self) -> list[list[Prefix]] | None:
+        """Return the groups in slices of channels that end with each operator; None if there are too many."""
+        found, count = list[list[Prefix]](), 0
+        for at in range(len(self.network.operators)):
+            found.append(list(islice(self.network.groups_in_slices(at), MOST_GROUPS + 1 - count)))
+            count += len(found[-1])
+            if count > MOST_GROUPS:
+                return None
+        return found
+
     def _most_weights(self, group: Prefix, pricing: RoomPricing) -> int:
         """Return the weight bits whose price equals that of all maps of a group passing DRAM.
 
@@ -174,8 +184,8 @@ class CutPaths:
         if prefixes is None:
             return 0.0
         self._look_at(prefixes)
-        groups = self._groups(pricing)
-        if groups is None:
+        groups, sliced = self._groups(pricing), self._groups_in_slices()
+        if groups is None or sliced is None:
             return 0.0
         self._known.clear()
         paid = {0: np.zeros(())}
@@ -185,6 +195,9 @@ class CutPaths:
             for at in ends:
                 arc = self._arc(prefix ^ 1 << at, prefix)
                 self._improve(best, arc, paid[arc.before], self._whole(arc, at), pricing)
+            for last, slices in ((at, one) for at in ends for one in sliced[at] if one & ~prefix == 0):
+                arc = self._arc(prefix ^ slices, prefix)
+                self._improve(best, arc, paid[arc.before], self._in_slices(arc, slices, last, pricing), pricing)
             for group in (one for at in ends for one in groups[at] if one.operators & ~prefix == 0):
                 arc = self._arc(prefix ^ group.operators, prefix)
                 self._improve_in_tiles(best, arc, paid[arc.before], group, pricing)
@@ -246,6 +259,47 @@ class CutPaths:
             if bits > self.largest_bits and name in own:
                 fits = fits & (self._along(arc.axes, name, own[name]) == 0)
         return np.where(fits, 0.0, inf)
+
+    def _in_slices(self, arc: _Arc, group: Prefix, last: int, pricing: RoomPricing) -> Floats:
+        """Return the cost of a group in slices of channels of the output of operator `last`, or infinity.
+
+        Each weight is read once. In the last slice, an operator that needs all channels of an input has the input on
+        the chip, or streams it. Then the earlier slices of the output wait there. Its own slice, which has the same
+        share of the channels as the last slice of the output, is written next to them, or passes DRAM. An input that is
+        streamed there is read at least twice if no slice has it on the chip, or if it comes from DRAM at first.
+        """
+        operators, found = self.network.operators, np.zeros(())
+        waits = {name: self._passing[name].staying for name in arc.through}
+        (output,) = operators[last].outputs
+        written = {output: self._passing[output].staying} if output in arc.written else {}
+        for at in members(group):
+            one, (own,) = operators[at], operators[at].outputs
+            of_output, of_own = operators[last].map_bits.get(output, 0), one.map_bits.get(own, 0)
+            staying = {name: np.maximum(bits - max(of_output - of_own, 0), 0.0) for name, bits in written.items()}
+            price = None if at == last else float(pricing.maps.get(own, 0))
+            inputs = {name: one.map_bits[name] for name in one.whole_inputs or () if name in one.map_bits}
+            seen = {**inputs, **one.outside_bits}
+            size = sum(seen.values())
+            again = sum(float(pricing.reads.get(name, 0)) * bits for name, bits in seen.items())
+            others = {name: bits for name, bits in waits.items() if name not in inputs}
+            fits = self._total(arc.axes, others) + size <= self.room_bits
+            fits = fits & (max(seen.values(), default=0) <= self.largest_bits)
+            is_streamed = np.ones((), bool)
+            for name, bits in inputs.items():
+                is_streamed = is_streamed & (self._along(arc.axes, name, self._passing[name].whole(bits)) == 0)
+            kept = np.where(fits, self._paid_beside(arc, {**others, **staying}, size, price), inf)
+            streamed = self._paid_beside(arc, {**waits, **staying}, 0, price)
+            streamed = streamed + np.where(fits & (not one.outside_bits), 0.0, again)
+            found = found + np.where(is_streamed, np.minimum(streamed, kept), kept)
+        return np.asarray(np.where(self._total(arc.axes, waits) > self.room_bits, inf, found))
+
+    def _paid_beside(self, arc: _Arc, bits: Mapping[str, Floats], size: int, price: float | None) -> Floats:
+        """Return the cost of the bits without room next to an input of this size on the chip.
+
+        They pass DRAM at a price, or have to stay if it is None.
+        """
+        missing = np.maximum(self._total(arc.axes, bits) + size - self.room_bits, 0.0)
+        return np.where(missing > 0, inf, 0.0) if price is None else price * missing
 
     def _priced(self, group: TiledGroup, limit: float, pricing: RoomPricing) -> _PricedGroup | None:
         """Return a group's prices, and its classes in ascending order of the cost if all other maps pass DRAM.

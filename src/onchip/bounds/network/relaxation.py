@@ -25,6 +25,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, MemoryRates, dram_cycles
+from onchip.ops.channel_slices import CHANNELS, whole_inputs
 from onchip.ops.nests import BandedOperand, operands_of
 from onchip.ops.views import JoinedMaps, joined_maps, may_be_views
 
@@ -310,9 +311,9 @@ class _Relaxing:
     def _rounding_fj(self) -> float:
         """Return the maximum rounding loss: half a femtojoule for each Compute and each Copy that the bound counts.
 
-        The Copies load a parameter or a band of an input, store a band of an output, or store or load a band of a map
-        between operators. There are at most as many bands as elements. The loss is 0 if each access and each MAC costs
-        whole femtojoules.
+        The Copies load a band of a parameter or an input, store a band of an output, or store or load a band of a map
+        between operators. There are at most as many bands as elements, and of a parameter as slices of channels. The
+        loss is 0 if each access and each MAC costs whole femtojoules.
         """
         array = self.accelerator.array
         energies_fj = [Fraction(str((array and array.mac_energy_pj) or 0.0)) * FEMTOJOULES_PER_PICOJOULE]
@@ -324,7 +325,18 @@ class _Relaxing:
         bands = sum(prod(tensor.shape) if tensor.shape else tensor.size_bytes for tensor in cut)
         passing = self.graph.with_role(Role.ACTIVATION)
         bands += 2 * sum(prod(tensor.shape) if tensor.shape else tensor.size_bytes for tensor in passing)
-        return (MOST_TILE_OPERATORS + bands + len(self.graph.with_role(Role.PARAMETER))) / 2
+        bands += sum(self._bands_of_parameter(tensor.name) for tensor in self.graph.with_role(Role.PARAMETER))
+        return (MOST_TILE_OPERATORS + bands) / 2
+
+    def _bands_of_parameter(self, name: str) -> int:
+        """Return the most bands of a parameter: one for each output channel if its reader runs in slices of them."""
+        readers = self.graph.readers[name]
+        channels = [
+            (self.graph.tensor[reader.outputs[0]].shape or ())[CHANNELS]
+            for reader in readers
+            if len(readers) == 1 and whole_inputs(self.graph, reader) is not None
+        ]
+        return max(channels, default=1)
 
 
 def _bits(tensor: Tensor) -> int:

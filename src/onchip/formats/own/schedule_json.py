@@ -63,11 +63,17 @@ class ScheduleReadingFields(BindingFields):
     granularity: NotRequired[Annotated[Granularity, Doc("`fused`, or `raw` for the nodes of the file.")]]
 
 
+class ScheduledTileFields(PixelFields):
+    """A tile of the last output of a fused group, with all channels or a slice of them."""
+
+    channels: NotRequired[Annotated[int, Doc("Channels of the tile, which then has all pixels; all if absent.")]]
+
+
 class ScheduledStackFields(TypedDict):
     """Operators of a fused group, by name; `tile` and `mode` if they run tile by tile."""
 
     operators: Annotated[list[str], Doc("Names of the operators in execution order.")]
-    tile: Annotated[PixelFields | None, Doc("Tile of the last output; null if the group runs untiled.")]
+    tile: Annotated[ScheduledTileFields | None, Doc("Tile of the last output; null if the group runs untiled.")]
     mode: NotRequired[Annotated[OverlapMode, Doc("Overlap mode: `recompute`, `h-cached` or `fully-cached`.")]]
 
 
@@ -231,7 +237,13 @@ def _stack_fields(stack: ScheduledStack) -> dict[str, object]:
     operators, tiling = list(stack.operators), stack.tiling
     if tiling is None:
         return {"operators": operators, "tile": None}
-    return {"operators": operators, "tile": {"columns": tiling.columns, "rows": tiling.rows}, "mode": tiling.mode}
+    return {"operators": operators, "tile": tile_fields(tiling), "mode": tiling.mode}
+
+
+def tile_fields(tiling: Tiling) -> dict[str, int]:
+    """Return the sizes of a tile; its channels only if it does not have all."""
+    channels = {} if tiling.channels is None else {"channels": tiling.channels}
+    return {"columns": tiling.columns, "rows": tiling.rows, **channels}
 
 
 def _mapping_fields(mapping: ScheduledMapping) -> dict[str, object]:

@@ -89,13 +89,14 @@ def stack_cost(
     output_home: str = DRAM,
     resident_bits: Mapping[str, int] | None = None,
     tiled: TiledStack | None = None,
+    kept: frozenset[str] = frozenset(),
 ) -> StackCost:
     """Return the cost of a fused group.
 
     `input_homes` names the memories of the group's inputs (default: DRAM), `output_home` that of its output. These maps
     take capacity there while the group runs; `resident_bits` is the capacity that other data take, by memory. `tiled`
-    is the tiled group, if known. Raises InputError for tiles larger than the output, AcceleratorError if nothing fits
-    or the accelerator's description is incomplete.
+    is the tiled group, if known. Inputs that are `kept` are read where they are. Raises InputError for tiles larger
+    than the output, AcceleratorError if nothing fits or the accelerator's description is incomplete.
     """
     check_machine(accelerator)
     homes = input_homes or {}
@@ -104,7 +105,7 @@ def stack_cost(
     _check_homes(stack, machine, homes, output_home)
     tiled = tiled or tiled_stack(stack, tiling, conventions)
     placed = placement(tiled, machine)
-    runner = TileRunner(stack, machine, mapper, StackHomes(homes, output_home, placed.weights), conventions)
+    runner = TileRunner(stack, machine, mapper, StackHomes(homes, output_home, placed.weights, kept), conventions)
     sums, types = Sums(conventions.offloading_is_free), []
     for one in placed.tiles:
         run = runner.run(tiled.tile(one.rows, one.columns), one.caches, is_first_tile=one.is_first_tile)

@@ -157,11 +157,15 @@ class TileRun:
 
 @dataclass(frozen=True, slots=True)
 class StackHomes:
-    """The memories of outside inputs by name, of the output, and of each layer's weights once loaded."""
+    """The memories of outside inputs by name, of the output, and of each layer's weights once loaded.
+
+    Inputs that are `kept` stay in their memory from slice to slice, and need no room next to themselves.
+    """
 
     inputs: Mapping[str, str]
     output: str
     weights: tuple[str, ...]
+    kept: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -280,9 +284,10 @@ class _Tile:
 
     def _lowest_output(self, number: int, places: list[str], beside: str) -> int:
         """Return the lowest output level with enough capacity, counting the input if it is in the same memory."""
-        tile = self.tile.layers[number]
+        tile, kept = self.tile.layers[number], self.runner.homes.kept
+        seen_bits = sum(seen.all_bits for seen in tile.seen if seen.source.name not in kept)
         for at, name in enumerate(places):
-            if self._room(name, number) >= tile.made.computed_bits + (tile.seen_bits if name == beside else 0):
+            if self._room(name, number) >= tile.made.computed_bits + (seen_bits if name == beside else 0):
                 return at
         return len(places) - 1
 

@@ -17,6 +17,7 @@ from onchip.answer.words import amount, counted, percent, picked, printable, sho
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import unknown_energy
 from onchip.bounds.network.relaxation import Relaxation
+from onchip.formats.own.schedule_json import tile_fields
 from onchip.ir.graph import Graph
 from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.program.figures import ScheduleFigures, TrafficParts
@@ -366,7 +367,7 @@ def traffic_object(parts: TrafficParts) -> dict[str, object]:
 
 def _stack_object(stack: ScheduledStack) -> Mapping[str, object]:
     tiling = stack.tiling
-    tile = None if tiling is None else {"columns": tiling.columns, "rows": tiling.rows}
+    tile = None if tiling is None else tile_fields(tiling)
     return {"operators": list(stack.operators), "tile": tile, "mode": None if tiling is None else tiling.mode}
 
 

@@ -25,6 +25,7 @@ from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.model.group.cost import StackCost, stack_cost
+from onchip.model.group.slices import cost_in_slices
 from onchip.model.layer.cost import LayerCost
 from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, recent_layer_cost
 from onchip.ops.fusable import Stack
@@ -32,7 +33,7 @@ from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import multiplies_matrices
 from onchip.scheduling.candidates.given import given_stacks_of
 from onchip.scheduling.candidates.growth import Growth
-from onchip.scheduling.candidates.tile_sizes import TilingList
+from onchip.scheduling.candidates.tile_sizes import TilingList, best_slices
 from onchip.scheduling.fronts.costs import dram_bits_of
 from onchip.scheduling.fronts.mappers import CostingStoppedError, MapperInTime
 from onchip.scheduling.fronts.stack_front import (
@@ -291,6 +292,11 @@ class Grouper:
 
         def price_of(tiling: Tiling) -> int | None:
             try:
+                if tiling.channels is not None:
+                    counted[tiling] = cost_in_slices(
+                        part, network, question.accelerator, tiling, mapper, homes, around.output_home, taken_bits
+                    )
+                    return prices.of(demand_of(counted[tiling]))
                 counted[tiling] = stack_cost(
                     group,
                     question.accelerator,
@@ -307,6 +313,9 @@ class Grouper:
 
         most = max(1, int(self._largest_share(operators) * output.rows * output.columns))
         tiling = TilingList.of(output, self.options).descend(most, price_of, is_coarse=is_coarse)
+        if self.options.tile is None:
+            price = None if tiling is None else prices.of(demand_of(counted[tiling]))
+            tiling = best_slices(part, output, price_of, (price, tiling), is_coarse=is_coarse)
         if tiling is None:
             return StackFront()
         stack, choice = ScheduledStack(operators, tiling), StackChoice(LayerSpan(0, len(network.layers)), tiling)

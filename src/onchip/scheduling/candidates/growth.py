@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from onchip.answer.schedule import ScheduledStack
-from onchip.scheduling.fronts.stack_front import Operators, StackFront, StackPrices, cheapest_cuts
+from onchip.scheduling.fronts.stack_front import Operators, StackFront, StackOption, StackPrices, cheapest_cuts
 from onchip.search.budget.limits import Run
 
 FrontOf: TypeAlias = Callable[[Operators], StackFront | None]
@@ -28,7 +28,7 @@ class Growth:
     _front_of: FrontOf = field(default=lambda _: None, init=False)
 
     def grow(self, blocks: Sequence[Operators], front_of: FrontOf) -> None:
-        """Look at each block, at runs of blocks, and at runs of operators inside a block that is no group.
+        """Look at each block, at runs of blocks, and at runs of operators inside a block that is better in parts.
 
         `front_of` finds the front of a group; `fronts` keeps it.
         """
@@ -38,7 +38,7 @@ class Growth:
             self._look(block)
         self._merge_all(list(blocks))
         for block in blocks:
-            if block not in self.fronts:
+            if len(self._cuts(block)) > 1:
                 self._merge_all([(name,) for name in block])
 
     def _merge_all(self, segments: list[Operators]) -> None:
@@ -70,8 +70,12 @@ class Growth:
 
     def _price(self, operators: Operators) -> int:
         """Return the price of the cheapest cuts of consecutive operators."""
+        return sum(self.prices.of(one.figures) for one in self._cuts(operators))
+
+    def _cuts(self, operators: Operators) -> Sequence[StackOption]:
+        """Return the cheapest cuts of consecutive operators."""
         stacks = [ScheduledStack((name,)) for name in operators]
-        return sum(self.prices.of(one.figures) for one in cheapest_cuts(stacks, self.fronts, self.prices))
+        return list(cheapest_cuts(stacks, self.fronts, self.prices))
 
     def _look(self, operators: Operators) -> None:
         if len(operators) < 2 or operators in self._looked_at or self.run.stop is not None:

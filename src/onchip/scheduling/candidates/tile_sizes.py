@@ -8,7 +8,10 @@ from itertools import product
 
 from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.ops.fusable import FeatureMap
+from onchip.errors import InputError
+from onchip.ir.graph import Graph
+from onchip.ops.channel_slices import CHANNELS, GroupInSlices
+from onchip.ops.fusable import FeatureMap, Layout
 
 PriceOf = Callable[[Tiling], int | None]
 """Returns the price of a group in a tiling; None if no tile fits."""
@@ -99,6 +102,48 @@ class TilingList:
 
     def _tiling(self, column: int, row: int, mode: OverlapMode) -> Tiling:
         return Tiling(self.columns[column], self.rows[row], mode).within(self.output.columns, self.output.rows)
+
+
+def best_slices(
+    graph: Graph, output: FeatureMap, price_of: PriceOf, than: tuple[int | None, Tiling | None], *, is_coarse: bool
+) -> Tiling | None:
+    """Return the best of 2, 4, 8, ... slices of channels, or the given tiling if none has a lower price.
+
+    `graph` has the operators of the group. Slices that are half as wide again as the best ones are tried, too. If the
+    search is coarse, it tries 4, 32, 256, ... slices.
+    """
+    best, found = than
+    sizes = list(_slice_sizes(graph, output))
+    for size in sizes[1::3] if is_coarse else sizes:
+        best, found = _better(best, found, _in_slices(output, size), price_of)
+    if not is_coarse and found is not None and found.channels is not None:
+        best, found = _better(best, found, _in_slices(output, found.channels * 3 // 2), price_of)
+    return found
+
+
+def _better(
+    best: int | None, found: Tiling | None, tiling: Tiling, price_of: PriceOf
+) -> tuple[int | None, Tiling | None]:
+    """Return a tiling with its price if that is lower than the best so far, else the best."""
+    price = price_of(tiling)
+    return (price, tiling) if price is not None and (best is None or price < best) else (best, found)
+
+
+def _slice_sizes(graph: Graph, output: FeatureMap) -> Iterator[int]:
+    """Yield the channels of 2, 4, 8, ... slices of a group; none if the group has no slices."""
+    shape = graph.tensor[output.name].shape or ()
+    size = shape[CHANNELS] if output.layout is Layout.IMAGE and len(shape) > CHANNELS else 1
+    while size > 1:
+        size = -(-size // 2)
+        try:
+            GroupInSlices.of(graph, tuple(graph.operator), size)
+        except InputError:
+            continue
+        yield size
+
+
+def _in_slices(output: FeatureMap, channels: int) -> Tiling:
+    return Tiling(output.columns, output.rows, OverlapMode.RECOMPUTE, channels)
 
 
 _STEPS = (

@@ -149,6 +149,8 @@ class Cutter:
         if stack.tiling is None:
             return
         yield stack.tiling
+        if stack.tiling.channels is not None:
+            return
         own, (rows, columns) = stack.tiling, self._pixels_of(stack)
         for times, parts in product(TIMES_AS_MANY_PIXELS, PARTS_OF_A_ROW):
             across = -(-columns // parts)

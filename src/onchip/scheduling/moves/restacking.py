@@ -318,6 +318,10 @@ class Restacker:
             yield (replace(stack, tiling=tiling),)
 
     def _tilings(self, operators: Sequence[str], tiling: Tiling) -> Iterator[Tiling]:
+        if tiling.channels is not None:
+            more = (tiling.channels // 2, -(-tiling.channels * 3 // 4), tiling.channels * 3 // 2, tiling.channels * 2)
+            yield from (replace(tiling, channels=one) for one in dict.fromkeys(more) if one not in (0, tiling.channels))
+            return
         rows, columns = pixels_in_tiles(self.maker.question.network, operators)
         strips = -(-rows // tiling.rows)
         others = (

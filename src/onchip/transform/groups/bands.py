@@ -56,16 +56,26 @@ class EmittedParts:
     _runs_in_parts: dict[str, bool] = field(default_factory=dict)
     _whole_tiles: dict[str, Tile] = field(default_factory=dict)
 
-    def add(self, operator: Operator, name: str, inputs: Sequence[Tensor], written: Sequence[Tensor]) -> None:
+    def add(
+        self,
+        operator: Operator,
+        name: str,
+        inputs: Sequence[Tensor],
+        written: Sequence[Tensor],
+        parameter_bands: Sequence[Tensor] | None = None,
+    ) -> None:
         """Add the part of an operator that writes these bands, under a name; or the operator itself if nothing is cut.
 
-        Raises GraphError for a kind that cannot run in parts, or a name that is taken.
+        The part reads `parameter_bands`, by default its parameters whole. Raises GraphError for a kind that cannot run
+        in parts, or a name that is taken.
         """
-        for band in (*inputs, *written):
+        for band in (*inputs, *(parameter_bands or ()), *written):
             self.bands[band.part_of or band.name][band.name] = band
         if name in self.operators:
             raise GraphError("a tile of another operator has this name", place=f"operator {name!r}", expected="another")
         parameters = self.parameters.get(operator.name, operator.parameters)
+        if parameter_bands is not None:
+            parameters = tuple([band.name for band in parameter_bands])
         if all(band.part_of is None for band in (*inputs, *written)):
             if not any(read in self.joined for read in operator.inputs):
                 self.operators[operator.name] = replace(operator, parameters=parameters)
@@ -117,11 +127,11 @@ class EmittedParts:
         return Graph(self.graph.name, tuple(self.tensors(inputs)), tuple(self.operators.values()))
 
     def tensors(self, inputs: Mapping[str, Iterable[Tensor]]) -> list[Tensor]:
-        """Return the parameters, the bands of network inputs (as given, else whole), and the used bands of others."""
+        """Return the bands of parameters and network inputs (whole if not cut), and the used bands of other tensors."""
         tensors: list[Tensor] = []
         for tensor in self.graph.tensors:
             if tensor.role is Role.PARAMETER:
-                tensors.append(tensor)
+                tensors.extend(self.bands[tensor.name].values() or (tensor,))
             elif tensor.role is Role.INPUT:
                 tensors.extend(inputs.get(tensor.name, (tensor,)))
             else:
@@ -225,19 +235,36 @@ class MapBands:
     columns: Lines
     scale: tuple[int, int] = (1, 1)
     layout: Layout = Layout.IMAGE
-    made: dict[tuple[str, Range, Range], Tensor] = field(default_factory=dict, compare=False, repr=False)
+    channels: tuple[int, ...] = ()
+    """The channels at which slices cut the map, both ends included; empty if no slice does."""
+    made: dict[tuple[str, Range, Range, Range | None], Tensor] = field(default_factory=dict, compare=False, repr=False)
     whole: Region = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "whole", whole_region(self.base.shape or ()))
 
-    def within(self, place: TilePlace, rows: Range, columns: Range) -> tuple[Tensor, ...]:
-        """Return the bands that make up a rectangle of pixels for the tile at `place`, row by row."""
+    def within(
+        self, place: TilePlace, rows: Range, columns: Range, channels: Range | None = None
+    ) -> tuple[Tensor, ...]:
+        """Return the bands that make up a rectangle of pixels for the tile at `place`, row by row.
+
+        They have the given `channels`, by default all of them.
+        """
         high, wide = self.scale
         downwards = self.rows.pieces(place.row, (rows[0] * high, rows[1] * high))
         sideways = self.columns.pieces(place.column, (columns[0] * wide, columns[1] * wide))
         mark = self._mark(place)
-        return tuple([self._band(mark, down, across) for down in downwards for across in sideways])
+        slices: Sequence[Range | None] = [
+            each for each in pairwise(self.channels) if channels is None or channels[0] <= each[0] < channels[1]
+        ]
+        return tuple(
+            [
+                self._band(mark, down, across, own)
+                for own in slices or (None,)
+                for down in downwards
+                for across in sideways
+            ]
+        )
 
     @property
     def pixels(self) -> tuple[int, int]:
@@ -258,12 +285,14 @@ class MapBands:
         first = (0 if self.rows.are_shared else place.row) * place.columns
         return f"#{first + (0 if self.columns.are_shared else place.column)}"
 
-    def _band(self, mark: str, rows: Range, columns: Range) -> Tensor:
-        """Return the band of a rectangle of elements, with all channels; each band is created once."""
-        key = mark, rows, columns
+    def _band(self, mark: str, rows: Range, columns: Range, channels: Range | None) -> Tensor:
+        """Return the band of a rectangle of elements, with all channels if they are None; each is created once."""
+        key = mark, rows, columns, channels
         band = self.made.get(key)
         if band is None:
             region = region_of_pixels(self.whole, rows, columns, self.layout)
+            if channels is not None:
+                region = (region[0], channels, *region[2:])
             band = self.made[key] = band_of_tensor(self.base, region, mark)
         return band
 
@@ -301,6 +330,7 @@ class OutsideLines:
         self._graph = graph
         self._layouts = layouts
         self._lines: dict[str, tuple[set[int], set[int]]] = {}
+        self._channels: dict[str, set[int]] = {}
         for name, layout in layouts.items():
             height, width = pixels_of(graph.tensor[name].shape or (), layout)
             self._lines[name] = {0, height}, {0, width}
@@ -310,10 +340,15 @@ class OutsideLines:
         for lines, more in zip(self._lines[name], (rows, columns), strict=True):
             lines.update(more)
 
+    def cut_channels(self, name: str, channels: Iterable[int]) -> None:
+        """Cut a map between channels at these lines, which include both ends."""
+        self._channels.setdefault(name, set()).update(channels)
+
     def bands(self, name: str, scale: tuple[int, int] = (1, 1)) -> MapBands:
         """Return the bands of a map; tiles count its pixels in squares of `scale` elements."""
         rows, columns = (Lines((tuple(sorted(lines)),)) for lines in self._lines[name])
-        return MapBands(self._graph.tensor[name], rows, columns, scale, self._layouts[name])
+        channels = tuple(sorted(self._channels.get(name, ())))
+        return MapBands(self._graph.tensor[name], rows, columns, scale, self._layouts[name], channels)
 
 
 def lines_inside(stack: Stack, found: BackCalculation, *, cached: bool) -> Mapping[str, Lines]:

@@ -9,6 +9,7 @@ from onchip.answer.fused_network import FusedNetwork, MapInNetwork, NestInNetwor
 from onchip.answer.stacks import LayerInNetwork
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.fusable import FeatureMap, FusableNetwork
 from onchip.ops.layers_of import NestOperands
@@ -59,10 +60,15 @@ def with_all_parameters(tiles: TileGraph, network: Graph) -> Graph:
 
     A schedule neither moves nor counts the added parameters: they are available when an operator runs.
     """
-    operators = (
-        replace(operator, parameters=network.operator[tiles.operators[operator.name].operator].parameters)
-        for operator in tiles.graph.operators
-    )
+
+    def with_all(operator: Operator) -> Operator:
+        bands: dict[str, list[str]] = {}
+        for name in operator.parameters:
+            bands.setdefault(tiles.graph.tensor[name].part_of or name, []).append(name)
+        every = network.operator[tiles.operators[operator.name].operator].parameters
+        return replace(operator, parameters=tuple(band for name in every for band in bands.get(name, (name,))))
+
+    operators = map(with_all, tiles.graph.operators)
     is_not_counted = set(tiles.not_counted)
     missing = tuple(tensor for tensor in network.tensors if tensor.name in is_not_counted)
     return Graph(tiles.graph.name, (*tiles.graph.tensors, *missing), tuple(operators))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from onchip.answer.program import Compute
 from onchip.answer.schedule import MOST_TILE_OPERATORS, Schedule, ScheduledStack, ScheduleError
@@ -14,6 +15,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.ops.channel_slices import CHANNELS
 from onchip.ops.fusable import MATRIX_RANKS, FusableNetwork, Layout, Stack
 from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import Precision, with_elements_of
@@ -21,8 +23,12 @@ from onchip.ops.nests import NestsOfNetwork
 from onchip.ops.views import JoinedMaps, joined_maps, parts_of, views_that_join
 from onchip.ops.windows import NoLayerError
 from onchip.transform.groups.bands import EmittedParts, JoinedBands, MapBands, OutsideLines
+from onchip.transform.groups.stack_in_slices import StackInSlices
 from onchip.transform.groups.stack_in_tiles import StackInTiles
 from onchip.transform.groups.tile_graph import TileGraph, TileOperator, part_of_network
+
+AnyTiles: TypeAlias = StackInTiles | StackInSlices
+"""A stack in tiles of rows and columns, or in slices of channels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,7 @@ def _check_number(graph: Graph, count: int) -> None:
 def emitted(
     nests: NestsOfNetwork,
     stacks: Sequence[ScheduledStack],
-    tiled: Mapping[int, StackInTiles],
+    tiled: Mapping[int, AnyTiles],
     joined: JoinedMaps,
 ) -> TileGraph:
     """Return the tile graph of a network with legal stacks; `tiled` maps stack numbers to the stacks in tiles.
@@ -110,7 +116,7 @@ def emitted(
     return emission.finished()
 
 
-def _bands_outside(graph: Graph, tiled: Sequence[StackInTiles], joined: JoinedMaps) -> Mapping[str, MapBands]:
+def _bands_outside(graph: Graph, tiled: Sequence[AnyTiles], joined: JoinedMaps) -> Mapping[str, MapBands]:
     """Return the bands of each map between stacks, or from the network's input, that some stack cuts.
 
     Raises ScheduleError if one stack cuts a map as an image, and another one as matrices.
@@ -127,12 +133,18 @@ def _bands_outside(graph: Graph, tiled: Sequence[StackInTiles], joined: JoinedMa
                 if layouts.setdefault(part, own) is not own:
                     what, expected = "one stack cuts it as an image, another as matrices", "one of them whole"
                     raise ScheduleError(what, file=graph.name, place=f"tensor {part!r}", expected=expected)
-    cut = (each for one in tiled for each in one.lines_outside(graph, layouts))
+    in_tiles = [one for one in tiled if isinstance(one, StackInTiles)]
+    cut = (each for one in in_tiles for each in one.lines_outside(graph, layouts))
     found = [(part, each) for name, each in cut for part in parts_of(joined, (name,))]
-    lines = OutsideLines(graph, {name: layouts[name] for name, _ in found})
+    names = dict.fromkeys(part for one in tiled for name in one.maps_outside for part in parts_of(joined, (name,)))
+    lines = OutsideLines(graph, {name: layouts[name] for name in names})
     for name, (rows, columns) in found:
         lines.cut(name, rows, columns)
-    return {name: lines.bands(name) for name, _ in found}
+    for name, channels in (
+        each for one in tiled if isinstance(one, StackInSlices) for each in one.channel_lines(graph)
+    ):
+        lines.cut_channels(name, channels)
+    return {name: lines.bands(name) for name in names}
 
 
 @dataclass
@@ -158,21 +170,32 @@ class _Emission:
         original = self.nests.graph.operator[operator.name]
         self._describe(number, operator.name, original, self.nests.whole(original))
 
-    def add_tiles(self, number: int, tiled: StackInTiles) -> None:
+    def add_tiles(self, number: int, tiled: AnyTiles) -> None:
         """Add the operators of a stack in tiles. Raises InputError or NoLayerError if it cannot run in these tiles."""
         graph = self.nests.graph
-        bands: dict[str, MapBands | JoinedBands] = {**self.outside, **tiled.bands_inside(graph)}
-        for name in tiled.maps_outside.keys() - self.joined.keys():
-            band = self.outside[name]
-            bands[name] = replace(band, scale=tiled.scale(graph, name, band.layout))
-        for name in (one.name for one in tiled.stack.inputs if one.name in self.joined):
-            bands[name] = JoinedBands(tuple(self.outside[part] for part in parts_of(self.joined, (name,))))
+        outside: dict[str, MapBands | JoinedBands] = {}
+        for name in tiled.maps_outside:
+            if name in self.joined:
+                outside[name] = JoinedBands(tuple(self.outside[part] for part in parts_of(self.joined, (name,))))
+            else:
+                outside[name] = self.outside[name]
         before = len(self.parts.operators)
-        tiled.emit(self.parts, bands)
+        if isinstance(tiled, StackInSlices):
+            tiled.emit(self.parts, outside)
+        else:
+            for name in tiled.maps_outside.keys() - self.joined.keys():
+                band = self.outside[name]
+                outside[name] = replace(band, scale=tiled.scale(graph, name, band.layout))
+            tiled.emit(self.parts, {**self.outside, **tiled.bands_inside(graph), **outside})
         for operator in list(self.parts.operators.values())[before:]:
             tile = operator.tile
             original = graph.operator[operator.name if tile is None else tile.operator]
-            nests = self.nests.whole(original) if tile is None else self.nests.of_region(original, tile.regions[0])
+            if tile is None:
+                nests = self.nests.whole(original)
+            elif isinstance(tiled, StackInSlices):
+                nests = self.nests.of_channels(original, tile.regions[0][CHANNELS])
+            else:
+                nests = self.nests.of_region(original, tile.regions[0])
             self._describe(number, operator.name, original, nests)
 
     def finished(self) -> TileGraph:
@@ -206,12 +229,12 @@ class _Emission:
         )
 
 
-def stacks_in_tiles(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[int, StackInTiles]:
+def stacks_in_tiles(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[int, AnyTiles]:
     """Return the stacks with a tiling, by number: their layers, and the regions that each tile computes and reads.
 
     Raises ScheduleError, with the operator and the reason, for a stack that cannot run in tiles, or not in these.
     """
-    found = {}
+    found: dict[int, AnyTiles] = {}
     for number, stack in enumerate(stacks):
         if stack.tiling is not None:
             try:
@@ -229,7 +252,7 @@ def cannot_run_in_tiles(graph: Graph, number: int, stack: ScheduledStack, why: I
     return ScheduleError(what, file=graph.name, place=place_of_stack(number, stack), expected=why.expected)
 
 
-def _tiled(alone: Graph, stack: ScheduledStack, tiling: Tiling) -> StackInTiles:
+def _tiled(alone: Graph, stack: ScheduledStack, tiling: Tiling) -> AnyTiles:
     network: FusableNetwork = fusable_of(alone)
     last, output = stack.operators[-1], network.layers[-1].output
     if network.layers[-1].name != last:
@@ -238,7 +261,9 @@ def _tiled(alone: Graph, stack: ScheduledStack, tiling: Tiling) -> StackInTiles:
     if tiling.columns > output.columns or tiling.rows > output.rows:
         what, expected = f"{tiling.columns}x{tiling.rows} is no tile of it", f"at most {output.columns}x{output.rows}"
         raise ScheduleError(what, place=f"feature map {output.name!r}", expected=expected)
-    return StackInTiles.of(Stack(network.inputs, network.layers), tiling)
+    if tiling.channels is None:
+        return StackInTiles.of(Stack(network.inputs, network.layers), tiling)
+    return StackInSlices.of(alone, network, stack.operators, tiling)
 
 
 def check_stacks(graph: Graph, stacks: Sequence[ScheduledStack]) -> None:

@@ -179,7 +179,9 @@ def element_by_element(kind: str, shapes: Sequence[Shape], region: Region) -> De
         return (Layer(n=batch, g=channels, p=prod(pixels[:-1]), q=columns, has_weight=False),), largest, None
     if prod(output) % smaller:
         raise NoNest("spread")
-    met = _met_by(shapes[others[0]], output, extents)
+    smaller_shape = shapes[others[0]]
+    is_per_channel = kind in SCALED and smaller_shape == output[1:2]
+    met = extents[1] if is_per_channel else _met_by(smaller_shape, output, extents)
     return (Layer(n=prod(extents) // met, g=met),), largest, others[0]
 
 
@@ -449,7 +451,8 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Der
             return _convolution(operator, shapes, None, region), 1, None
         case kind if kind in GLOBAL_POOLS and len(shapes[1]) > 2:
             *down, across = shapes[1][2:]
-            return (Layer(n=shapes[1][0], g=shapes[1][1], r=prod(down), s=across, has_weight=False),), 1, None
+            batch, channels = (stop - start for start, stop in region[:2])
+            return (Layer(n=batch, g=channels, r=prod(down), s=across, has_weight=False),), 1, None
         case kind if kind in REDUCTIONS and prod(shapes[1]) % prod(shapes[0]) == 0:
             added = prod(shapes[1]) // prod(shapes[0])
             return (Layer(g=prod(shapes[0]), c=added, has_weight=False),), 1, None
@@ -517,13 +520,18 @@ def _convolution(
 
 def _channels(operator: Operator, source: Shape, weight: Shape | None, output: Shape, region: Region) -> Layer:
     """Return the loops over batch, channels and groups. Raises NoNest."""
-    batch = region[0][1] - region[0][0]
+    batch, written = (stop - start for start, stop in region[:2])
     if weight is None:
-        return Layer(n=batch, g=output[1], has_weight=False)
+        return Layer(n=batch, g=written, has_weight=False)
     groups = integer(operator, "group", 1)
     if groups < 1 or output[1] % groups or source[1] % groups:
         raise NoNest("group")
-    return Layer(n=batch, k=output[1] // groups, c=source[1] // groups, g=groups)
+    width, depth = output[1] // groups, source[1] // groups
+    if groups == 1:
+        return Layer(n=batch, k=written, c=depth)
+    if any(line % width for line in region[1]):
+        raise NoNest("a part of a group")
+    return Layer(n=batch, k=width, c=depth, g=written // width)
 
 
 def _as_seen(operator: Operator, shapes: Sequence[Shape], weight: Shape) -> Shape:

@@ -18,8 +18,18 @@ from onchip.ir.tensor import Role, Tensor, size_in_bytes
 from onchip.ir.tile import Range, Region, SumPart, whole_region
 from onchip.ir.window import integer, integers, shapes_as_read
 from onchip.verify.rules import Rule, Violation
-from onchip.verify.schedule.nests import NestDerivation, multiplies_matrices, multiplies_rows, rows_multiplied
-from onchip.verify.schedule.windows import CONVOLUTIONS, GLOBAL_POOLS, POOLS, ROW_BY_ROW, Needs, as_stored, seen, turned
+from onchip.verify.schedule.nests import SCALED, NestDerivation, multiplies_matrices, multiplies_rows, rows_multiplied
+from onchip.verify.schedule.windows import (
+    CONVOLUTIONS,
+    ELEMENTWISE,
+    GLOBAL_POOLS,
+    POOLS,
+    ROW_BY_ROW,
+    Needs,
+    as_stored,
+    seen,
+    turned,
+)
 
 
 def cover(wanted: Region, boxes: Sequence[Region]) -> bool:
@@ -148,10 +158,13 @@ def tile_regions(network: Graph, stack: ScheduledStack) -> list[Region]:
     """Return the region of the stack's last output that each tile computes: left to right, then down.
 
     If the tile size does not divide an axis, the first tile along it is smaller. Stacks of matrices are tiled by rows,
-    the last dimension but one, and by heads, the one before it.
+    the last dimension but one, and by heads, the one before it. Tiles of channels have all pixels of the map.
     """
     operator = network.operator[stack.operators[-1]]
     shape = network.tensor[operator.outputs[0]].shape or ()
+    if stack.tiling is not None and stack.tiling.channels is not None:
+        batch, channels, *pixels = shape
+        return [((0, batch), own, *whole_region(pixels)) for own in _ranges(channels, stack.tiling.channels, 1)]
     if stack.tiling is not None and are_matrices(network, stack):
         rest = whole_region(shape)
         heads = _ranges(shape[-3], stack.tiling.columns, 1) if len(shape) == 4 else [()]
@@ -261,6 +274,17 @@ def _tilings(network: Graph, stacks: Sequence[ScheduledStack]) -> Iterator[Viola
         if stack.tiling.columns > columns or stack.tiling.rows > rows:
             detail = f"tiles of {stack.tiling.columns} x {stack.tiling.rows} in a map of {columns} x {rows}"
             yield Violation(Rule.TILE_EXCEEDS_MAP, f"stack {number}", detail)
+        if stack.tiling.channels is None:
+            continue
+        has_channels = len(shape) == 4 and not are_matrices(network, stack)
+        if not has_channels or stack.tiling.channels > shape[_CHANNELS]:
+            detail = (
+                f"tiles of {stack.tiling.channels} channels in a map of {shape[_CHANNELS] if has_channels else 'none'}"
+            )
+            yield Violation(Rule.TILE_EXCEEDS_MAP, f"stack {number}", detail)
+        elif unit != (1, 1) or (stack.tiling.rows, stack.tiling.columns) != (rows, columns):
+            detail = f"tiles of channels have {stack.tiling.columns} x {stack.tiling.rows} of {columns} x {rows} pixels"
+            yield Violation(Rule.CHANNELS_OF_SOME_PIXELS, f"stack {number}", detail)
 
 
 MOST_TILES = 50_000
@@ -461,6 +485,24 @@ class _Original:
             name for name in operator.parameters if derived is None or name in (derived.weight, derived.input)
         )
 
+    def part_of_parameter(self, name: str, region: Region) -> Region:
+        """Return the region of a parameter that a region of the first output needs: all of it for all channels.
+
+        A convolution has one filter per output channel. A parameter of an operator element by element has an element
+        per channel, or broadcasts.
+        """
+        operator, whole, shape = self.operator, self.whole[name], self.shapes[name]
+        output = self.whole[operator.outputs[0]]
+        if len(output) != 4 or self.is_of_matrices or region[_CHANNELS] == output[_CHANNELS]:
+            return whole
+        if operator.kind in CONVOLUTIONS and len(shape) == len(output):
+            return (region[_CHANNELS], *whole[1:])
+        if operator.kind in SCALED and shape == self.shapes[operator.outputs[0]][_CHANNELS : _CHANNELS + 1]:
+            return (region[_CHANNELS],)
+        place = _CHANNELS - (len(output) - len(shape))
+        is_cut = operator.kind in ELEMENTWISE | SCALED and place >= 0 and whole[place] == output[_CHANNELS]
+        return (*whole[:place], region[_CHANNELS], *whole[place + 1 :]) if is_cut else whole
+
     def sees(self, region: Region) -> Needs:
         """Return the input regions on which a region of the first output depends.
 
@@ -557,11 +599,21 @@ class _Part:
         return ""
 
     def _parameters(self) -> Iterator[Violation]:
-        """Yield a violation unless the tile reads its nests' weights, or all parameters without a nest."""
-        read, expected = self.run.operator.parameters, self.original.parameters
+        """Yield a violation unless the tile reads its nests' weights, or all parameters without a nest.
+
+        A tile of channels reads the part of each parameter that belongs to its channels.
+        """
+        names, expected = self.run.operator.parameters, self.original.parameters
+        read = tuple(dict.fromkeys(self.tiles.tensor[name].part_of or name for name in names))
         if read != expected:
             detail = f"it reads {list(read)}, and {self.run.original.kind} reads {list(expected)}"
             yield Violation(Rule.PARAMETERS_DIFFER, self.run.operator.name, detail)
+            return
+        for name in expected:
+            need, boxes = self.original.part_of_parameter(name, self._region(0)), self._boxes(names, name, {})
+            if not partition(need, boxes):
+                detail = f"it needs {_shown(need)} of {name!r}, and reads {', '.join(map(_shown, boxes))}"
+                yield Violation(Rule.PARAMETERS_DIFFER, self.run.operator.name, detail)
 
     def _windows(self) -> Iterator[Violation]:
         """Yield violations of windows that reach beyond the bands that the tile reads."""
